@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.store import sqlite
 from tests.support import postgres
 from tests.support.postgres import Cluster
 
@@ -33,3 +34,9 @@ def cluster(server: Cluster) -> Cluster:
     if not server.is_running():
         server.start()
     return server
+
+
+@pytest.fixture
+def in_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the database have all data, however large: what is tested is its pages."""
+    monkeypatch.setattr(sqlite, "PLACED_BYTES", 1 << 40)

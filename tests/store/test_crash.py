@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.store.store import QueuePosition
 from tests.support.open_stores import EMPTY, contents, opened, some_row
-from tests.support.store_process import LIVE
+from tests.support.store_process import LIVE, size_of
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 12
@@ -45,7 +45,7 @@ def test_every_commit_that_returned_outlives_kill_9_and_at_most_one_more_does(tm
         last = found.rows[-1].number
         assert last in (told, told + 1)
         begin = max(LIVE + 1, last - LIVE + 1)
-        assert found.rows == [some_row(number, 20_000) for number in range(begin, last + 1)]
+        assert found.rows == [some_row(number, size_of(number)) for number in range(begin, last + 1)]
         assert found.positions == [QueuePosition(1, last, last)]
         next_number = last + 1
     assert next_number > ROUNDS * LIVE

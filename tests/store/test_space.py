@@ -1,20 +1,16 @@
 """What a store takes is measured, and what it does not need goes back to the file system.
 
-A backup is the store as it was at one moment, made while it goes on.
-
 The store keeps room on its file system, gives it away on a full one, and takes it again.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 
 import pytest
 
-from penstock.errors import StoreError, StoreFull
-from penstock.store.commit_counter import COUNTER_FILE
+from penstock.errors import StoreFull
 from penstock.store.directory import DataDirectory
 from penstock.store.space import (
     FREE_BEGIN,
@@ -31,10 +27,9 @@ from penstock.store.space import (
     log_bytes,
 )
 from penstock.store.sqlite import FILE, SqliteStore
-from penstock.store.store import QueuePosition
 from tests.support.faults import fill, small_disk
-from tests.support.open_stores import committing, contents, filled, opened, some_row, unprivileged
-from tests.support.store_process import LIVE, numbered
+from tests.support.open_stores import committing, contents, opened, some_row
+from tests.support.store_process import numbered
 
 SLACK = 2 * MIB
 
@@ -68,6 +63,7 @@ def test_what_is_taken_is_what_the_file_system_counts(tmp_path: Path) -> None:
         assert 0 <= usage.free <= system.f_blocks * system.f_frsize
 
 
+@pytest.mark.usefixtures("in_database")
 def test_pages_that_are_free_are_taken_and_not_used(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         fill_with(store, 40)
@@ -78,6 +74,7 @@ def test_pages_that_are_free_are_taken_and_not_used(tmp_path: Path) -> None:
     assert before.used - after.used >= 29 * MIB
 
 
+@pytest.mark.usefixtures("in_database")
 def test_when_all_is_gone_the_file_system_has_its_room_back(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         fill_with(store, 64)
@@ -93,6 +90,7 @@ def test_when_all_is_gone_the_file_system_has_its_room_back(tmp_path: Path) -> N
         assert store.check() == []
 
 
+@pytest.mark.usefixtures("in_database")
 def test_step_is_bounded(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         fill_with(store, 40)
@@ -122,6 +120,7 @@ def free_pages(store: SqliteStore) -> int:
     return int(store._connection.execute("PRAGMA freelist_count").fetchone()[0])
 
 
+@pytest.mark.usefixtures("in_database")
 def test_what_is_in_use_moves_to_the_front_and_stays_what_it_was(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         fill_with(store, 64)
@@ -132,6 +131,7 @@ def test_what_is_in_use_moves_to_the_front_and_stays_what_it_was(tmp_path: Path)
         assert store.check() == []
 
 
+@pytest.mark.usefixtures("in_database")
 def test_little_room_that_is_free_is_kept_for_what_comes(tmp_path: Path) -> None:
     """A quarter of the file, or 16 MiB: below either nothing moves."""
     with opened(tmp_path) as store:
@@ -145,6 +145,7 @@ def test_little_room_that_is_free_is_kept_for_what_comes(tmp_path: Path) -> None
         assert tidied(store) > 1
 
 
+@pytest.mark.usefixtures("in_database")
 def test_log_stays_bounded_and_is_cut_off_when_there_is_nothing_to_do(tmp_path: Path) -> None:
     log = tmp_path / f"{FILE}-wal"
     with opened(tmp_path) as store:
@@ -162,6 +163,7 @@ def test_log_stays_bounded_and_is_cut_off_when_there_is_nothing_to_do(tmp_path: 
         assert log.stat().st_size == kept
 
 
+@pytest.mark.usefixtures("in_database")
 def test_room_that_is_free_is_used_before_the_file_grows(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         fill_with(store, 12)
@@ -171,112 +173,6 @@ def test_room_that_is_free_is_used_before_the_file_grows(tmp_path: Path) -> None
         fill_with(store, 11, first=20)
         tidied(store)
         assert store.path.stat().st_size <= before
-
-
-def test_backup_is_a_whole_folder_that_a_store_opens(tmp_path: Path) -> None:
-    written = filled(tmp_path / "data")
-    with opened(tmp_path / "data") as store:
-        store.backup(tmp_path / "backups" / "today")
-        store.commit(committing(rows=[some_row(5000)]))
-    assert {path.name for path in (tmp_path / "backups" / "today").iterdir()} == {FILE, COUNTER_FILE}
-    assert (tmp_path / "backups" / "today").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "backups" / "today" / FILE).stat().st_mode & 0o777 == 0o600
-    with opened(tmp_path / "backups" / "today") as store:
-        assert contents(store) == written
-        assert store.check() == store.damaged == []
-
-
-def test_while_others_write_without_end_a_backup_ends_and_is_one_moment(tmp_path: Path) -> None:
-    """It is made in a thread of its own; the writer goes on between its steps, and it never begins again."""
-    with opened(tmp_path / "data") as store:
-        store.commit(committing(rows=[some_row(1_000_000 + number, 1 << 20) for number in range(24)]))
-        number, ended = LIVE + 1, threading.Event()
-        backup = threading.Thread(target=lambda: (store.backup(tmp_path / "copy"), ended.set()))
-        backup.start()
-        while True:  # Once at the least, however quick the backup is.
-            store.commit(numbered(number))
-            number += 1
-            if ended.is_set():
-                break
-        backup.join()
-        assert contents(store).positions == [QueuePosition(1, number - 1, number - 1)]
-    with opened(tmp_path / "copy") as store:
-        found = contents(store)
-        assert store.check() == []
-    last = found.positions[0].tail if found.positions else LIVE
-    assert last < number
-    live = [row for row in found.rows if row.number < 1_000_000]
-    assert live == [some_row(each, 20_000) for each in range(max(LIVE + 1, last - LIVE + 1), last + 1)]
-    assert len(found.rows) - len(live) == 24
-
-
-def test_backup_tells_how_far_it_is_and_the_store_may_be_written_at_every_step(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    with opened(tmp_path / "data") as store:
-        store.commit(committing(rows=[some_row(number, 1 << 20) for number in range(1, 9)]))
-
-        def step(left: int, pages: int) -> None:
-            told.append((left, pages))
-            store.commit(numbered(100 + len(told)))
-
-        store.backup(tmp_path / "copy", step)
-        assert len(list(store.rows())) == 8 + min(len(told), LIVE)
-    assert len(told) > 3
-    assert [left for left, _ in told] == sorted((left for left, _ in told), reverse=True)
-    assert told[-1][0] == 0
-    assert len({pages for _, pages in told}) == 1
-    with opened(tmp_path / "copy") as store:
-        assert list(store.rows()) == [some_row(number, 1 << 20) for number in range(1, 9)]
-
-
-def test_log_gives_its_room_back_when_the_backup_has_ended(tmp_path: Path) -> None:
-    with opened(tmp_path / "data") as store:
-        store.commit(committing(rows=[some_row(number, 1 << 20) for number in range(1, 5)]))
-        large = iter(range(100, 200))
-        store.backup(tmp_path / "copy", lambda left, pages: store.commit(numbered(next(large), 20 << 20)))
-        while store.reclaim_space():
-            pass
-        store.reclaim_space()
-        assert (tmp_path / "data" / f"{FILE}-wal").stat().st_size == 0
-
-
-def test_target_that_is_not_empty_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "letters").mkdir()
-    (tmp_path / "letters" / "to-my-aunt").write_text("Dear aunt")
-    with opened(tmp_path / "data") as store, pytest.raises(StoreError) as raised:
-        store.backup(tmp_path / "letters")
-    assert str(raised.value) == f"cannot back up to '{tmp_path / 'letters'}': that folder is not empty"
-    assert [path.name for path in (tmp_path / "letters").iterdir()] == ["to-my-aunt"]
-
-
-def test_target_that_is_a_file_or_cannot_be_written_is_refused(open_folder: Path) -> None:
-    filled(open_folder / "data")
-    (open_folder / "file").write_text("")
-    (open_folder / "closed").mkdir(mode=0o500)
-    with unprivileged(open_folder), opened(open_folder / "data") as store:
-        for target, why in (("file", "Not a directory"), ("closed", "Permission denied")):
-            with pytest.raises(StoreError) as raised:
-                store.backup(open_folder / target)
-            assert str(raised.value) == f"cannot write the backup '{open_folder / target}': {why}"
-
-
-def test_store_that_is_not_there_is_not_backed_up(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"^there is no store '.*' to back up$"):
-        SqliteStore(tmp_path).backup(tmp_path / "copy")
-    assert not (tmp_path / "copy").exists()
-
-
-def test_backup_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    def stop(left: int, pages: int) -> None:
-        raise KeyboardInterrupt
-
-    with opened(tmp_path / "data") as store:
-        store.commit(committing(rows=[some_row(1, 1 << 20)]))
-        with pytest.raises(KeyboardInterrupt):
-            store.backup(tmp_path / "copy", stop)
-        assert os.listdir(tmp_path / "copy") == []
-        store.backup(tmp_path / "copy")
-        assert set(os.listdir(tmp_path / "copy")) == {FILE, COUNTER_FILE}
 
 
 def commit_without_end(store: SqliteStore) -> None:

@@ -87,6 +87,7 @@ def test_page_heads_begin_with_the_page_that_may_have_the_sequence(tmp_path: Pat
         assert store.page_heads(9, 0, 9) == []
 
 
+@pytest.mark.usefixtures("in_database")
 def test_full_store_writes_nothing_of_a_commit_and_takes_the_same_one_when_there_is_room(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(everything())

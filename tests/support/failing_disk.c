@@ -5,7 +5,7 @@
  * says EIO then. "full" lets writes fail with ENOSPC, "only-read" writes and synchronising with EROFS. "slow" lets
  * synchronising take two seconds,
  * "stuck" as long as the word is there. "log" restricts them to the log, "file" to the file itself, "count" to the count
- * of transactions.
+ * of transactions, "data" to the data file.
  *
  * CLOCK_OFF_S, if it is set, is by how many seconds the wall clock goes wrong; or, with @ before it, names a file where
  * that is said, once there is such a file. */
@@ -40,7 +40,7 @@ static int says(int fd, const char *word) {
     char link[64], path[4096], words[256];
     const char *switch_path = getenv("FAILING");
     ssize_t length;
-    int is_log, is_count;
+    int is_log, is_count, is_data;
 
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     length = readlink(link, path, sizeof path - 1);
@@ -48,14 +48,15 @@ static int says(int fd, const char *word) {
         return 0;
     path[length] = 0;
     is_count = strstr(path, "messages.commits") != NULL;
-    if ((strstr(path, "messages.sqlite") == NULL && !is_count) || strstr(path, "-shm") != NULL)
+    is_data = strstr(path, "messages.data") != NULL;
+    if ((strstr(path, "messages.sqlite") == NULL && !is_count && !is_data) || strstr(path, "-shm") != NULL)
         return 0;
     is_log = strstr(path, "-wal") != NULL;
     if (!read_words(switch_path, words, sizeof words))
         return 0;
-    if ((strstr(words, "log") && !is_log) || (strstr(words, "file") && (is_log || is_count)))
+    if ((strstr(words, "log") && !is_log) || (strstr(words, "file") && (is_log || is_count || is_data)))
         return 0;
-    if (strstr(words, "count") && !is_count)
+    if ((strstr(words, "count") && !is_count) || (strstr(words, "data") && !is_data))
         return 0;
     return strstr(words, word) != NULL;
 }

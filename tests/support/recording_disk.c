@@ -133,6 +133,24 @@ CUT(ftruncate64, off64_t)
 WRITE_AT(pwrite, off_t)
 WRITE_AT(pwrite64, off64_t)
 
+/* Make a hole, and write down that there are zeros. */
+int fallocate(int fd, int mode, off_t at, off_t size) {
+    char path[4096];
+    const char *name = name_of(fd, path, sizeof path);
+    void *zeros;
+    int result;
+
+    pthread_mutex_lock(&turn);
+    result = REAL(fallocate)(fd, mode, at, size);
+    if (name != NULL && result == 0) {
+        zeros = calloc(1, (size_t)size);
+        note('W', name, (uint64_t)at, zeros, (size_t)size);
+        free(zeros);
+    }
+    pthread_mutex_unlock(&turn);
+    return result;
+}
+
 ssize_t write(int fd, const void *octets, size_t size) {
     RECORDED_CALL(ssize_t, REAL(write)(fd, octets, size), 'W', fd, (uint64_t)lseek(fd, 0, SEEK_CUR) - (uint64_t)result,
                   octets, 1)

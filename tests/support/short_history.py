@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from penstock.store import space, sqlite
+from penstock.store import data_file, space, sqlite
 from penstock.store.sqlite import SqliteStore
 from penstock.store.store import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from tests.support.disk_recording import Marks
@@ -26,8 +26,9 @@ SMALL: Final = {
     "FREE_BEGIN": 160 * KIB,
     "FREE_END": 40 * KIB,
     "FREED_AT_ONCE": 8,
+    "PLACED_BYTES": 8 * KIB,
 }
-"""What stands in space.py, a hundredth of it."""
+"""What stands in space.py, a hundredth of it, and an eighth of what stands in data_file.py."""
 QUEUES: Final = 3
 SIZES: Final = (40, 300, 900, 5_000, 9_000, 30_000)
 LARGE: Final = 200 * KIB
@@ -100,7 +101,7 @@ def be_careless(store: SqliteStore) -> None:
 
 def main(directory: str, record: str, seed: str, first: str, last: str, how: str) -> None:
     for name, value in SMALL.items():
-        for module in (space, sqlite):
+        for module in (space, data_file, sqlite):
             if hasattr(module, name):
                 setattr(module, name, value)
     store = SqliteStore(Path(directory))

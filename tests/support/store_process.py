@@ -13,12 +13,18 @@ from itertools import count
 from pathlib import Path
 
 from penstock.errors import StoreError
+from penstock.store.data_file import PLACED_BYTES
 from penstock.store.sqlite import SqliteStore
 from penstock.store.store import QueuePosition, StoreTransaction
 from tests.support.open_stores import committing, some_note, some_row
 
 LIVE = 5
 """How many commits a row stays."""
+
+
+def size_of(number: int) -> int:
+    """Return the octets of the row of a number where the data file has the data of some."""
+    return 20_000 if number % 3 else PLACED_BYTES + number
 
 
 def numbered(number: int, size: int = 20_000) -> StoreTransaction:
@@ -42,7 +48,7 @@ def obey(store: SqliteStore, word: str, number: int) -> None:
             obey(store, "commit", each)
     try:
         if word == "commit":
-            store.commit(numbered(number))
+            store.commit(numbered(number, size_of(number)))
         elif word == "tidy":
             while store.reclaim_space():
                 pass

@@ -36,15 +36,14 @@ def backup(target: Target, data: Data, store: Advice, as_json: Json) -> None:
     The copy is a consistent snapshot and a data directory of its own: `penstock serve --data DIR` starts from it. It
     does not contain the settings file and the flow log. For example: penstock store backup /backup/monday
     """
-    from penstock.store.space import copy
+    from penstock.store.backup import copy
     from penstock.store.sqlite import FILE
 
     _refuse_database(
         data, store, "backed up with pg_dump, which may run while brokers use it: pg_dump --schema={schema} "
         "--format=custom --file=FILE URL",
     )  # fmt: skip
-    copy(_directory(data) / FILE, target, _progress("copied"))
-    octets = (target / FILE).stat().st_size
+    octets = copy(_directory(data) / FILE, target, _progress("copied"))
     print_result(as_json, {"backup": str(target), "bytes": octets}, f"backed up to {target}: {octets:,} bytes")
 
 

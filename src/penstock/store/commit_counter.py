@@ -103,7 +103,7 @@ class CommitCounter:
         assert self._number is not None
         other = 1 - self._slot
         os.pwrite(self._number, _encoded(count), other * SLOT_BYTES)
-        _flush(self._number)
+        flush(self._number)
         self._slot = other
 
     def close(self) -> None:
@@ -126,8 +126,8 @@ def _decoded(octets: bytes) -> Count | None:
     return count if magic == MAGIC and octets[: SLOT.size] == _encoded(count) else None
 
 
-def _flush(number: int) -> None:
-    """Synchronise the data of a file whose length is unchanged. Raises OSError."""
+def flush(number: int) -> None:
+    """Synchronise the data of a file, and its length if that has changed. Raises OSError."""
     if sys.platform == "darwin":
         fcntl.fcntl(number, fcntl.F_FULLFSYNC)
     else:

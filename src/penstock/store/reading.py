@@ -6,12 +6,13 @@ Index of a queue's pages: finds pages by sequence number and reads each by its r
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from penstock.store.faults import damage_in
 from penstock.store.store import (
     PIECES,
+    PLACED_TABLES,
     ROWS,
     STALE,
     BodyPiece,
@@ -20,9 +21,15 @@ from penstock.store.store import (
     MessageRow,
     Table,
     damage_of,
+    filled,
+    length_of,
     read_row,
 )
 
+ReadPlace = Callable[[int], bytes]
+"""Function that reads the data at a place. Raises OSError."""
+PLACE: Final = "CASE WHEN typeof(data) = 'integer' THEN data END"
+"""Place of a record's data; its data itself is not read, whatever its length."""
 PIECE: Final = f"SELECT {', '.join(PIECES.columns)} FROM pieces WHERE number = ?"
 UNKNOWN: Final = (1 << 62) - 1
 """Number above every key, for a table whose highest key is unknown."""
@@ -72,10 +79,17 @@ class Reading:
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, table: Table, damaged: list[Damage], with_data: bool = False
+        self,
+        connection: sqlite3.Connection,
+        table: Table,
+        damaged: list[Damage],
+        read_place: ReadPlace,
+        with_data: bool = False,
     ) -> None:
         self._connection = connection
         self._table = table
+        self._read_place = read_place
+        self._with_data = with_data
         self._damaged = damaged
         self._met = 0
         """Amount of damage met in this pass."""
@@ -84,10 +98,11 @@ class Reading:
         """Number of readable records, and the sum of their checksums."""
         columns = list(table.columns)
         if not with_data:
-            columns = [table.head if name == "data" else name for name in columns]
+            columns = [f"ifnull({PLACE}, {table.head})" if name == "data" else name for name in columns]
         stretch = f"FROM {table.name} NOT INDEXED WHERE {table.key} BETWEEN ? AND ? ORDER BY {table.key}"
         self._all = f"SELECT {', '.join(columns)} {stretch} LIMIT ?"
-        self._one = f"SELECT {', '.join(name for name in table.columns if name != 'data')} {stretch} LIMIT 1"
+        heads = (PLACE if name == "data" else name for name in table.columns)
+        self._one = f"SELECT {', '.join(heads)} {stretch} LIMIT 1"
 
     def records(self) -> Iterator[Any]:
         """Return the intact records. Raises sqlite3.Error for errors other than damage."""
@@ -127,10 +142,16 @@ class Reading:
         self._reach(seal)
         try:
             record = self._table.read(columns)
+            if self._table in PLACED_TABLES and type(columns[-1]) is int and self._is_wanted(record):
+                record = filled(record, columns, self._read_place)
         except ChecksumError as why:
             self._meet(damage_of(self._table, columns, str(why)))
         else:
             yield record
+
+    def _is_wanted(self, record: MessageRow | BodyPiece) -> bool:
+        """Return whether the data of a record is to be read."""
+        return self._with_data or (isinstance(record, MessageRow) and record.queue == 0)
 
     def _reach(self, seal: object) -> None:
         self._count += 1
@@ -174,7 +195,29 @@ class Reading:
             return False, None
 
 
-def read_piece_at(connection: sqlite3.Connection, key: int) -> tuple[BodyPiece | None, Damage | None]:
+def places_in(connection: sqlite3.Connection) -> list[int] | None:
+    """Return the places of all records; None if damage may hide some. Raises sqlite3.Error for other errors."""
+    places = []
+    try:
+        for table in PLACED_TABLES:
+            select = f"SELECT {', '.join(table.columns)} FROM {table.name} NOT INDEXED WHERE typeof(data) = 'integer'"
+            for columns in connection.execute(select):
+                table.read(columns)
+                places.append(columns[-1])
+            known = read_sum(connection, table)
+            if connection.execute(f"SELECT count(*) FROM {table.name} NOT INDEXED").fetchone() != (known or [None])[:1]:
+                return None
+    except ChecksumError:
+        return None
+    except sqlite3.DatabaseError as error:
+        damage_in(error)
+        return None
+    return places
+
+
+def read_piece_at(
+    connection: sqlite3.Connection, key: int, read_place: ReadPlace
+) -> tuple[BodyPiece | None, Damage | None]:
     """Return the piece with a key, or a description of its damage.
 
     Raises sqlite3.Error for errors other than damage.
@@ -183,7 +226,8 @@ def read_piece_at(connection: sqlite3.Connection, key: int) -> tuple[BodyPiece |
         columns = connection.execute(PIECE, (key,)).fetchone()
         if columns is None:
             return None, damage_of(PIECES, (key,), "it is missing")
-        return PIECES.read(columns), None
+        piece = PIECES.read(columns)
+        return filled(piece, columns, read_place) if type(columns[-1]) is int else piece, None
     except sqlite3.DatabaseError as error:
         return None, damage_of(PIECES, (key,), damage_in(error))
     except ChecksumError as why:
@@ -199,7 +243,9 @@ LISTED_WITH: Final = (
     "(SELECT max(first) FROM rows INDEXED BY pages WHERE queue = ? AND queue > 0 AND first <= ?), 0) "
     "ORDER BY first, number LIMIT ?"
 )
-HEAD: Final = "SELECT number, queue, first, messages, size, crc, seal, length(data) FROM rows WHERE number = ?"
+HEAD: Final = (
+    f"SELECT number, queue, first, messages, size, crc, seal, {PLACE}, length(data) FROM rows WHERE number = ?"
+)
 DATA: Final = "SELECT data FROM rows WHERE number = ?"
 INDEXED: Final = (
     "SELECT count(*), ifnull(sum(number), 0) + ifnull(sum(first), 0) FROM rows INDEXED BY pages WHERE queue > 0"
@@ -209,9 +255,10 @@ INDEXED: Final = (
 class PageIndex:
     """Lookups of pages; damaged pages are added to `damaged`, each once."""
 
-    def __init__(self, connection: sqlite3.Connection, damaged: list[Damage]) -> None:
+    def __init__(self, connection: sqlite3.Connection, damaged: list[Damage], read_place: ReadPlace) -> None:
         self._connection = connection
         self.damaged = damaged
+        self._read_place = read_place
 
     def find(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages from a sequence on, up to a number of bytes, but at least one. Raises sqlite3.Error."""
@@ -222,7 +269,7 @@ class PageIndex:
                 head = self._read(queue, number, HEAD)
                 if head is None:
                     continue
-                size = head[7]
+                size = head[8] if head[7] is None else length_of(head[7])
                 if rows and type(size) is int and size > room:
                     break
                 page = self._page(head, queue, begin)
@@ -239,7 +286,7 @@ class PageIndex:
         try:
             for number, begin in self._connection.execute(LISTED_WITH, (queue, queue, sequence, most)):
                 head = self._read(queue, number, HEAD)
-                page = None if head is None else self._judged((*head[:7], None), queue, begin)
+                page = None if head is None else self._judged(head[:8], queue, begin)
                 if page is not None:
                     rows.append(page)
         except sqlite3.DatabaseError as error:
@@ -269,13 +316,17 @@ class PageIndex:
         return None
 
     def _page(self, head: tuple[Any, ...], queue: int, first: int) -> MessageRow | None:
+        if head[7] is not None:
+            return self._judged(head[:8], queue, first, with_data=True)
         data = self._read(queue, head[0], DATA)
         return None if data is None else self._judged((*head[:7], *data), queue, first)
 
-    def _judged(self, columns: tuple[Any, ...], queue: int, first: int) -> MessageRow | None:
-        """Return the page of these columns; None if it is damaged."""
+    def _judged(self, columns: tuple[Any, ...], queue: int, first: int, with_data: bool = False) -> MessageRow | None:
+        """Return the page of these columns, with the data of its place if wanted; None if it is damaged."""
         try:
             row = read_row(columns)
+            if with_data:
+                row = filled(row, columns, self._read_place)
             if (row.queue, row.first) != (queue, first):
                 raise ChecksumError("it is not what the index of pages says")
         except ChecksumError as why:

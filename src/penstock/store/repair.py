@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.errors import StoreError
 from penstock.store.commit_counter import CommitCounter, Count, lost_transactions
+from penstock.store.data_file import DataFile
 from penstock.store.directory import DataDirectory
 from penstock.store.faults import refused
 from penstock.store.reading import Sum, compare
@@ -18,6 +19,7 @@ from penstock.store.store import (
     FIRST_TABLES,
     METADATA_RECORDS,
     PIECES,
+    PLACED_TABLES,
     POSITIONS,
     ROW_BODIES,
     ROWS,
@@ -29,6 +31,7 @@ from penstock.store.store import (
     StoreTransaction,
     Table,
     damage_of,
+    filled,
     insertions,
 )
 
@@ -90,15 +93,18 @@ class _Repair:
         self._saved = {table.name: 0 for table in TABLES}
         self._lost: list[Damage] = []
         self._counter = CommitCounter(path.parent)
+        self._data = DataFile(path)
 
     def run(self) -> Saved:
         with DatabaseImage(self._path) as image:
             self._directory.lock()
             try:
+                self._data.open_for_reading()
                 self._store.open()
                 self._save(image)
                 self._store.close()
             finally:
+                self._data.close()
                 self._directory.unlock()
         for table in TABLES:
             seals = self._found[table.name]
@@ -156,6 +162,8 @@ class _Repair:
             if table in (ROWS, PIECES) and columns[-1] is None:
                 raise ChecksumError("not all of it is there")
             record = table.read(columns)
+            if table in PLACED_TABLES and type(columns[-1]) is int:
+                record = filled(record, columns, self._data.read)
         except ChecksumError as why:
             self._lost.append(damage_of(table, columns, str(why)))
             return

@@ -117,7 +117,11 @@ def _fourth(connection: sqlite3.Connection) -> None:
         _sum_up(connection, table)
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second, _third, _fourth)
+def _fifth(connection: sqlite3.Connection) -> None:
+    """Let a place in the data file stand for the data of a row or piece; the tables stay as they are."""
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second, _third, _fourth, _fifth)
 """Migrations: the first creates version 1, the second makes version 2 of version 1, and so on.
 
 A migration recreates a table instead of altering it: statements of a file are compared with those of a new one, and

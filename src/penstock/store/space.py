@@ -1,4 +1,4 @@
-"""Disk usage of a SQLite store: free pages, the reserve of space, and a consistent copy.
+"""Disk usage of a SQLite store: free pages, and the reserve of space.
 
 SQLite keeps free pages and reuses them. When more than a quarter of the file and more than 16 MiB are free, used pages
 move to the front in small steps and the end is cut off. That continues until at most a tenth or 4 MiB are free. The log
@@ -12,14 +12,10 @@ import contextlib
 import os
 import sqlite3
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from penstock.errors import StoreError
-from penstock.store.commit_counter import COUNTER_FILE, CommitCounter, count_in
-from penstock.store.directory import synchronise
-from penstock.store.faults import translated
+from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.store import Usage
 
@@ -124,9 +120,10 @@ def log_bytes(path: Path) -> int:
     return max(LOG_LEAST, int(LOG_BYTES * share(path.parent)))
 
 
-def measure(connection: sqlite3.Connection, path: Path) -> Usage:
-    """Return the size of the file, its log, the log's index and the counter file, without the room beside them.
+def measure(connection: sqlite3.Connection, path: Path, data: Path, data_in_use: int) -> Usage:
+    """Return the size of the file, its log, the log's index, the counter file and the data file.
 
+    The room beside them is left out. `data_in_use` are the bytes of the data file's blocks that are in use.
     `needed` is the growth of the file by a checkpoint, plus the growth of the log to its usual length and one
     transaction.
     """
@@ -135,7 +132,9 @@ def measure(connection: sqlite3.Connection, path: Path) -> Usage:
     taken = sum(_taken(file) for file in (*files, path.with_name(COUNTER_FILE)))
     growth = max(0, pages * page_size - _length(path))
     growth += max(0, log_bytes(path) * 3 // 2 - _length(path.with_name(path.name + "-wal")))
-    return Usage(max(0, taken - free * page_size), taken, None, None, growth)
+    used = max(0, taken - free * page_size)
+    taken_by_data = _taken(data)
+    return Usage(used + min(taken_by_data, data_in_use), taken + taken_by_data, None, None, growth)
 
 
 def room(folder: Path) -> tuple[int | None, int | None]:
@@ -216,61 +215,3 @@ def _length(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
-
-
-COPIED_AT_ONCE: Final = 256
-"""Pages copied per step, 2 MiB; other threads may run in between."""
-WAIT_S: Final = 5.0
-
-
-def copy(path: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
-    """Copy a store's file into a folder that is new or empty; the result is a complete data directory.
-
-    While it runs, the write-ahead log grows by all that is written, because the copied state must stay readable.
-    `progress` is called after each step with the pages left and the total. Raises StoreError, and removes the partial
-    copy then.
-    """
-    part = target / (path.name + ".part")
-    _prepare(path, target)
-    try:
-        with translated(target, "write", "the backup"):
-            _copy(path, part, progress)
-            synchronise(part)
-            with translated(part, "read", "the backup"):
-                count = count_in(part)
-            part.rename(target / path.name)
-            CommitCounter(target).make(count)
-            synchronise(target.parent)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _prepare(path: Path, target: Path) -> None:
-    if not path.exists():
-        raise StoreError(f"there is no store '{path}' to back up")
-    with translated(target, "write", "the backup"):
-        if target.exists() and any(target.iterdir()):
-            raise StoreError(f"cannot back up to '{target}': that folder is not empty")
-        target.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(target / (path.name + ".part"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-
-
-def _copy(path: Path, part: Path, progress: Callable[[int, int], None] | None) -> None:
-    with contextlib.ExitStack() as stack:
-        reader = _connect(path, stack, "ro")  # Read only: the writer owns the log.
-        writer = _connect(part, stack, "rw")
-        with translated(path, "read"):
-            writer.execute("PRAGMA synchronous = OFF")  # Synchronised once, when it is complete.
-            reader.execute("BEGIN")
-            reader.execute("SELECT value FROM about").fetchall()  # From here on it reads this snapshot.
-        with translated(part, "write", "the backup"):
-            report = None if progress is None else (lambda _, left, pages: progress(left, pages))
-            reader.backup(writer, pages=COPIED_AT_ONCE, progress=report)
-
-
-def _connect(path: Path, stack: contextlib.ExitStack, mode: str) -> sqlite3.Connection:
-    with translated(path, "open"):
-        uri = f"{path.absolute().as_uri()}?mode={mode}"
-        connection = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None)
-    stack.callback(connection.close)
-    return connection

@@ -22,19 +22,23 @@ from penstock.errors import StoreError, StoreFull, StoreLost
 from penstock.log_ids import STORE_ODD
 from penstock.logger import log
 from penstock.store import schema
+from penstock.store.backup import copy
 from penstock.store.commit_counter import CommitCounter, Count, count_transaction, missing, read_count
+from penstock.store.data_file import PLACED_BYTES, DataFile
 from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import corruption, fault, is_damage, refused, translated
 from penstock.store.reading import PageIndex, Reading, read_piece_at
 from penstock.store.salvage import judge, secure
-from penstock.store.space import Reserve, Space, copy, log_bytes, measure, room
+from penstock.store.space import Reserve, Space, log_bytes, measure, room
 from penstock.store.store import (
     METADATA_RECORDS,
+    PLACED_TABLES,
     POSITIONS,
     ROW_BODIES,
     ROWS,
     SETTLEMENTS,
     TABLES,
+    BodyPiece,
     Damage,
     MessageRow,
     MetadataRecord,
@@ -66,13 +70,21 @@ DELETE_BODIES_OF_PAGES: Final = (
 DELETE_PIECES: Final = "DELETE FROM pieces WHERE number BETWEEN ? AND ?"
 
 
-def write(connection: sqlite3.Connection, commit: StoreTransaction) -> None:
-    """Write a commit, insertions first. Raises sqlite3.Error; the caller owns the transaction."""
-    for table, records in insertions(commit):
-        if records:
-            connection.executemany(INSERT[table.name], map(table.write, records))
+def write(connection: sqlite3.Connection, commit: StoreTransaction, data: DataFile) -> None:
+    """Write a commit, insertions first. Raises sqlite3.Error or OSError; the caller owns the transaction."""
+    records: tuple[MessageRow | BodyPiece, ...] = (*commit.rows, *commit.pieces)
+    large = [record for record in records if len(record.data) >= PLACED_BYTES]
+    written = data.write(connection, [record.data for record in large]) if large else []
+    places = dict(zip(map(id, large), written, strict=True))
+    for table, new in insertions(commit):
+        if new and table in PLACED_TABLES:
+            columns = (table.write(record, places.get(id(record))) for record in new)
+            connection.executemany(INSERT[table.name], columns)
+        elif new:
+            connection.executemany(INSERT[table.name], map(table.write, new))
     for record in commit.latest():
         _declare(connection, record)
+    data.delete(connection, commit)
     _delete(connection, ROWS, commit.rows_gone)
     _delete(connection, ROW_BODIES, commit.rows_gone)
     if commit.pages_gone:
@@ -130,6 +142,7 @@ class SqliteStore(Store):
         self._opening: int = 0
         """Number of our opening of the file."""
         self._log = self.path.with_name(FILE + "-wal")
+        self._data = DataFile(self.path)
         self._identities: tuple[Identity | None, Identity | None] = (None, None)
         """Identities of the open file and its log."""
         self.damaged = []
@@ -172,11 +185,16 @@ class SqliteStore(Store):
                 self._count, self._opening = read_count(connection)
                 self._counter.open(self._count)
                 self._identities = identity_of(self.path), identity_of(self._log)
+                self._data = DataFile(self.path)
+                with translated(self._data.path, "open"):
+                    self._data.open(connection)
             except BaseException:
                 connection.close()
+                self._data.close()
                 raise
         if mode != b"wal":
             connection.close()
+            self._data.close()
             raise StoreError(
                 f"cannot open the store '{self.path}': its file system does not support shared memory, which SQLite's "
                 "log needs; name a folder on a local disk with --data"
@@ -190,6 +208,7 @@ class SqliteStore(Store):
         was_open = self._is_open
         self._is_open = False
         self._disconnect()
+        self._data.close()
         self._counter.close()
         if was_open and self._reserve is not None and self._held is not None:
             with contextlib.suppress(StoreError, OSError):  # Otherwise another broker uses the log now.
@@ -250,22 +269,22 @@ class SqliteStore(Store):
             yield row
         if len(self.damaged) == met:
             with translated(self.path, "write"):
-                PageIndex(self._connected(), self.damaged).mend(pages, total)
+                PageIndex(self._connected(), self.damaged, self._data.read).mend(pages, total)
 
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue whose first sequence is this or a later one, in order."""
         with translated(self.path, "read"):
-            return PageIndex(self._connected(), self.damaged).find(queue, first, most)
+            return PageIndex(self._connected(), self.damaged, self._data.read).find(queue, first, most)
 
     def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
         """Return pages of a queue without their data, from the one that a sequence may be in on."""
         with translated(self.path, "read"):
-            return PageIndex(self._connected(), self.damaged).heads(queue, sequence, most)
+            return PageIndex(self._connected(), self.damaged, self._data.read).heads(queue, sequence, most)
 
     def piece(self, body: int, at: int) -> bytes | None:
         """Return the data of a piece; None if it is missing or damaged."""
         with translated(self.path, "read"):
-            piece, damage = read_piece_at(self._connected(), piece_key(body, at))
+            piece, damage = read_piece_at(self._connected(), piece_key(body, at), self._data.read)
         if damage is not None and damage not in self.damaged:
             self.damaged.append(damage)
         return None if piece is None else piece.data
@@ -276,7 +295,7 @@ class SqliteStore(Store):
         damaged: list[Damage] = []
         try:
             for table in TABLES:
-                for record in Reading(connection, table, damaged, with_data=True).records():
+                for record in Reading(connection, table, damaged, self._data.read, with_data=True).records():
                     take(record)
             for (line,) in connection.execute("PRAGMA integrity_check(10)"):
                 if line != b"ok":
@@ -289,7 +308,7 @@ class SqliteStore(Store):
 
     def _read(self, table: Table) -> Iterator[Any]:
         with translated(self.path, "read"):
-            yield from Reading(self._connected(), table, self.damaged).records()
+            yield from Reading(self._connected(), table, self.damaged, self._data.read).records()
 
     # Writing
 
@@ -314,18 +333,21 @@ class SqliteStore(Store):
             connection.execute("BEGIN IMMEDIATE")
             if not count_transaction(connection, count, self._opening):
                 raise self._opened_by_another()
-            write(connection, commit)
+            write(connection, commit, self._data)
             connection.execute("COMMIT")
         except BaseException as error:
             self._roll_back(connection)
             if isinstance(error, sqlite3.Error):
                 raise fault(error, self.path, "write") from None
+            if isinstance(error, OSError):
+                raise refused(error, self._data.path, "write", "the data file of the store") from None
             raise
         self._count = count
         try:
             self._counter.write(count)
         except OSError as error:
             raise refused(error, self._counter.path, "write", "the count of transactions") from None
+        self._data.settle()
         if self._check_files() and not self._is_ours():
             raise self._opened_by_another()
 
@@ -378,11 +400,14 @@ class SqliteStore(Store):
         try:
             is_new = self._held.keep()
             identities = identity_of(self.path), identity_of(self._log)
+            lost = None if self._data.is_in_place() else self._data.path
         except OSError as error:
             raise refused(error, self.path, "read") from None
         if identities[0] != self._identities[0]:
+            lost = self.path
+        if lost is not None:
             raise StoreLost(
-                f"the store '{self.path}' was removed or replaced while a broker used it; it must stop, for nothing "
+                f"the store '{lost}' was removed or replaced while a broker used it; it must stop, for nothing "
                 "that it writes would last"
             )
         if self._connection is not None and identities[1] != self._identities[1]:
@@ -407,8 +432,10 @@ class SqliteStore(Store):
         if not self._space.is_done:
             self._usage = None
             try:
-                if self._space.reclaim(self._connected()):
+                if self._data.reclaim() or self._space.reclaim(self._connected()):
                     return True
+            except OSError as error:
+                raise refused(error, self._data.path, "write", "the data file of the store") from None
             except sqlite3.Error as error:
                 failure = fault(error, self.path, "write")
                 if isinstance(failure, StoreFull) and self._make_room() and self._space.take_smaller_steps():
@@ -421,7 +448,7 @@ class SqliteStore(Store):
         """Return the present disk usage."""
         if self._usage is None:
             with translated(self.path, "read"):
-                self._usage = measure(self._connected(), self.path)
+                self._usage = measure(self._connected(), self.path, self._data.path, self._data.in_use())
         free, total = room(self.path.parent)
         missing = 0 if self._reserve is None else self._reserve.missing()
         return self._usage._replace(free=free, total=total, needed=self._usage.needed + missing)

@@ -4,7 +4,8 @@ Tables of the store and the checksums of their records.
 
 The checksum (column `seal`) is the crc32 of a record and of its table's name. It reveals records whose octets have
 changed on the disk, and misplaced records. Only the data of a row or piece has a checksum of its own, which the
-record's checksum covers: so the rest of a page's row, or of a piece, can be verified without its data.
+record's checksum covers: so the rest of a page's row, or of a piece, can be verified without its data. In place of the
+data of a large row or piece there may be its place in the data file (data_file.py), which the checksum covers too.
 
 Records of the store, the transaction that writes them, and its damages.
 
@@ -29,6 +30,8 @@ UNKNOWN: Final = -1
 """Value of a count that is unknown."""
 PIECE_BITS: Final = 24
 """Bits of a piece's position in its key."""
+LENGTH_MASK: Final = (1 << 32) - 1
+"""Bits of a place that have the length of its data; those above have its first block."""
 COMMITS: Final = "commits"
 """Name of the transaction count in the table of sums."""
 
@@ -167,7 +170,7 @@ class Damage(NamedTuple):
 
 
 BODY_NUMBER: Final = struct.Struct("<q")
-PACKS: Final = [struct.Struct(f"<{count}q").pack for count in range(7)]
+PACKS: Final = [struct.Struct(f"<{count}q").pack for count in range(8)]
 """Packers of as many numbers as their index: a commit packs those of each record."""
 WRONG: Final = "its checksum is wrong"
 
@@ -189,7 +192,9 @@ class Table(NamedTuple):
     read: Callable[[tuple[Any, ...]], Any]
     """Decode a record from its columns, in their order. Raises ChecksumError."""
     write: Callable[..., tuple[Any, ...]]
-    """Return the columns of a record, in their order; of a thing with its number as well."""
+    """Return the columns of a record, in their order; of a thing with its number as well, and of a row or piece with
+    the place of its data or None.
+    """
     id: int
     """Its number in the table of sums, which never changes."""
     head: str = "data"
@@ -221,27 +226,56 @@ def _check(what: bytes, numbers: Sequence[int], seal: object, data: bytes = b"")
 
 
 def _checked_data(crc: object, data: Any) -> bytes:
-    """Return data whose checksum is this; empty if it was not read (None). Raises ChecksumError."""
-    if data is not None and (not isinstance(data, bytes) or zlib.crc32(data) != crc):
+    """Return data whose checksum is this; empty if it was not read (None or its place). Raises ChecksumError."""
+    if data is None or type(data) is int:
+        return b""
+    if not isinstance(data, bytes) or zlib.crc32(data) != crc:
         raise ChecksumError(WRONG)
-    return data or b""
+    return data
 
 
-def write_row(row: MessageRow) -> tuple[Any, ...]:
-    """Return the columns of a row."""
-    numbers = (row.number, *row[2:], zlib.crc32(row.data))
-    return (*numbers, seal_of(b"row", numbers), row.data)
+def _with_place(columns: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """Return the numbers that the checksum of a row or piece covers: its first columns, and its place if it has one."""
+    place = columns[count + 1] if len(columns) > count + 1 else None
+    return (*columns[:count], place) if type(place) is int else columns[:count]
+
+
+def _sealed(what: bytes, numbers: tuple[int, ...], data: bytes, place: int | None) -> tuple[Any, ...]:
+    """Return the columns of a row or piece; those of its data have its place if it has one."""
+    numbers = (*numbers, zlib.crc32(data))
+    if place is None:
+        return (*numbers, seal_of(what, numbers), data)
+    return (*numbers, seal_of(what, (*numbers, place)), place)
+
+
+def length_of(place: int) -> int:
+    """Return the octets of the data at a place."""
+    return place & LENGTH_MASK
+
+
+def filled(record: Any, columns: tuple[Any, ...], read: Callable[[int], bytes]) -> Any:
+    """Return a row or piece with the data that its columns have a place for. Raises ChecksumError."""
+    try:
+        data = read(columns[-1])
+    except OSError as error:
+        raise ChecksumError(f"its data cannot be read: {error.strerror or error}") from None
+    return record._replace(data=_checked_data(columns[-3], data))
+
+
+def write_row(row: MessageRow, place: int | None = None) -> tuple[Any, ...]:
+    """Return the columns of a row, whose data is at a place."""
+    return _sealed(b"row", (row.number, *row[2:]), row.data, place)
 
 
 def read_head(columns: tuple[Any, ...]) -> MessageRow:
-    """Decode a row without its data, from all columns or all but the data. Raises ChecksumError."""
-    number, *others, _ = numbers = columns[:6]
-    _check(b"row", numbers, columns[6])
+    """Decode a row without its data, from all columns, or all but the data if it has no place. Raises ChecksumError."""
+    number, *others, _ = columns[:6]
+    _check(b"row", _with_place(columns, 6), columns[6])
     return MessageRow(number, b"", *others)
 
 
 def read_row(columns: tuple[Any, ...]) -> MessageRow:
-    """Decode a row; its data is empty if it was not read (None). Raises ChecksumError."""
+    """Decode a row; its data is empty if it was not read (None), or has a place. Raises ChecksumError."""
     return read_head(columns)._replace(data=_checked_data(columns[5], columns[7]))
 
 
@@ -286,18 +320,18 @@ def read_position(columns: tuple[Any, ...]) -> QueuePosition:
     return position
 
 
-def write_piece(piece: BodyPiece) -> tuple[Any, ...]:
-    """Return the columns of a piece."""
-    numbers = (piece.key(), piece.body, piece.size, zlib.crc32(piece.data))
-    return (*numbers, seal_of(b"piece", numbers), piece.data)
+def write_piece(piece: BodyPiece, place: int | None = None) -> tuple[Any, ...]:
+    """Return the columns of a piece, whose data is at a place."""
+    return _sealed(b"piece", (piece.key(), piece.body, piece.size), piece.data, place)
 
 
 def read_piece(columns: tuple[Any, ...]) -> BodyPiece:
-    """Decode a piece; its data is empty if it was not read (None). Raises ChecksumError."""
+    """Decode a piece; its data is empty if it was not read (None), or has a place. Raises ChecksumError."""
     number, body, size, crc, seal, data = columns
-    _check(b"piece", (number, body, size, crc), seal)
+    _check(b"piece", _with_place(columns, 4), seal)
     octets = _checked_data(crc, data)
-    if number >> PIECE_BITS != body or (data is not None and len(octets) != size):
+    length = length_of(data) if type(data) is int else len(octets)
+    if number >> PIECE_BITS != body or (data is not None and length != size):
         raise ChecksumError(WRONG)
     return BodyPiece(body, number & ((1 << PIECE_BITS) - 1), size, octets)
 
@@ -337,6 +371,8 @@ COMMITS_ID: Final = 5
 """Number in the table of sums of the counts of transactions, their messages, and how often the store was opened."""
 TABLES: Final = (METADATA_RECORDS, POSITIONS, SETTLEMENTS, PIECES, ROW_BODIES, ROWS)
 """All tables, in the order in which a check reads them."""
+PLACED_TABLES: Final = (ROWS, PIECES)
+"""Tables whose records may have their data at a place."""
 
 
 def insertions(commit: StoreTransaction) -> list[tuple[Table, list[Any]]]:
