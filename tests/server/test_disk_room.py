@@ -20,7 +20,7 @@ KIB_100 = "x" * 100_000
 
 
 def used(place: Path) -> int:
-    return sum(path.stat().st_blocks * 512 for path in place.parent.glob("messages.sqlite*"))
+    return sum(path.stat().st_blocks * 512 for path in place.parent.glob("messages.*"))
 
 
 def crossings_of_an_open_gate(broker: BrokerProcess) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pika
 import pytest
 
+from penstock.store.data_file import DATA_FILE, begin_of
 from penstock.store.postgres import postgres_store
 from penstock.store.sqlite import FILE
 from tests.support.brokers import eventually, in_background, penstock_command, serving, settings_file, some_name
@@ -152,8 +153,11 @@ def test_damaged_piece_ends_the_connection_that_it_was_for_and_no_other(tmp_path
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)
         client.publish("q", some_body(1))
         stopped(broker, client.connection)
-    with closing(sqlite3.connect(tmp_path / "data" / FILE, isolation_level=None)) as connection:
-        connection.execute("UPDATE pieces SET data = zeroblob(size) WHERE number % 16777216 = 5")
+    with closing(sqlite3.connect(tmp_path / "data" / FILE)) as connection:
+        ((place,),) = connection.execute("SELECT data FROM pieces WHERE number % 16777216 = 5")
+    with (tmp_path / "data" / DATA_FILE).open("r+b") as file:
+        file.seek(begin_of(place))
+        file.write(bytes(1000))
     with kept(tmp_path) as broker, client_of(broker) as other:
         with client_of(broker) as client, pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=r"\(541, "):
             client.channel.basic_get("q")
@@ -274,6 +278,7 @@ def test_large_message_that_waits_for_room_is_among_what_is_blocked(tmp_path: Pa
             assert "is not read: its large message waits for room in the store" in said
             assert "the disk (quota): " in said
             assert "advice: consume stored messages, or raise disk-overfull (`penstock broker show`)" in said
+            assert "; no publish is held by it now, large messages may wait\n" in broker.why("q")
             lists = broker.command("list", "connections", "--columns", "penstock.paused")
             assert lists.splitlines()[1:] == ["yes"]
             broker.command("set", "broker", "disk-overfull=none")

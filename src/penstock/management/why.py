@@ -131,7 +131,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     row["waits_for"] = waits_for(queue, now)
     sentences: list[str] = []
     for gate in gates:
-        sentences += _of_gate(gate, now)
+        sentences += _of_gate(gate, broker)
     shut = [gate for gate in gates if gate.in_line() or not gate.open]
     if not shut and not blocks:
         measured = queue.measure()
@@ -236,13 +236,19 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
 # Sentences
 
 
-def _of_gate(gate: Gate, now: float) -> list[str]:
-    """Describe the producers that a gate blocks; or that there are none, if it is closed."""
+def _of_gate(gate: Gate, broker: Broker) -> list[str]:
+    """Describe the producers that a gate blocks; or that there are none, if it is closed.
+
+    The gates of the disk also stop connections whose large messages are coming, whatever their queues.
+    """
+    now = broker.now
     blocks = [(gate.blocked.get(key), block) for key, block in gate.stats.blocked().items()]
     waiting = [(each, block) for each, block in blocks if isinstance(each, WaitingPublisher)]
     lines = [blocked_by(producer, gate, block, now) for producer, block in waiting[:SAID_MOST]]
     if not lines and not gate.open:
-        return [f"{text_of(gate).reason(gate, now)}; nobody is blocked by it now"]
+        is_of_disk = any(gate is each for each in broker.gates.disk.gates())
+        nobody = "no publish is held by it now, large messages may wait" if is_of_disk else "nobody is blocked by it"
+        return [f"{text_of(gate).reason(gate, now)}; {nobody}"]
     return first_lines(lines, f"producers are blocked by {text_of(gate).name(gate)}", count=len(waiting))
 
 

@@ -154,7 +154,7 @@ class DataFile:
     def delete(self, connection: sqlite3.Connection, commit: StoreTransaction) -> None:
         """Find the places of the records that a transaction is about to delete. Raises sqlite3.Error."""
         self._gone.clear()
-        if self._number is None:
+        if self._used.find(1) < 0:
             return
         for number in commit.rows_gone:
             self._find(ROWS, connection.execute(ROW_WITH, (number,)))
