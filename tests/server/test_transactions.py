@@ -44,6 +44,30 @@ def test_connection_with_a_transaction_is_never_paused(peer: Peer, queue: str) -
     assert peer.depth(queue) == 0
 
 
+def test_settlements_past_the_bound_close_the_channel_and_return_their_deliveries(tmp_path: Path) -> None:
+    """The bound of a transaction is that of its bytes, 512 for each settlement."""
+    config = tmp_path / "penstock.toml"
+    config.write_text("[broker]\ntransaction-bytes = 614_400\nhold-bytes = 65_536\n")
+    with serving(tmp_path, "--config", str(config)) as broker, open_peer(broker) as peer:
+        peer.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
+        peer.say(publish_frames(1, "", "q", b"m") * 1300)
+        select(peer)
+        peer.send(1, commands.Basic.Consume(queue="q", consumer_tag="c"))
+        peer.expect(1, commands.Basic.ConsumeOk)
+        for _ in range(1300):
+            peer.expect(1, commands.Basic.Deliver)
+            peer.read_frame()
+            peer.read_frame()
+        peer.send(1, commands.Basic.Ack(1200, multiple=True))
+        peer.send(1, commands.Basic.Ack(1201))
+        closed = peer.expect(1, commands.Channel.Close)
+        assert closed.reply_code == 506
+        assert "it has 1,200 already, the limit (transaction-bytes" in closed.reply_text
+        peer.send(1, commands.Channel.CloseOk())
+        peer.ask(1, commands.Channel.Open(), commands.Channel.OpenOk)
+        assert peer.depth("q") == 1300
+
+
 # Commits that may be tried again
 
 RETRIES = {"product": "retrying", "capabilities": CAPABILITIES | {"penstock.tx_commit_retry": True}}

@@ -88,9 +88,9 @@ def peer(**arguments: object) -> TransactionalPeer:
 
 
 def consuming(count: int, **fields: object) -> TransactionalPeer:
-    """The same with this many unsettled deliveries from q; the numbers are their bodies and delivery-ids."""
+    """The same with this many unsettled deliveries from q, numbered by delivery-id; bodies are these modulo 256."""
     client = peer()
-    client.put(*(bytes([n]) for n in range(count)))
+    client.put(*(bytes([n % 256]) for n in range(count)))
     heard = client.attach_receiver("/queues/q", credit=count, **fields)
     assert [each.field("delivery_id") for each in heard if each.name == "transfer"] == list(range(count))
     return client

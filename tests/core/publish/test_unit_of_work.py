@@ -10,7 +10,7 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.effects import Returned
 from penstock.core.publish.unit_commit import UnitCommit
-from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
+from penstock.core.publish.unit_of_work import SETTLEMENT_BYTES, Coordinator, UnitOfWork
 from penstock.errors import ContentTooLarge, PreconditionFailed, ResourceError, TransactionRolledBack
 from penstock.settings.read import read_settings
 from tests.profiles import examples
@@ -265,6 +265,27 @@ def test_publish_that_is_refused_leaves_its_unit_as_it_was(rig: Rig) -> None:
     rig.publish(unit, 1, "b", 40)
     unit.commit()
     assert rig.house.depth("b") == 2
+
+
+@pytest.mark.parametrize("most", [1000, 1200], ids=["always admitted", "by the memory of the connection"])
+@pytest.mark.parametrize("multiple", [False, True])
+def test_settlements_of_a_unit_are_bounded(rig: Rig, multiple: bool, most: int) -> None:
+    rig.control.hold_budget.bound = most // 1200 * most * SETTLEMENT_BYTES
+    rig.house.queue("many")
+    rig.house.publish_now("many", 1, count=most + 1)
+    session = rig.sessions[0]
+    tags = [rig.get(0, "many") for _ in range(most + 1)]
+    unit = rig.coordinator.begin()
+    for tag in tags[:-1]:
+        unit.settle(session, tag, False, Outcome.ACCEPTED)
+    told_why = rf"it has {most:,} already, the limit \(transaction-bytes, 512 for each\)"
+    with pytest.raises(ResourceError, match=told_why):
+        unit.settle(session, tags[-1], multiple, Outcome.ACCEPTED)
+    unit.drop()
+    again = rig.coordinator.begin()
+    again.settle(session, tags[-2], True, Outcome.ACCEPTED)
+    again.commit()
+    assert rig.house.depth("many") == 1
 
 
 def test_rates_of_each_producer_count_its_own_publishes(rig: Rig) -> None:

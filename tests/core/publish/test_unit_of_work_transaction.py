@@ -7,6 +7,7 @@ import pytest
 from penstock.core.consume.consumer import Consumer
 from penstock.core.effects import Returned
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
+from penstock.flow.work import AT_ONCE
 from tests.support.broker_fixture import House
 from tests.support.transaction_client import Client, traces
 
@@ -100,6 +101,22 @@ def test_recover_puts_back_what_the_transaction_has_not_settled(house: House, cl
     assert (house.vhost.queues["a"].available(), client.session.unsettled.count()) == (2, 1)
     assert client.commit()
     assert house.depth("a") == 2
+
+
+def test_recover_of_very_many_puts_them_back_a_part_in_each_turn(house: House, client: Client) -> None:
+    house.queue("a")
+    many = int(AT_ONCE) + 500
+    house.publish_now("a", 5, count=many + 1)
+    for _ in range(many + 1):
+        client.get("a")
+    client.ack(2)
+    client.transaction.recover()
+    queue = house.vhost.queues["a"]
+    assert client.session.unsettled.count() == 1
+    assert int(queue.unacked_messages) == 501
+    while house.broker.turns.chores.pending():
+        house.broker.turns.chores.run(house.broker.now)
+    assert (int(queue.unacked_messages), queue.available()) == (1, many)
 
 
 def test_a_publish_past_the_bound_ends_the_session_and_nothing_is_applied(house: House) -> None:

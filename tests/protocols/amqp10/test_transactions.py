@@ -327,6 +327,21 @@ def test_receiver_that_settles_second_is_told_of_what_is_in_no_transaction() -> 
     assert [each.field("first") for each in client.discharge(txn_id) if not each.field("role")] == [1]
 
 
+@pytest.mark.parametrize("settled", [False, True])
+def test_settlements_past_the_bound_roll_back(settled: bool) -> None:
+    most = 1000
+    client, txn_id = begun(consuming(most + 2))
+    client.connection.pausing.budget.bound = 0
+    client.retire(txn_id, 0, most - 1)
+    assert client.retire(txn_id, most, most + 1, settled=settled) == []
+    answer = client.discharge(txn_id)[0]
+    assert condition(answer) == "amqp:transaction:rollback"
+    assert client.depth("q") == most + 2
+    assert client.available() == (2 if settled else 0), "what its receiver has settled has its default outcome"
+    client.settle(0, most - 1, accepted())
+    assert client.depth("q") == 2
+
+
 def test_delivery_is_settled_in_one_transaction_only() -> None:
     client = consuming(2)
     one, other = client.begin_transaction(), client.begin_transaction()

@@ -16,6 +16,7 @@ from penstock.core.message import Message
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
+from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
 from penstock.flow.work import AT_ONCE
 
@@ -90,8 +91,8 @@ class UnsettledDeliveries:
                 first, allowed_s = batch.at + timeout_s, timeout_s
         return first, allowed_s
 
-    def deliveries(self, first: i64, last: i64) -> list[tuple[int, Queue, Message]]:
-        """Return the unsettled deliveries with the numbers first..last, in order: number, queue, message."""
+    def deliveries(self, first: i64, last: i64, most: i64 = UNLIMITED) -> list[tuple[int, Queue, Message]]:
+        """Return the first `most` unsettled deliveries with the numbers first..last: number, queue, message."""
         deliveries: list[tuple[int, Queue, Message]] = []
         batches = self._batches
         at = self._index(first)
@@ -102,6 +103,8 @@ class UnsettledDeliveries:
             while number <= end:
                 message = batch.messages[number - batch.first]
                 if message is not None:
+                    if len(deliveries) >= most:
+                        return deliveries
                     deliveries.append((int(number), batch.consumer.queue, message))
                 number += 1
             at += 1

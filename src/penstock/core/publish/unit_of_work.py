@@ -31,6 +31,8 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.core.consume.bulk_requeue import settle_batches
+from penstock.core.consume.consumer import Batch
 from penstock.core.consume.outcome import AddedHeaders, Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish import admission
@@ -45,11 +47,14 @@ from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError, TransactionRolledBack
 from penstock.flow.gate import ROLLED_BACK
 from penstock.flow.timers import NEVER
+from penstock.flow.work import AT_ONCE
 
 COMMIT_WORK: Final = 8
 """Units of work to judge a commit, in addition to those of any method."""
 SUMMED_A_UNIT: Final = 2
 """Publishes and settlements of a commit that are summed up with one unit of work."""
+SETTLEMENT_BYTES: Final = 512
+"""Bytes of `transaction-bytes` for each settlement, as it retains its delivery; AT_ONCE of them are always admitted."""
 ALL: Final = 0
 """The delivery tag that means all deliveries, with `multiple` (AMQP 0-9-1 section 1.8.3.13)."""
 
@@ -212,8 +217,8 @@ class UnitOfWork:
     def settle(self, session: Session, tag: i64, multiple: bool, outcome: Outcome) -> None:
         """Settle one delivery, or all up to and including `tag` (0: all), at the commit.
 
-        Raises PreconditionFailed (406) for a tag that is unknown or settled in a unit already, or the error of a unit
-        that was rolled back.
+        Raises PreconditionFailed (406) for a tag that is unknown or settled in a unit already, ResourceError (506) past
+        the most settlements of a unit, or the error of a unit that was rolled back.
         """
         self._check_open()
         settled = self.coordinator.settled_tags(session)
@@ -231,12 +236,28 @@ class UnitOfWork:
     def settle_range(
         self, session: Session, first: i64, last: i64, outcome: Outcome, added: AddedHeaders | None = None
     ) -> None:
-        """Settle the deliveries with tags `first`..`last` at the commit; those settled already are left out."""
+        """Settle the deliveries with tags `first`..`last` at the commit; those settled already are left out.
+
+        Raises ResourceError (506) past the most settlements of a unit: then it lacks the rest, and has to be dropped.
+        """
         tags = self.coordinator.settled_tags(session).tags
-        for number, queue, message in session.unsettled.deliveries(first, last):
-            if number not in tags:
+        settlements = self.settlements
+        before = len(settlements)
+        bound = self.coordinator.producer.hold_budget.bound // SETTLEMENT_BYTES
+        most: i64 = bound if bound > AT_ONCE else AT_ONCE
+        try:
+            for number, queue, message in session.unsettled.deliveries(first, last, most + len(tags) + 1):
+                if number in tags:
+                    continue
+                if len(settlements) >= most:
+                    raise ResourceError(
+                        f"settlement in a transaction refused: it has {int(most):,} already, the limit "
+                        f"(transaction-bytes, {SETTLEMENT_BYTES} for each); nothing was applied. Commit more often"
+                    )
                 tags.add(number)
-                self.settlements.append(Settlement(session, number, queue, message, outcome, added))
+                settlements.append(Settlement(session, number, queue, message, outcome, added))
+        finally:
+            self.coordinator.producer.broker.work.count(len(settlements) - before)
 
     def commit(self) -> bool:
         """Apply the unit, or hold it until all of it has room, or refuse it with nothing applied.
@@ -363,13 +384,18 @@ class Transaction:
         self.unit.settle(self.session, tag, multiple, outcome)
 
     def recover(self) -> None:
-        """Requeue at once every delivery that no transaction of the session has settled (basic.recover)."""
-        tags = self.coordinator.settled_tags(self.session).tags
-        unsettled, broker = self.session.unsettled, self.producer.broker
-        for number, _, _ in unsettled.deliveries(1, unsettled.last_number()):
-            if number not in tags:
-                for queue in unsettled.settle(number, number, Outcome.FAILED, broker.now):
-                    broker.schedule_delivery(queue)
+        """Requeue every delivery that no transaction of the session has settled (basic.recover).
+
+        Many return in later turns.
+        """
+        unsettled = self.session.unsettled
+        batches: list[Batch] = []
+        first: i64 = 1
+        for tag in sorted(self.coordinator.settled_tags(self.session).tags):
+            batches += unsettled.detach(first, tag - 1)
+            first = tag + 1
+        batches += unsettled.detach(first, unsettled.last_number())
+        settle_batches(self.producer.broker, batches, Outcome.FAILED)
 
     def commit(self) -> None:
         """Apply the transaction, or hold it until all of it has room; or close the session, with nothing applied."""

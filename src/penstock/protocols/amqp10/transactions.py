@@ -25,7 +25,7 @@ from typing_extensions import override
 
 from penstock.core.consume.bulk_requeue import settle_batches
 from penstock.core.consume.consumer import Batch
-from penstock.core.consume.outcome import EXCLUDED_MAX, Outcome, excluded
+from penstock.core.consume.outcome import EXCLUDED_MAX, AddedHeaders, Outcome, excluded
 from penstock.core.consume.session import settle_in_slices
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_of_work import Coordinator
@@ -155,24 +155,33 @@ class Transaction(TimerHandler):
     ) -> None:
         """Settle ranges of deliveries at the commit. `settled` is true if the receiver has settled them."""
         unit = self.unit
+        before = len(unit.settlements)
+        code = ABSENT if state is None else state.code
+        outcome = outcome_of(code, state)
+        if unit.error is None:
+            self._join(session)
+            self._record(session, ranges, outcome, headers_of(code, state, session.broker.formats))
         if unit.error is not None:
             if settled:  # Nobody will settle them again.
                 for first, last in ranges:
                     session.settler.settle_by_default(first, last)
             return
-        self._join(session)
-        code = ABSENT if state is None else state.code
-        outcome = outcome_of(code, state)
-        added = headers_of(code, state, session.broker.formats)
-        before = len(unit.settlements)
-        for first, last in ranges:
-            unit.settle_range(session, first, last, outcome, added)
         ids = session.writer.ids
         for settlement in unit.settlements[before:]:
             retirement = Retirement(session, settlement.tag, ids.id_of(settlement.tag), outcome, settled)
             self._retirements.append(retirement)
             session.settler.retired[settlement.tag] = retirement
         session.broker.work.done += (len(unit.settlements) - before) // RETIREMENTS_A_UNIT
+
+    def _record(
+        self, session: AmqpSession, ranges: list[tuple[int, int]], outcome: Outcome, added: AddedHeaders | None
+    ) -> None:
+        """Settle ranges of deliveries at the commit, or roll back because there are too many."""
+        try:
+            for first, last in ranges:
+                self.unit.settle_range(session, first, last, outcome, added)
+        except BrokerError as error:
+            self.fail(TransactionRolledBack(f"the transaction was rolled back: {error}"))
 
     # End
 
