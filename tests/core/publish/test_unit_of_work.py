@@ -123,48 +123,6 @@ def test_delivery_is_settled_by_one_of_two_open_units_only_and_tags_count_by_ses
     assert rig.house.vhost.queues["a"].available() == 1
 
 
-@pytest.mark.parametrize("by_producer", [False, True])
-def test_end_of_one_session_rolls_back_the_whole_open_unit(rig: Rig, by_producer: bool) -> None:
-    unit = rig.unit_over_both()
-    apart = rig.coordinator.begin()
-    rig.publish(apart, 0, "b", 1)
-    leaving = Session() if by_producer else rig.sessions[1]
-    rig.coordinator.end_session(leaving, [rig.producers[1]] if by_producer else [])
-    if not by_producer:
-        rig.house.broker.end_session(rig.sessions[1])
-    assert (int(rig.control.hold_budget.messages), int(rig.control.hold_budget.bytes)) == (1, 1)
-    with pytest.raises(TransactionRolledBack, match="rolled back, because a session"):
-        rig.publish(unit, 0, "b", 1)
-    unit.commit()
-    assert told(rig.control) == [(1, 1, False)]
-    assert isinstance(unit.error, TransactionRolledBack)
-    assert rig.depths() == (2, 0)
-    apart.commit()
-    assert told(rig.control) == [(2, 2, True)]
-    assert rig.depths() == (2, 1)
-    assert rig.traces() == (0, 0, 0)
-
-
-def test_end_of_one_session_refuses_the_held_commit_and_lets_the_next_one_pass(rig: Rig) -> None:
-    rig.house.publish_now("b", 1, count=3)
-    unit = rig.unit_over_both()
-    unit.commit()
-    behind = rig.coordinator.begin()
-    rig.publish(behind, 0, "b", 1)
-    behind.commit()
-    assert len(rig.control.outbox) == 2
-    rig.coordinator.end_session(rig.sessions[0], [rig.producers[1]])
-    rig.house.broker.end_session(rig.sessions[0])
-    rig.house.broker.run(1000)
-    assert isinstance(unit.error, TransactionRolledBack)
-    assert (rig.house.depth("a"), rig.house.depth("b")) == (2, 4)
-    assert rig.house.vhost.queues["a"].available() == 1, "the other session keeps its delivery"
-    assert rig.sessions[1].unsettled.count() == 1
-    rig.house.take("b", count=2)
-    assert told(rig.control) == [(1, 1, False), (2, 2, True)]
-    assert rig.traces() == (0, 0, 0)
-
-
 @pytest.mark.parametrize("end", ["commit", "rollback", "fail"])
 def test_publishes_of_open_units_are_known_as_such(rig: Rig, end: str) -> None:
     unit, budget = rig.unit_over_both(), rig.control.hold_budget
@@ -359,7 +317,7 @@ def test_units_in_any_order_are_applied_as_a_whole_or_not_at_all(steps: list[tup
         elif what == "take":
             taken += rig.house.take(name)
         elif what == "end":
-            rig.coordinator.end_session(rig.sessions[who], [rig.producers[who]])
+            rig.coordinator.roll_back_all(TransactionRolledBack("a session has ended"))
             rig.house.broker.end_session(rig.sessions[who])
             rig.sessions[who] = Session()
         elif what in ("commit", "rollback"):

@@ -44,7 +44,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import RowBatch, UnitCommit
 from penstock.core.publish.waiting_publisher import end_hold
 from penstock.core.routing.route import Route
-from penstock.errors import BrokerError, PreconditionFailed, ResourceError, TransactionRolledBack
+from penstock.errors import BrokerError, PreconditionFailed, ResourceError
 from penstock.flow.gate import ROLLED_BACK
 from penstock.flow.timers import NEVER
 from penstock.flow.work import AT_ONCE
@@ -119,36 +119,14 @@ class Coordinator:
             withheld.published += 1
         self.producer.schedule_confirms()
 
-    def end_session(self, session: Session, producers: list[Producer]) -> None:
-        """Roll back, as a whole, every unit that an ending session or its producers took part in.
-
-        Held commits are refused. To be called before the deliveries of the session return to their queues.
-        """
-        error = TransactionRolledBack(
-            "the transaction was rolled back, because a session that took part in it has ended"
-        )
-        for unit in list(self.units.values()):
-            if unit.involves(session, producers):
-                unit.fail(error)
-        self._refuse_commits(
-            [commit for commit in self._held_commits() if commit.unit.involves(session, producers)], error
-        )
-        self._settled.pop(id(session), None)
-
     def roll_back_all(self, error: BrokerError) -> None:
         """Roll back every unit for a reason. Held commits are refused."""
         for unit in list(self.units.values()):
             unit.fail(error)
-        self._refuse_commits(self._held_commits(), error)
-
-    def _held_commits(self) -> list[UnitCommit]:
-        return [held for held in self.producer.outbox if isinstance(held, UnitCommit)]
-
-    def _refuse_commits(self, withdrawn: list[UnitCommit], error: BrokerError) -> None:
-        """Take commits out of the outbox and refuse them."""
+        withdrawn = self._held_commits()
         if withdrawn:
             outbox = self.producer.outbox
-            remaining: deque[Held] = deque([held for held in outbox if held not in withdrawn])
+            remaining: deque[Held] = deque([held for held in outbox if not isinstance(held, UnitCommit)])
             first_changes = withdrawn[0] is outbox[0]
             self.producer.outbox = remaining
             for commit in withdrawn:
@@ -158,6 +136,9 @@ class Coordinator:
             if first_changes:
                 self.producer.rejoin_line(self.producer.broker.now)
             self.producer.after_release(self.producer.broker.now)
+
+    def _held_commits(self) -> list[UnitCommit]:
+        return [held for held in self.producer.outbox if isinstance(held, UnitCommit)]
 
     def end(self) -> None:
         """Roll back everything when the coordinator's session closes, held commits included."""
@@ -341,16 +322,6 @@ class UnitOfWork:
         self.publishes = []
         self.coordinator.forget(self.settlements)
         self.settlements = []
-
-    def involves(self, session: Session, producers: list[Producer]) -> bool:
-        """Return whether the session settled in it, or one of the producers published in it."""
-        for settlement in self.settlements:
-            if settlement.session is session:
-                return True
-        for held in self.publishes:
-            if held.producer in producers:
-                return True
-        return False
 
     def _finish(self) -> None:
         self.coordinator.units.pop(id(self), None)
