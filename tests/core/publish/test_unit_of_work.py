@@ -225,10 +225,14 @@ def test_publish_that_is_refused_leaves_its_unit_as_it_was(rig: Rig) -> None:
     assert rig.house.depth("b") == 2
 
 
-@pytest.mark.parametrize("most", [1000, 1200], ids=["always admitted", "by the memory of the connection"])
+@pytest.mark.parametrize(
+    ("bound", "most"),
+    [(0, 1000), (1200 * SETTLEMENT_BYTES, 1200)],
+    ids=["always admitted", "by the memory of the connection"],
+)
 @pytest.mark.parametrize("multiple", [False, True])
-def test_settlements_of_a_unit_are_bounded(rig: Rig, multiple: bool, most: int) -> None:
-    rig.control.hold_budget.bound = most // 1200 * most * SETTLEMENT_BYTES
+def test_settlements_of_a_unit_are_bounded(rig: Rig, multiple: bool, bound: int, most: int) -> None:
+    rig.control.hold_budget.bound = bound
     rig.house.queue("many")
     rig.house.publish_now("many", 1, count=most + 1)
     session = rig.sessions[0]
