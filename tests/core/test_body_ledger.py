@@ -42,12 +42,25 @@ def test_last_handle_of_a_body_deletes_it() -> None:
     assert bodies.is_idle()
 
 
-def test_arrival_that_is_dropped_is_deleted() -> None:
+def test_arrival_whose_pieces_were_written_is_deleted_when_it_is_dropped() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     arrival = bodies.begin(PieceBudget(bodies, None))
     arrival.append(OCTETS)
+    assert not bodies.has_writes()
+    bodies.crowded.append(PieceBudget(bodies, None))
     bodies.written(bodies.take_writes())
     number = int(arrival.body.number)
     del arrival
     assert bodies.take_unreferenced() == [number]
+
+
+def test_arrival_that_is_dropped_before_it_is_complete_is_not_written() -> None:
+    bodies = LargeBodies()
+    bodies.stores = True
+    arrival = bodies.begin(PieceBudget(bodies, None))
+    arrival.append(OCTETS)
+    assert bodies.take_writes() == []
+    del arrival
+    assert bodies.take_unreferenced() == []
+    assert (bodies.unwritten, bodies.writes) == (0, [])

@@ -74,6 +74,7 @@ def test_recovery_deletes_a_body_that_had_not_come_whole_and_gives_its_number_to
     life = Life(filled())
     arrival = life.broker.large.begin(PieceBudget(life.broker.large, None))
     arrival.append(bytes(2 * PIECE_OCTETS))
+    life.broker.large.crowded.append(PieceBudget(life.broker.large, None))
     life.write()
     assert len(life.shelf.pieces) == 6
     life = Life(life.shelf)

@@ -19,7 +19,7 @@ class PieceStore:
         """Write what waits, and delete what nothing refers to. Return the octets written."""
         writes, ledger = self._bodies.take_writes(), self._bodies.ledger
         for write in writes:
-            self.pieces[int(write.body.number), int(write.index)] = write.octets
+            self.pieces[int(write.number), int(write.index)] = write.octets
         octets = sum(len(write.octets) for write in writes)
         most, self._bodies.in_memory_max = self._bodies.in_memory_max, self._bodies.deferred
         self._bodies.written(writes)  # They leave the memory.

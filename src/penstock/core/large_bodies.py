@@ -1,9 +1,11 @@
 """Bodies of large messages: arrive, stay and leave in pieces, and are never joined.
 
 Theory of operation. A `LargeArrival` cuts what comes into pieces of `PIECE_OCTETS`. Without a store its `LargeBody`
-holds them in memory. With one, each complete piece of a persistent message is a `PieceWrite` that the next store
-transaction takes, and it leaves the memory when it is written. All pieces of a body are recorded before the message
-that refers to it. What is not written yet is bounded for each connection (`PieceBudget`) and for the node.
+holds them in memory. With one, each complete piece of a persistent message is a `PieceWrite`, and it leaves the memory
+when it is written. The next store transaction takes the pieces of complete bodies; those of a body that still arrives
+only where a connection waits for room. So a message that is consumed before the store was ready is never written. All
+pieces of a body are recorded before the message that refers to it. What is not written yet is bounded for each
+connection (`PieceBudget`) and for the node.
 
 Pieces of other messages are *deferred*: they stay in memory, and become writes when there are too many, the oldest
 first, or when their message is paged. Most are consumed before that, and never written.
@@ -30,8 +32,8 @@ Parts: TypeAlias = list[bytes | memoryview]
 """Consecutive octets of an output that are never joined."""
 PIECE_OCTETS: Final = 262144
 """Octets of a piece, except the last one of a body."""
-UNWRITTEN_OF_A_CONNECTION: Final = 1048576
-"""Octets of complete pieces of a connection that may wait for the store: four pieces."""
+UNWRITTEN_OF_A_CONNECTION: Final = 4194304
+"""Octets of complete pieces of a connection that may wait for the store: sixteen pieces."""
 UNWRITTEN_OF_THE_NODE: Final = 67108864
 """The same for all connections."""
 IN_MEMORY_OF_THE_NODE: Final = 134217728
@@ -147,6 +149,9 @@ class PieceBudget:
         bodies = self._bodies
         if self.unwritten < UNWRITTEN_OF_A_CONNECTION and bodies.has_room():
             return False
+        bodies.review_ended()
+        if self.unwritten < UNWRITTEN_OF_A_CONNECTION and bodies.has_room():
+            return False
         if not self.waiting:
             self.waiting = True
             bodies.crowded.append(self)
@@ -176,21 +181,24 @@ class PieceRun:
         return sum([len(self.pieces[index]) for index in range(self.first, self.end)])
 
 
-def _extend(runs: OrderedDict[int, PieceRun], body: LargeBody, index: i64) -> None:
+def _extend(runs: OrderedDict[int, PieceRun], body: i64, pieces: dict[int, bytes], index: i64) -> None:
     """Add a piece of a body to its run."""
-    number = int(body.number)
+    number = int(body)
     if number not in runs:
-        runs[number] = PieceRun(body.pieces, index)
+        runs[number] = PieceRun(pieces, index)
     runs[number].end = index + 1
 
 
 class PieceWrite:
-    """A complete piece that the next store transaction takes."""
+    """A complete piece that is to be written. It does not keep its body alive."""
 
-    __slots__ = ("body", "index", "octets", "budget")
+    __slots__ = ("number", "pieces", "index", "octets", "budget")
 
-    def __init__(self, body: LargeBody, index: i64, octets: bytes, budget: PieceBudget) -> None:
-        self.body = body
+    def __init__(self, number: i64, pieces: dict[int, bytes], index: i64, octets: bytes, budget: PieceBudget) -> None:
+        self.number: i64 = number
+        """Number of its body."""
+        self.pieces = pieces
+        """The pieces of its body that are in memory."""
         self.index: i64 = index
         self.octets = octets
         self.budget = budget
@@ -225,9 +233,13 @@ class LargeBodies:
         self.next_number: i64 = 1
         self.ledger = BodyLedger()
         self.writes: list[PieceWrite] = []
-        """Pieces that wait for the next transaction, in order. It takes all of them."""
+        """Pieces that wait to be written, in order."""
+        self._arriving: dict[int, None] = {}
+        """Numbers of the bodies of persistent messages that have not arrived completely."""
         self.unwritten: i64 = 0
         """Octets of pieces that wait or are being written."""
+        self.recorded: i64 = 0
+        """Octets of all pieces that were ever to be written."""
         self.reads: list[PieceRead] = []
         """Pieces that readers wait for."""
         self.crowded: list[PieceBudget] = []
@@ -248,6 +260,8 @@ class LargeBodies:
         number = self.next_number
         self.next_number += 1
         body = LargeBody(number, self.ledger if self.stores else None)
+        if self.stores and is_persistent:
+            self._arriving[int(number)] = None
         return LargeArrival(self, body, budget, self.stores and not is_persistent)
 
     def restore(self, number: i64, octets: i64, spans: list[Span]) -> LargeBody:
@@ -259,20 +273,21 @@ class LargeBodies:
 
     # Deferred pieces, and those on their way to the store
 
-    def write(self, body: LargeBody, index: i64, budget: PieceBudget) -> None:
-        """Let the next transaction take a piece."""
-        octets = body.pieces[int(index)]
-        self.writes.append(PieceWrite(body, index, octets, budget))
+    def write(self, number: i64, pieces: dict[int, bytes], index: i64, budget: PieceBudget) -> None:
+        """Add a piece to those that are to be written."""
+        octets = pieces[int(index)]
+        self.writes.append(PieceWrite(number, pieces, index, octets, budget))
         size: i64 = len(octets)
         self.unwritten += size
+        self.recorded += size
         budget.unwritten += size
 
     def defer(self, body: LargeBody, index: i64, budget: PieceBudget) -> None:
         """Defer a piece. The budget pays for those that become writes for it."""
-        _extend(self._deferred, body, index)
+        _extend(self._deferred, body.number, body.pieces, index)
         self.deferred += len(body.pieces[int(index)])
         if self.deferred + self.cached > self.in_memory_max:
-            self._review_ended()
+            self.review_ended()
             self._drop_cached()
         while self.deferred > self.in_memory_max:
             oldest = next(iter(self._deferred))
@@ -286,18 +301,23 @@ class LargeBodies:
 
     def _write_deferred(self, number: int, entry: PieceRun, count: i64, budget: PieceBudget) -> None:
         """Make writes of the first deferred pieces of a body."""
-        body = self.restore(number, 0, [])
-        body.pieces = entry.pieces
         for _ in range(count):
             self.deferred -= len(entry.pieces[int(entry.first)])
-            self.write(body, entry.first, budget)
+            self.write(number, entry.pieces, entry.first, budget)
             entry.first += 1
         if entry.first == entry.end:
             del self._deferred[number]
 
-    def _review_ended(self) -> None:
-        """Drop the deferred pieces of bodies that have ended, and note those that are in the store."""
-        for number in self.ledger.take_unreferenced():
+    def review_ended(self) -> None:
+        """Drop the pieces in memory of bodies that have ended, and note those that are in the store."""
+        ended = self.ledger.take_unreferenced()
+        if ended and self.writes:
+            for write in self.writes:
+                if not self.ledger.holds(int(write.number)):
+                    self._discount(write)
+            self.writes = [write for write in self.writes if self.ledger.holds(int(write.number))]
+        for number in ended:
+            self._arriving.pop(number, None)
             entry = self._deferred.pop(number, None)
             if entry is not None:
                 self.deferred -= entry.octets()
@@ -318,23 +338,48 @@ class LargeBodies:
     # For the store
 
     def take_writes(self) -> list[PieceWrite]:
-        """Take the pieces of the next transaction."""
-        writes, self.writes = self.writes, []
-        for write in writes:
-            self.ledger.count(int(write.body.number), len(write.octets))
-        return writes
+        """Take the pieces of the next transaction; those of bodies that have ended are dropped."""
+        self.review_ended()
+        if not self.crowded and self._arriving:
+            taken = [write for write in self.writes if int(write.number) not in self._arriving]
+            self.writes = [write for write in self.writes if int(write.number) in self._arriving]
+        else:
+            taken, self.writes = self.writes, []
+        for write in taken:
+            self.ledger.count(int(write.number), len(write.octets))
+        return taken
+
+    def is_urgent(self) -> bool:
+        """Return whether a connection waits for pieces to be written."""
+        return len(self.writes) > 0 and len(self.crowded) > 0
+
+    def has_writes(self) -> bool:
+        """Return whether the next transaction takes pieces."""
+        if self.crowded or not self._arriving:
+            return len(self.writes) > 0
+        for write in self.writes:
+            if int(write.number) not in self._arriving:
+                return True
+        return False
+
+    def arrived(self, number: i64) -> None:
+        """Note that a body has arrived completely, or comes no more."""
+        self._arriving.pop(int(number), None)
+
+    def _discount(self, write: PieceWrite) -> None:
+        octets: i64 = len(write.octets)
+        self.unwritten -= octets
+        write.budget.unwritten -= octets
 
     def written(self, writes: list[PieceWrite]) -> None:
         """Handle that pieces are in the store: they leave the memory when its room for them is used up."""
         for write in writes:
-            octets: i64 = len(write.octets)
-            _extend(self._cached, write.body, write.index)
-            self.cached += octets
-            self.unwritten -= octets
-            write.budget.unwritten -= octets
+            if self.ledger.holds(int(write.number)):
+                _extend(self._cached, write.number, write.pieces, write.index)
+                self.cached += len(write.octets)
+            self._discount(write)
         self._drop_cached()
-        if writes:
-            self.notify_room()
+        self.notify_room()
 
     def has_room(self) -> bool:
         """Return whether the node takes further pieces."""
@@ -365,14 +410,14 @@ class LargeBodies:
 
     def take_unreferenced(self) -> list[int]:
         """Take the numbers of the bodies that the next transaction deletes."""
-        self._review_ended()
+        self.review_ended()
         gone, self._gone = self._gone, []
         return gone
 
     def has_unreferenced(self) -> bool:
         """Return whether there are bodies to delete."""
         if self.ledger.ended:
-            self._review_ended()
+            self.review_ended()
         return len(self._gone) > 0
 
     def is_idle(self) -> bool:
@@ -430,12 +475,13 @@ class LargeArrival:
         if self._tail_octets > 0:
             self._complete()
         body = self.body
+        self._bodies.arrived(body.number)
         body.octets = self.octets
         body.spans = spans if spans else [Span(0, self.octets)]
         return body
 
     def _complete(self) -> None:
-        """End a piece. With a store it is deferred, or the next transaction takes it."""
+        """End a piece. With a store it is deferred, or is to be written."""
         body = self.body
         index = self._pieces
         self._pieces += 1
@@ -445,7 +491,7 @@ class LargeArrival:
         if self._is_deferred:
             self._bodies.defer(body, index, self._budget)
         elif body.ledger is not None:
-            self._bodies.write(body, index, self._budget)
+            self._bodies.write(body.number, body.pieces, index, self._budget)
 
 
 class LargeReader:

@@ -130,7 +130,7 @@ CONNECTION: Final[Table[Connection]] = Table(
     Field("penstock.number", lambda connection, at: connection.number),
     Field("penstock.blocked", lambda connection, at: connection.blocks > 0, "", "penstock_connection_blocked",
            "Connections of which a gate blocks a producer: 1 for each", CONNECTION_FLOW),
-    Field("penstock.paused", lambda connection, at: connection.may_pause() or connection.pausing.pieces.waiting),
+    Field("penstock.paused", lambda connection, at: connection.may_pause() or connection.waits_for_store()),
     Field("penstock.held", lambda connection, at: held(connection)),
     Field("octets.*", _octets),
     Field("message_stats", _stats),

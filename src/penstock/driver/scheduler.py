@@ -18,6 +18,7 @@ from mypy_extensions import i64
 from penstock.core.broker import Broker
 from penstock.driver.entry_times import INPUT, JOB, EntryTimes, TurnTimes
 from penstock.driver.log_queue import Failures, LogQueue
+from penstock.driver.write_pauses import is_paused, pause_if_over
 from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, TURN, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.slowed_connections import SlowedConnections
@@ -90,6 +91,10 @@ class Scheduler:
         """Give a connection its share of the turn; `data` was just read, None is deferred input."""
         line = self.line
         line.begin(connection)
+        origin = connection.origin
+        journal = self.broker.journal
+        if journal is not None and origin is not None:
+            journal.serve(origin.writes)
         try:
             if data is None:
                 connection.resume_input()
@@ -97,6 +102,9 @@ class Scheduler:
                 connection.receive(data)
         except Exception as error:
             connection.close(self.failures.report(f"input of [{connection.name()}]", error))
+        if journal is not None and origin is not None:
+            journal.serve(None)
+            pause_if_over(connection, origin.writes, journal)
         entries = self.entries
         entries.end_of(INPUT, connection)
         if entries.spent_s >= TURN * entries.clock.unit_s:
@@ -152,9 +160,11 @@ class Scheduler:
         until = entries.spent_s + float(share) * entries.clock.unit_s
         while jobs and not work.used_up() and entries.spent_s < until:
             steps, connection = jobs[0]
+            if is_paused(connection):
+                break
             ended = False
             try:
-                next(steps)
+                self._step(steps, connection)
             except StopIteration:
                 ended = True
             except Exception as error:  # A job that answers its client by itself has caught it.
@@ -175,9 +185,23 @@ class Scheduler:
         work.limit = UNLIMITED_WORK
         return done
 
+    def _step(self, steps: Steps[None], connection: Connection | None) -> None:
+        """Do a step of a job. What it records for the store belongs to its connection."""
+        journal = self.broker.journal
+        origin = None if connection is None else connection.origin
+        if journal is None or connection is None or origin is None:
+            next(steps)
+            return
+        journal.serve(origin.writes)
+        try:
+            next(steps)
+        finally:
+            journal.serve(None)
+        pause_if_over(connection, origin.writes, journal)
+
     def has_jobs(self) -> bool:
-        """Return whether any job is not done, besides those of onlookers."""
-        return len(self._jobs) + len(self._asked) > 0
+        """Return whether any job may go on, besides those of onlookers."""
+        return (len(self._jobs) > 0 and not is_paused(self._jobs[0][1])) or len(self._asked) > 0
 
     def has_onlookers(self) -> bool:
         """Return whether any job of an onlooker is not done."""

@@ -102,10 +102,10 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
 
 
 def _unread(node: Node) -> Steps[list[Connection]]:
-    """Return the connections that are not read, because the store has not taken their large messages."""
+    """Return the connections that are not read, because the store has not written what they have sent."""
     connections: list[Connection] = []
     for number, connection in enumerate(list(node.connections.values())):
-        if connection.pausing.pieces.waiting:
+        if connection.waits_for_store():
             connections.append(connection)
         if number % SENDERS_A_UNIT == 0:
             if node.broker.work.spend(1):

@@ -311,7 +311,7 @@ def _of_connections(connections: list[Connection], node: Node) -> list[str]:
         for connection in connections
         if _waiting_replies(connection)
     ]
-    unwritten = [unread(connection) for connection in connections if connection.pausing.pieces.waiting]
+    unwritten = [unread(connection) for connection in connections if connection.waits_for_store()]
     channels = [channel for connection in connections for channel in connection.engine.sessions()]
     waits = [(connection, node.slowed().of(connection)) for connection in connections]
     slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
@@ -323,10 +323,14 @@ def _of_connections(connections: list[Connection], node: Node) -> list[str]:
 
 
 def unread(connection: Connection) -> str:
-    """Describe a connection that is not read because the store has not taken its large messages."""
+    """Describe a connection that is not read because the store has not written what it has sent."""
     octets = connection.pausing.pieces.unwritten
     waits = f"{octets:,} bytes of its large messages are not in the store yet"
-    return f"{connection.name()} is not read: {waits if octets else 'its large message waits for room in the store'}"
+    if not octets:
+        waits = "its large message waits for room in the store"
+    if not connection.pausing.pieces.waiting and connection.origin is not None:
+        waits = f"{connection.origin.writes.bytes:,} bytes of its changes are not in the store yet, which is its share"
+    return f"{connection.name()} is not read: {waits}"
 
 
 def _waiting_replies(connection: Connection) -> int:

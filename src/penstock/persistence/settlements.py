@@ -180,7 +180,7 @@ def encode_steps(
     """
     commit = StoreTransaction()
     for write in journal.pieces.writing:
-        commit.pieces.append(BodyPiece(int(write.body.number), int(write.index), len(write.octets), write.octets))
+        commit.pieces.append(BodyPiece(int(write.number), int(write.index), len(write.octets), write.octets))
     commit.pieces_gone += journal.pieces.deleting
     for group in groups:
         _encode_messages(commit, journal, group, wall_offset)

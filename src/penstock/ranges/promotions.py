@@ -335,7 +335,7 @@ class PromotionLine(Chore):
             return False
         journal = self._broker.journal
         is_large = promotion.messages > AT_ONCE or promotion.bytes > GROUP_BYTES
-        if journal is not None and is_large and not journal.series.begin(journal.open):
+        if journal is not None and is_large and not journal.begin_series():
             return False
         self._entering = True
         promotion.begin(now)

@@ -131,6 +131,10 @@ class StoreWriter:
         """Error of the last transaction, or that it takes long; empty after a success."""
         self._complained: str = ""
         """Lasting error of housekeeping that was logged."""
+        self._held_memory: int = 0
+        """Bytes that are counted in the node's memory: a transaction that is being written, and messages that have left
+        their queues meanwhile.
+        """
         self.transactions = Histogram()
         """Seconds of each durable transaction, in its thread: its rows and its wait for the disk."""
         self.transaction_bytes: int = 0
@@ -319,6 +323,7 @@ class StoreWriter:
             self._fail_internally(error)
             return
         self._encoding = encode_steps(self.journal, group, self._wall_offset, broker.work)
+        self._event_loop.schedule()  # Clients that waited for this may go on.
         self._encode()
 
     def _encode(self) -> None:
@@ -336,6 +341,12 @@ class StoreWriter:
             self._fail_internally(error)
         finally:
             work.limit = UNLIMITED_WORK
+
+    def _count_memory(self) -> None:
+        """Count what is on its way to the store in the node's memory, as far as no queue counts it."""
+        held = self.journal.left_behind() + (0 if self._transaction is None else self._transaction.size())
+        self._driver.broker.gates.count_other_memory(held - self._held_memory)
+        self._held_memory = held
 
     def _fail_internally(self, error: Exception) -> None:
         """End the broker after an internal error: to continue might confirm messages that are not written."""
@@ -356,6 +367,7 @@ class StoreWriter:
         self.state = WRITER_STATES.move(self.state, WriterState.WRITING)
         self._since = self._event_loop.loop.time()
         self._update_sampler()
+        self._count_memory()
         self._jobs.put(commit)
 
     def _written(self, failure: StoreError | None, usage: Usage | None) -> None:
@@ -371,11 +383,13 @@ class StoreWriter:
             return
         self.transactions.count(self._took_s)
         self.transaction_bytes += self._size
+        self.journal.shares.written(self._took_s)
         self._transaction = None
         if self.state is not WriterState.LOST:
             self.state = WRITER_STATES.move(self.state, WriterState.IDLE)
         self._begin()
         self.journal.written()
+        self._count_memory()
         if self._failing:
             self._failing = ""
             self._driver.broker.gates.disk_works()

@@ -9,7 +9,7 @@ from penstock.core.broker import Broker
 from penstock.core.consume.outcome import Outcome
 from penstock.core.journal.group import PIECES_DELETED, PIECES_MAX, PageWrite
 from penstock.core.journal.journal import PATIENCE, SETTLEMENT_RECORDS_MAX, Journal
-from penstock.core.large_bodies import PIECE_OCTETS, LargeBodies
+from penstock.core.large_bodies import PIECE_OCTETS, LargeBodies, PieceBudget
 from penstock.core.message import Envelope, StoredMessage
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
@@ -117,14 +117,16 @@ def journal_of() -> tuple[Broker, Journal]:
     return broker, broker.journal
 
 
-def test_complete_piece_is_urgent_and_goes_with_the_next_transaction() -> None:
+def test_complete_body_goes_with_the_next_transaction_and_is_urgent_where_a_client_waits() -> None:
     broker, journal = journal_of()
     assert journal.is_idle()
     content = some_large(broker, b"m", 2)
+    assert not journal.has_urgent()
+    broker.large.crowded.append(PieceBudget(broker.large, None))
     assert journal.has_urgent()
     assert not journal.is_idle()
     assert len(journal.take()) == 1
-    assert [(int(write.body.number), int(write.index)) for write in journal.pieces.writing] == [(1, 0), (1, 1)]
+    assert [(int(write.number), int(write.index)) for write in journal.pieces.writing] == [(1, 0), (1, 1)]
     journal.written()
     assert journal.is_idle()
     assert broker.large.ledger.is_whole(1, PIECE_OCTETS + 3)

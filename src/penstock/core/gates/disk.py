@@ -40,6 +40,10 @@ class Backlog:
         """Return the bytes (charges) of unwritten messages."""
         raise NotImplementedError
 
+    def on_failure(self) -> None:
+        """Handle that the store cannot be written."""
+        raise NotImplementedError
+
 
 class DiskGate(GateOwner):
     """Base of the disk gates."""
@@ -318,6 +322,8 @@ class Disk:
         self.fault.reason = reason
         self.fault.move(True, 0, now)
         self.fault.update_gate(now)
+        if self.backlog is not None:
+            self.backlog.on_failure()
 
     def works(self, now: float) -> None:
         """Handle a successful write."""

@@ -428,18 +428,18 @@ class JournaledPieces:
         """Pieces of the first of them that are deleted."""
 
     def is_urgent(self) -> bool:
-        """Return whether complete pieces wait: then a connection may wait for them."""
-        return len(self.large.writes) > 0
+        """Return whether a connection waits for pieces to be written."""
+        return self.large.is_urgent()
 
     def is_idle(self) -> bool:
         """Return whether there is nothing to write or to delete, and nothing is being written."""
-        if self.large.writes or self.writing:
+        if self.writing or self.large.has_writes():
             return False
         return not (self._unreferenced or self.deleting or self.large.has_unreferenced())
 
     def has_work(self) -> bool:
         """Return whether the next transaction writes or deletes pieces other than those of its group."""
-        return len(self.large.writes) > 0 or len(self._unreferenced) > 0 or self.large.has_unreferenced()
+        return self.large.has_writes() or len(self._unreferenced) > 0 or self.large.has_unreferenced()
 
     def delete(self, bodies: list[int]) -> None:
         """Delete bodies with the next transactions."""

@@ -1,16 +1,21 @@
 """The journal: durable operations, gathered in groups that the store writes (group commit).
 
 Theory of operation. The *open* group takes all durable operations: new messages, settlements and requeues of messages
-in earlier groups, progress of queues, metadata changes. A group is closed when the store has written the one before it,
-or when it is large. `take` returns closed groups to be written in one transaction, and `written` reports that they are
-on disk. Replies that promise durability wait until then: publisher confirms, declare-ok.
+in earlier groups, progress of queues, metadata changes. A group of about a row's size is *full*, and another one is
+open; full groups and the open one are *gathered*. They are sealed together when the store is ready for the next
+transaction, or when they are large. `take` returns sealed groups to be written in one transaction, and `written`
+reports that they are on disk. Replies that promise durability wait until then: publisher confirms, declare-ok.
 
-A message knows its group and its index in it. A message settled while its group is open is never written. In a *sealed*
-group settlements reduce the number of messages left; a row without messages is deleted. A group with few messages left
-for long is *sparse*: they move into the open group, so that a single message does not retain a row of a megabyte.
+A message knows its group and its index in it. A message settled while its group is gathered is never written. In a
+*sealed* group settlements reduce the number of messages left; a row without messages is deleted. A group with few
+messages left for long is *sparse*: they move into the open group, so that a single message does not retain a row of a
+megabyte.
+
+Operations that are gathered belong to the client that is served (`serve`), until a transaction takes them: see
+write_shares.py.
 
 Related operations are always in groups that are written together: the parts of a transaction, or the move of a dead
-letter between two queues. Groups are closed only between the broker's steps.
+letter between two queues. Groups become full, and are sealed, only between the broker's steps.
 
 A *series* (series.py) is for operations of many steps that belong together: the rows of a batch that is promoted.
 """
@@ -37,6 +42,7 @@ from penstock.core.journal.group import (
     QueueProgress,
     SettlementRecord,
 )
+from penstock.core.journal.write_shares import CHANGE_BYTES, WriteShare, WriteShares
 from penstock.core.large_bodies import LargeBodies
 from penstock.core.large_content import body_of
 from penstock.core.message import StoredMessage
@@ -102,9 +108,9 @@ NONE: Final = 0
 class Series:
     """The series that a journal records, if any, and the end of the last one."""
 
-    def __init__(self, closed: deque[JournalGroup]) -> None:
-        self._closed = closed
-        """The journal's groups that are closed and not taken yet."""
+    def __init__(self, sealed: deque[JournalGroup]) -> None:
+        self._sealed = sealed
+        """The journal's groups that are sealed and not taken yet."""
         self._first: i64 = NONE
         """Number of its first group; NONE while none is recorded."""
 
@@ -120,7 +126,7 @@ class Series:
         self._first = NONE
         group.urgent = True
         if self.has_open_end() and group.is_empty():
-            self._closed[len(self._closed) - 1].tied = False
+            self._sealed[len(self._sealed) - 1].tied = False
 
     def is_recorded(self) -> bool:
         """Return whether a series is being recorded."""
@@ -128,11 +134,11 @@ class Series:
 
     def has_open_end(self) -> bool:
         """Return whether the open group belongs to a series that has ended."""
-        return self._first == NONE and len(self._closed) > 0 and self._closed[len(self._closed) - 1].tied
+        return self._first == NONE and len(self._sealed) > 0 and self._sealed[len(self._sealed) - 1].tied
 
     def leaves_some(self) -> bool:
-        """Return whether a closed group is before the series, and may be written."""
-        return len(self._closed) > 0 and not self.holds(self._closed[0])
+        """Return whether a sealed group is before the series, and may be written."""
+        return len(self._sealed) > 0 and not self.holds(self._sealed[0])
 
     def holds(self, group: JournalGroup) -> bool:
         """Return whether a group must not be written yet."""
@@ -140,13 +146,13 @@ class Series:
 
 
 GROUP_BYTES: Final = 1024 * 1024
-"""Bytes (charges) at which a group is closed: about the size of a row in the store."""
+"""Bytes (charges) at which a group is full: about the size of a row in the store."""
 TAKEN_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of groups in one store transaction, unless a single one is larger."""
+"""Bytes of groups in one store transaction, unless a single one is larger. So many gathered bytes are sealed."""
 INDEX_BITS: Final = 24
 """Bits of an index in a group."""
 GROUP_MESSAGES: Final = 1 << (INDEX_BITS - 1)
-"""Messages at which a group is closed; charges close it far earlier."""
+"""Messages at which a group is full; charges fill it far earlier."""
 SPARSE_SHARE: Final = 4
 """A group with less than this part (a quarter) of its bytes left is sparse."""
 SETTLEMENT_RECORDS_MAX: Final = 64
@@ -186,9 +192,19 @@ class Journal(Backlog):
         self._last: i64 = 1
         """Last number given to a row or a settlement record."""
         self.writing: list[JournalGroup] = []
+        self.shares = WriteShares()
+        """Bytes that are gathered, by user and connection."""
+        self.recorded: i64 = 0
+        """Bytes (charges) recorded since the start: messages, and `CHANGE_BYTES` for each change."""
+        self._served: WriteShare | None = None
+        """Share of the client that is served; None for none."""
+        self._served_from: i64 = 0
+        """Bytes that were recorded when its service began."""
         self._gathered_most: i64 = GATHERED_MANY
-        self._closed: deque[JournalGroup] = deque()
-        self.series = Series(self._closed)
+        self._full: list[JournalGroup] = []
+        """Full groups that are not sealed, in order. Pages and series are never among them."""
+        self._sealed: deque[JournalGroup] = deque()
+        self.series = Series(self._sealed)
         self._sparse: deque[JournalGroup] = deque()
 
     def number_from(self, number: i64) -> None:
@@ -221,7 +237,7 @@ class Journal(Backlog):
         group.messages.append(message)
         group.live += 1
         group.bytes += message.charge
-        group.urgent = True
+        self.recorded += message.charge
         if message.charge >= GROUP_BYTES:
             self.count_elsewhere(message.content)
         self.durable_changes.durable_ops += 1
@@ -235,6 +251,7 @@ class Journal(Backlog):
         body = body_of(content)
         if body is not None:
             self.open.elsewhere += body.octets
+            self.recorded -= body.octets
 
     def drop(self, storage: JournaledQueue, message: StoredMessage) -> None:
         """Record that a message has left its queue for good."""
@@ -286,7 +303,7 @@ class Journal(Backlog):
         if not self.disk.is_failing():
             return
         waiting: i64 = 0
-        for group in [self.open, *self._closed, *self.writing]:
+        for group in self._unwritten_groups():
             waiting += len(group.changes) + len(group.purged_pages)
         if waiting >= CHANGES_MAX:
             raise ResourceError(
@@ -297,6 +314,7 @@ class Journal(Backlog):
     def _change(self, subject: object, gone: bool) -> None:
         if not self.recovering:
             self.open.changes.append(MetadataChange(subject, gone))
+            self.recorded += CHANGE_BYTES
             self.require_flush()
 
     def require_flush(self) -> None:
@@ -328,7 +346,7 @@ class Journal(Backlog):
     def cancel_wait(self, awaiting: DurabilityListener) -> None:
         """Remove a closed listener, so that a failing disk does not retain it."""
         self.removals.cancel_wait(awaiting)
-        for group in [self.open, *self._closed, *self.writing]:
+        for group in self._unwritten_groups():
             if group.listeners:
                 group.listeners = [each for each in group.listeners if each is not awaiting]
 
@@ -345,39 +363,77 @@ class Journal(Backlog):
     def has_urgent(self) -> bool:
         """Return whether a group should be written at once."""
         is_held = self.series.is_recorded()
-        return (self.open.urgent and not is_held) or self.series.leaves_some() or self.pieces.is_urgent()
+        if (self.open.urgent and not is_held) or self._full or self.shares.has_waiting():
+            return True
+        return self.series.leaves_some() or self.pieces.is_urgent()
 
     @override
     def unwritten(self) -> i64:
-        total = _to_write(self.open) + self.pieces.unwritten()
-        for group in self._closed:
-            total += _to_write(group)
-        for group in self.writing:
+        total = self.pieces.unwritten()
+        for group in self._unwritten_groups():
             total += _to_write(group)
         return total
 
+    @override
+    def on_failure(self) -> None:
+        self.shares.release()
+
+    def left_behind(self) -> i64:
+        """Return the bytes in memory of messages that have left their queues while the store was to write them."""
+        total: i64 = 0
+        for group in [*self._sealed, *self.writing]:
+            if group.size > group.bytes:
+                total += group.size - group.bytes
+        return total
+
+    def _unwritten_groups(self) -> list[JournalGroup]:
+        return [self.open, *self._full, *self._sealed, *self.writing]
+
     def is_idle(self) -> bool:
         """Return whether there is nothing to write, now or later."""
-        return not self._closed and not self.writing and self.open.is_empty() and self.pieces.is_idle()
+        if self._full or self._sealed or self.writing:
+            return False
+        return self.open.is_empty() and self.pieces.is_idle()
 
     def step(self) -> None:
-        """Close a large group, or one with the end of a series, between two steps of the broker."""
-        if (
-            self.open.bytes + self.open.paged >= GROUP_BYTES
-            or len(self.open.messages) >= GROUP_MESSAGES
-            or (len(self.open.changes) >= CHANGES_A_GROUP and self._parts_changes())
-            or self.series.has_open_end()
-        ):
-            self._close()
-        elif self.open.pending_records() >= self._gathered_most:
+        """End a full group, and seal what is large or ends a series, between two steps of the broker."""
+        group = self.open
+        if group.bytes + group.paged >= GROUP_BYTES or len(group.messages) >= GROUP_MESSAGES:
+            gathered: i64 = group.bytes + sum([each.bytes for each in self._full])
+            if gathered >= TAKEN_BYTES or group.pages or self.series.is_recorded():
+                self._seal()
+            else:
+                self._full.append(group)
+                self._open_next()
+        elif (len(group.changes) >= CHANGES_A_GROUP and self._parts_changes()) or self.series.has_open_end():
+            self._seal()
+        elif group.pending_records() >= self._gathered_most:
             self._compact()
+
+    # The client that is served
+
+    def serve(self, share: WriteShare | None) -> WriteShare | None:
+        """Record for another client from now on; None for none. Returns the share of the one until now."""
+        served = self._served
+        recorded = self.recorded + self.pieces.large.recorded
+        if served is not None and recorded > self._served_from:
+            self.shares.count(served, recorded - self._served_from, self.open.number)
+        self._served = share
+        self._served_from = recorded
+        return served
+
+    def begin_series(self) -> bool:
+        """Begin a series with the open group; earlier ones are written before it. Returns False as `Series.begin`."""
+        if self._full:
+            self._seal()
+        return self.series.begin(self.open)
 
     def _parts_changes(self) -> bool:
         """Return whether many changes are split into several groups.
 
         Not while the store cannot be written: then only the last state of an object that changes repeatedly waits.
         """
-        return len(self._closed) < CHANGES_MAX // CHANGES_A_GROUP and not self.disk.is_failing()
+        return len(self._sealed) < CHANGES_MAX // CHANGES_A_GROUP and not self.disk.is_failing()
 
     def _compact(self) -> None:
         """Drop obsolete operations, which may repeat without end while the store cannot be written."""
@@ -403,25 +459,27 @@ class Journal(Backlog):
             return []
         if not self.series.is_recorded():
             self._move_sparse()
-            if not self.open.is_empty() or self.pieces.has_work():
-                self._close()
+            if self._full or not self.open.is_empty() or self.pieces.has_work():
+                self._seal()
         size: i64 = 0
         changes = 0
-        while self._closed and (
+        while self._sealed and (
             not self.writing
             or self.writing[len(self.writing) - 1].tied
-            or (size + self._closed[0].bytes + self._closed[0].paged <= TAKEN_BYTES and changes < CHANGES_A_GROUP)
+            or (size + self._sealed[0].size + self._sealed[0].paged <= TAKEN_BYTES and changes < CHANGES_A_GROUP)
         ):
-            if self.series.holds(self._closed[0]):
+            if self.series.holds(self._sealed[0]):
                 break
-            group = self._closed.popleft()
-            size += group.bytes + group.paged
+            group = self._sealed.popleft()
+            size += group.size + group.paged
             changes += len(group.changes)
             self.writing.append(group)
             self.pieces.delete(group.bodies_gone)
             for dead in group.dead:
                 del self.rows[int(dead.number)]
         self.pieces.take()
+        if self.writing:
+            self.shares.take(self.writing[len(self.writing) - 1].number)
         return self.writing
 
     def written(self) -> None:
@@ -435,14 +493,20 @@ class Journal(Backlog):
             for each in awaiting:
                 each.on_durable(group)
 
-    def _close(self) -> None:
-        group = self.open
-        group.seal()
-        group.tied = self.series.is_recorded()
-        group.bodies_gone = self.pieces.large.take_unreferenced()
-        if group.live > 0:
-            self.rows[int(group.number)] = group
-        self._closed.append(group)
+    def _seal(self) -> None:
+        """Seal what is gathered. It is written in one transaction, because settlements in it have changed its rows."""
+        last = self.open
+        for group in [*self._full, last]:
+            group.seal()
+            group.tied = group is not last or self.series.is_recorded()
+            if group.live > 0:
+                self.rows[int(group.number)] = group
+            self._sealed.append(group)
+        last.bodies_gone = self.pieces.large.take_unreferenced()
+        self._full.clear()
+        self._open_next()
+
+    def _open_next(self) -> None:
         self.open = JournalGroup(self.take_row())
         self._gathered_most = GATHERED_MANY
 

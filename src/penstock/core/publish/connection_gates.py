@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.gates.rate_gate import RateGate
+from penstock.core.journal.write_shares import WriteShare
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.routing.route import Route
 from penstock.core.settings.limits import Limits
@@ -38,6 +39,8 @@ class ConnectionGates(Party):
         """Tallies that take these counts in its place, once it has ended."""
         self.series: Series | None = None
         """Its samples; None before its first message."""
+        self.writes = WriteShare(user)
+        """What it has recorded that is still to be written to the store."""
 
     def count(self, counts: Tally) -> None:
         """Add the counts of a session or producer that ends."""

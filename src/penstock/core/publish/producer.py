@@ -82,6 +82,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         super().__init__(broker, name, holding, listener, origin)
         self.origin = origin
         """Gates of its connection and user; None for producers without a connection."""
+        if origin is not None:
+            self.writes = origin.writes
         self.confirming: bool = False
         """True if the next publish gets a confirm. A protocol may change it between publishes."""
         self.prompt: bool = False

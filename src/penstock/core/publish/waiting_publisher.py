@@ -13,6 +13,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
+from penstock.core.journal.write_shares import WriteShare
 from penstock.core.publish.admission import hold_deadline_s, is_excused
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.hold_room import HoldBudget
@@ -78,6 +79,8 @@ class WaitingPublisher(Waiter):
         self._entry_of: Gate | None = None
         """The gate of its last entry, and that entry: consecutive messages meet the same gate."""
         self._entry: BlockStats | None = None
+        self.writes: WriteShare | None = None
+        """Share of its connection in what goes to the store; None for publishers without a connection."""
         self.hold_budget = holding
         """The limit of its outbox, shared with others of its connection."""
         self.outbox: deque[Held] = NOTHING_HELD
@@ -140,11 +143,15 @@ class WaitingPublisher(Waiter):
         held = self.pop_held()
         self.broker.turns.totals.holds.count(now - held.since)
         charge = held.charge  # A block goes on with its next row.
+        journal = self.broker.journal
+        served = None if journal is None else journal.serve(self.writes)
         if self.broker.hold_events is None:
             held.admit()
         else:
             traced = held.traced()
             end_hold(self, traced, held.admit())
+        if journal is not None:
+            journal.serve(served)
         if self._withheld_by is not None:
             self.entry(self._withheld_by).take_passed()  # This turn counts it.
         return charge

@@ -251,6 +251,7 @@ class QueuePager(PageOwner, PageLister):
         page = self._page_for(charge, sequence)
         page.group.append(message)
         journal.open.paged += charge
+        journal.recorded += charge
         if is_large(content):
             self.bodies.hold(int(page.group.number), content)
             journal.count_elsewhere(content)

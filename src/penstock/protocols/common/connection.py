@@ -323,6 +323,10 @@ class Connection(Worker):
         """Return whether reading may be paused: the connection only publishes, and its hold budget is used up."""
         return self.pausing.is_used_up() and self.publishes_only()
 
+    def waits_for_store(self) -> bool:
+        """Return whether it is not read until the store has written some of what it has sent."""
+        return self.pausing.pieces.waiting or (self.origin is not None and self.origin.writes.listener is not None)
+
     def may_pulse(self, now: float) -> bool:
         """Return whether a connection whose reading is paused may be read in a small pulse."""
         return self.pausing.may_pulse(now) or not self.may_pause()
