@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pika  # type: ignore[import-untyped]
 
-from bench import processes, victim10, victim_credit
+from bench import processes, victim10, victim_credit, victim_store
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
 from bench.victim_clients import LIMIT_S, Act, Client, Experiment, Place, bind, control, declare, exchange, publish
 from penstock.log_ids import LONG_ENTRY
@@ -306,14 +306,18 @@ EXPERIMENTS: dict[str, Experiment] = {
     "large-request": large_request, "exports": exports, "gets": gets, "imports": imports, "policies": policies,
     "bodies": bodies, "bindings": bindings, "headers": by_headers, "signals": signals, "expiries": expiries,
     "consumers": consumers, "hog": hog, "waited-for": waited_for, "resets": resets, **victim10.EXPERIMENTS,
+    **victim_store.EXPERIMENTS,
 }  # fmt: skip
 
 
 # The victim
 
 
-def be_victim(port: int) -> None:
-    """Publish and consume 100 messages a second until standard input closes; then print the latencies in ms."""
+def be_victim(port: int, is_confirmed: bool) -> None:
+    """Publish and consume 100 messages a second until standard input closes; then print the latencies in ms.
+
+    With `is_confirmed` the messages are persistent, and the latencies of their confirms count too.
+    """
     parameters = pika.ConnectionParameters("127.0.0.1", port, heartbeat=0)
     latencies: list[tuple[float, float]] = []
     ready = threading.Event()
@@ -321,7 +325,7 @@ def be_victim(port: int) -> None:
 
     def consume() -> None:
         channel = pika.BlockingConnection(parameters).channel()
-        channel.queue_declare("victim", auto_delete=True)
+        channel.queue_declare("victim", auto_delete=True, durable=is_confirmed)
         ready.set()
         for _, _, body in channel.consume("victim", auto_ack=True, inactivity_timeout=0.5):
             if body is not None:
@@ -334,6 +338,8 @@ def be_victim(port: int) -> None:
     reader.start()
     ready.wait()
     channel = pika.BlockingConnection(parameters).channel()
+    if is_confirmed:
+        channel.confirm_delivery()
 
     def listen() -> None:
         sys.stdin.read()
@@ -344,7 +350,10 @@ def be_victim(port: int) -> None:
     while not over.is_set():
         due += 1 / RATE
         time.sleep(max(due - time.monotonic(), 0))
-        channel.basic_publish("", "victim", repr(time.monotonic()).encode())
+        sent = time.monotonic()
+        channel.basic_publish("", "victim", repr(sent).encode(), pika.BasicProperties(delivery_mode=1 + is_confirmed))
+        if is_confirmed:
+            latencies.append((sent, (time.monotonic() - sent) * 1000))
     reader.join(LIMIT_S)
     print(json.dumps(latencies))
 
@@ -373,7 +382,10 @@ def measure(name: str, experiment: Experiment, place: Place) -> Row:
     """Run one experiment beside a victim."""
     act = experiment(place)
     victim = subprocess.Popen(
-        [sys.executable, "-m", "bench.victim", "--be-victim", str(place.port)],
+        [
+            sys.executable, "-m", "bench.victim", "--be-victim", str(place.port),
+            *(["--confirmed"] if name in victim_store.EXPERIMENTS else []),
+        ],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     time.sleep(QUIET_S + 0.5)
@@ -458,11 +470,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     every = [*EXPERIMENTS, *victim_credit.NAMES]
     parser.add_argument("--be-victim", type=int, metavar="PORT", help=argparse.SUPPRESS)
+    parser.add_argument("--confirmed", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--interpreted", action="store_true", help="measure the interpreted form")
     parser.add_argument("--only", nargs="+", choices=every, default=every, help="these experiments")
     given = parser.parse_args()
     if given.be_victim:
-        be_victim(given.be_victim)
+        be_victim(given.be_victim, given.confirmed)
         return 0
     form = INTERPRETED if given.interpreted else COMPILED
     beside = [name for name in given.only if name in EXPERIMENTS]
