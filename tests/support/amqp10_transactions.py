@@ -7,7 +7,7 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_described, composite
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, ulong
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, accepted, data_section
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, accepted, data_section, transfers
 from tests.support.driven_connection import make_driver
 
 COORDINATOR = 100
@@ -90,9 +90,13 @@ def peer(**arguments: object) -> TransactionalPeer:
 def consuming(count: int, **fields: object) -> TransactionalPeer:
     """The same with this many unsettled deliveries from q, numbered by delivery-id; bodies are these modulo 256."""
     client = peer()
-    client.put(*(bytes([n % 256]) for n in range(count)))
-    heard = client.attach_receiver("/queues/q", credit=count, **fields)
-    assert [each.field("delivery_id") for each in heard if each.name == "transfer"] == list(range(count))
+    for begin in range(0, count, 1000):
+        client.put(*(bytes([n % 256]) for n in range(begin, min(begin + 1000, count))))
+    come = transfers(client.attach_receiver("/queues/q", credit=min(count, 1000), **fields))
+    for begin in range(1000, count, 1000):
+        next_id = {"next_incoming_id": begin}
+        come += transfers(client.flow(1, min(count - begin, 1000), delivery_count=begin, **next_id))
+    assert [each.field("delivery_id") for each in come] == list(range(count))
     return client
 
 

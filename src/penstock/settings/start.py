@@ -81,9 +81,7 @@ class Start:
     hold_bytes: Annotated[int, Rule(connection=True)] = 1024 * 1024
     """Bytes that a connection may have held before its reading is paused."""
     transaction_bytes: Annotated[int, Rule(connection=True)] = 16 * 1024 * 1024
-    """Bytes that a connection with transactions may have kept for its commits; past that its publishes are
-    refused. A transaction has at most a settlement for every 512 of them, and 1,000 in any case.
-    """
+    """Bytes that a connection with transactions may have kept for its commits; past that its publishes are refused."""
     transaction_timeout_s: Annotated[int, Rule(least=1, most=86_400, connection=True)] = 1800
     """Seconds that a transaction of AMQP 1.0 may be open after its first message or settlement."""
     flow_enforcement_s: Annotated[int, Rule(least=1, most=86_400, connection=True)] = 5

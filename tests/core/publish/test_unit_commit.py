@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +14,6 @@ from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support import at_once
 from tests.support.broker_fixture import House, told
-from tests.support.line_counts import lines_of
 from tests.support.transaction_client import Client, traces
 
 # How it waits and how it ends
@@ -506,24 +503,6 @@ def test_commits_that_are_tried_again_in_any_order_apply_each_publish_once_in_or
     assert int(producer.hold_budget.messages) == len(kept) + len(rig.since)
     rig.client.end()
     assert traces(rig.house, rig.client) == []
-
-
-def test_look_at_a_commit_that_waits_costs_the_same_however_large_it_is() -> None:
-    steps = []
-    for size in (50, 500):
-        house = House("a", capacity_messages=1000, stop_messages=999, resume_messages=970)
-        house.vhost.bind("amq.topic", house.vhost.queues["a"], None, "#", {})
-        house.publish_now("a", 1, count=1000)
-        client = Client(house, "tx")
-        for number in range(size):
-            client.publish(str(number), 1, exchange="amq.topic")
-        assert not client.commit()
-        house.take("a", count=40)
-        steps.append(lines_of(partial(house.take, "a", 5)))
-        assert not client.told()
-        house.take("a", count=size)
-        assert client.told() == 1
-    assert steps[1] < 2 * steps[0]
 
 
 def test_work_of_a_commit_is_that_of_its_publishes_and_settlements(house: House, client: Client) -> None:

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.effects import Returned
+from penstock.core.publish.commit_delta import QUEUE_SIZE, RETURN_SIZE, SIZE_MOST, TIMED_SIZE
 from penstock.core.publish.unit_commit import UnitCommit
-from penstock.core.publish.unit_of_work import SETTLEMENT_BYTES, Coordinator, UnitOfWork
+from penstock.core.publish.unit_of_work import COMMITS_HELD_MOST, Coordinator, UnitOfWork
+from penstock.core.routing.route import TARGETS_MAX
 from penstock.errors import ContentTooLarge, PreconditionFailed, ResourceError, TransactionRolledBack
 from penstock.settings.read import read_settings
 from tests.profiles import examples
@@ -225,29 +227,96 @@ def test_publish_that_is_refused_leaves_its_unit_as_it_was(rig: Rig) -> None:
     assert rig.house.depth("b") == 2
 
 
-@pytest.mark.parametrize(
-    ("bound", "most"),
-    [(0, 1000), (1200 * SETTLEMENT_BYTES, 1200)],
-    ids=["always admitted", "by the memory of the connection"],
-)
+def test_size_of_a_unit_is_that_of_its_copies_queues_and_settlements(rig: Rig) -> None:
+    unit = rig.coordinator.begin()
+    rig.publish(unit, 0, "b", 1)
+    assert unit.size == 1 + QUEUE_SIZE
+    rig.publish(unit, 1, "b", 1)
+    assert unit.size == 2 + QUEUE_SIZE
+    rig.publish(unit, 0, "nowhere", 1)
+    assert unit.size == 3 + QUEUE_SIZE
+    rig.house.publish_now("a", 1, count=3)
+    for outcome in (Outcome.ACCEPTED, Outcome.REJECTED, Outcome.FAILED):
+        unit.settle(rig.sessions[0], rig.get(0, "a"), False, outcome)
+    assert unit.size == 3 + QUEUE_SIZE + 1 + 2 * RETURN_SIZE
+    assert rig.coordinator.size == unit.size
+    unit.commit()
+    assert rig.coordinator.size == 0
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.REJECTED, Outcome.FAILED])
 @pytest.mark.parametrize("multiple", [False, True])
-def test_settlements_of_a_unit_are_bounded(rig: Rig, multiple: bool, bound: int, most: int) -> None:
-    rig.control.hold_budget.bound = bound
-    rig.house.queue("many")
+def test_settlements_of_the_largest_commit_are_applied_and_one_more_is_refused(
+    rig: Rig, multiple: bool, outcome: Outcome
+) -> None:
+    most = SIZE_MOST // (1 if outcome is Outcome.ACCEPTED else RETURN_SIZE)
+    rig.house.queue("many", capacity_messages=2 * most)
     rig.house.publish_now("many", 1, count=most + 1)
     session = rig.sessions[0]
     tags = [rig.get(0, "many") for _ in range(most + 1)]
     unit = rig.coordinator.begin()
     for tag in tags[:-1]:
-        unit.settle(session, tag, False, Outcome.ACCEPTED)
-    told_why = rf"it has {most:,} already, the limit \(transaction-bytes, 512 for each\)"
-    with pytest.raises(ResourceError, match=told_why):
-        unit.settle(session, tags[-1], multiple, Outcome.ACCEPTED)
+        unit.settle(session, tag, False, outcome)
+    with pytest.raises(ResourceError, match=r"its size is 32,768, and with \d more it would pass the limit of 32,768"):
+        unit.settle(session, tags[-1], multiple, outcome)
     unit.drop()
     again = rig.coordinator.begin()
-    again.settle(session, tags[-2], True, Outcome.ACCEPTED)
+    again.settle(session, tags[-2], True, outcome)
     again.commit()
-    assert rig.house.depth("many") == 1
+    assert rig.house.vhost.queues["many"].unacked_messages == 1
+    assert rig.coordinator.size == 0
+
+
+def test_publishes_of_the_largest_commit_are_applied_and_one_more_is_refused(rig: Rig) -> None:
+    count = (SIZE_MOST - 100 * QUEUE_SIZE) // 100
+    names = [f"copy{number}" for number in range(100)]
+    rig.house.queue(*names, capacity_messages=count)
+    for name in names:
+        rig.house.vhost.bind("amq.fanout", rig.house.vhost.queues[name], None, "", {})
+    route = rig.house.vhost.route("amq.fanout", "", False)
+    rig.house.vhost.resolve(route, {})
+    unit = rig.coordinator.begin()
+    for _ in range(count):
+        unit.add_publish(rig.producers[0], route, b"x", 1)
+    with pytest.raises(ResourceError, match=r"publish to 100 queues in a transaction refused: .* with 100 more"):
+        unit.add_publish(rig.producers[0], route, b"x", 1)
+    unit.commit()
+    assert {rig.house.depth(name) for name in names} == {count}
+
+
+def test_publish_to_the_most_queues_fits_into_a_commit() -> None:
+    assert TARGETS_MAX * (TIMED_SIZE + QUEUE_SIZE) <= SIZE_MOST
+
+
+def test_held_commits_count_in_the_size_of_the_next_one(rig: Rig) -> None:
+    rig.house.publish_now("b", 1, count=4)
+    held = rig.coordinator.begin()
+    rig.publish(held, 0, "b", 1)
+    held.commit()
+    unit = rig.coordinator.begin()
+    for _ in range(SIZE_MOST - 1 - QUEUE_SIZE):
+        rig.publish(unit, 0, "nowhere", 1)
+    with pytest.raises(ResourceError, match="with held commits its size is 32,768"):
+        rig.publish(unit, 0, "nowhere", 1)
+    rig.house.take("b", count=2)
+    rig.publish(unit, 0, "nowhere", 1)
+    unit.drop()
+    assert rig.coordinator.size == 0
+
+
+def test_commits_that_may_be_held_at_a_time_are_bounded(rig: Rig) -> None:
+    rig.house.publish_now("b", 1, count=4)
+    first = rig.coordinator.begin()
+    rig.publish(first, 0, "b", 1)
+    first.commit()
+    for _ in range(COMMITS_HELD_MOST - 1):
+        rig.coordinator.begin().commit()
+    assert len(rig.control.outbox) == COMMITS_HELD_MOST
+    refused = rig.coordinator.begin()
+    refused.commit()
+    assert "the limit is 4,096" in str(refused.error)
+    rig.house.take("b", count=2)
+    assert told(rig.control)[-1] == (1, COMMITS_HELD_MOST, True)
 
 
 def test_rates_of_each_producer_count_its_own_publishes(rig: Rig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.publish.commit_delta import RETURN_SIZE, SIZE_MOST
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.values import Symbol
@@ -329,11 +330,10 @@ def test_receiver_that_settles_second_is_told_of_what_is_in_no_transaction() -> 
 
 @pytest.mark.parametrize("settled", [False, True])
 def test_settlements_past_the_bound_roll_back(settled: bool) -> None:
-    most = 1000
+    most = SIZE_MOST // RETURN_SIZE
     client, txn_id = begun(consuming(most + 2))
-    client.connection.pausing.budget.bound = 0
-    client.retire(txn_id, 0, most - 1)
-    assert client.retire(txn_id, most, most + 1, settled=settled) == []
+    client.retire(txn_id, 0, most - 1, composite(spec.REJECTED))
+    assert client.retire(txn_id, most, most + 1, composite(spec.REJECTED), settled) == []
     answer = client.discharge(txn_id)[0]
     assert condition(answer) == "amqp:transaction:rollback"
     assert client.depth("q") == most + 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from mypy_extensions import i64
 
@@ -10,11 +10,21 @@ from penstock.core.consume.outcome import AddedHeaders, Outcome, is_rejection
 from penstock.core.consume.session import Session
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Message
+from penstock.core.queue.length_limit import Length
 from penstock.core.queue.overflow.policy import REFUSE
 from penstock.core.queue.queue import Queue
 from penstock.flow.gate import Gate
 
 Key = TypeVar("Key")
+
+SIZE_MOST: Final = 32_768
+"""Largest size of a commit, which passes in one turn. Size 1 is half a microsecond (compiled): a copy of a publish."""
+QUEUE_SIZE: Final = 6
+"""Size of each queue that it publishes to, for the queue's gates, which it may close. A single publish always fits."""
+TIMED_SIZE: Final = 2
+"""Size of a copy that expires."""
+RETURN_SIZE: Final = 2
+"""Size of a delivery that is requeued or rejected; that of an accepted one is 1."""
 
 
 class Settlement:
@@ -44,6 +54,15 @@ class Settlement:
         if self.outcome is Outcome.ACCEPTED:
             return True
         return is_rejection(self.outcome, self.queue) and self.queue.dead_letters is None
+
+    def continues(self, before: Settlement) -> bool:
+        """Return whether it settles the next delivery of the session, with the same outcome."""
+        return (
+            self.tag == before.tag + 1
+            and self.session is before.session
+            and self.outcome is before.outcome
+            and self.added is before.added
+        )
 
 
 class RowSum:
@@ -92,30 +111,38 @@ class RowSum:
 class QueueDelta(RowSum):
     """Messages that a commit adds to one queue, and removes from it."""
 
-    __slots__ = ("queue", "freed", "freed_bytes", "back", "back_bytes")
+    __slots__ = ("queue", "length", "freed", "freed_bytes", "stored", "stored_bytes", "back", "back_bytes")
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
         self.queue = queue
+        self.length: Length | None = queue.length
+        """The length limit of the queue when the sum began; `bodies` counts for this one."""
         self.freed: i64 = 0
         self.freed_bytes: i64 = 0
         """Bytes of the messages removed by settlement."""
+        self.stored: i64 = 0
+        self.stored_bytes: i64 = 0
+        """Those of the removed messages that are stored."""
         self.back: i64 = 0
         self.back_bytes: i64 = 0
         """Bytes no longer unacknowledged afterwards: removed and requeued ones."""
 
     def bring(self, charge: i64, content: bytes, persistent: bool = False) -> None:
         """Count a publish."""
-        length = self.queue.length
+        length = self.length
         self.add_row(charge, persistent, 0 if length is None else length.body_bytes(content))
 
-    def settle(self, charge: i64, frees: bool) -> None:
-        """Count a settlement."""
+    def settle(self, charge: i64, frees: bool, stored: bool = False) -> None:
+        """Count a settlement; `stored`: its message is in the store."""
         self.back += 1
         self.back_bytes += charge
         if frees:
             self.freed += 1
             self.freed_bytes += charge
+            if stored:
+                self.stored += 1
+                self.stored_bytes += charge
 
     def add_to(self, at_gate: GateDelta) -> None:
         """Add it to the change at its queue's gate; a deleted queue takes no publishes."""
@@ -167,7 +194,7 @@ def sum_of(sums: dict[Key, RowSum], key: Key) -> RowSum:
 class GateDelta:
     """The change by a commit of the amount that one gate guards."""
 
-    __slots__ = ("gate", "messages", "bytes", "more_messages", "more_bytes")
+    __slots__ = ("gate", "messages", "bytes", "more_messages", "more_bytes", "pages", "witness")
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
@@ -177,6 +204,10 @@ class GateDelta:
         self.more_messages: i64 = 0
         self.more_bytes: i64 = 0
         """Net growth in bytes: added less freed."""
+        self.pages: bool = False
+        """True if transient messages that would be paged are among the additions."""
+        self.witness: i64 = 0
+        """Index of the last queue that was found above its guaranteed share of the gate."""
 
     def bring(self, messages: i64, bytes: i64) -> None:
         """Count additions."""
@@ -185,10 +216,29 @@ class GateDelta:
         self.more_messages += messages
         self.more_bytes += bytes
 
+    def bring_paged(self, messages: i64, bytes: i64) -> None:
+        """Count additions of transient messages that would be paged."""
+        self.pages = True
+        self.bring(messages, bytes)
+
     def free(self, messages: i64, bytes: i64) -> None:
         """Count removals."""
         self.more_messages -= messages
         self.more_bytes -= bytes
+
+    def limits_any(self, deltas: list[QueueDelta]) -> bool:
+        """Return whether the gate, a shared limit, still applies: one of these queues is above its guaranteed share.
+
+        The search goes on where it ended last.
+        """
+        gate = self.gate
+        while self.witness < len(deltas):
+            delta = deltas[self.witness]
+            size = delta.queue.bytes + self.more_bytes
+            if size > gate.guaranteed_bytes and delta.enters() and gate in delta.queue.gates:
+                return True
+            self.witness += 1
+        return False
 
     def limits_increase(self) -> bool:
         """Return whether the gate applies to the commit."""

@@ -43,6 +43,9 @@ class Held:
         """
         raise NotImplementedError
 
+    def on_road_changed(self) -> None:
+        """Handle that queues have left the gate where it waits: it looks at its whole road next."""
+
     def turn_gate(self) -> Gate | None:
         """Return the gate to wait at when no gate stops it; None: it need not wait."""
         raise NotImplementedError
@@ -69,8 +72,12 @@ class Held:
         """Return whether it is refused together with an earlier entry at whose deadline; by default not."""
         return False
 
-    def reopen(self) -> None:
-        """Keep a commit that was refused at its deadline for another attempt. No-op for other entries."""
+    def keeps(self) -> bool:
+        """Return whether it is a commit whose unit of work stays open if it is refused at its deadline."""
+        return False
+
+    def reopen(self, refused: list[Held]) -> None:
+        """Keep commits that were refused together for another attempt, in this order; it is the first of them."""
 
     def deadline_message(self, own: list[Gate], now: float) -> str:
         """Return the text of its refusal at the deadline, with the gate that stopped it."""

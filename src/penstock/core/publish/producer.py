@@ -435,8 +435,9 @@ class Producer(WaitingPublisher, DurabilityListener):
                 self.confirms.refuse(held.pending, refusal if is_late else dropped)
         changed = not remaining or remaining[0] is not self.outbox[0]
         self.outbox = remaining
-        for held in [] if closing else reversed(due):  # The earliest comes first again.
-            held.reopen()
+        kept = [] if closing else [held for held in due if held.keeps()]
+        if kept:
+            kept[0].reopen(kept)
         if changed:
             self.rejoin_line(now)
         if self.state is ProducerState.LINGERING and self.loss is not None:

@@ -13,7 +13,7 @@ this producer holds outside of the unit: an outbox waits at one gate only, and a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
@@ -22,9 +22,10 @@ from penstock.core.message import StoredMessage
 from penstock.core.publish import admission
 from penstock.core.publish.admission import enqueue_all
 from penstock.core.publish.commit_delta import (
+    QUEUE_SIZE,
+    TIMED_SIZE,
     GateDelta,
     QueueDelta,
-    Settlement,
     add_queue,
     adds,
     delta_of,
@@ -43,55 +44,8 @@ from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 if TYPE_CHECKING:
     from penstock.core.publish.unit_of_work import UnitOfWork
 
-
-class ProducerDelta:
-    """Publishes of one producer in a commit."""
-
-    __slots__ = ("producer", "messages", "bytes")
-
-    def __init__(self, producer: Producer, messages: i64 = 0, bytes: i64 = 0) -> None:
-        self.producer = producer
-        self.messages: i64 = messages
-        self.bytes: i64 = bytes
-
-
-class RouteDelta:
-    """Publishes of a commit by one route."""
-
-    __slots__ = ("route", "messages", "bytes")
-
-    def __init__(self, route: Route) -> None:
-        self.route = route
-        self.messages: i64 = 0
-        self.bytes: i64 = 0
-
-
-def producer_deltas_of(publishes: list[HeldPublish]) -> list[ProducerDelta]:
-    """Sum the publishes by producer, in the order of their first publish."""
-    deltas: dict[int, ProducerDelta] = {}
-    for held in publishes:
-        delta = deltas.get(id(held.producer))
-        if delta is None:
-            delta = ProducerDelta(held.producer)
-            deltas[id(held.producer)] = delta
-        delta.messages += 1
-        delta.bytes += held.charge
-    return list(deltas.values())
-
-
-def route_deltas_of(publishes: list[HeldPublish]) -> list[RouteDelta]:
-    """Sum the publishes by route; routes that depend on headers only matter where gates exist."""
-    passages: dict[int, RouteDelta] = {}
-    for held in publishes:
-        route = held.route
-        if route.gates or not route.by_headers:
-            passage = passages.get(id(route))
-            if passage is None:
-                passage = RouteDelta(route)
-                passages[id(route)] = passage
-            passage.messages += 1
-            passage.bytes += held.charge
-    return list(passages.values())
+LOOKED_AT_A_UNIT: Final = 1
+"""Queues of a commit whose gates are looked at with one unit of work."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -132,50 +86,190 @@ class RowBatch:
         raise NotImplementedError
 
 
+class ProducerDelta:
+    """Publishes of one producer in a commit."""
+
+    __slots__ = ("producer", "messages", "bytes")
+
+    def __init__(self, producer: Producer, messages: i64 = 0, bytes: i64 = 0) -> None:
+        self.producer = producer
+        self.messages: i64 = messages
+        self.bytes: i64 = bytes
+
+
+class RouteDelta:
+    """Publishes of a commit by one route."""
+
+    __slots__ = ("route", "messages", "bytes")
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+
+
+class UnitSums:
+    """Sums of the publishes of a unit of work, updated with each publish.
+
+    So a commit sums up queues and routes only. Routes that depend on headers only matter where gates exist.
+    """
+
+    __slots__ = ("messages", "bytes", "queues", "routes", "producers")
+
+    def __init__(self) -> None:
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        self.queues: dict[int, QueueDelta] = {}
+        """By the identity of the queue."""
+        self.routes: dict[int, RouteDelta] = {}
+        """By the identity of the route."""
+        self.producers: dict[int, ProducerDelta] = {}
+        """By the identity of the producer, in the order of their first publish."""
+
+    def size_of(self, route: Route) -> i64:
+        """Return the size that one more publish by a route adds to the commit."""
+        queues = route.queues
+        copies: i64 = len(queues)
+        size: i64 = copies * TIMED_SIZE if route.envelope.ttl_s != NEVER else copies
+        for queue in queues:
+            if id(queue) not in self.queues:
+                size += QUEUE_SIZE
+        return size if size > 0 else 1
+
+    def add(self, held: HeldPublish) -> None:
+        """Count a publish."""
+        charge, route = held.charge, held.route
+        self.messages += 1
+        self.bytes += charge
+        for queue in held.queues:
+            delta_of(self.queues, queue).bring(charge, held.content, route.envelope.persistent)
+        sender = self.producers.get(id(held.producer))
+        if sender is None:
+            sender = self.producers[id(held.producer)] = ProducerDelta(held.producer)
+        sender.messages += 1
+        sender.bytes += charge
+        if route.gates or not route.by_headers:
+            passage = self.routes.get(id(route))
+            if passage is None:
+                passage = self.routes[id(route)] = RouteDelta(route)
+            passage.messages += 1
+            passage.bytes += charge
+
+    def is_current(self) -> bool:
+        """Return whether no queue has another length limit than when it was counted first."""
+        for delta in self.queues.values():
+            if delta.length is not delta.queue.length:
+                return False
+        return True
+
+
+def sums_of(publishes: list[HeldPublish]) -> UnitSums:
+    """Return the sums of publishes."""
+    sums = UnitSums()
+    for held in publishes:
+        sums.add(held)
+    return sums
+
+
+class Road:
+    """The changes by a commit at the gates on its road, as they are at one moment."""
+
+    __slots__ = ("at_gates", "at_disk", "never_fits")
+
+    def __init__(self, at_gates: list[GateDelta], at_disk: list[GateDelta]) -> None:
+        self.at_gates = at_gates
+        """Those that the commit increases, in the order of a publish's road; the disk gates follow."""
+        self.at_disk = at_disk
+        self.never_fits: ContentTooLarge | None = never_fits_error(at_gates)
+        """The error of a commit that would wait for room that it can never have, or None."""
+
+    def first_stopping(self, now: float, finishing: Gate | None) -> GateDelta | None:
+        """Return the change at the first gate that stops the commit in its turn; None: it passes."""
+        for at_gate in self.at_gates:
+            if at_gate.stops(now, finishing):
+                return at_gate
+        for at_gate in self.at_disk:
+            if at_gate.stops(now, finishing):
+                return at_gate
+        return None
+
+    def first_for_new(self, now: float) -> GateDelta | None:
+        """Return the change at the first gate where a new commit must wait; None: at no gate."""
+        for at_gate in self.at_gates:
+            if at_gate.gate.has_line() or not at_gate.has_room(now):
+                return at_gate
+        for at_gate in self.at_disk:
+            if at_gate.gate.has_line() or not at_gate.has_room(now):
+                return at_gate
+        return None
+
+    def turn_gate(self) -> Gate | None:
+        """Return the gate of the first queue that the commit increases."""
+        for at_gate in self.at_gates:
+            if at_gate.gate.kind == "queue":
+                return at_gate.gate
+        return None
+
+
+def never_fits_error(at_gates: list[GateDelta]) -> ContentTooLarge | None:
+    """Return the error for a commit that would wait at one of these gates for room that it can never have, or None."""
+    for at_gate in at_gates:
+        where = at_gate.never_fits()
+        if where:
+            return ContentTooLarge(
+                f"a transaction that brings {int(at_gate.messages):,} messages, {int(at_gate.bytes):,} bytes "
+                f"can never fit into {where}; it was rolled back"
+            )
+    return None
+
+
 class UnitCommit(Held):
-    """A commit that may wait at a gate."""
+    """A commit that may wait at a gate.
+
+    A look at its road sums up the changes of all its queues and routes. While the commit waits, a look takes constant
+    time: its change at the gate that stopped it is the same until a queue leaves that gate (`on_road_changed`), but for
+    the cases of `_still_counts`.
+    """
 
     __slots__ = (
         "unit",
         "batch",
         "publishes",
         "settlements",
-        "producer_deltas",
+        "sums",
         "queue_deltas",
-        "route_deltas",
         "shares",
+        "road",
         "stopped_by",
     )
 
-    def __init__(self, unit: UnitOfWork, publishes: list[HeldPublish], settlements: list[Settlement]) -> None:
-        loads: dict[int, QueueDelta] = {}
-        charge: i64 = 0
-        for held in publishes:
-            charge += held.charge
-            for queue in held.queues:
-                delta_of(loads, queue).bring(held.charge, held.content, held.route.envelope.persistent)
-        messages: i64 = len(publishes)
-        producers = producer_deltas_of(publishes)
+    def __init__(self, unit: UnitOfWork) -> None:
+        sums = unit.sums if unit.sums.is_current() else sums_of(unit.publishes)
+        loads = sums.queues
+        charge, messages = sums.bytes, sums.messages
         batch = unit.batch
         if batch is not None:
             batch.bring(loads)
             charge = batch.bytes
             messages = batch.messages
-            producers.append(ProducerDelta(batch.producer, messages, charge))
-        queues = [delta.queue for delta in loads.values()]
-        for settlement in settlements:
-            delta_of(loads, settlement.queue).settle(settlement.message.charge, settlement.frees())
+            sums.producers[id(batch.producer)] = ProducerDelta(batch.producer, messages, charge)
+        queues = [delta.queue for delta in loads.values() if delta.messages > 0]
+        for settlement in unit.settlements:
+            message = settlement.message
+            stored = isinstance(message, StoredMessage) and settlement.queue.storage is not None
+            delta_of(loads, settlement.queue).settle(message.charge, settlement.frees(), stored)
         super().__init__(queues, charge, messages, None, NEVER)
         self.unit = unit
         self.batch = batch
-        self.publishes = publishes
-        self.settlements = settlements
-        self.producer_deltas = producers
+        self.publishes = unit.publishes
+        self.settlements = unit.settlements
+        self.sums: UnitSums = sums
         self.queue_deltas = list(loads.values())
-        self.route_deltas = route_deltas_of(publishes)
-        self.shares = shares_of(settlements)
+        self.shares = shares_of(unit.settlements)
+        self.road: Road | None = None
+        """Its road at the present look, for the turn that follows at once; None while it waits."""
         self.stopped_by: GateDelta | None = None
-        """Its change at the gate of the queue that stopped it last: the same at each look. None: another stopped it."""
+        """Its change at the gate that stopped it last; None after its road changed."""
 
     # Admission
 
@@ -187,92 +281,109 @@ class UnitCommit(Held):
         if self.batch is not None and self.batch.is_over():
             return None
         last = self.stopped_by
-        if last is not None and self._is_on_road(last.gate) and last.stops(now, finishing) and not last.never_fits():
+        if last is not None and last.stops(now, finishing) and self._still_counts(last) and not last.never_fits():
             return last.gate
-        self.stopped_by = None
-        if self.never_fits() is not None:
+        road = self._look()
+        if road.never_fits is not None:
             return None
-        at_gate = self._obstructed(now, finishing)
-        if at_gate is not None and self._is_on_road(at_gate.gate):
-            self.stopped_by = at_gate
-        return None if at_gate is None else at_gate.gate
-
-    def _is_on_road(self, gate: Gate) -> bool:
-        """Return whether a gate is that of a queue which is there, and stops what comes into it."""
-        for delta in self.queue_deltas:
-            if delta.queue.gate is gate:
-                return not delta.queue.deleted and gate in delta.queue.gates
-        return False
+        return self._stop_at(road.first_stopping(now, finishing))
 
     def gate_for_new_publish(self, own: list[Gate], now: float, others_have_turns: bool) -> Gate | None:
         """Return the gate where a new commit must wait; None: none. See `admission.gate_for_new_publish`."""
         if self.batch is not None and self.batch.is_over():
             return None
-        if self.never_fits() is not None:
+        road = self._look()
+        if road.never_fits is not None:
             return None
-        for at_gate in self._road(True) + self._disk():
-            if at_gate.gate.has_line() or not at_gate.has_room(now):
-                return at_gate.gate
-        return self.turn_gate() if others_have_turns else None
+        gate = self._stop_at(road.first_for_new(now))
+        if gate is None and others_have_turns:
+            gate = road.turn_gate()
+        return self._stopping_gate(road) if gate is None else gate
 
-    def stopping_gate(self) -> Gate | None:
+    def _look(self) -> Road:
+        """Sum up its road, for the present look and for the turn that may follow."""
+        road = Road(self._at_gates(), self._at_disk())
+        self.road = road
+        self.unit.coordinator.producer.broker.work.count(len(self.queue_deltas) // LOOKED_AT_A_UNIT)
+        return road
+
+    def _present_road(self) -> Road:
+        """Return the road of the present look."""
+        road = self.road
+        return self._look() if road is None else road
+
+    def _stop_at(self, at_gate: GateDelta | None) -> Gate | None:
+        """Record the change at the gate that stops it, if any; return the gate."""
+        self.stopped_by = at_gate
+        if at_gate is None:
+            return None
+        self.road = None
+        return at_gate.gate
+
+    def _still_counts(self, at_gate: GateDelta) -> bool:
+        """Return whether its change at the gate that stopped it is still the same.
+
+        So it is at a queue's gate, at a rate and at an operator's gate. A shared limit applies while any queue is above
+        its guaranteed share. At an address, settled messages may have lost their other copies meanwhile, which frees
+        more. At a disk gate, transient messages may not be paged any more.
+        """
+        kind = at_gate.gate.kind
+        if kind == "address":
+            return not self.shares
+        if kind == "disk":
+            return not at_gate.pages
+        if kind == "queue" or at_gate.gate.guaranteed_bytes < at_gate.more_bytes:
+            return True
+        return at_gate.limits_any(self.queue_deltas)
+
+    @override
+    def on_road_changed(self) -> None:
+        self.stopped_by = None
+
+    def _stopping_gate(self, road: Road) -> Gate | None:
         """Return the gate that stops it although there is room, or None. See `admission.stopping_gate`.
 
         A gate whose amount it does not increase is not on its road, so a session that drains a queue is not stopped.
         """
         longest_s = admission.hold_deadline_s(self.queues)
         coordinator = self.unit.coordinator.producer
-        for at_gate in self._road(False):
+        for at_gate in road.at_gates:
+            if at_gate.gate.open:
+                continue
             if coordinator.is_stopped_at(at_gate.gate, longest_s):
                 return at_gate.gate
-            for delta in self.producer_deltas:
+            for delta in self.sums.producers.values():
                 if delta.producer is not coordinator and delta.producer.is_stopped_at(at_gate.gate, longest_s):
                     return at_gate.gate
         return None
 
     def turn_gate(self) -> Gate | None:
         """Return the gate of the first queue that it increases."""
-        for at_gate in self._road(False):
-            if at_gate.gate.kind == "queue":
-                return at_gate.gate
-        return None
+        return self._present_road().turn_gate()
 
     def never_fits(self) -> ContentTooLarge | None:
         """Return the error for a commit that would wait for room that it can never have, or None."""
-        for at_gate in self._road(False):
-            where = at_gate.never_fits()
-            if where:
-                return ContentTooLarge(
-                    f"a transaction that brings {int(at_gate.messages):,} messages, {int(at_gate.bytes):,} bytes "
-                    f"can never fit into {where}; it was rolled back"
-                )
-        return None
+        return self._present_road().never_fits
 
     @override
     def deadline_message(self, own: list[Gate], now: float) -> str:
         if self.deadline > now + CLOSE_ENOUGH_S:
             return "commit refused with an earlier one, and not rolled back"
-        at_gate = self._obstructed(now, None)
+        at_gate = self._look().first_stopping(now, None)
         why = "others wait before it" if at_gate is None else at_gate.describe()
         end = "not rolled back" if self.keeps() else "rolled back"
         return f"commit refused after {admission.describe_deadline(self.queues)} and {end}; {why}"
 
-    def _obstructed(self, now: float, finishing: Gate | None) -> GateDelta | None:
-        for at_gate in self._road(True) + self._disk():
-            if at_gate.stops(now, finishing):
-                return at_gate
-        return None
+    def _at_gates(self) -> list[GateDelta]:
+        """Return the changes at its gates, in the order of a publish's road.
 
-    def _road(self, whole: bool) -> list[GateDelta]:
-        """Return the changes at its gates, in the order of a publish's road; `whole`: also at those of producers.
-
-        Those of a producer with credit counted its publishes when the credit was granted.
+        The gates of a producer with credit counted its publishes when the credit was granted.
         """
         at_gates: dict[int, GateDelta] = {}
-        for sender in self.producer_deltas if whole else []:
+        for sender in self.sums.producers.values():
             for gate in sender.producer.own if sender.producer.credit is None else NO_GATES:
                 gate_delta_at(at_gates, gate).bring(sender.messages, sender.bytes)
-        for passage in self.route_deltas:
+        for passage in self.sums.routes.values():
             for gate in passage.route.gates:
                 gate_delta_at(at_gates, gate).bring(passage.messages, passage.bytes)
         if self.batch is not None:
@@ -287,31 +398,27 @@ class UnitCommit(Held):
                 add_queue(at_gates, delta, pools)
         return [at_gate for at_gate in at_gates.values() if at_gate.limits_increase()]
 
-    def _disk(self) -> list[GateDelta]:
-        """Return the changes at the disk gates: additions less removals."""
+    def _at_disk(self) -> list[GateDelta]:
+        """Return the changes at the disk gates: additions less removals. A transient message counts if it is paged."""
         at_gates: dict[int, GateDelta] = {}
         for delta in self.queue_deltas:
-            if delta.persistent > 0 and delta.queue.storage is not None and not delta.queue.deleted:
-                for gate in delta.queue.storage.vhost_usage.gates:
+            queue = delta.queue
+            if delta.messages == 0 or queue.deleted:
+                continue
+            if delta.persistent > 0 and queue.storage is not None:
+                for gate in queue.storage.vhost_usage.gates:
                     gate_delta_at(at_gates, gate).bring(delta.persistent, delta.persistent_bytes)
-        for delta in self.queue_deltas if self.batch is not None else []:
-            pager = delta.queue.pager
+            pager = queue.pager
             if delta.messages > delta.persistent and pager is not None and pager.pages_next(delta.largest):
                 for gate in pager.storage.vhost_usage.gates:
                     transient = delta.bytes - delta.persistent_bytes
-                    gate_delta_at(at_gates, gate).bring(delta.messages - delta.persistent, transient)
-        for held in self.publishes:  # A transient one counts on the disk only if it is paged.
-            for queue in held.queues if not held.route.envelope.persistent else []:
-                for gate in admission.disk_gates(held.route, queue, held.charge):
-                    gate_delta_at(at_gates, gate).bring(1, held.charge)
-        for settlement in self.settlements if at_gates else []:
-            storage, message = settlement.queue.storage, settlement.message
-            if storage is None or not isinstance(message, StoredMessage) or not settlement.frees():
-                continue
-            for gate in storage.vhost_usage.gates:
-                at_gate = at_gates.get(id(gate))
-                if at_gate is not None:
-                    at_gate.free(1, message.charge)
+                    gate_delta_at(at_gates, gate).bring_paged(delta.messages - delta.persistent, transient)
+        for delta in self.queue_deltas if at_gates else []:
+            storage = delta.queue.storage
+            for gate in storage.vhost_usage.gates if storage is not None and delta.stored > 0 else NO_GATES:
+                stored_at = at_gates.get(id(gate))
+                if stored_at is not None:
+                    stored_at.free(delta.stored, delta.stored_bytes)
         return [at_gate for at_gate in at_gates.values() if at_gate.limits_increase()]
 
     def _pools(self) -> dict[int, GateDelta]:
@@ -330,6 +437,7 @@ class UnitCommit(Held):
         """Apply the settlements, then the publishes in order; nothing, if an overflow policy refuses."""
         producer = self.unit.coordinator.producer
         broker = producer.broker
+        self.unit.leave_account()
         if self.batch is not None:
             if self.batch.is_over():
                 self.pass_batch()
@@ -338,7 +446,9 @@ class UnitCommit(Held):
             if gone is not None:
                 self.refuse(gone)
                 return ROLLED_BACK
-        never = self.never_fits()
+        road = self._present_road()
+        self.road = None
+        never = road.never_fits
         if never is not None:
             self.refuse(never, NEVER_FITS)
             return NEVER_FITS
@@ -346,7 +456,7 @@ class UnitCommit(Held):
             if delta.refused(broker.now):
                 self._refused(producer, delta)
                 return delta.queue.overflow.name
-        at_gates = self._road(True)
+        at_gates = road.at_gates
         if self.batch is not None:
             self.batch.admit(self, at_gates)
             return ""
@@ -398,13 +508,21 @@ class UnitCommit(Held):
             self.refuse(error)
 
     def _settle(self, producer: Producer) -> None:
-        broker = producer.broker
-        coordinator = self.unit.coordinator
-        for settlement in self.settlements:
-            session, tag = settlement.session, settlement.tag
-            coordinator.settled_tags(session).tags.discard(tag)
-            for queue in session.unsettled.settle(tag, tag, settlement.outcome, broker.now, settlement.added):
-                broker.schedule_delivery(queue)
+        """Apply the settlements; consecutive deliveries with the same outcome together."""
+        settlements = self.settlements
+        at: i64 = 0
+        while at < len(settlements):
+            first = settlements[at]
+            last = first
+            at += 1
+            while at < len(settlements) and settlements[at].continues(last):
+                last = settlements[at]
+                at += 1
+            session = first.session
+            self.unit.coordinator.settled_tags(session).discard(first.tag, last.tag)
+            now, outcome = producer.broker.now, first.outcome
+            for queue in session.unsettled.settle(first.tag, last.tag, outcome, now, first.added):
+                producer.broker.schedule_delivery(queue)
 
     # Refusal
 
@@ -412,8 +530,8 @@ class UnitCommit(Held):
         """See `Held.closes_session`: the answer of a commit is a confirm, which says a refusal only in confirm mode."""
         return not self.unit.coordinator.producer.confirming and not self.keeps()
 
+    @override
     def keeps(self) -> bool:
-        """Return whether its unit stays open if it is refused at its deadline."""
         return self.unit.coordinator.keeps_refused
 
     @override
@@ -421,9 +539,9 @@ class UnitCommit(Held):
         return self.keeps() and isinstance(refused, UnitCommit) and refused.unit.coordinator is self.unit.coordinator
 
     @override
-    def reopen(self) -> None:
-        if self.keeps():
-            self.unit.reopen()
+    def reopen(self, refused: list[Held]) -> None:
+        units = [held.unit for held in refused if isinstance(held, UnitCommit)]
+        self.unit.coordinator.reopen(units)
 
     def refuse(self, error: BrokerError, cause: str = ROLLED_BACK, gate: Gate | None = None) -> None:
         """Roll it back, when it is no longer in the outbox; without confirm mode the session of its producer closes."""
@@ -443,6 +561,7 @@ class UnitCommit(Held):
 
     def _roll_back(self, error: BrokerError) -> None:
         self.unit.error = error
+        self.unit.leave_account()
         self.unit.coordinator.forget(self.settlements)
 
     def _refused(self, producer: Producer, delta: QueueDelta) -> None:

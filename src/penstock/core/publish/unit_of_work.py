@@ -37,24 +37,36 @@ from penstock.core.consume.outcome import AddedHeaders, Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID
-from penstock.core.publish.commit_delta import Settlement
+from penstock.core.publish.commit_delta import (
+    QUEUE_SIZE,
+    RETURN_SIZE,
+    SIZE_MOST,
+    TIMED_SIZE,
+    Settlement,
+)
 from penstock.core.publish.held import ENDED, HeldPublish
 from penstock.core.publish.outbox import Held
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.unit_commit import RowBatch, UnitCommit
+from penstock.core.publish.unit_commit import RowBatch, UnitCommit, UnitSums, sums_of
 from penstock.core.publish.waiting_publisher import end_hold
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError
 from penstock.flow.gate import ROLLED_BACK
+from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
-from penstock.flow.work import AT_ONCE
 
 COMMIT_WORK: Final = 8
 """Units of work to judge a commit, in addition to those of any method."""
-SUMMED_A_UNIT: Final = 2
-"""Publishes and settlements of a commit that are summed up with one unit of work."""
-SETTLEMENT_BYTES: Final = 512
-"""Bytes of `transaction-bytes` for each settlement, as it retains its delivery; AT_ONCE of them are always admitted."""
+SIZE_A_UNIT: Final = 2
+"""Size of a commit that is summed up, or rolled back, with one unit of work."""
+SETTLED_AT_ONCE: Final = 1_000
+"""Deliveries of a range that are looked up together."""
+COMMITS_HELD_MOST: Final = 4_096
+"""Most held commits of a producer: they are refused together."""
+SIZE_RULE: Final = (
+    f"one for each queue of a message and each acknowledgement, {TIMED_SIZE} if the message expires, {RETURN_SIZE} for "
+    f"each requeue or rejection, {QUEUE_SIZE} more for each queue that it publishes to"
+)
 ALL: Final = 0
 """The delivery tag that means all deliveries, with `multiple` (AMQP 0-9-1 section 1.8.3.13)."""
 
@@ -71,6 +83,13 @@ class SettledTags:
         self.upto: i64 = 0
         """All deliveries up to this tag are settled, in a unit or finally."""
 
+    def discard(self, first: i64, last: i64) -> None:
+        """Forget deliveries with the tags `first`..`last`, all of which units have settled."""
+        if first == last:
+            self.tags.discard(first)
+        else:
+            self.tags.difference_update(range(int(first), int(last) + 1))
+
 
 class Coordinator:
     """The units of work of one connection that one producer answers for."""
@@ -81,6 +100,12 @@ class Coordinator:
         """True if a commit that is refused at its hold deadline leaves its unit open, for another attempt."""
         self.units: dict[int, UnitOfWork] = {}
         """Open units, by identity."""
+        self.size: i64 = 0
+        """Size of its open units and held commits together."""
+        self.committed: i64 = 0
+        """Number of commits asked for so far."""
+        self.renounced: i64 = 0
+        """Number of the last commit behind which a rollback was asked for: it is not committed again."""
         self._settled: dict[int, SettledTags] = {}
         """By the identity of the session."""
 
@@ -105,10 +130,32 @@ class Coordinator:
             settled.tags.discard(settlement.tag)
             settled.upto = 0
 
-    def renounce(self) -> None:
-        """Drop the refused publishes of held commits, because a rollback follows."""
-        for commit in self._held_commits():
-            commit.unit.is_renounced = True
+    def has_room(self, size: i64) -> bool:
+        """Return whether its open units and held commits may be larger by this size."""
+        return self.size + size <= SIZE_MOST
+
+    def reopen(self, units: list[UnitOfWork]) -> None:
+        """Open units again whose commits were refused together: all is one unit, before what came since then.
+
+        Those behind which a rollback was asked for are dropped.
+        """
+        holding = self.producer.hold_budget
+        kept: list[UnitOfWork] = []
+        for unit in units:
+            if unit.number <= self.renounced:
+                self.forget(unit.settlements)
+                unit.leave_account()
+                continue
+            holding.take(unit.sums.bytes, unit.sums.messages)
+            holding.uncommitted += unit.sums.bytes
+            kept.append(unit)
+        if not kept:
+            return
+        following = next(iter(self.units.values()), None)
+        if following is None:
+            following = kept.pop()
+            self.units[id(following)] = following
+        following.put_before(kept)
 
     def answer(self) -> None:
         """Number an answer that only waits for earlier ones."""
@@ -167,16 +214,20 @@ class UnitOfWork:
         self.settlements: list[Settlement] = []
         self.error: BrokerError | None = None
         """The reason of its rollback by the broker; None for none."""
+        self.sums = UnitSums()
+        """Sums of the publishes."""
+        self.size: i64 = 0
+        """Its part of the size that its coordinator counts; at most `SIZE_MOST`."""
+        self.number: i64 = 0
+        """Number of its last commit among those of its coordinator; 0 before the first."""
         self.batch: RowBatch | None = None
         """The batch of a query that is published with it; None for most."""
-        self.is_renounced: bool = False
-        """True if a rollback was asked for behind its held commit: it is not committed again."""
 
     def add_publish(self, producer: Producer, route: Route, content: bytes, charge: i64) -> None:
         """Store a publish of any producer of the connection until the commit.
 
-        Raises ContentTooLarge (311) if it can never fit, ResourceError (506) past the hold budget of the connection, or
-        the error of a unit that was rolled back. After an error the unit lacks only this publish.
+        Raises ContentTooLarge (311) if it can never fit, ResourceError (506) past the hold budget of the connection or
+        the largest commit, or the error of a unit that was rolled back. After an error only this publish is missing.
         """
         self._check_open()
         if route.control:
@@ -190,8 +241,15 @@ class UnitOfWork:
                 f"publish in a transaction refused: {holding.messages:,} publishes ({holding.bytes:,} bytes) are "
                 f"held for this connection already, the limit is {holding.bound:,} bytes; nothing was applied"
             )
+        size = self.sums.size_of(route)
+        if not self.coordinator.has_room(size):
+            raise self._size_error(f"publish to {len(route.queues):,} queues", size)
         prepaid = NOT_PREPAID if producer.credit is None else producer.credit.prepaid_for(route)
-        self.publishes.append(HeldPublish(producer, route, content, charge, None, NEVER, prepaid))
+        held = HeldPublish(producer, route, content, charge, None, NEVER, prepaid)
+        self.publishes.append(held)
+        self.sums.add(held)
+        self._grow(size)
+        producer.broker.work.count(len(route.queues))
         holding.take(charge, 1)
         holding.uncommitted += charge
 
@@ -199,7 +257,7 @@ class UnitOfWork:
         """Settle one delivery, or all up to and including `tag` (0: all), at the commit.
 
         Raises PreconditionFailed (406) for a tag that is unknown or settled in a unit already, ResourceError (506) past
-        the most settlements of a unit, or the error of a unit that was rolled back.
+        the largest commit, or the error of a unit that was rolled back.
         """
         self._check_open()
         settled = self.coordinator.settled_tags(session)
@@ -215,30 +273,43 @@ class UnitOfWork:
             settled.upto = last
 
     def settle_range(
-        self, session: Session, first: i64, last: i64, outcome: Outcome, added: AddedHeaders | None = None
-    ) -> None:
+        self,
+        session: Session,
+        first: i64,
+        last: i64,
+        outcome: Outcome,
+        added: AddedHeaders | None = None,
+        most: i64 = UNLIMITED,
+    ) -> i64:
         """Settle the deliveries with tags `first`..`last` at the commit; those settled already are left out.
 
-        Raises ResourceError (506) past the most settlements of a unit: then it lacks the rest, and has to be dropped.
+        It ends after `most` of them. Returns their number. Raises ResourceError (506) past the largest commit: then it
+        lacks the rest, and has to be dropped.
         """
-        tags = self.coordinator.settled_tags(session).tags
-        settlements = self.settlements
-        before = len(settlements)
-        bound = self.coordinator.producer.hold_budget.bound // SETTLEMENT_BYTES
-        most: i64 = bound if bound > AT_ONCE else AT_ONCE
+        coordinator = self.coordinator
+        tags = coordinator.settled_tags(session).tags
+        size: i64 = 1 if outcome is Outcome.ACCEPTED else RETURN_SIZE
+        settled: i64 = 0
         try:
-            for number, queue, message in session.unsettled.deliveries(first, last, most + len(tags) + 1):
-                if number in tags:
-                    continue
-                if len(settlements) >= most:
-                    raise ResourceError(
-                        f"settlement in a transaction refused: it has {int(most):,} already, the limit "
-                        f"(transaction-bytes, {SETTLEMENT_BYTES} for each); nothing was applied. Commit more often"
-                    )
-                tags.add(number)
-                settlements.append(Settlement(session, number, queue, message, outcome, added))
+            while settled < most:
+                found = session.unsettled.deliveries(first, last, SETTLED_AT_ONCE)
+                if not found:
+                    break
+                for number, queue, message in found:
+                    if number in tags:
+                        continue
+                    if settled >= most:
+                        break
+                    if not coordinator.has_room(size):
+                        raise self._size_error("settlement", size)
+                    tags.add(number)
+                    self.settlements.append(Settlement(session, number, queue, message, outcome, added))
+                    self._grow(size)
+                    settled += 1
+                first = i64(found[len(found) - 1][0]) + 1
         finally:
-            self.coordinator.producer.broker.work.count(len(settlements) - before)
+            coordinator.producer.broker.work.count(settled)
+        return settled
 
     def commit(self) -> bool:
         """Apply the unit, or hold it until all of it has room, or refuse it with nothing applied.
@@ -252,19 +323,30 @@ class UnitOfWork:
         if producer.closing is not None:
             return False
         self._finish()
-        commit = UnitCommit(self, self.publishes, self.settlements)
-        broker.work.count(COMMIT_WORK + (len(commit.publishes) + len(commit.settlements)) // SUMMED_A_UNIT)
+        coordinator = self.coordinator
+        coordinator.committed += 1
+        self.number = coordinator.committed
+        commit = UnitCommit(self)
+        broker.work.count(COMMIT_WORK + self.size // SIZE_A_UNIT)
         producer.hold_budget.uncommitted -= commit.charge
         if self.error is not None:
             commit.refuse(self.error)
             return True
         outbox = producer.outbox
         obstacle = commit.gate_for_new_publish(producer.own, broker.now, broker.turns.pending)
-        if obstacle is None and commit.never_fits() is None:
-            obstacle = commit.stopping_gate()
+        can_fit = obstacle is not None or commit.never_fits() is None
         # Acknowledgements alone wait only for an earlier commit.
         behind = bool(outbox) and (commit.messages > 0 or isinstance(outbox[len(outbox) - 1], UnitCommit))
-        if commit.never_fits() is None and (behind or obstacle is not None):
+        if can_fit and (behind or obstacle is not None):
+            if len(outbox) >= COMMITS_HELD_MOST:
+                producer.hold_budget.release(commit.charge, commit.messages)
+                commit.refuse(
+                    ResourceError(
+                        f"commit refused and rolled back: {len(outbox):,} of the session are held, the limit is "
+                        f"{COMMITS_HELD_MOST:,}. Wait for the answers to earlier commits"
+                    )
+                )
+                return True
             commit.deadline = producer.deadline_of(commit.queues)
             commit.pending = producer.confirms.hold(commit.deadline)
             producer.wait_in_line(commit, obstacle)
@@ -282,31 +364,35 @@ class UnitOfWork:
         if self.coordinator.producer.closing is not None:
             return False
         self._finish()
+        coordinator = self.coordinator
+        coordinator.producer.broker.work.count(self.size // SIZE_A_UNIT)
         self.drop()
-        self.coordinator.renounce()
-        self.coordinator.answer()
+        coordinator.renounced = coordinator.committed
+        coordinator.answer()
         return True
 
     def is_open(self) -> bool:
         """Return whether it may be committed: neither a commit nor a rollback was asked for, or that was refused."""
         return self.error is None and id(self) in self.coordinator.units
 
-    def reopen(self) -> None:
-        """Open it again after its commit was refused: its publishes and settlements come before those since then."""
-        coordinator = self.coordinator
-        if self.is_renounced:
-            coordinator.forget(self.settlements)
-            return
-        holding = coordinator.producer.hold_budget
-        for held in self.publishes:
-            holding.take(held.charge, held.messages)
-            holding.uncommitted += held.charge
-        following = next(iter(coordinator.units.values()), None)
-        if following is None:
-            coordinator.units[id(self)] = self
-        else:
-            following.publishes = self.publishes + following.publishes
-            following.settlements = self.settlements + following.settlements
+    def put_before(self, earlier: list[UnitOfWork]) -> None:
+        """Put the publishes and settlements of earlier units before its own."""
+        publishes: list[HeldPublish] = []
+        settlements: list[Settlement] = []
+        for unit in [*earlier, self]:
+            publishes += unit.publishes
+            settlements += unit.settlements
+        self.publishes = publishes
+        self.settlements = settlements
+        self.sums = sums_of(publishes)
+        for unit in earlier:
+            self.size += unit.size
+            unit.size = 0
+
+    def leave_account(self) -> None:
+        """Count no more in the size of its coordinator: it is applied, or rolled back."""
+        self.coordinator.size -= self.size
+        self.size = 0
 
     def fail(self, error: BrokerError) -> None:
         """Roll back an open unit: its commit will be refused with this error."""
@@ -316,12 +402,25 @@ class UnitOfWork:
     def drop(self) -> None:
         """Drop the publishes and settlements without an answer."""
         holding = self.coordinator.producer.hold_budget
-        for held in self.publishes:
-            holding.uncommitted -= held.charge
-            holding.release(held.charge, held.messages)
+        holding.uncommitted -= self.sums.bytes
+        holding.release(self.sums.bytes, self.sums.messages)
         self.publishes = []
+        self.sums = UnitSums()
         self.coordinator.forget(self.settlements)
         self.settlements = []
+        self.leave_account()
+
+    def _grow(self, size: i64) -> None:
+        self.size += size
+        self.coordinator.size += size
+
+    def _size_error(self, subject: str, size: i64) -> ResourceError:
+        """Return the error of a publish or a settlement that would make its commit too large."""
+        return ResourceError(
+            f"{subject} in a transaction refused: with held commits its size is {int(self.coordinator.size):,}, and "
+            f"with {int(size):,} more it would pass the limit of {SIZE_MOST:,} ({SIZE_RULE}); nothing was applied. "
+            "Commit more often"
+        )
 
     def _finish(self) -> None:
         self.coordinator.units.pop(id(self), None)

@@ -35,6 +35,8 @@ NOTHING_HELD: Final[deque[Held]] = deque(maxlen=0)
 """The outbox of a publisher that has not held anything: most never do, and an empty deque has 640 octets."""
 REJOIN_WORK: Final = 4
 """Units of work to take a publisher out of a line and look where it waits now."""
+COMPARED_A_UNIT: Final = 32
+"""Queues of an entry that are compared with one unit of work."""
 REFUSAL_WORK: Final = 2
 """Units of work to refuse a held publish, and to return it."""
 
@@ -170,10 +172,15 @@ class WaitingPublisher(Waiter):
     @override
     def on_road_changed(self, left: set[object], now: float) -> i64:
         """See `Waiter.on_road_changed`: only the waiting entry is concerned, if it is to go to one of these queues."""
-        if self.outbox and not left.isdisjoint(self.outbox[0].queues):
-            self.rejoin_line(now)
-            return REJOIN_WORK
-        return 1
+        if not self.outbox:
+            return 1
+        held = self.outbox[0]
+        compared: i64 = len(held.queues) // COMPARED_A_UNIT
+        if left.isdisjoint(held.queues):
+            return compared + 1
+        held.on_road_changed()
+        self.rejoin_line(now)
+        return compared + REJOIN_WORK
 
     def rejoin_line(self, now: float) -> None:
         """Replace a removed entry by the next one in line, if any."""
