@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.publish.commit_delta import RETURN_SIZE, SIZE_MOST
+from penstock.flow.work import UNLIMITED_WORK
+from penstock.protocols.amqp10.transactions import RETIRED_AT_ONCE, RETIRED_MOST
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.values import Symbol
@@ -340,6 +342,39 @@ def test_settlements_past_the_bound_roll_back(settled: bool) -> None:
     assert client.available() == (2 if settled else 0), "what its receiver has settled has its default outcome"
     client.settle(0, most - 1, accepted())
     assert client.depth("q") == 2
+
+
+def test_disposition_of_very_many_deliveries_in_a_transaction_is_done_in_slices() -> None:
+    count = 2 * RETIRED_AT_ONCE + 1
+    client, txn_id = begun(consuming(count))
+    work, retired = client.driver.broker.work, client.session().settler.retired
+    state = in_transaction(txn_id, accepted())
+    work.limit = work.done
+    client.connection.receive(
+        performative(spec.DISPOSITION, role=True, first=0, last=count - 1, settled=False, state=state)
+    )
+    assert len(retired) == RETIRED_AT_ONCE, "a share does a part"
+    for done in (2 * RETIRED_AT_ONCE, count):
+        client.connection.resume_input()
+        assert len(retired) == done
+    work.limit = UNLIMITED_WORK
+    client.discharge(txn_id)
+    assert client.depth("q") == 0
+
+
+def test_deliveries_of_a_session_in_open_transactions_are_bounded() -> None:
+    client = consuming(RETIRED_MOST + 1)
+    txns = [client.begin_transaction() for _ in range(3)]
+    half = RETIRED_MOST // 2
+    client.retire(txns[0], 0, half - 1)
+    client.retire(txns[1], half, 2 * half - 1)
+    client.retire(txns[2], 2 * half, 2 * half)
+    (answer, *_) = client.discharge(txns[2])
+    assert condition(answer) == "amqp:transaction:rollback"
+    assert "the most is 32,768" in str(answer.performative.fields)
+    client.discharge(txns[0])
+    client.discharge(txns[1])
+    assert client.depth("q") == 1
 
 
 def test_delivery_is_settled_in_one_transaction_only() -> None:

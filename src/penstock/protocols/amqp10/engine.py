@@ -114,7 +114,8 @@ class FrameReader:
                 if end == INCOMPLETE:
                     return pos
                 self.next = end
-                self._frame(engine, data, pos, end)
+                if not self._frame(engine, data, pos, end):
+                    end = pos
                 largest = engine.endpoint.max_frame_size
                 if connection.is_closed():
                     return n
@@ -143,27 +144,28 @@ class FrameReader:
         self._last_session = session
         return session
 
-    def _frame(self, engine: Amqp10Engine, data: bytes, pos: i64, end: i64) -> None:
+    def _frame(self, engine: Amqp10Engine, data: bytes, pos: i64, end: i64) -> bool:
+        """Act on a frame. Return False if it is to be acted on again: a disposition of very many deliveries."""
         body = frame_body(data, pos)
         if frame_kind(data, pos) == FRAME_SASL or engine.sasl is not None:
             self._sasl_frame(engine, data, pos, body, end)
-            return
+            return True
         if body == end:
-            return  # An empty frame: it is traffic, no more (section 2.4.5).
+            return True  # An empty frame: it is traffic, no more (section 2.4.5).
         channel = int(frame_channel(data, pos))
         cursor = self.parts.cursor
         code = cursor.open(data, body, end)
         if code != TRANSFER and code != FLOW and code != DISPOSITION:
             engine.work.done += (end - body) // DECODED_A_UNIT
             engine.on_performative(channel, decode_performative(data, int(body), int(end))[0])
-            return
+            return True
         if engine.connection.ignores_input():
-            return
+            return True
         if engine.connection.state is not ConnectionState.RUNNING:
             raise CommandInvalid("a frame of a session before open")
         session = self._session_of(engine, channel)
         if session is None:
-            return
+            return True
         if code == TRANSFER:
             transfer = self.parts.transfer
             transfer.read(cursor, data, body, end)
@@ -173,11 +175,12 @@ class FrameReader:
             disposition.read(cursor, data, body, end)
             if disposition.state is not None:
                 engine.work.done += (end - body) // DECODED_A_UNIT
-            session.on_disposition(disposition)
+            return session.on_disposition(disposition)
         else:
             flow = self.parts.flow
             flow.read(cursor, data, body, end)
             session.on_flow(flow)
+        return True
 
     def _sasl_frame(self, engine: Amqp10Engine, data: bytes, pos: i64, body: i64, end: i64) -> None:
         if engine.sasl is None or frame_kind(data, pos) == FRAME_AMQP:

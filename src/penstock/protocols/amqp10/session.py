@@ -480,15 +480,18 @@ class AmqpSession(ClientSession):
             link.deliver(batch)
         self.on_written(batch)
 
-    def on_disposition(self, disposition: Disposition) -> None:
-        """Settle deliveries. Raises BrokerError for errors that close the connection."""
+    def on_disposition(self, disposition: Disposition) -> bool:
+        """Settle deliveries. Returns False if the disposition is to be repeated for those that are left.
+
+        Raises BrokerError for errors that close the connection.
+        """
         try:
-            if not disposition.receiver:
-                self._on_sender_settled(disposition)
-            else:
-                self.settler.on_disposition(disposition)
+            if disposition.receiver:
+                return self.settler.on_disposition(disposition)
+            self._on_sender_settled(disposition)
         except BrokerError as error:
             self.on_error(error, DISPOSITION)
+        return True
 
     @override
     def on_drained(self, consumer: Consumer, credit: i64) -> None:

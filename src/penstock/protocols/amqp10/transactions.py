@@ -54,7 +54,11 @@ if TYPE_CHECKING:
 TRANSACTIONS_MAX: Final = 1000
 """Most transactions of a connection whose discharge is not answered yet. A session of JMS has two at most."""
 RETIREMENTS_A_UNIT: Final = 4
-"""Deliveries that are settled in a transaction per unit of work."""
+"""Deliveries that transactions have settled and that are looked at with one unit of work."""
+RETIRED_AT_ONCE: Final = 4_000
+"""Deliveries of a disposition that are settled in a transaction at once; the rest follows in later turns."""
+RETIRED_MOST: Final = 32_768
+"""Most deliveries of a session that open transactions have settled: a disposition looks at all of them."""
 
 
 class Retirement:
@@ -152,36 +156,54 @@ class Transaction(TimerHandler):
 
     def retire(
         self, session: AmqpSession, ranges: list[tuple[int, int]], state: Composite | None, settled: bool
-    ) -> None:
-        """Settle ranges of deliveries at the commit. `settled` is true if the receiver has settled them."""
+    ) -> bool:
+        """Settle ranges of deliveries at the commit. `settled` is true if the receiver has settled them.
+
+        Returns False if deliveries may be left: a disposition of very many is to be repeated then.
+        """
         unit = self.unit
         before = len(unit.settlements)
         code = ABSENT if state is None else state.code
         outcome = outcome_of(code, state)
+        is_whole = True
         if unit.error is None:
             self._join(session)
-            self._record(session, ranges, outcome, headers_of(code, state, session.broker.formats))
+            is_whole = self._record(session, ranges, outcome, headers_of(code, state, session.broker.formats))
         if unit.error is not None:
             if settled:  # Nobody will settle them again.
                 for first, last in ranges:
                     session.settler.settle_by_default(first, last)
-            return
+            return True
         ids = session.writer.ids
         for settlement in unit.settlements[before:]:
             retirement = Retirement(session, settlement.tag, ids.id_of(settlement.tag), outcome, settled)
             self._retirements.append(retirement)
             session.settler.retired[settlement.tag] = retirement
-        session.broker.work.done += (len(unit.settlements) - before) // RETIREMENTS_A_UNIT
+        session.broker.work.count(len(unit.settlements) - before)
+        return is_whole
 
     def _record(
         self, session: AmqpSession, ranges: list[tuple[int, int]], outcome: Outcome, added: AddedHeaders | None
-    ) -> None:
-        """Settle ranges of deliveries at the commit, or roll back because there are too many."""
+    ) -> bool:
+        """Settle ranges of deliveries at the commit, or roll back because there are too many.
+
+        Returns False if it ended before the last one.
+        """
+        left: i64 = RETIRED_AT_ONCE
         try:
             for first, last in ranges:
-                self.unit.settle_range(session, first, last, outcome, added)
+                if left <= 0:
+                    return False
+                left -= self.unit.settle_range(session, first, last, outcome, added, left)
+            retired = len(session.settler.retired) + RETIRED_AT_ONCE - left
+            if retired > RETIRED_MOST:
+                raise ResourceError(
+                    f"{int(retired):,} deliveries of session {session.number} would be settled in open transactions; "
+                    f"the most is {RETIRED_MOST:,}"
+                )
         except BrokerError as error:
             self.fail(TransactionRolledBack(f"the transaction was rolled back: {error}"))
+        return left > 0
 
     # End
 
@@ -420,11 +442,11 @@ class Settler:
         """Drop the session, which has ended."""
         del self._session
 
-    def on_disposition(self, disposition: Disposition) -> None:
+    def on_disposition(self, disposition: Disposition) -> bool:
         """Settle a range of deliveries. Those that are settled already are left out.
 
-        A receiver that settles second sends its outcome unsettled: we answer that we have settled. Raises NotAllowed
-        for a delivery that was not sent yet.
+        A receiver that settles second sends its outcome unsettled: we answer that we have settled. Returns False if the
+        disposition is to be repeated for those that are left. Raises NotAllowed for a delivery that was not sent yet.
         """
         session = self._session
         ids = session.writer.ids
@@ -433,16 +455,16 @@ class Settler:
         first, last = ids.number_of(disposition.first), ids.number_of(disposition.last)
         code = disposition.state_code
         if code == TRANSACTIONAL_STATE:
-            self._retire(first, last, disposition)
-            return
+            return self._retire(first, last, disposition)
         if code != ACCEPTED and code != REJECTED and code != RELEASED and code != MODIFIED and not disposition.settled:
-            return  # No outcome yet: the deliveries stay unsettled.
+            return True  # No outcome yet: the deliveries stay unsettled.
         if self.retired:
             self._settle_around(first, last, disposition)
-            return
+            return True
         self._settle(first, last, disposition)
         if not disposition.settled:
             self.write_settled(disposition.first, disposition.last, code == ACCEPTED)
+        return True
 
     def _settle_around(self, first: i64, last: i64, disposition: Disposition) -> None:
         """Settle a range but for the deliveries that a transaction has settled."""
@@ -488,15 +510,19 @@ class Settler:
                     ResourceError(f"link '{link.link_name}' has called {EXCLUDED_MAX:,} messages undeliverable-here")
                 )
 
-    def _retire(self, first: i64, last: i64, disposition: Disposition) -> None:
-        """Settle deliveries in the transaction that a transactional-state names. Raises UnknownTransaction."""
+    def _retire(self, first: i64, last: i64, disposition: Disposition) -> bool:
+        """Settle deliveries in the transaction that a transactional-state names; see `Transaction.retire`.
+
+        Raises UnknownTransaction.
+        """
         state = disposition.state
         assert isinstance(state, Composite)
         transaction = self._session.endpoint.transactions().find(state.octets("txn_id"))
         ranges = self.free_ranges(first, last, disposition.settled)
         outcome = state.inner("outcome")
-        if outcome is not None or disposition.settled:
-            transaction.retire(self._session, ranges, outcome, disposition.settled)
+        if outcome is None and not disposition.settled:
+            return True
+        return transaction.retire(self._session, ranges, outcome, disposition.settled)
 
     def free_ranges(
         self, first: i64, last: i64, settled: bool, default: Outcome | None = None
