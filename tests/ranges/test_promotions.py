@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.publish.commit_delta import SIZE_MOST
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.persistence.metadata_records import MARK
 from penstock.ranges.marks import BatchProgress, SinkMarks
-from penstock.ranges.promotions import PromotionLine
+from penstock.ranges.promotions import PART_SIZE, PromotionLine
 from penstock.ranges.stages import Stage, StagedRow, StagedRows
 from tests.support.chained_queues import LIMIT, Chain
 from tests.support.restored_broker import Declared, journaled
@@ -142,6 +143,34 @@ def test_commit_to_a_queue_that_was_deleted_publishes_nothing(committing: Commit
     assert "queue 'b' was deleted" in text
     assert committing.depth() == 0
     assert not progress.promoted
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_batch_for_the_most_queues_is_published_and_one_for_more_is_refused(more: int) -> None:
+    bench = Bench()
+    committing = Committing(bench)
+    most = SIZE_MOST // PART_SIZE
+    progress = committing.begin(0)
+    staged = committing.marks.stages(progress)
+    stages: list[Stage] = []
+    queues = [f"to{number}" for number in range(100)]
+    for queue in queues:
+        bench.queue(queue)
+    routes = [resolve(bench.vhost, "", queue) for queue in queues]
+    for left in range(most + more, 0, -len(queues)):
+        rows = StagedRows(0)
+        for route in routes[:left]:
+            rows.add(StagedRow(route, b"", 100))
+        stages.append(staged.begin(len(stages), 0, committing.broker.now))
+        staged.add(stages[-1], rows, None, committing.broker.now)
+    said = committing.outcome(committing.commit(progress, *stages))
+    if more:
+        assert said is not None
+        assert "have rows for 5,462 queues" in said
+        assert "5,461 is the most" in said
+    else:
+        assert said == "done"
+    assert committing.depth("to0") == (0 if more else len(stages))
 
 
 def test_promotion_within_a_full_limit_needs_no_room_there() -> None:

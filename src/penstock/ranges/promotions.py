@@ -30,7 +30,16 @@ from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressDepth, AddressShare, share_of
 from penstock.core.journal.journal import GROUP_BYTES
-from penstock.core.publish.commit_delta import GateDelta, QueueDelta, RowSum, delta_of, gate_delta_at, sum_of
+from penstock.core.publish.commit_delta import (
+    QUEUE_SIZE,
+    SIZE_MOST,
+    GateDelta,
+    QueueDelta,
+    RowSum,
+    delta_of,
+    gate_delta_at,
+    sum_of,
+)
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import RowBatch, UnitCommit
@@ -38,13 +47,15 @@ from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
 from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import Arrival
-from penstock.errors import BrokerError, NotFound
+from penstock.errors import BrokerError, ContentTooLarge, NotFound
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
 from penstock.flow.work import AT_ONCE, Chore
 from penstock.ranges.marks import BatchProgress, SinkMarks
 from penstock.ranges.stages import Stage, StagedRow
 
+PART_SIZE: Final = QUEUE_SIZE
+"""Size, in its commit, of each queue of each stage of a batch: its room is judged, promised and given up at once."""
 COPIES_A_UNIT: Final = 2
 """Copies of rows that enter their queues with one unit of work: a stored one takes 0.23 µs, limits as much again."""
 
@@ -266,10 +277,22 @@ class PromotionLine(Chore):
         """Publish stages, or hold them until all of them have room. The answer is a confirm of the producer.
 
         The producer is in confirm mode, and for this alone. Its confirm is a refusal if the batch can never fit, or at
-        the hold deadline: the stages are as before then.
+        the hold deadline: the stages are as before then. Its commit has the largest size of any.
         """
-        promotion = Promotion(self, producer, progress, stages, check)
         unit: UnitOfWork = Coordinator(producer).begin()
+        parts: i64 = 0
+        for stage in stages:
+            parts += len(stage.queues)
+        if parts * PART_SIZE > SIZE_MOST:
+            error = ContentTooLarge(
+                f"the {len(stages):,} partitions of {progress.describe()} have rows for {int(parts):,} queues, each "
+                f"partition counted; {SIZE_MOST // PART_SIZE:,} is the most of a batch that is published as a whole; "
+                "use fewer partitions, or delivery=dedup"
+            )
+            unit.fail(error)
+            unit.commit()
+            return
+        promotion = Promotion(self, producer, progress, stages, check)
         unit.batch = promotion
         producer.hold_budget.take(promotion.bytes, promotion.messages)
         producer.hold_budget.uncommitted += promotion.bytes
