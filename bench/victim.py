@@ -301,12 +301,114 @@ def resets(place: Place) -> Act:
     return act
 
 
+SIZE_MOST = 32_768
+"""Largest size of a commit: copies of its publishes and settlements together (docs/flow-control.md)."""
+TX_SELECT = method_frame(1, spec.TX_SELECT)
+TX_COMMIT = method_frame(1, spec.TX_COMMIT)
+TX_ROLLBACK = method_frame(1, spec.TX_ROLLBACK)
+
+
+def _fan(place: Place, name: str, count: int) -> None:
+    """Declare a fanout exchange to so many queues of length 1."""
+    names = [f"{name}{number}" for number in range(count)]
+    place.prepare(
+        exchange(name, "fanout"), *[declare(each, **{"x-max-length": 1}) + bind(each, name) for each in names]
+    )
+
+
+def commits(place: Place) -> Act:
+    """the largest commits, again and again, of 4 connections: 100 copies of each publish."""
+    _fan(place, "tx", 100)
+    clients = [place.client() for _ in range(4)]
+    for client in clients:
+        client.ask(TX_SELECT)
+    unit = publish("tx", "", b"") * ((SIZE_MOST - 600) // 100) + TX_COMMIT
+
+    def one(client: Client) -> None:
+        for _ in range(15):
+            client.ask(unit)
+
+    def act() -> None:
+        threads = [threading.Thread(target=one, args=(client,)) for client in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return act
+
+
+def large_commits(place: Place) -> Act:
+    """commits that are too large: 20,000 publishes to 100 queues, on 4 connections."""
+    _fan(place, "huge", 100)
+    clients = [place.client() for _ in range(4)]
+    unit = TX_SELECT + publish("huge", "", b"") * 20_000 + TX_COMMIT
+
+    def act() -> None:
+        for client in clients:
+            client.send(unit)
+        for client in clients:
+            client.finish()
+
+    return act
+
+
+def rejecting_commits(place: Place) -> Act:
+    """commits that reject 16,000 messages, each a dead letter to 50 queues."""
+    _fan(place, "letters", 50)
+    place.prepare(declare("rejected", **{"x-dead-letter-exchange": "letters"}))
+    place.prepare(publish("", "rejected", b"") * 16_000)
+    client = place.client()
+    client.ask(TX_SELECT + method_frame(1, spec.BASIC_CONSUME, queue="rejected", consumer_tag="c", no_wait=True))
+    time.sleep(1)
+    reject = method_frame(1, spec.BASIC_NACK, delivery_tag=0, multiple=True, requeue=False)
+    return lambda: client.ask(reject + TX_COMMIT)
+
+
+def waiting_commit(place: Place) -> Act:
+    """basic.get one by one where a commit to 4,500 queues waits at the limit of the virtual host."""
+    place.prepare(*[declare(f"part{number}") for number in range(4500)], declare("full"))
+    filled = 20_000
+    place.prepare(publish("", "full", b"") * filled)
+    limit = {"capacity-messages": filled + 100, "stop-messages": filled + 100, "resume-messages": filled}
+    place.prepare(control("settings.set", json.dumps({"scope": "vhost", "pattern": "/", "settings": limit}).encode()))
+    held, other = place.client(), place.client()
+    held.ask(TX_SELECT + b"".join(publish("", f"part{number}", b"") for number in range(4500)) + TX_COMMIT)
+    get = method_frame(1, spec.BASIC_GET, queue="full", no_ack=True)
+
+    def act() -> None:
+        for _ in range(1000):
+            other.ask(get)
+        held.close()
+        unset = {"scope": "vhost", "pattern": "/", "names": []}
+        place.prepare(control("settings.unset", json.dumps(unset).encode()))
+
+    return act
+
+
+def held_commits(place: Place) -> Act:
+    """4,000 held commits behind one, 2,000 rollbacks, and their refusal."""
+    numbers = itertools.count()
+
+    def act() -> None:
+        queue = f"held{next(numbers)}"
+        place.prepare(declare(queue, **{"capacity-messages": 1, "hold-deadline": "2s"}), publish("", queue, b""))
+        client = place.client()
+        client.ask(TX_SELECT + publish("", queue, b"") + TX_COMMIT * 4000)
+        client.send(TX_ROLLBACK * 2000)
+        time.sleep(4)
+        client.close()
+
+    return act
+
+
 EXPERIMENTS: dict[str, Experiment] = {
     "copies": copies, "words": words, "rings": rings, "chain": chain, "settings": settings,
     "large-request": large_request, "exports": exports, "gets": gets, "imports": imports, "policies": policies,
     "bodies": bodies, "bindings": bindings, "headers": by_headers, "signals": signals, "expiries": expiries,
-    "consumers": consumers, "hog": hog, "waited-for": waited_for, "resets": resets, **victim10.EXPERIMENTS,
-    **victim_store.EXPERIMENTS,
+    "consumers": consumers, "hog": hog, "waited-for": waited_for, "resets": resets, "commits": commits,
+    "large-commits": large_commits, "rejecting-commits": rejecting_commits, "waiting-commit": waiting_commit,
+    "held-commits": held_commits, **victim10.EXPERIMENTS, **victim_store.EXPERIMENTS,
 }  # fmt: skip
 
 

@@ -332,6 +332,18 @@ def transactions(place: Place) -> Act:
     return together([one(client) for client in clients])
 
 
+def retired(place: Place) -> Act:
+    """dispositions in one transaction that settle the same 30,000 deliveries, and its commit."""
+    client = _unsettled(place, "retired", 30_000)
+    coordinator = composite(spec.COORDINATOR, capabilities=["amqp:local-transactions"])
+    client.ask(client.sender(coordinator, 100), client.transfer(100, value(composite(spec.DECLARE))))
+    txn_id = (1).to_bytes(8, "big")
+    state = composite(spec.TRANSACTIONAL_STATE, txn_id=txn_id, outcome=composite(spec.ACCEPTED))
+    settle = performative(spec.DISPOSITION, role=True, first=0, last=29_999, settled=True, state=state)
+    discharge = value(composite(spec.DISCHARGE, txn_id=txn_id, fail=False))
+    return lambda: client.ask(settle * 200, client.transfer(100, discharge))
+
+
 def echoes(place: Place) -> Act:
     """flows that ask for an echo, on 20 connections."""
     place.prepare(declare("echoed"))
@@ -344,5 +356,5 @@ def echoes(place: Place) -> Act:
 EXPERIMENTS: dict[str, Experiment] = {
     "like": like, "unbind": unbind, "sender-settles": sender_settles, "unsettled-map": unsettled_map,
     "modified": modified, "released": released, "management": management, "attaches": attaches,
-    "transactions": transactions, "echoes": echoes,
+    "transactions": transactions, "retired": retired, "echoes": echoes,
 }  # fmt: skip
