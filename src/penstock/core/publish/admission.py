@@ -232,7 +232,9 @@ def record_blocked(
             else:
                 gates.append(gate)
     for gate in queue.gates:
-        if not gate.open and queue.bytes > gate.guaranteed_bytes and gate not in gates:
+        if gate.open or queue.bytes <= gate.guaranteed_bytes:
+            continue
+        if gate is queue.gate or gate not in gates:  # A message enters each queue once; other gates are shared.
             if is_excused(room, gate, 0, 0):
                 excused = True
             else:

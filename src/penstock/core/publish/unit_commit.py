@@ -463,8 +463,8 @@ class UnitCommit(Held):
         broker.work.count(len(self.settlements))  # Each publish counts its queues.
         promises = broker.durable_changes.durable_ops
         self._settle(producer)
-        ignored: list[Gate] = []
         for held in self.publishes:
+            ignored: list[Gate] = []
             queues = [queue for queue in held.queues if not queue.deleted]
             own = held.producer.own
             enqueue_all(broker, own, held.route, queues, held.content, held.charge, ignored, True, held.prepaid)

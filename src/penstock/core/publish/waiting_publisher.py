@@ -37,6 +37,8 @@ REJOIN_WORK: Final = 4
 """Units of work to take a publisher out of a line and look where it waits now."""
 COMPARED_A_UNIT: Final = 32
 """Queues of an entry that are compared with one unit of work."""
+REVIEWED_A_UNIT: Final = 16
+"""Gates that block a publisher and are reviewed with one unit of work: a fan-out may close thousands."""
 REFUSAL_WORK: Final = 2
 """Units of work to refuse a held publish, and to return it."""
 
@@ -241,6 +243,7 @@ class WaitingPublisher(Waiter):
 
     def _review_gates(self, place: Gate | None, now: float) -> None:
         """Update the set of gates that block it, other than the one where it waits in line (`place`)."""
+        self.broker.work.count(len(self.gates) // REVIEWED_A_UNIT)
         for gate in list(self.gates.values()):
             if not gate.open:
                 gate.expect(self)
