@@ -70,7 +70,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
-from penstock.flow.work import Steps
+from penstock.flow.work import ENDS_A_TURN, Steps
 
 CONSUME_WORK: Final = 15
 """Units of work of a new consumer, in addition to those of any method."""
@@ -194,6 +194,7 @@ class Broker(Dispatcher):
         self.expiry_cutoff = self._ran
         self._ran = self.now
         self.expirable = EXPIRED_A_TURN
+        self.settleable = ENDS_A_TURN
         self.endings.renew()
         called = self.timers.run(self.now)  # What these count themselves is on the meter before their number is added.
         self.turns.chores.run(self.now)

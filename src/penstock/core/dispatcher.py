@@ -26,7 +26,7 @@ from penstock.core.queue.pager import PageRead
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.timers import NEVER, Timers
-from penstock.flow.work import WorkMeter
+from penstock.flow.work import ENDS_A_TURN, WorkMeter
 
 DRAIN_WORK: Final = 2
 """Units of work to give up the credit of a drained consumer."""
@@ -49,6 +49,7 @@ class Dispatcher(PublishContext):
         self.ranges = RangePlane()
         self.producer_lanes = ProducerLanes(self)
         self.expirable = EXPIRED_A_TURN
+        self.settleable = ENDS_A_TURN
         self.expiry_cutoff = 0.0
         self.waiting = deque()
         self.sessions = {}

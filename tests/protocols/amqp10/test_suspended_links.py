@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.driver.driver import BrokerDriver
+from penstock.flow.work import SHARE, UNITS_A_TURN
 from penstock.protocols.amqp10 import suspended_links
-from penstock.protocols.amqp10.engine import Amqp10Engine
+from penstock.protocols.amqp10.engine import DECODED_A_UNIT, Amqp10Engine
+from penstock.protocols.amqp10.outgoing_link import RESUMED_BYTES, SUSPENDED_DELIVERIES
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import as_described, composite
 from penstock.wire.amqp10.frames import frame
-from penstock.wire.amqp10.values import Described
+from penstock.wire.amqp10.values import Described, Symbol
 from tests.profiles import examples
 from tests.support.amqp10_dialogue import (
     Amqp10Dialogue,
@@ -31,6 +33,7 @@ from tests.support.amqp10_dialogue import (
     sender,
     transfers,
 )
+from tests.support.longest_turn import LongestTurn
 
 
 def source(**fields: object) -> object:
@@ -455,3 +458,78 @@ def test_large_resumed_message_comes_in_frames_and_a_long_map_is_incomplete() ->
     assert [each.field("resume") for each in frames] == [True] + [False] * (len(frames) - 1)
     assert b"".join(each.payload for each in frames).endswith(body)
     assert performative(spec.TRANSFER, handle=0)
+
+
+def many_unsettled(count: int, **terminus: object) -> Amqp10Dialogue:
+    """A peer with very many unsettled deliveries on handle 10; nothing else is sent to it."""
+    client = sender()
+    queue = client.vhost.queues["q"]
+    route = client.vhost.route("", "q", False)
+    for _ in range(count):
+        queue.append(route.envelope, data_section(b"x"), 250, 0.0)
+    properties = {Symbol("consumer-window-bytes"): -1}
+    got = len(
+        transfers(client.attach_receiver(None, 10, credit=count, source=source(**terminus), properties=properties))
+    )
+    while got < count:
+        got += len(read_on(client))
+    return client
+
+
+def read_on(client: Amqp10Dialogue) -> list[Heard]:
+    """Return the deliveries that come when the peer has read its socket empty."""
+    client.driver.after_write(client.connection)
+    return transfers(client.listen())
+
+
+@pytest.mark.parametrize("terminus", [{"expiry_policy": "never"}, {"timeout": 60}, {"expiry_policy": "session-end"}])
+def test_suspended_link_keeps_its_oldest_deliveries(terminus: dict[str, object]) -> None:
+    more = 700
+    client = many_unsettled(SUSPENDED_DELIVERIES + more, **terminus)
+    client.driver.begin(100.0)
+    detach(client)
+    remembered = {tag(n): None for n in range(1, SUSPENDED_DELIVERIES + more + 1)}
+    properties = {Symbol("consumer-window-bytes"): -1}
+    (attached,) = client.attach_receiver(
+        None, 10, source=source(**terminus), unsettled=remembered, properties=properties
+    )
+    kept = attached.performative.mapping("unsettled")
+    assert set(kept) < {tag(n) for n in range(1, SUSPENDED_DELIVERIES + 1)}, "all that fit into a frame"
+    assert (client.available(), client.depth("q")) == (more, SUSPENDED_DELIVERIES + more)
+    sent = transfers(client.flow(10, SUSPENDED_DELIVERIES + more))
+    while len(sent) < SUSPENDED_DELIVERIES + more:
+        sent += read_on(client)
+    assert [each.field("resume") for each in sent] == [True] * SUSPENDED_DELIVERIES + [False] * more
+    first, last = (each.performative.number("delivery_id") for each in (sent[0], sent[-1]))
+    client.settle(first, last, accepted())
+    assert client.depth("q") == 0
+
+
+@pytest.mark.parametrize("how", ["detach", "end", "disconnect"])
+def test_link_with_very_many_deliveries_is_suspended_and_resumed_in_slices(how: str) -> None:
+    client = many_unsettled(20_000, expiry_policy="never")
+    driver = client.driver
+    turns = LongestTurn(driver)
+    if how == "detach":
+        client.connection.receive(performative(spec.DETACH, handle=10, closed=False))
+    elif how == "end":
+        client.connection.receive(performative(spec.END))
+    else:
+        driver.disconnect(client.connection)
+    turns.run()
+    assert turns.longest <= UNITS_A_TURN + SHARE
+    other = Amqp10Dialogue(driver)
+    kept: dict[object, object] = {tag(n): None for n in range(1, 2 * SUSPENDED_DELIVERIES)}
+    memory = driver.broker.gates.other_memory
+    before = int(memory.bytes)
+    frame = performative(
+        spec.ATTACH, name="r10", handle=10, role=True, source=source(expiry_policy="never"),
+        target=composite(spec.TARGET), unsettled=kept,
+    )  # fmt: skip
+    other.connection.receive(frame)
+    turns.run()
+    assert turns.longest - len(frame) // DECODED_A_UNIT <= 2 * SUSPENDED_DELIVERIES
+    assert int(memory.bytes) - before >= SUSPENDED_DELIVERIES * RESUMED_BYTES
+    driver.disconnect(other.connection)
+    turns.run()
+    assert int(memory.bytes) == before

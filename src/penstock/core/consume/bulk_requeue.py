@@ -193,6 +193,10 @@ def settle_batches(
 
 def _begin(broker: QueueContext, chore: Chore) -> None:
     """Do a turn's part of a chore; the rest follows in later turns."""
-    broker.work.count(chore.work(AT_ONCE, broker.now))
+    at_once: i64 = AT_ONCE if broker.settleable > AT_ONCE else broker.settleable
+    if at_once > 0:
+        done = chore.work(at_once, broker.now)
+        broker.settleable -= done
+        broker.work.done += done
     if chore.has_more():
         broker.turns.chores.add(chore)

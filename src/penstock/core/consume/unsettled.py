@@ -78,6 +78,10 @@ class UnsettledDeliveries:
         """Return a number before which every delivery is settled."""
         return self.next_number if self._front == len(self._batches) else self._batches[self._front].first
 
+    def batch_count(self) -> i64:
+        """Return the number of batches that a search through all of them looks at."""
+        return len(self._batches) - self._front
+
     def batches(self) -> list[Batch]:
         """Return the batches with unsettled deliveries, oldest first."""
         return self._batches[self._front :]
@@ -167,19 +171,24 @@ class UnsettledDeliveries:
     def detach_of(self, consumer: Consumer) -> list[Batch]:
         """Detach the unsettled deliveries of a consumer, and return them, oldest first; see `detach`."""
         detached: list[Batch] = []
+        self.detach_into({consumer: detached})
+        return detached
+
+    def detach_into(self, wanted: dict[Consumer, list[Batch]]) -> None:
+        """Detach the unsettled deliveries of several consumers into their lists, in one pass; see `detach`."""
         batches = self._batches
         at = self._front
         while at < len(batches):
             batch = batches[at]
-            if batch.consumer is consumer and batch.left > 0:
+            consumer = batch.consumer
+            if batch.left > 0 and consumer in wanted:
                 batches[at] = Batch(consumer, batch.first, [], 0, batch.at)
                 _count_out(consumer, batch.left, batch.charge)
-                batch.consumer.queue.unacked(batch.left, batch.charge)
+                consumer.queue.unacked(batch.left, batch.charge)
                 self.unaccepted += batch.left
-                detached.append(batch)
+                wanted[consumer].append(batch)
             at += 1
         self._advance_over_settled()
-        return detached
 
     def hand_over(self) -> list[Batch]:
         """Close the session: remove and return all unsettled deliveries, oldest first. Its credit is not restored."""

@@ -44,6 +44,8 @@ class QueueContext:
     """Page reads that pagers have requested."""
     expirable: i64
     """Messages that may still expire in this turn."""
+    settleable: i64
+    """Units of work that settlements of very many deliveries may still do at once in this turn."""
     expiry_cutoff: float
     """Messages that came before this time (monotonic seconds) have been offered to the consumers."""
 

@@ -41,7 +41,15 @@ from penstock.protocols.amqp10.delivery_outcomes import (
 )
 from penstock.protocols.amqp10.delivery_tags import UnsentOutcomes
 from penstock.protocols.amqp10.error_scopes import MalformedMessage, check_annotations, delivery_info, error_composite
-from penstock.protocols.amqp10.link import LINK_ATTACHED, MIXED, SECOND, SETTLED, Link, sender_profile
+from penstock.protocols.amqp10.link import (
+    LINK_ATTACHED,
+    MIXED,
+    SECOND,
+    SETTLED,
+    Link,
+    LinkEndings,
+    sender_profile,
+)
 from penstock.protocols.amqp10.link_credit import CreditRequest, blocked_properties
 from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
@@ -470,7 +478,7 @@ class IncomingLink(Link):
         self.end(True)
 
     @override
-    def on_session_ended(self, graceful: bool) -> None:
+    def on_session_ended(self, endings: LinkEndings) -> None:
         self._suspend()
 
     def _suspend(self) -> None:

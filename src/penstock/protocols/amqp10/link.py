@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.consume.consumer import Batch
+from penstock.core.consume.bulk_requeue import settle_batches
+from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
+from penstock.core.queue.context import QueueContext
 from penstock.errors import BrokerError, ErrantLink
 from penstock.flow.states import StateTable
 from penstock.protocols.amqp10.dynamic_nodes import LinkNode
@@ -73,6 +75,28 @@ def sender_profile(container: str, attach: Composite) -> Profile:
     return profile_of_sender(container, attach.text("name"), None if source is None else source.text("address"))
 
 
+class LinkEndings:
+    """Deliveries of the links of a session that ends: taken from it in one pass, and settled together."""
+
+    def __init__(self, taken: dict[Consumer, list[Batch]]) -> None:
+        self._taken = taken
+        self._settled: dict[Outcome, list[Batch]] = {}
+
+    def take(self, consumer: Consumer) -> list[Batch]:
+        """Return the deliveries of a link for which `takes_at_end` is true; none for any other."""
+        return self._taken.get(consumer, [])
+
+    def settle(self, batches: list[Batch], outcome: Outcome) -> None:
+        """Settle deliveries at the end (`finish`)."""
+        if batches:
+            self._settled.setdefault(outcome, []).extend(batches)
+
+    def finish(self, broker: QueueContext) -> None:
+        """Settle the deliveries of all links; many in later turns."""
+        for outcome, batches in self._settled.items():
+            settle_batches(broker, batches, outcome)
+
+
 class Link:
     """A link endpoint of a session. Our handle is the peer's, unless its handle-max does not permit that."""
 
@@ -124,8 +148,15 @@ class Link:
         """Release the resources of the link: the peer has detached it, or its session ends (`closed` is true)."""
         raise NotImplementedError
 
-    def on_session_ended(self, graceful: bool) -> None:
-        """Suspend the link if its terminus outlives its detach; `graceful`: the peer ends the session."""
+    def takes_at_end(self, graceful: bool) -> bool:
+        """Return whether the link has unsettled deliveries that its ending session must not settle.
+
+        `graceful`: the peer ends the session.
+        """
+        return False
+
+    def on_session_ended(self, endings: LinkEndings) -> None:
+        """Suspend the link if its terminus outlives its detach."""
 
     def end(self, graceful: bool) -> None:
         """End the publishing side: its session ends."""

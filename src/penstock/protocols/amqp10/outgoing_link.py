@@ -38,7 +38,7 @@ from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.level import UNLIMITED
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
-from penstock.protocols.amqp10.link import SETTLED, Link, LinkKey
+from penstock.protocols.amqp10.link import SETTLED, Link, LinkEndings, LinkKey
 from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.suspended_links import LONGEST_S, Expiry, SuspendedLink, SuspendedLinks
 from penstock.settings.read import read_consume_arguments, read_priority
@@ -119,27 +119,50 @@ TXN_ID: Final = Symbol("txn-id")
 """Property of a flow that asks for deliveries in a transaction (section 4.4.3)."""
 
 
+SUSPENDED_DELIVERIES: Final = 4096
+"""Most deliveries that a suspended link keeps, the oldest ones; the others are released."""
+SCANNED_A_UNIT: Final = 32
+"""Batches of a session that are searched for those of a link with one unit of work."""
+RESUMED_BYTES: Final = 350
+"""Memory of a resumed delivery beside its message: a batch of its own, and its delivery-tag."""
+
+
 class SuspendedReceiver(SuspendedLink):
     """Suspended link of a receiver. The number of a batch is the delivery-tag of its first message."""
 
-    def __init__(
-        self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry, queue: Queue, batches: list[Batch], next_tag: i64
-    ) -> None:
+    def __init__(self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry, queue: Queue, next_tag: i64) -> None:
         super().__init__(owner, key, expiry)
         self.queue = queue
-        self.batches = batches
+        self.batches: list[Batch] = []
         self.next_tag: i64 = next_tag
         """Delivery-tag of the next message; it is new to the link."""
         self.detached: OutgoingLink | None = None
         """The detached link whose unsettled messages are still in its session; None if `batches` has all."""
 
+    def keep(self, batches: list[Batch]) -> list[Batch]:
+        """Keep the oldest deliveries, within the bound; return the others."""
+        room: i64 = SUSPENDED_DELIVERIES
+        for batch in self.batches:
+            room -= batch.left
+        for at, batch in enumerate(batches):
+            if batch.left > room:
+                rest = batches[at + 1 :]
+                rest.insert(0, batch if room == 0 else _cut(batch, room))
+                if room > 0:
+                    self.batches.append(batch)
+                return rest
+            room -= batch.left
+            self.batches.append(batch)
+        return []
+
     def collect(self) -> None:
-        """Take over the deliveries of the detached link from its session."""
+        """Take over the deliveries of the detached link from its session; those beyond the bound are released."""
         link = self.detached
         self.detached = None
         if link is not None:
-            self.batches = self.batches + link.take_unsettled()
+            rest = self.keep(link.take_unsettled())
             self.next_tag = link.next_tag()
+            settle_batches(self.owner.broker, rest, Outcome.RELEASED)
 
     @override
     def on_session_ended(self) -> bool:
@@ -189,6 +212,8 @@ class Resumption:
         """Those that wait for credit."""
         self._tags: dict[int, int] = {}
         """Delivery-tags of those that were sent, by number: all others of the link have theirs by their number."""
+        self._bytes: i64 = 0
+        """What it counts in the node's memory until the link ends."""
 
     def begin(self, suspended: SuspendedReceiver, unsettled: dict[object, object]) -> None:
         """Take over the suspended deliveries; `unsettled` is the map of the receiver's attach."""
@@ -213,8 +238,12 @@ class Resumption:
                     continue
                 settled.setdefault(outcome_of(state.code, state), []).append(one)
                 self._waiting.append(ResumedDelivery(tag, None, state))
-        suspended.batches = []
         broker = link.session.broker
+        for batch in suspended.batches:
+            broker.work.done += len(batch.messages)
+        suspended.batches = []
+        self._bytes = len(self._waiting) * RESUMED_BYTES
+        broker.gates.count_other_memory(self._bytes)
         settle_batches(broker, back, Outcome.RELEASED)
         for outcome in settled:
             settle_batches(broker, settled[outcome], outcome)
@@ -262,6 +291,11 @@ class Resumption:
         waiting = self._waiting
         self._waiting = deque()
         return [each.batch for each in waiting if each.batch is not None]
+
+    def end(self) -> None:
+        """Give back its memory: the link has ended."""
+        self._link.session.broker.gates.count_other_memory(-self._bytes)
+        self._bytes = 0
 
     def tag_of(self, number: i64) -> i64:
         """Return the delivery-tag of a number."""
@@ -387,36 +421,39 @@ class OutgoingLink(Link):
         if not closed and self.expiry.lasts_for_session() and not self.consumer.queue.deleted:
             self._leave_in_session(incomplete)
             return
-        if not closed:
-            self._suspend()
-        self._give_up_resumption()
+        if not closed and self._is_suspended():
+            settle_batches(broker, self._keep(self._waiting_resumed() + self.take_unsettled()), Outcome.RELEASED)
+        settle_batches(broker, self._waiting_resumed(), self.default_outcome)
         settler = session.settler
         if settler.retired:  # Deliveries that a transaction has settled wait for its end.
+            self._count_scan()
             for first, last in session.unsettled.numbers_of(self.consumer):
                 for begin, end in settler.free_ranges(first, last, True, self.default_outcome):
                     settle_in_slices(broker, session, begin, end, self.default_outcome)
         else:
-            settle_batches(broker, session.unsettled.detach_of(self.consumer), self.default_outcome)
+            settle_batches(broker, self._detach_deliveries(), self.default_outcome)
 
     @override
-    def on_session_ended(self, graceful: bool) -> None:
-        """Settle deliveries that are not kept: the unsent ones, and after a graceful end the unsettled ones.
-
-        The session settles the rest with the outcome of its end.
-        """
-        self._suspend()
-        self._give_up_resumption()
-        if graceful:
-            self._settle_by_default()
-
-    def _give_up_resumption(self) -> None:
-        if self.resumption is not None:
-            settle_batches(self.session.broker, self.resumption.take(), self.default_outcome)
-
-    def _settle_by_default(self) -> None:
+    def takes_at_end(self, graceful: bool) -> bool:
         session = self.session
-        if self.default_outcome is not session.end_outcome and self.credit.out > 0 and not session.settler.retired:
-            settle_batches(session.broker, session.unsettled.detach_of(self.consumer), self.default_outcome)
+        if self.credit.out == 0 or session.settler.retired:
+            return False
+        return self._is_suspended() or (graceful and self.default_outcome is not session.end_outcome)
+
+    @override
+    def on_session_ended(self, endings: LinkEndings) -> None:
+        """Keep the deliveries of a suspended link, or settle those that are not kept.
+
+        The session settles those that it still has with the outcome of its end.
+        """
+        waiting = self._waiting_resumed()
+        taken = endings.take(self.consumer)
+        if self._is_suspended():
+            self._number_by_tags(taken)
+            endings.settle(self._keep(waiting + taken), Outcome.RELEASED)
+        else:
+            endings.settle(waiting, self.default_outcome)
+            endings.settle(taken, self.default_outcome)
 
     def resume(self, attach: Composite) -> dict[str, object]:
         """Resume the suspended link of this name, if there is one; returns the fields for our attach."""
@@ -432,18 +469,15 @@ class OutgoingLink(Link):
         entries, incomplete = resumption.unsettled()
         return {"unsettled": entries, "incomplete_unsettled": incomplete}
 
-    def _suspend(self) -> None:
-        session = self.session
-        if not self.expiry.suspends() or self.consumer.queue.deleted or session.settler.retired:
-            return
-        batches = self._waiting_resumed() + self.take_unsettled()
-        if batches:
-            self._keep(batches)
+    def _is_suspended(self) -> bool:
+        """Return whether its deliveries are kept after its detach."""
+        return self.expiry.suspends() and not self.consumer.queue.deleted and not self.session.settler.retired
 
     def _leave_in_session(self, incomplete: i64) -> None:
         """Leave the deliveries in the session until it ends; from number `incomplete` on their receiver has none."""
         session = self.session
         remains = False
+        self._count_scan()
         for first, last in session.unsettled.numbers_of(self.consumer):
             remains = remains or first < incomplete
             if last >= incomplete:
@@ -452,14 +486,19 @@ class OutgoingLink(Link):
                     settle_in_slices(session.broker, session, start, end, Outcome.RELEASED)
         waiting = self._waiting_resumed()
         if remains or waiting:
-            self._keep(waiting, self)
+            settle_batches(session.broker, self._keep(waiting, self), Outcome.RELEASED)
 
-    def _keep(self, batches: list[Batch], detached: OutgoingLink | None = None) -> None:
+    def _keep(self, batches: list[Batch], detached: OutgoingLink | None = None) -> list[Batch]:
+        """Suspend the link if it has deliveries; return those beyond the bound."""
+        if not batches and detached is None:
+            return []
         session = self.session
         suspended = session.endpoint.shared.suspended
-        receiver = SuspendedReceiver(suspended, self.key, self.expiry, self.consumer.queue, batches, self.next_tag())
+        receiver = SuspendedReceiver(suspended, self.key, self.expiry, self.consumer.queue, self.next_tag())
         receiver.detached = detached
+        rest = receiver.keep(batches)
         suspended.suspend(receiver, session, session.connection_number)
+        return rest
 
     def _waiting_resumed(self) -> list[Batch]:
         """Take the messages of resumed deliveries that are not sent yet."""
@@ -470,13 +509,34 @@ class OutgoingLink(Link):
 
         While a transaction has settled some, all stay in the session.
         """
-        session, resumption = self.session, self.resumption
-        if session.settler.retired:
+        if self.session.settler.retired:
             return []
-        batches = session.unsettled.detach_of(self.consumer)
+        batches = self._detach_deliveries()
+        self._number_by_tags(batches)
+        return batches
+
+    def _number_by_tags(self, batches: list[Batch]) -> None:
+        """Give each batch the delivery-tag of its first message as its number."""
+        resumption = self.resumption
         for batch in batches:
             batch.first = batch.first + self.tag_base if resumption is None else resumption.tag_of(batch.first)
-        return batches
+
+    def _detach_deliveries(self) -> list[Batch]:
+        """Take the unsettled messages of the link from its session."""
+        if self.credit.out == 0:
+            return []
+        self._count_scan()
+        return self.session.unsettled.detach_of(self.consumer)
+
+    def _count_scan(self) -> None:
+        """Count the search for the link's deliveries among those of the session."""
+        self.session.broker.work.done += self.session.unsettled.batch_count() // SCANNED_A_UNIT
+
+    @override
+    def unlink(self) -> None:
+        if self.resumption is not None:
+            self.resumption.end()
+            self.resumption = None
 
     def next_tag(self) -> i64:
         """Return a delivery-tag that is new to the link."""
@@ -486,6 +546,25 @@ class OutgoingLink(Link):
 def _single(link: OutgoingLink, tag: i64, message: Message, at: float) -> Batch:
     messages: list[Message | None] = [message]
     return Batch(link.consumer, tag, messages, message.charge, at)
+
+
+def _cut(batch: Batch, most: i64) -> Batch:
+    """Remove all but the first `most` messages of a batch, and return the removed ones as a batch."""
+    end: i64 = 0
+    charge: i64 = 0
+    left: i64 = 0
+    while left < most:
+        message = batch.messages[end]
+        if message is not None:
+            left += 1
+            charge += message.charge
+        end += 1
+    rest = Batch(batch.consumer, batch.first + end, batch.messages[end:], batch.charge - charge, batch.at)
+    rest.left = batch.left - left
+    del batch.messages[end:]
+    batch.left = left
+    batch.charge = charge
+    return rest
 
 
 def _state(value: object) -> Composite | None:

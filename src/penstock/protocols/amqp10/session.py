@@ -33,7 +33,7 @@ from penstock.protocols.amqp10.delivery_tags import UnsentOutcomes
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
 from penstock.protocols.amqp10.endpoint import Endpoint
 from penstock.protocols.amqp10.error_scopes import Scope, error_composite, scope_of
-from penstock.protocols.amqp10.link import LINK_ATTACHED, Link, LinkState
+from penstock.protocols.amqp10.link import LINK_ATTACHED, Link, LinkEndings, LinkState
 from penstock.protocols.amqp10.transactions import Settler
 from penstock.protocols.common.engine import ClientSession, SessionEngine, SessionState
 from penstock.wire.amqp10.composite import Composite, composite
@@ -251,10 +251,18 @@ class SessionLinks:
         suspended = session.endpoint.shared.suspended
         if graceful:
             session.end_outcome = Outcome.RELEASED
+        taken: dict[Consumer, list[Batch]] = {}
+        for consumer, receiver in self._receivers.items():
+            if receiver.state == LINK_ATTACHED and receiver.takes_at_end(graceful):
+                taken[consumer] = []
+        if taken:
+            session.unsettled.detach_into(taken)
+        endings = LinkEndings(taken)
         for link in self.by_handle.values():
             if link.state == LINK_ATTACHED:
-                link.on_session_ended(graceful)
+                link.on_session_ended(endings)
             suspended.forget(link.key, link)
+        endings.finish(session.broker)
         suspended.on_session_ended(session, session.connection_number)
 
 
