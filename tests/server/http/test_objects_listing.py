@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from penstock.server.http.objects import COLUMN_CHARACTERS, COLUMNS_MOST
 from tests.support.brokers import in_process
 from tests.support.http_client import Web
 
@@ -70,3 +71,21 @@ async def test_list_is_collected_and_sorted_some_at_a_time_and_is_in_order() -> 
         assert [each["name"] for each in page["items"]] == [name for name in sorted(names) if "q25" in name]
         exported = await asyncio.to_thread(web.get, "/definitions")
         assert [each["name"] for each in exported["queues"]] == names
+
+
+def test_number_and_length_of_columns_are_bounded(web: Web, name: str) -> None:
+    web.declare(name)
+    most = ",".join(["name", *(f"a.b{number}" for number in range(COLUMNS_MOST - 1))])
+    assert web.get(f"/queues/%2F/{name}?columns={most}") == {"name": name}
+    for path in ("queues", "queues/%2F", f"queues/%2F/{name}", "overview", "exchanges", "bindings"):
+        answer = web.ask("GET", f"/{path}?columns={most},more")
+        assert (answer.status, answer.json["reason"]) == (
+            400, f"columns names {COLUMNS_MOST + 1} columns; at most {COLUMNS_MOST} are permitted",
+        ), path  # fmt: skip
+    long = "a." * COLUMN_CHARACTERS
+    for parameter in ("columns", "sort"):
+        answer = web.ask("GET", f"/queues?{parameter}={long}")
+        assert answer.status == 400
+        assert answer.json["reason"].startswith(
+            f"{parameter} has a column of {len(long)} characters that begins with 'a.a."
+        )

@@ -72,6 +72,12 @@ PAGE_DEFAULT: Final = 100
 PAGE_MOST: Final = 500
 """Most objects of a page, as in RabbitMQ."""
 
+COLUMNS_MOST: Final = 256
+COLUMN_CHARACTERS: Final = 128
+"""Most columns of a request, and most characters of the name of one: each is looked up in each object."""
+SHOWN_CHARACTERS: Final = 40
+"""Characters of a name that is too long which its error quotes."""
+
 COLLECTED_AT_ONCE: Final = 250
 SORTED_AT_ONCE: Final = 250
 MERGED_AT_ONCE: Final = 100
@@ -116,7 +122,7 @@ async def listed(request: ApiRequest, items: list[Item], as_bindings: bool = Fal
 async def listed_queues(request: ApiRequest, vhost: VirtualHost | None) -> Response:
     """Answer with a list of queues, all or of a virtual host; one of the first pages is found without the others."""
     page = _number(request, "page", 0)
-    column = request.query.get("sort") or "name"
+    column = _column(request.query.get("sort") or "name", "sort")
     number = QUEUE.number(column)
     has_regex = bool(request.query.get("name")) and request.flag("use_regex")
     if not page or has_regex or not (number or column == "name") or page * _page_size(request) > FIRST_MOST:
@@ -131,8 +137,25 @@ async def listed_queues(request: ApiRequest, vhost: VirtualHost | None) -> Respo
 
 
 def _paths(request: ApiRequest) -> list[str]:
-    """Return the requested columns; none for all."""
-    return (request.query.get("columns") or "").split(",") if request.query.get("columns") else []
+    """Return the requested columns; none for all. Raises HttpError (400) for too many, or too long ones."""
+    text = request.query.get("columns")
+    if not text:
+        return []
+    count = text.count(",") + 1
+    if count > COLUMNS_MOST:
+        raise bad_request(f"columns names {count:,} columns; at most {COLUMNS_MOST} are permitted")
+    return [_column(path, "columns") for path in text.split(",")]
+
+
+def _column(path: str, parameter: str) -> str:
+    """Check the length of a column's name. Raises HttpError (400)."""
+    if len(path) > COLUMN_CHARACTERS:
+        start = path[:SHOWN_CHARACTERS]
+        raise bad_request(
+            f"{parameter} has a column of {len(path):,} characters that begins with '{start}'; "
+            f"at most {COLUMN_CHARACTERS} are permitted"
+        )
+    return path
 
 
 def _rows(request: ApiRequest, as_bindings: bool) -> Rows:
@@ -233,6 +256,7 @@ async def _sorted(request: ApiRequest, items: list[Item], as_bindings: bool) -> 
     reverse = request.flag("sort_reverse")
     if not column or not items:
         return items
+    _column(column, "sort")
     if column == "name":
         return await _by_name(request, items, reverse)
     rows = Rows(request.driver, None, [column], as_bindings)
