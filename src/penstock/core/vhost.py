@@ -17,6 +17,7 @@ from penstock.core.publish.attached_senders import AttachedSenders
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.dead_letters import DeadLetterPublisher
 from penstock.core.queue.cursor_state import CursorState
+from penstock.core.queue.deferred_free import RELEASED_A_UNIT
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.pager import check, enable_paging
 from penstock.core.queue.queue import Queue
@@ -33,6 +34,7 @@ from penstock.core.routing.exchange import (
     EXCHANGE,
     QUEUE,
     Binding,
+    BindingKey,
     Bindings,
     Exchange,
     alternate_of,
@@ -80,6 +82,8 @@ LOCKED: Final = (
 
 DECLARE_WORK: Final = 20
 """Units of work of a declaration, in addition to those of any method."""
+DELETE_WORK: Final = 20
+"""Units of work of the deletion of a queue, in addition to its messages and bindings."""
 ROUTE_WORK: Final = 5
 """Units of work of a new route: a routing key that a client has not just used."""
 QUEUES_MAX: Final = 200_000
@@ -245,13 +249,14 @@ class VirtualHost(Topology):
         Its gate opens for good, so that waiting publishers are answered.
         """
         count = int(queue.waiting())
+        self.broker.work.done += DELETE_WORK + min(count, AT_ONCE) // RELEASED_A_UNIT
         queue.deleted = True
         queue.reserved.review(now)
         if self.replies.pop(queue.name, None) is None:
             del self.queues[queue.name]
             self.roll.remove(queue)
             self._answer_queues -= answers_control(queue.name)
-        self._end_bindings(QUEUE, queue.name, [])
+        self._end_bindings(QUEUE, queue.name, {})
         unpersist(self.broker.journal, queue)
         self.gates.metadata.give_back(self.name, queue.arguments_charge)
         queue.arguments_charge = 0
@@ -356,7 +361,7 @@ class VirtualHost(Topology):
         self.gates.forget_address(self, exchange.name)
         exchange.deleted = True
         unpersist(self.broker.journal, exchange)
-        self._end_bindings(EXCHANGE, exchange.name, list(exchange.bindings.values()))
+        self._end_bindings(EXCHANGE, exchange.name, exchange.bindings)
         self.senders.close((EXCHANGE, exchange.name))
 
     # Bindings
@@ -438,15 +443,15 @@ class VirtualHost(Topology):
         self.epoch += 1
         unpersist(self.broker.journal, binding)
 
-    def _end_bindings(self, kind: str, name: str, bindings: list[Binding]) -> None:
+    def _end_bindings(self, kind: str, name: str, outgoing: dict[BindingKey, Binding]) -> None:
         """Remove all bindings from and to a deleted queue or exchange.
 
         Very many take several turns; the name stays reserved meanwhile.
         """
-        ending = BindingsTeardown(self, kind, name, [*bindings, *self.bindings.take(kind, name)])
+        ending = BindingsTeardown(self, kind, name, outgoing, self.bindings.take(kind, name))
         self.ending[(kind, name)] = ending
         if ending.left() <= BINDINGS_AT_ONCE:
-            ending.work(UNLIMITED, 0.0)
+            self.broker.work.count(ending.work(UNLIMITED, 0.0))
         else:
             self.broker.endings.begin(ending)
 
@@ -539,29 +544,37 @@ def argument_copies(source: Exchange) -> int:
 class BindingsTeardown(Teardown):
     """Removal of the bindings of a deleted queue or exchange, whose name stays reserved until they are gone."""
 
-    def __init__(self, vhost: VirtualHost, kind: str, name: str, bindings: list[Binding]) -> None:
+    def __init__(
+        self,
+        vhost: VirtualHost,
+        kind: str,
+        name: str,
+        outgoing: dict[BindingKey, Binding],
+        incoming: dict[Binding, None],
+    ) -> None:
         super().__init__()
         self.vhost = vhost
         self.end = (kind, name)
-        self._left = bindings
-        self._left.reverse()
+        self._outgoing = outgoing
+        """Bindings of a deleted exchange; itself the table of the exchange, as a copy of all would take a turn."""
+        self._incoming = incoming
 
     @override
     def work(self, most: i64, now: float) -> i64:
         done: i64 = 0
-        while done < most and self._left:
-            binding = self._left.pop()
-            if binding.source.bindings.get(binding.binding_key) is binding:
+        while done < most and self.left():
+            binding = self._outgoing.popitem()[1] if self._outgoing else self._incoming.popitem()[0]
+            if not binding.removed:
                 self.vhost.drop_binding(binding)
             done += BINDING_COST
-        if not self._left:
+        if not self.left():
             self.vhost.ending.pop(self.end, None)
         return done
 
     def left(self) -> int:
         """Return the number of bindings left."""
-        return len(self._left)
+        return len(self._outgoing) + len(self._incoming)
 
     @override
     def is_over(self) -> bool:
-        return not self._left
+        return not self.left()

@@ -37,7 +37,17 @@ The arguments themselves, made comparable, would take twice the memory of the bi
 class Binding:
     """A binding from an exchange to a queue or to another exchange: one of the two is None."""
 
-    __slots__ = ("source", "queue", "exchange", "key", "arguments", "arguments_charge", "selector", "binding_key")
+    __slots__ = (
+        "source",
+        "queue",
+        "exchange",
+        "key",
+        "arguments",
+        "arguments_charge",
+        "selector",
+        "binding_key",
+        "removed",
+    )
 
     def __init__(
         self, source: Exchange, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
@@ -52,6 +62,8 @@ class Binding:
         self.selector = selector_in(arguments)
         """The selector that messages must match in addition to its key or headers; None for none."""
         self.binding_key: BindingKey = binding_key(queue, exchange, key, arguments)
+        self.removed: bool = False
+        """True once it is no longer one of its source."""
 
 
 def selector_in(arguments: dict[str, object]) -> Selector | None:
@@ -83,9 +95,9 @@ class Bindings:
         self._leading: dict[tuple[str, str], dict[Binding, None]] = {}
         """By kind and name of the destination."""
 
-    def take(self, kind: str, name: str) -> list[Binding]:
+    def take(self, kind: str, name: str) -> dict[Binding, None]:
         """Remove and return the bindings to a deleted queue or exchange; the caller removes them from their sources."""
-        return list(self._leading.pop((kind, name), {}))
+        return self._leading.pop((kind, name), {})
 
     def to(self, kind: str, name: str) -> list[Binding]:
         """Return the bindings to a queue or an exchange."""
@@ -247,8 +259,9 @@ class Exchange:
         self._index(binding)
 
     def remove(self, binding: Binding) -> None:
-        """Undo `add`."""
-        del self.bindings[binding.binding_key]
+        """Undo `add`. A deleted exchange takes its bindings out of its table itself."""
+        self.bindings.pop(binding.binding_key, None)
+        binding.removed = True
         self.version += 1
         self._unindex(binding)
 
