@@ -5,11 +5,27 @@ The ready messages of a queue with priorities.
 
 from __future__ import annotations
 
-import pytest
+import heapq
+from random import Random
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.message import Expiry, Message
 from penstock.core.queue.deferred_free import DeferredFree
-from penstock.core.queue.ready_queue import SWEPT_FROM, Priorities, ReadyQueue
+from penstock.core.queue.ready_queue import (
+    SWEPT_A_STEP,
+    SWEPT_A_UNIT,
+    SWEPT_FROM,
+    TURNED_A_UNIT,
+    Priorities,
+    ReadyQueue,
+    Sweep,
+    remove_from_heap,
+)
 from penstock.flow.timers import NEVER
+from tests.profiles import examples
 from tests.support.ready_messages import message, pulled
 
 
@@ -46,14 +62,82 @@ def test_ready_queue_lets_no_message_expire_that_was_not_offered_to_consumers() 
     assert queue.take_due(7.0, NEVER, 7.0) is not None
 
 
+def swept(queue: ReadyQueue) -> int:
+    """Sweep in the smallest steps; return the most units of work of one."""
+    most = 0
+    while not queue.is_swept():
+        most = max(most, int(queue.sweep(1)))
+    return most
+
+
 def test_ready_queue_sweeps_tombstones_when_they_are_a_quarter_of_all() -> None:
     queue = ReadyQueue()
     count = 4 * SWEPT_FROM + 4
     for sequence in range(1, count + 1):
         queue.append(message(sequence, ttl_s=NEVER if sequence % 3 == 1 else 1.0))
     while queue.take_due(1.0, NEVER, 100.0) is not None:
+        queue.begin_sweep()
+        swept(queue)
         assert queue.tombstones * 4 <= len(queue.ready) + 4 * SWEPT_FROM + 4
     assert pulled(queue) == list(range(1, count + 1, 3))
+
+
+def test_sweep_of_a_long_line_is_made_in_steps() -> None:
+    queue = ReadyQueue()
+    count = 20 * SWEPT_A_STEP
+    for sequence in range(1, count + 1):
+        queue.append(message(sequence, ttl_s=1.0 if sequence % 3 == 0 else NEVER))
+    while queue.take_due(1.0, NEVER, 100.0) is not None:
+        pass
+    assert queue.begin_sweep()
+    assert not queue.begin_sweep(), "one is under way"
+    assert swept(queue) <= SWEPT_A_STEP // SWEPT_A_UNIT + 2 * count // TURNED_A_UNIT + 1
+    assert (queue.tombstones, len(queue.ready)) == (0, queue.available())
+    assert pulled(queue) == [sequence for sequence in range(1, count + 1) if sequence % 3]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.sampled_from(["append", "expire", "pull", "return", "sweep"]), max_size=80), st.randoms())
+def test_line_that_changes_between_the_steps_of_a_sweep_keeps_its_order(steps: list[str], chance: Random) -> None:
+    line, due = ReadyQueue(), 0
+    ready: list[int] = []
+    unacknowledged: list[Message] = []
+    for number, step in enumerate(steps, 1):
+        if step == "append":
+            lasting = chance.random() < 0.5
+            line.append(message(number, ttl_s=NEVER if lasting else chance.randrange(1, 4)))
+            ready.append(number)
+        elif step == "expire":
+            gone = line.take_due(due, NEVER, 100.0)
+            due += 1
+            if gone is not None:
+                ready.remove(int(gone.sequence))
+        elif step == "pull" and ready:
+            unacknowledged.append(line.pull())
+            assert int(unacknowledged[-1].sequence) == ready.pop(0)
+        elif step == "return" and unacknowledged:
+            back = unacknowledged.pop(chance.randrange(len(unacknowledged)))
+            line.put_back(back)
+            ready = sorted([*ready, int(back.sequence)])
+        elif step == "sweep":
+            if line.sweep_under_way is None:
+                line.sweep_under_way = Sweep(line, 2)
+            line.sweep(1)
+        assert int(line.available()) == len(ready)
+    assert pulled(line) == ready
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_entry_is_removed_from_anywhere_in_a_heap(seed: int) -> None:
+    chance = Random(seed)
+    heap = [(float(chance.randrange(50)), number, Expiry(message(number))) for number in range(200)]
+    heapq.heapify(heap)
+    while heap:
+        gone = heap[chance.randrange(len(heap))]
+        remaining = sorted(each[:2] for each in heap if each is not gone)
+        remove_from_heap(heap, heap.index(gone))
+        assert sorted(each[:2] for each in heap) == remaining
+        assert all(heap[(at - 1) // 2][:2] <= heap[at][:2] for at in range(1, len(heap)))
 
 
 def test_ready_queue_hands_all_over_and_keeps_its_line_only_where_routes_still_use_it() -> None:

@@ -175,6 +175,8 @@ class Session:
         queue = consumer.queue
         unsettled = self.unsettled
         batch = Batch(consumer, unsettled.next_number, messages, charge, now)
+        if queue.ready_queue.has_expiring():
+            queue.sweep()
         if queue.length is not None:
             queue.length.on_delivered(messages)
         if queue.storage is not None:

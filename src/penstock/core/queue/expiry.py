@@ -46,6 +46,7 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
                 queue.release([message], now)
             messages += 1
             size += message.charge
+    queue.sweep()
     if messages > 0:
         queue.counters.own().withdrawn += messages
         queue.settle(messages, size, now)

@@ -439,7 +439,6 @@ class IndexedReadyQueue(ReadyQueue):
             message.expiry.message = None
             message.expiry = None
             self.idle += 1
-            self._sweep_idle()
         bits = 0
         for place in self.places:
             if place.has_seen(message.sequence):

@@ -6,8 +6,9 @@ deliveries leave from the front.
 
 A message with its own time to live (its `expiration`) is also in `expiring`, a heap by expiry time, so that it leaves
 when it is due, wherever it is. One that expires in the middle leaves a *tombstone*: an empty message that is skipped,
-and swept when tombstones are a quarter of all. The entry of a delivered message is idle, empty, and swept likewise. So
-no operation has to search.
+and swept when tombstones are a quarter of all. The entry of a delivered message is idle, empty, and swept when idle
+ones are half of all. So no operation has to search. A sweep goes through the line in steps, between which the line may
+change (see `Sweep`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
@@ -28,6 +29,12 @@ NOTHING: Final[deque[Message]] = deque(maxlen=0)
 """Shared empty deque of all queues that never had a message: an own one takes 600 octets even when empty."""
 SWEPT_FROM: Final = 256
 """Fewest tombstones or idle entries worth a sweep."""
+SWEPT_A_STEP: Final = 8192
+"""Entries that are looked at in one step of a sweep."""
+SWEPT_A_UNIT: Final = 8
+TURNED_A_UNIT: Final = 1000
+HEAP_A_UNIT: Final = 4
+"""Units of work of a sweep: entries of the deque looked at, or passed by when it is turned, and entries of a heap."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -40,6 +47,7 @@ class ReadyQueue:
         self.expiring: list[tuple[float, int, Expiry]] = []
         self.tombstones: i64 = 0
         self.idle: i64 = 0
+        self.sweep_under_way: Sweep | None = None
 
     def ready_for(self, priority: i64) -> deque[Message]:
         """Return the deque to which messages with this priority are appended."""
@@ -89,7 +97,6 @@ class ReadyQueue:
                 message.expiry.message = None
                 message.expiry = None
                 self.idle += 1
-                self._sweep_idle()
             return message
 
     def next(self) -> Message | None:
@@ -184,9 +191,7 @@ class ReadyQueue:
             return self.pull()
         heapq.heappop(self.expiring)
         self.tombstones += 1
-        dead = expiring.leave_tombstone()
-        self._sweep_tombstones()
-        return dead
+        return expiring.leave_tombstone()
 
     def _first_expiring(self) -> TrackedMessage | None:
         """Return the message with the earliest expiry of its own; drops entries of messages that have left."""
@@ -210,21 +215,137 @@ class ReadyQueue:
             self.ready.popleft()
         self.tombstones -= 1
 
-    def _sweep_tombstones(self) -> None:
-        if self.tombstones > SWEPT_FROM and self.tombstones * 4 > len(self.ready) + len(self.returned):
-            remaining = [each for each in self.ready if not _is_tombstone(each)]
-            self.ready.clear()
-            self.ready.extend(remaining)
-            self.returned[:] = [entry for entry in self.returned if not _is_tombstone(entry[1])]
-            heapq.heapify(self.returned)
-            self.tombstones = 0
+    # Sweeping
 
-    def _sweep_idle(self) -> None:
-        if self.idle > SWEPT_FROM and self.idle * 2 > len(self.expiring):
-            remaining = [entry for entry in self.expiring if entry[2].message is not None]
-            heapq.heapify(remaining)
-            self.expiring[:] = remaining
-            self.idle = 0
+    def begin_sweep(self) -> bool:
+        """Begin a sweep if one is due; returns False if none is, or one is under way."""
+        if self.sweep_under_way is not None:
+            return False
+        many = self.tombstones > SWEPT_FROM and self.tombstones * 4 > len(self.ready) + len(self.returned)
+        if many or (self.idle > SWEPT_FROM and self.idle * 2 > len(self.expiring)):
+            self.sweep_under_way = Sweep(self)
+            return True
+        return False
+
+    def is_swept(self) -> bool:
+        """Return whether no sweep is under way."""
+        return self.sweep_under_way is None
+
+    def sweep(self, most: i64) -> i64:
+        """Go on with the sweep, for about `most` units of work; returns the units."""
+        spent: i64 = 0
+        while spent < most and self.sweep_under_way is not None:
+            spent += self.sweep_under_way.step()
+            if self.sweep_under_way.is_over():
+                self.sweep_under_way = None
+        return spent
+
+
+class Sweep:
+    """A removal of the tombstones and idle entries of one line, in steps.
+
+    The deque is swept from its front: a step turns it to the first entry that is not looked at, and back. The heaps are
+    swept from their ends, and stay heaps after each step. What arrives or leaves between two steps may displace entries
+    so that some are not looked at: the next sweep finds them.
+    """
+
+    def __init__(self, line: ReadyQueue, entries: i64 = SWEPT_A_STEP) -> None:
+        self._line = line
+        self._entries: i64 = entries
+        """Entries that are looked at in one step."""
+        self._ready: i64 = 0
+        """Entries at the front that are looked at; -1 after the last one."""
+        self._returned: i64 = len(line.returned)
+        self._expiring: i64 = len(line.expiring)
+        """Entries of the heaps that are not looked at."""
+
+    def is_over(self) -> bool:
+        """Return whether everything is looked at."""
+        return self._ready < 0 and self._returned == 0 and self._expiring == 0
+
+    def step(self) -> i64:
+        """Look at some entries; returns the units of work."""
+        if self._ready >= 0:
+            return self._sweep_ready()
+        if self._returned > 0:
+            return self._sweep_returned()
+        return self._sweep_expiring()
+
+    def _sweep_ready(self) -> i64:
+        line = self._line
+        ready = line.ready
+        count: i64 = len(ready)
+        begin: i64 = self._ready if self._ready < count else count
+        looked_at = self._entries if count - begin > self._entries else count - begin
+        if looked_at == 0 or line.tombstones == 0:
+            self._ready = -1
+            return 1
+        ready.rotate(-int(begin))
+        kept: i64 = 0
+        for _ in range(looked_at):
+            message = ready.popleft()
+            if _is_tombstone(message):
+                line.tombstones -= 1
+            else:
+                ready.append(message)
+                kept += 1
+        ready.rotate(int(begin + kept))
+        self._ready = begin + kept
+        turned = begin if begin < count - begin else count - begin
+        return looked_at // SWEPT_A_UNIT + 2 * turned // TURNED_A_UNIT + 1
+
+    def _sweep_returned(self) -> i64:
+        line = self._line
+        heap = line.returned
+        at: i64 = self._returned if self._returned < len(heap) else len(heap)
+        end = at - self._entries if at > self._entries else 0
+        while at > end:
+            at -= 1
+            if at < len(heap) and _is_tombstone(heap[at][1]):
+                remove_from_heap(heap, at)
+                line.tombstones -= 1
+        self._returned = end
+        return self._entries // HEAP_A_UNIT + 1
+
+    def _sweep_expiring(self) -> i64:
+        line = self._line
+        heap = line.expiring
+        at: i64 = self._expiring if self._expiring < len(heap) else len(heap)
+        end = at - self._entries if at > self._entries else 0
+        while at > end:
+            at -= 1
+            if at < len(heap) and heap[at][2].message is None:
+                remove_from_heap(heap, at)
+                line.idle -= 1
+        self._expiring = end
+        return self._entries // HEAP_A_UNIT + 1
+
+
+Entry = TypeVar("Entry", tuple[int, Message], tuple[float, int, Expiry])
+
+
+def remove_from_heap(heap: list[Entry], at: i64) -> None:
+    """Remove the entry at an index of a heap of heapq."""
+    moved = heap.pop()
+    size: i64 = len(heap)
+    if at == size:
+        return
+    child = 2 * at + 1
+    while child < size:
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if not heap[child] < moved:
+            break
+        heap[at] = heap[child]
+        at = child
+        child = 2 * at + 1
+    while at > 0:
+        parent = (at - 1) >> 1
+        if not moved < heap[parent]:
+            break
+        heap[at] = heap[parent]
+        at = parent
+    heap[at] = moved
 
 
 def _is_tombstone(message: Message) -> bool:
@@ -335,6 +456,31 @@ class Priorities(ReadyQueue):
             if message is not None:
                 return message
         return None
+
+    @override
+    def begin_sweep(self) -> bool:
+        if not self.is_swept():
+            return False
+        begun = False
+        for line in self.lines:
+            if line.begin_sweep():
+                begun = True
+        return begun
+
+    @override
+    def is_swept(self) -> bool:
+        for line in self.lines:
+            if line.sweep_under_way is not None:
+                return False
+        return True
+
+    @override
+    def sweep(self, most: i64) -> i64:
+        spent: i64 = 0
+        for line in self.lines:
+            if spent < most:
+                spent += line.sweep(most - spent)
+        return spent
 
     def _line(self, priority: i64) -> ReadyQueue:
         if priority > self.highest:

@@ -246,6 +246,18 @@ class SharedReadyQueue(ReadyQueue):
     def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
         return self.line.take_due(now, ttl_s, offered)
 
+    @override
+    def begin_sweep(self) -> bool:
+        return self.is_swept() and self.line.begin_sweep()
+
+    @override
+    def is_swept(self) -> bool:
+        return self.line.is_swept()
+
+    @override
+    def sweep(self, most: i64) -> i64:
+        return self.line.sweep(most)
+
 
 class DropsWritten(DurabilityListener):
     """A listener for the group with which settled messages have left the store."""
