@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.consume.outcome import Outcome
 from penstock.errors import StoreError
 from penstock.flow.work import SHARE
 from penstock.persistence.settlements import (
     CHANGE_WORK,
+    SETTLED_A_UNIT,
     Loss,
     MessageAudit,
     RowSettlements,
@@ -263,6 +265,42 @@ def test_settlement_names_the_positions_by_their_first_and_their_count() -> None
     _, found = settled(1, 10)
     (row,) = found.values()
     assert row.settled == [0, 1, 9, 1]
+
+
+def test_many_settlements_and_requeues_are_encoded_a_share_a_turn() -> None:
+    house, count, chance = Kept(), 30_000, random.Random(7)
+    producer, queue = house.producer("p"), house.vhost.queues["a"]
+    rounds = count // 3_000
+    for _ in range(rounds):
+        for _ in range(3_000):
+            house.store(producer, "a", 300)
+        house.write()
+    for _ in range(count):
+        house.session.get(queue, False, house.broker.now)
+    tags = list(range(1, count + 1))
+    chance.shuffle(tags)
+    accepted, back = set(tags[: count // 2]), tags[count // 2 : count - 100]
+    for tag in accepted:
+        house.session.unsettled.acknowledge(tag, False, house.broker.now)
+    for tag in back:
+        house.session.unsettled.settle_tag(tag, False, Outcome.FAILED, house.broker.now)
+    turns, commit = turn_costs(
+        house.broker.work, encode_steps(house.journal, house.journal.take(), WALL, house.broker.work)
+    )
+    assert len(turns) > (count - 100) // SETTLED_A_UNIT // SHARE
+    assert max(turns) <= SHARE + 3_000 // SETTLED_A_UNIT
+    (record,) = commit.settlements
+    found: dict[int, RowSettlements] = {}
+    decode_settlement(record.number, record.data, found)
+    first = {number: at * 3_000 for at, number in enumerate(sorted(found))}
+    places = {
+        first[number] + place + 1
+        for number, row in found.items()
+        for begin, length in zip(row.settled[::2], row.settled[1::2], strict=True)
+        for place in range(begin, begin + length)
+    }
+    assert places == accepted
+    assert {first[number] + place + 1 for number, row in found.items() for place in row.redelivered} == set(back)
 
 
 MANY = 3_000

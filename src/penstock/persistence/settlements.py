@@ -30,12 +30,12 @@ from penstock.store.store import (
 )
 
 
-def encode_settlement(journal: Journal, group: JournalGroup) -> bytes:
-    """Encode a group's settlements in rows that are not empty; return b"" if there are none."""
-    ranges = _settled(journal, group.settled)
-    returned = _returned(journal, group.returned)
-    numbers = list(ranges)
-    numbers += [number for number in returned if number not in ranges]
+def encode_settlement(journal: Journal, group: JournalGroup, work: WorkMeter) -> Steps[bytes]:
+    """Encode a group's settlements in rows that are not empty, in slices; returns b"" if there are none."""
+    ranges = yield from _settled(journal, group.settled, work)
+    returned = yield from _returned(journal, group.returned, work)
+    numbers = sorted(ranges)
+    numbers += [number for number in sorted(returned) if number not in ranges]
     if not numbers:
         return b""
     reference = Reference(group.number)
@@ -45,53 +45,64 @@ def encode_settlement(journal: Journal, group: JournalGroup) -> bytes:
     for number in numbers:
         journal.add_settlement_record(reference, number)
         write_i64_be(out, number)
-        queue_ranges = ranges.get(number, [])
-        write_i32_be(out, i32(len(queue_ranges) // 2))
-        for place in queue_ranges:
+        places = _joined(ranges.get(number, []))
+        write_i32_be(out, i32(len(places) // 2))
+        for place in places:
             write_i32_be(out, i32(place))
         back = returned.get(number, [])
         write_i32_be(out, i32(len(back)))
         for message in back:
             write_i32_be(out, i32(message.index))
             write_i16_be(out, message.past)
+        if work.spend((len(places) + len(back)) // SETTLED_A_UNIT + 1):
+            yield
     return out.getvalue()
 
 
-def _settled(journal: Journal, settled: list[SettledRange]) -> dict[int, list[int]]:
-    """Return the settled positions of each remaining row: first, count, first, count ..."""
-    by_row: dict[int, list[int]] = {}
-    ranges: list[int] = []
-    row, end = 0, 0
-    settled.sort(key=_where)
-    for each in settled:
-        number, place, count = int(each.row), int(each.index), int(each.count)
-        if number not in journal.rows:
-            continue
-        if number != row:
-            ranges = by_row[number] = []
-        if number == row and place == end:
-            ranges[-1] += count
-        else:
-            ranges.append(place)
-            ranges.append(count)
-        row, end = number, place + count
+def _settled(journal: Journal, settled: list[SettledRange], work: WorkMeter) -> Steps[dict[int, list[SettledRange]]]:
+    """Return the settled ranges of each remaining row."""
+    by_row: dict[int, list[SettledRange]] = {}
+    for at in range(0, len(settled), SETTLED_A_STEP):
+        some = settled[at : at + SETTLED_A_STEP]
+        for each in some:
+            if each.row in journal.rows:
+                by_row.setdefault(int(each.row), []).append(each)
+        if work.spend(len(some) // SETTLED_A_UNIT):
+            yield
     return by_row
 
 
-def _where(settled: SettledRange) -> tuple[int, int]:
-    return int(settled.row), int(settled.index)
+def _joined(settled: list[SettledRange]) -> list[int]:
+    """Return the settled positions of a row: first, count, first, count ..."""
+    ranges: list[int] = []
+    end: i64 = -1
+    settled.sort(key=_place)
+    for each in settled:
+        if each.index == end:
+            ranges[-1] += int(each.count)
+        else:
+            ranges.append(int(each.index))
+            ranges.append(int(each.count))
+        end = each.index + each.count
+    return ranges
 
 
-def _returned(journal: Journal, returned: set[int]) -> dict[int, list[StoredMessage]]:
+def _place(settled: SettledRange) -> int:
+    return int(settled.index)
+
+
+def _returned(journal: Journal, returned: set[int], work: WorkMeter) -> Steps[dict[int, list[StoredMessage]]]:
     """Return the redelivered messages of each remaining row that are still unsettled."""
     by_row: dict[int, list[StoredMessage]] = {}
     mask = (1 << INDEX_BITS) - 1
-    for code in sorted(returned):
+    for looked_at, code in enumerate(returned, 1):
         number = code >> INDEX_BITS
         group = journal.rows.get(number)
         message = None if group is None or group.live == 0 else group.messages[code & mask]
         if message is not None:
             by_row.setdefault(number, []).append(message)
+        if looked_at % SETTLED_A_STEP == 0 and work.spend(SETTLED_A_STEP // SETTLED_A_UNIT):
+            yield
     return by_row
 
 
@@ -165,6 +176,12 @@ def _decode(reference: Reference, data: bytes, fates: dict[int, RowSettlements])
 MESSAGES_A_UNIT: Final = 4
 CHARGE_A_UNIT: Final = 4096
 """Messages, and bytes (charges) of messages, that are encoded with one unit of work."""
+SETTLED_A_UNIT: Final = 4
+SETTLED_A_STEP: Final = 256
+"""Settlements that are encoded with one unit of work, and that are looked at in a step."""
+DEAD_ROW_WORK: Final = 1
+PROGRESS_WORK: Final = 1
+"""Units of work per deleted row, and per queue whose position is encoded."""
 CHANGE_WORK: Final = 6
 OCTETS_A_UNIT: Final = 256
 """Units of work per encoded change, and octets of it per unit."""
@@ -175,15 +192,16 @@ def encode_steps(
 ) -> Steps[StoreTransaction]:
     """Return the transaction for these groups; `wall_offset` converts the broker's clock into wall time (seconds).
 
-    Each step encodes whole groups, whose size is bounded (core/journal/journal.py), or some changes. Everything is
-    encoded in its present state: later changes are in a later group as well.
+    Each step encodes the messages of whole groups, whose size is bounded (core/journal/journal.py), or some of the
+    settlements, deleted rows, queues or changes, whose number in a group is not. Everything is encoded in its present
+    state: later changes are in a later group as well.
     """
     commit = StoreTransaction()
     for write in journal.pieces.writing:
         commit.pieces.append(BodyPiece(int(write.number), int(write.index), len(write.octets), write.octets))
     commit.pieces_gone += journal.pieces.deleting
     for group in groups:
-        _encode_messages(commit, journal, group, wall_offset)
+        yield from _encode_messages(commit, journal, group, wall_offset, work)
         if work.spend(len(group.messages) // MESSAGES_A_UNIT + (group.size + group.paged) // CHARGE_A_UNIT):
             yield
     for group in groups:
@@ -206,7 +224,9 @@ def _encode_row(commit: StoreTransaction, group: JournalGroup, wall_offset: floa
     return data
 
 
-def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalGroup, wall_offset: float) -> None:
+def _encode_messages(
+    commit: StoreTransaction, journal: Journal, group: JournalGroup, wall_offset: float, work: WorkMeter
+) -> Steps[None]:
     number = int(group.number)
     if group.has_row():
         data = _encode_row(commit, group, wall_offset)
@@ -223,7 +243,7 @@ def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalG
             )
         )
     commit.pages_gone += group.purged_pages
-    settlements = encode_settlement(journal, group)
+    settlements = yield from encode_settlement(journal, group, work)
     if settlements:
         commit.settlements.append(SettlementRecord(number, settlements))
     for dead in group.dead:
@@ -232,6 +252,8 @@ def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalG
             reference.rows -= 1
             if reference.rows == 0:
                 commit.settlements_gone.append(int(reference.number))
+        if work.spend(len(dead.settlement_records) // SETTLED_A_UNIT + DEAD_ROW_WORK):
+            yield
     commit.settlements_gone += group.stale
     for progress in group.progressed:
         storage = progress.storage
@@ -239,6 +261,8 @@ def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalG
             commit.positions.append(
                 QueuePosition(int(storage.number), int(storage.tail()), int(storage.announce()), int(progress.messages))
             )
+        if work.spend(PROGRESS_WORK):
+            yield
 
 
 LISTED: Final = 5

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.broker import Broker
+from penstock.core.consume.unsettled import ACCEPTED_A_UNIT, BATCHES_AT_ONCE, BulkAcceptance
 from penstock.core.gates.address_depth import AddressDepth, AddressShare
 from penstock.core.message import Envelope
 from penstock.core.queue.deferred_free import FREED_A_UNIT, RELEASED_A_UNIT, DeferredFree
+from penstock.errors import PreconditionFailed
 from penstock.flow.level import Level, Thresholds
-from penstock.flow.work import AT_ONCE, UNITS_A_TURN
+from penstock.flow.work import AT_ONCE, SHARE, UNITS_A_TURN
 from tests.support.broker_fixture import House
 from tests.support.full_queue import CHARGE, MANY, FullQueue
 
@@ -23,6 +25,8 @@ def leftovers(broker: Broker) -> int:
         if isinstance(chore, DeferredFree):
             found += sum(len(line) for line in chore.lines) + sum(len(heap) for heap in chore.heaps)
             found += sum(len(batch) for batch in chore.batches)
+        elif isinstance(chore, BulkAcceptance):
+            found += sum(len(messages) for _, messages in chore.accepted)
     return found
 
 
@@ -104,3 +108,45 @@ def test_what_is_acknowledged_at_once_is_settled_at_once_and_freed_in_slices() -
     assert MANY - 2 * AT_ONCE <= leftovers(house.broker) <= MANY
     house.turns()
     assert leftovers(house.broker) == 0
+
+
+def test_acknowledged_messages_leave_their_address_a_slice_a_turn() -> None:
+    house = FullQueue(0)
+    depth = AddressDepth("a", Thresholds(Level(), Level(), Level()), house.broker.turns)
+    left = 2 * UNITS_A_TURN * RELEASED_A_UNIT
+    for _ in range(left):
+        share = AddressShare(depth, CHARGE)
+        share.enter(house.broker.now)
+        house.q.enqueue(Envelope("a", "q"), b"x", CHARGE, house.broker.now, share)
+    house.deliver_all()
+    house.session.unsettled.acknowledge(0, True, house.broker.now)
+    assert (house.depth("q"), house.q.unacked_messages) == (0, 0)
+    left = int(depth.messages)
+    assert left >= 2 * UNITS_A_TURN * RELEASED_A_UNIT - 2 * AT_ONCE
+    while house.broker.pending():
+        house.broker.run(1000)
+        assert left - depth.messages <= (UNITS_A_TURN + SHARE) * RELEASED_A_UNIT
+        left = int(depth.messages)
+    assert (depth.messages, depth.bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("rest", [0, 1, 3 * BATCHES_AT_ONCE], ids=["all", "all but one", "less than half"])
+def test_acknowledgement_of_very_many_batches_is_done_in_slices(rest: int) -> None:
+    count = 2 * BATCHES_AT_ONCE
+    house = FullQueue(count + rest)
+    unsettled = house.session.unsettled
+    for _ in range(count + rest):
+        house.session.get(house.q, False, house.broker.now)
+    units = unsettled.acknowledge(count, True, house.broker.now)
+    assert units == BATCHES_AT_ONCE // ACCEPTED_A_UNIT
+    assert (unsettled.count(), unsettled.accepted()) == (rest, count), "settled for their consumer"
+    with pytest.raises(PreconditionFailed, match="unknown delivery tag 1"):
+        unsettled.acknowledge(1, False, house.broker.now)
+    while house.broker.pending():
+        before = int(house.broker.work.done)
+        house.broker.run(1000)
+        assert house.broker.work.done - before <= UNITS_A_TURN + SHARE
+    assert (house.depth("q"), house.q.unacked_messages) == (rest, rest)
+    unsettled.acknowledge(0, True, house.broker.now)
+    house.turns()
+    assert (house.depth("q"), house.q.unacked_messages, unsettled.is_empty()) == (0, 0, True)

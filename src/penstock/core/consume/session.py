@@ -337,7 +337,10 @@ def settle_in_slices(
     unsettled = session.unsettled
     at_once: i64 = AT_ONCE if added is None else AT_ONCE // ADDING_COST
     count = unsettled.span(first, last)
-    if count <= at_once or (outcome is Outcome.ACCEPTED and unsettled.is_front(first)):
+    if outcome is Outcome.ACCEPTED and first < last and unsettled.is_front(first):
+        broker.work.count(unsettled.accept_front(last, broker.now))
+        return
+    if count <= at_once:
         if outcome is not Outcome.ACCEPTED:
             broker.work.count(count * (SETTLING_COST if added is None else ADDING_COST))
         for queue in unsettled.settle(first, last, outcome, broker.now, added):

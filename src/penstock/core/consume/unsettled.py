@@ -7,18 +7,73 @@ leaves gaps in its batches until all before it is settled.
 
 from __future__ import annotations
 
+from collections import deque
+from typing import Final
+
 from mypy_extensions import i64
+from typing_extensions import override
 
 from penstock.core.consume.consumer import READY, Batch, Consumer
 from penstock.core.consume.outcome import AddedHeaders, Outcome, add_headers, exclude, is_rejection, settle_batch
 from penstock.core.deaths import REJECTED
 from penstock.core.message import Message
-from penstock.core.queue.deferred_free import DeferredFree
+from penstock.core.queue.deferred_free import FREED_A_UNIT, RELEASED_A_UNIT
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
-from penstock.flow.work import AT_ONCE
+from penstock.flow.work import AT_ONCE, Chore
+
+ACCEPTED_A_UNIT: Final = 8
+"""Batches accepted with one unit of work."""
+BATCHES_AT_ONCE: Final = 4096
+"""Batches that one acknowledgement accepts at once: a million messages, unless they are very small."""
+
+
+class BatchRange:
+    """A part of a list of batches."""
+
+    __slots__ = ("batches", "at", "end")
+
+    def __init__(self, batches: list[Batch], at: i64, end: i64) -> None:
+        self.batches = batches
+        self.at: i64 = at
+        """Index of the next one."""
+        self.end: i64 = end
+
+
+class BulkAcceptance(Chore):
+    """The rest of an acknowledgement of very many deliveries, which their session no longer has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.accepted: deque[tuple[Queue, list[Message | None]]] = deque()
+        """Messages that have left the depth of their queue, to be released and freed."""
+        self.batches: deque[BatchRange] = deque()
+        """Deliveries that still count as unacknowledged."""
+
+    @override
+    def has_more(self) -> bool:
+        return len(self.accepted) > 0 or len(self.batches) > 0
+
+    @override
+    def work(self, most: i64, now: float) -> i64:
+        spent: i64 = 0
+        while spent < most and self.has_more():
+            if self.accepted:
+                queue, messages = self.accepted.popleft()
+                if queue.tracks_removals:
+                    queue.release(messages, now)
+                    spent += len(messages) // RELEASED_A_UNIT + 1
+                else:
+                    spent += len(messages) // FREED_A_UNIT + 1
+                continue
+            part = self.batches[0]
+            _accept_batch(part.batches[part.at], now, self)
+            part.at += 1
+            if part.at == part.end:
+                self.batches.popleft()
+        return spent
 
 
 class UnsettledDeliveries:
@@ -137,7 +192,7 @@ class UnsettledDeliveries:
             if batch is not None:
                 self._settle_one(batch, first - batch.first, outcome, touched, now, added)
         elif outcome is Outcome.ACCEPTED and self.is_front(first):
-            self._accept_front(last, now)
+            self.accept_front(last, now)
         else:
             for batch in self.detach(first, last):
                 if outcome is Outcome.ACCEPTED:
@@ -201,22 +256,22 @@ class UnsettledDeliveries:
 
     # Settling by delivery tags: the rules of AMQP 0-9-1
 
-    def acknowledge(self, tag: i64, multiple: bool, now: float) -> None:
-        """Accept one delivery, or all up to and including `tag` (0: all).
+    def acknowledge(self, tag: i64, multiple: bool, now: float) -> i64:
+        """Accept one delivery, or all up to and including `tag` (0: all); returns the units of work for very many.
 
         Raises PreconditionFailed (406) for an unknown tag.
         """
         if multiple:
-            self._accept_front(self.upto(tag), now)
-        else:
-            batch = self._batch_of(tag)
-            if batch is None:
-                raise PreconditionFailed(f"unknown delivery tag {tag}")
-            message = self._take_one(batch, tag - batch.first)
-            queue = batch.consumer.queue
-            if queue.tracks_removals:
-                queue.release([message], now)
-            queue.settle(1, message.charge, now)
+            return self.accept_front(self.upto(tag), now)
+        batch = self._batch_of(tag)
+        if batch is None:
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        message = self._take_one(batch, tag - batch.first)
+        queue = batch.consumer.queue
+        if queue.tracks_removals:
+            queue.release([message], now)
+        queue.settle(1, message.charge, now)
+        return 0
 
     def settle_tag(self, tag: i64, multiple: bool, outcome: Outcome, now: float) -> list[Queue]:
         """Settle one delivery, or all up to and including `tag` (0: all); returns the queues with messages back.
@@ -310,33 +365,51 @@ class UnsettledDeliveries:
             queue.requeue(message, now, outcome is Outcome.FAILED)
             touched.append(queue)
 
-    def _accept_front(self, last: i64, now: float) -> None:
-        """Accept all deliveries up to a number."""
-        batches = self._batches
+    def accept_front(self, last: i64, now: float) -> i64:
+        """Accept all deliveries up to a number; returns the units of work.
+
+        More than `AT_ONCE` are released and freed in later turns, and those beyond `BATCHES_AT_ONCE` batches leave
+        the depth of their queues in later turns as well.
+        """
+        later: BulkAcceptance | None = None
         settled: i64 = 0
-        leftovers: DeferredFree | None = None
-        while self._front < len(batches):
-            batch = batches[self._front]
+        accepted: i64 = 0
+        while self._front < len(self._batches):
+            batch = self._batches[self._front]
             if batch.first > last:
                 break
             if batch.last() > last:
                 self._accept_part(batch, last, now)
-                return
-            _count_out(batch.consumer, batch.left, batch.charge)
-            queue = batch.consumer.queue
-            if queue.tracks_removals:
-                queue.release(batch.messages, now)
-            queue.settle(batch.left, batch.charge, now)
-            batch.left = 0
-            settled += len(batch.messages)
+                return accepted // ACCEPTED_A_UNIT
             if settled > AT_ONCE:  # Freeing these takes longer than everything else.
-                if leftovers is None:
-                    leftovers = DeferredFree()
-                    queue.turns.chores.add(leftovers)
-                leftovers.batches.append(batch.messages)
-                batch.messages = []
+                if later is None:
+                    later = BulkAcceptance()
+                    batch.consumer.queue.turns.chores.add(later)
+                if accepted >= BATCHES_AT_ONCE:
+                    self._accept_later(last, later)
+                    continue
+            settled += len(batch.messages)
+            accepted += 1
+            _accept_batch(batch, now, later)
             self._advance()
         self._advance_over_settled()
+        return accepted // ACCEPTED_A_UNIT
+
+    def _accept_later(self, last: i64, later: BulkAcceptance) -> None:
+        """Move the batches that end at a number or before to those that are accepted in later turns."""
+        batches = self._batches
+        front = self._front
+        end = self._index(last)
+        if batches[end].last() <= last:
+            end += 1
+        if end - front <= len(batches) - end:  # The smaller part is copied.
+            later.batches.append(BatchRange(batches[front:end], 0, end - front))
+            self._front = end
+            self._trim()
+        else:
+            later.batches.append(BatchRange(batches, front, end))
+            self._batches = batches[end:]
+            self._front = 0
 
     def _accept_part(self, batch: Batch, last: i64, now: float) -> None:
         messages = batch.messages
@@ -410,9 +483,25 @@ class UnsettledDeliveries:
         """Skip a settled batch and drop its messages; trim the list when half of it is settled."""
         self._batches[self._front].messages.clear()
         self._front += 1
+        self._trim()
+
+    def _trim(self) -> None:
         if self._front >= 64 and self._front * 2 >= len(self._batches):
             del self._batches[: self._front]
             self._front = 0
+
+
+def _accept_batch(batch: Batch, now: float, later: BulkAcceptance | None) -> None:
+    """Accept a whole batch; its messages are released and freed at once, or later."""
+    _count_out(batch.consumer, batch.left, batch.charge)
+    queue = batch.consumer.queue
+    if later is not None:
+        later.accepted.append((queue, batch.messages))
+        batch.messages = []
+    elif queue.tracks_removals:
+        queue.release(batch.messages, now)
+    queue.settle(batch.left, batch.charge, now)
+    batch.left = 0
 
 
 def _count_out(consumer: Consumer, count: i64, charge: i64) -> None:

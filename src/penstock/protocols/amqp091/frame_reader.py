@@ -277,7 +277,9 @@ class FrameReader:
             tag = read_i64_be(data, pos + ARGUMENTS_AT)
             if tag < 0:  # Tags are unsigned on the wire.
                 raise PreconditionFailed(f"unknown delivery tag {int(tag) + (1 << 64)}")
-            channel.unsettled.acknowledge(tag, data[pos + ARGUMENTS_AT + TAG_OCTETS] & 1 != 0, channel.broker.now)
+            multiple = data[pos + ARGUMENTS_AT + TAG_OCTETS] & 1 != 0
+            units = channel.unsettled.acknowledge(tag, multiple, channel.broker.now)
+            engine.work.done += units
         except BrokerError as error:
             engine.on_error(number, error, BASIC_ACK)
 

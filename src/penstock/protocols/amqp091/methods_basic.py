@@ -116,7 +116,7 @@ def ack(channel: Channel, args: dict[str, object]) -> None:
     if channel.transaction is not None:
         channel.transaction.settle(tag, multiple, Outcome.ACCEPTED)
         return
-    channel.unsettled.acknowledge(tag, multiple, channel.broker.now)
+    channel.broker.work.count(channel.unsettled.acknowledge(tag, multiple, channel.broker.now))
 
 
 def nack(channel: Channel, args: dict[str, object]) -> None:
