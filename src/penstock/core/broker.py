@@ -395,7 +395,9 @@ class Broker(Dispatcher):
         self._effects.append(Stopped(producer, gate, hold_deadline_s, self.now))
 
     @override
-    def emit_publish_refused(self, producer: WaitingPublisher, gate: Gate, cause: str, charge: i64, why: str) -> None:
+    def emit_publish_refused(
+        self, producer: WaitingPublisher, gate: Gate, cause: str, charge: i64, why: str, messages: i64 = 1
+    ) -> None:
         last = self._effects[-1] if self._effects else None
         if not (
             isinstance(last, PublishRefused) and last.producer is producer and last.gate is gate and last.cause == cause
@@ -403,7 +405,7 @@ class Broker(Dispatcher):
             last = PublishRefused(producer, gate, cause)
             last.why = why
             self._effects.append(last)
-        last.messages += 1
+        last.messages += messages
         last.bytes += charge
 
     @override

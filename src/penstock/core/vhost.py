@@ -82,7 +82,7 @@ LOCKED: Final = (
 
 DECLARE_WORK: Final = 20
 """Units of work of a declaration, in addition to those of any method."""
-DELETE_WORK: Final = 20
+DELETE_WORK: Final = 5
 """Units of work of the deletion of a queue, in addition to its messages and bindings."""
 ROUTE_WORK: Final = 5
 """Units of work of a new route: a routing key that a client has not just used."""

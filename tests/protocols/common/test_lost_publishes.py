@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.core.publish.held import RESET
+import pytest
+
+from penstock.core.publish.held import LOST_A_UNIT, RESET
+from penstock.flow.work import ENDS_A_TURN
 from penstock.management import why
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
@@ -18,6 +21,7 @@ from tests.support.closed_publishers import (
 )
 from tests.support.driven_connection import publish
 from tests.support.log_lines import texts
+from tests.support.longest_turn import LongestTurn
 
 
 def test_what_is_held_when_the_peer_resets_its_socket_is_lost_counted_logged_and_recorded_once_a_connection() -> None:
@@ -62,3 +66,24 @@ def test_a_publisher_without_confirms_that_is_held_gets_one_line_that_says_what_
     end(driver, client)
     publisher(recording_driver(), confirms=True)
     assert texts(driver.log_queue, "PST-1018") == []
+
+
+@pytest.mark.parametrize("keys", [1, 50], ids=["one key", "many keys"])
+def test_held_publishes_of_a_lost_connection_are_dropped_in_slices(keys: int) -> None:
+    driver = recording_driver()
+    broker = driver.broker
+    vhost, queues, held = broker.vhosts["/"], 300, 1_000
+    for number in range(queues):
+        vhost.bind("amq.fanout", vhost.declare_queue(f"f{number}", {}, False, False, None, None), None, "", {})
+    client = publisher(driver)
+    client.connection.pausing.budget.bound = 1 << 30
+    for start in range(0, held, 100):
+        client.say(b"".join(publish(f"k{n % keys}", b"x", exchange="amq.fanout") for n in range(start, start + 100)))
+    refused = vhost.queues["f1"].counters
+    before = int(refused.refused)
+    turns = LongestTurn(driver)
+    driver.disconnect(client.connection, RESET)
+    turns.run()
+    assert turns.longest <= ENDS_A_TURN + queues
+    assert refused.refused - before == held
+    assert turns.turns > (held * queues // LOST_A_UNIT // ENDS_A_TURN if keys > 1 else 0)

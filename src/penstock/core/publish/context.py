@@ -72,7 +72,9 @@ class PublishContext(ConsumeContext):
         """Emit that a producer has waited a whole hold deadline (seconds) at a closed gate."""
         raise NotImplementedError
 
-    def emit_publish_refused(self, producer: WaitingPublisher, gate: Gate, cause: str, charge: i64, why: str) -> None:
+    def emit_publish_refused(
+        self, producer: WaitingPublisher, gate: Gate, cause: str, charge: i64, why: str, messages: i64 = 1
+    ) -> None:
         """Emit a refused publish; consecutive ones of one producer share an effect."""
         raise NotImplementedError
 

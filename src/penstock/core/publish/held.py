@@ -147,6 +147,9 @@ def withdraw(producer: Producer, number: i64) -> bool:
     return True
 
 
+DROP_WORK: Final = 1
+LOST_A_UNIT: Final = 2
+"""Units of work to drop a held publish, and queues per unit that count it as refused."""
 LINGERING_BYTES: Final = 64 * 1024 * 1024
 LINGERING_SESSIONS: Final = 4096
 """Limits of the publishes held for closed sessions: bytes (charges), and sessions (each takes about 10 KiB more)."""
@@ -211,9 +214,59 @@ def drop_held(producer: Producer, keep: i64, cause: str) -> None:
     dropped: list[Held] = []
     while len(outbox) > keep:
         dropped.append(outbox.pop())
-    for held in reversed(dropped):
-        producer.hold_budget.release(held.charge, held.messages)
-        count_lost(producer, held, cause)
+    dropped.reverse()
+    producer.broker.work.count(count_dropped(producer, dropped, cause))
+
+
+def shed_held(producer: Producer, most: i64, cause: str) -> i64:
+    """Drop all held publishes of a producer but the first, the last ones first, for about `most` units of work.
+
+    Returns the units; 0 if no more than one is left.
+    """
+    outbox = producer.outbox
+    dropped: list[Held] = []
+    queues: list[Queue] | None = None
+    left = most
+    while len(outbox) > 1 and left > 0:
+        held = outbox.pop()
+        left -= DROP_WORK
+        if held.queues is not queues:
+            queues = held.queues
+            left -= len(queues) // LOST_A_UNIT
+        dropped.append(held)
+    dropped.reverse()
+    return count_dropped(producer, dropped, cause)
+
+
+def count_dropped(producer: Producer, dropped: list[Held], cause: str, why: str = "") -> i64:
+    """Count held publishes as refused, and as lost unless their publisher is connected and notified.
+
+    They no longer count in the hold budget. Neighbours for the same queues are counted together. Returns the units of
+    work.
+    """
+    units: i64 = 0
+    at: i64 = 0
+    count: i64 = len(dropped)
+    while at < count:
+        first = dropped[at]
+        charge: i64 = 0
+        messages: i64 = 0
+        entries: i64 = 0
+        while at < count and dropped[at].queues is first.queues:
+            held = dropped[at]
+            producer.hold_budget.release(held.charge, held.messages)
+            end_hold(producer, held, cause, why)
+            charge += held.charge
+            messages += held.messages
+            entries += 1
+            at += 1
+        for queue in first.queues:
+            queue.counters.count_refusal(None, entries)
+            producer.count_refused(queue.gate, cause, charge, why, entries)
+        units += entries * DROP_WORK + len(first.queues) // LOST_A_UNIT
+        if cause != DEADLINE or producer.state is ProducerState.LINGERING:
+            _count_loss(producer, cause, messages, charge)
+    return units
 
 
 def drop_unconfirmed(producer: Producer) -> None:
@@ -222,24 +275,15 @@ def drop_unconfirmed(producer: Producer) -> None:
     remaining = deque([held for held in outbox if held.pending is None])
     if len(remaining) == len(outbox):
         return
-    for held in outbox:
-        if held.pending is not None:
-            producer.hold_budget.release(held.charge, held.messages)
-            count_lost(producer, held, UNCONFIRMED)
+    unconfirmed = [held for held in outbox if held.pending is not None]
+    producer.broker.work.count(count_dropped(producer, unconfirmed, UNCONFIRMED))
     producer.outbox = remaining
     if remaining and remaining[0] is not outbox[0]:
         producer.rejoin_line(producer.broker.now)
 
 
-def count_lost(producer: Producer, held: Held, cause: str, why: str = "") -> None:
-    """Count a held publish as refused, and as lost unless its publisher is connected and notified."""
-    end_hold(producer, held, cause, why)
-    for queue in held.queues:
-        queue.counters.count_refusal()
-        producer.count_refused(queue.gate, cause, held.charge, why)
-    if cause == DEADLINE and producer.state is not ProducerState.LINGERING:
-        return
+def _count_loss(producer: Producer, cause: str, messages: i64, charge: i64) -> None:
     if producer.loss is None:
         producer.loss = Loss(cause)
-    producer.loss.messages += held.messages
-    producer.loss.bytes += held.charge
+    producer.loss.messages += messages
+    producer.loss.bytes += charge

@@ -14,6 +14,9 @@ from penstock.flow.gate import Gate
 REFUSED_AT_ONCE: Final = 500
 """Held publishes of one publisher that are refused at once at their deadline; the others follow within milliseconds."""
 
+QUEUES_OF_A_REFUSAL: Final = 16
+"""Queues of a held publish whose counts of refusals take as long as another refusal."""
+
 
 class Held:
     """An entry of the outbox that passes in one turn: a publish, or a whole commit."""
@@ -91,14 +94,17 @@ class Held:
 def due_at(outbox: deque[Held], now: float, most: int = REFUSED_AT_ONCE) -> list[Held]:
     """Return held publishes to refuse at a time: those whose deadline has passed, and those that follow one.
 
-    After `most` of them come only those that follow the last one.
+    After `most` of them come only those that follow the last one. Those for very many queues count for more, because
+    each queue counts a refusal.
     """
     due: list[Held] = []
+    weight: i64 = 0
     for held in outbox:
         follows = len(due) > 0 and held.follows(due[len(due) - 1])
-        if len(due) >= most and not follows:
+        if weight >= most and not follows:
             break
         if follows or held.deadline <= now:
+            weight += 1 + len(held.queues) // QUEUES_OF_A_REFUSAL
             due.append(held)
     return due
 

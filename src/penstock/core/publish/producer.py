@@ -31,7 +31,7 @@ from penstock.core.publish.held import (
     Loss,
     ProducerEnded,
     begin_withheld,
-    count_lost,
+    count_dropped,
     drop_held,
     drop_unconfirmed,
 )
@@ -416,6 +416,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.broker.work.count(REFUSAL_WORK * len(self.outbox if closing else due))
         why = (closing or due)[0].deadline_message(self.own, now)
         late = {id(held) for held in due}
+        self.broker.work.count(count_dropped(self, list(self.outbox) if closing else due, DEADLINE, why))
         remaining: deque[Held] = deque()
         dropped = Refusal(DEADLINE, self.gate, f"dropped, because its session closes: {why}", retriable=True)
         refusal, queues = dropped, due[0].queues
@@ -424,8 +425,6 @@ class Producer(WaitingPublisher, DurabilityListener):
             if not closing and not is_late:
                 remaining.append(held)
                 continue
-            self.hold_budget.release(held.charge, held.messages)
-            count_lost(self, held, DEADLINE, why)
             if is_late and not held.closes_session():
                 held.return_to_publisher(self.own, now)
             if is_late and held.pending is not None and (refusal is dropped or held.queues is not queues):

@@ -337,12 +337,12 @@ class WaitingPublisher(Waiter):
         entry.withheld += 1
         entry.withheld_bytes += int(charge)
 
-    def count_refused(self, gate: Gate, cause: str, charge: i64, why: str = "") -> None:
-        """Count a refused publish, and emit it; see `PublishRefused` for the causes."""
+    def count_refused(self, gate: Gate, cause: str, charge: i64, why: str = "", messages: i64 = 1) -> None:
+        """Count refused publishes with the sum of their charges, and emit it; see `PublishRefused` for the causes."""
         entry = self.entry(gate)
-        entry.refused += 1
+        entry.refused += int(messages)
         entry.refused_bytes += int(charge)
-        self.broker.emit_publish_refused(self, gate, cause, charge, why)
+        self.broker.emit_publish_refused(self, gate, cause, charge, why, messages)
 
     def count_late(self, late: list[PendingConfirm]) -> None:
         """Count confirms sent at their deadline, each at the first gate that delayed it."""

@@ -359,13 +359,13 @@ class QueueCounters:
         self.losses.dropped += 1
         self.own().unreported_dropped += 1
 
-    def count_refusal(self, reported: Queue | None = None) -> None:
-        """Count a refused message; `reported` is the queue to report, None if only the publisher is notified."""
-        self.refused += 1
-        self.losses.refused += 1
+    def count_refusal(self, reported: Queue | None = None, messages: i64 = 1) -> None:
+        """Count refused messages; `reported` is the queue to report, None if only the publisher is notified."""
+        self.refused += messages
+        self.losses.refused += messages
         if reported is not None:
             self._schedule_report(reported)
-            self.own().unreported_refused += 1
+            self.own().unreported_refused += messages
 
     def count_lost_dead_letter(self, queue: Queue) -> None:
         """Count a dead letter that went nowhere."""

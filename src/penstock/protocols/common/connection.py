@@ -15,9 +15,10 @@ from typing_extensions import override
 from penstock.access.permission import MANAGEMENT
 from penstock.access.rules import ConnectionAccess, UserRules
 from penstock.core.broker import Broker
+from penstock.core.consume.session import Session
 from penstock.core.large_bodies import Parts
 from penstock.core.publish.connection_gates import ConnectionGates
-from penstock.core.publish.held import ENDED, RESET
+from penstock.core.publish.held import ENDED, RESET, shed_held
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.session_counts import leave_counts
 from penstock.core.queue.queue import Queue
@@ -164,6 +165,9 @@ class ConnectionTeardown(Teardown):
                 self._teardown = None
             return done
         if self._sessions:
+            shed = 0 if self.graceful else self._shed_held(self._sessions[-1][0], most)
+            if shed > 0:
+                return shed
             session, self._teardown = self._sessions.pop()
             ended: i64 = PRODUCER_COST * len(session.producers())
             connection.engine.end_session(session, self.graceful)
@@ -176,6 +180,14 @@ class ConnectionTeardown(Teardown):
         connection.teardown = TEARDOWN_STATES.move(connection.teardown, TeardownState.DONE)
         complete_teardown(connection)
         return 1
+
+    def _shed_held(self, session: Session, most: i64) -> i64:
+        """Drop held publishes of a session, which may have very many; its end drops the last ones."""
+        spent: i64 = 0
+        for producer in session.producers():
+            if isinstance(producer, Producer) and spent < most:
+                spent += shed_held(producer, most - spent, self.connection.losses.cause)
+        return spent
 
 
 COMMAND: Final = "penstock-cli"
