@@ -10,11 +10,13 @@ import pytest
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
+from penstock.flow.work import SHARE
 from penstock.protocols.amqp091.content_frames import body_of
-from penstock.ranges.cursor_table import LOOK_S
+from penstock.ranges.cursor_table import LOOK_S, LOOK_SHARE, LOOK_WORK
 from tests.support import at_once
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.longest_turn import LongestTurn
 
 
 class Desk:
@@ -143,3 +145,21 @@ def test_what_a_detached_cursor_had_beside_consumers_is_left_to_them() -> None:
     desk.look()
     desk.look()
     assert (desk.queue.messages, desk.queue.settled) == (0, 20)
+
+
+def test_very_many_cursors_of_a_queue_are_looked_at_in_slices() -> None:
+    desk, count = Desk(cursor_max_lag_messages=10), 600
+    for number in range(count):
+        desk.ask("cursor.attach", f"c{number}", queues=["q"])
+    desk.put(11)
+    turns = LongestTurn(desk.driver)
+    behind: list[str] = []
+    steps = 0
+    while len(behind) < count:
+        steps += 1
+        desk.now += LOOK_S if steps == 1 else 0.002
+        turns.turn(desk.now)
+        behind += [line.text for line in desk.driver.log_queue.take() if "PST-1020" in line.text]
+    assert steps >= count * LOOK_WORK // LOOK_SHARE
+    assert turns.longest <= LOOK_SHARE + SHARE
+    assert len(set(behind)) == count

@@ -40,6 +40,9 @@ CURSORS_MAX: Final = 10_000
 """Most cursors of all virtual hosts."""
 LOOK_S: Final = 1.0
 """Seconds between two looks at a queue."""
+LOOK_WORK: Final = 5
+LOOK_SHARE: Final = 1000
+"""Units of work to look at a cursor, and of one step of a look; the next step follows in a later turn."""
 DETACHED_MAX: Final = 1_000
 """Most detached cursors whose reason is remembered for their readers; beyond it the oldest is forgotten."""
 
@@ -264,6 +267,8 @@ class LagWatch(TimerHandler):
         self.queue = queue
         self._behind: set[str] = set()
         """Names of the cursors that are too far behind."""
+        self._left: list[CursorState] = []
+        """Cursors that this look has not come to yet."""
 
     @override
     def on_deadline(self, now: float) -> float:
@@ -272,9 +277,16 @@ class LagWatch(TimerHandler):
         if not limit.limits_lag or queue.deleted or not queue.cursors:
             self.limits.forget(queue)
             return NEVER
-        for cursor in list(queue.cursors):
-            if cursor.is_lease:
-                continue  # It has a time limit of its own, and its position is no lag.
+        if not self._left:
+            self._left = list(reversed(queue.cursors))
+        work = self.limits.table.broker.work
+        cursors = self.limits.table.broker.vhosts[queue.vhost].cursors
+        end = work.done + LOOK_SHARE
+        while self._left and work.done < end:
+            cursor = self._left.pop()
+            work.done += LOOK_WORK
+            if cursor.is_lease or cursors.get(cursor.name) is not cursor or queue.name not in cursor.positions:
+                continue  # A lease has a time limit of its own, and its position is no lag. Others may have ended.
             clause = self._beyond(cursor, limit, now)
             if not clause:
                 self._behind.discard(cursor.name)
@@ -284,7 +296,7 @@ class LagWatch(TimerHandler):
             elif cursor.name not in self._behind:
                 self._behind.add(cursor.name)
                 self.limits.tell(cursor, queue, clause)
-        return now + LOOK_S
+        return now if self._left else now + LOOK_S
 
     def _beyond(self, cursor: CursorState, limit: Settings, now: float) -> str:
         """Return how far a cursor is behind, and the limit; empty if it is within."""
