@@ -169,15 +169,6 @@ def test_purge_hands_everything_over() -> None:
     assert (line.available(), line.next()) == (0, None)
 
 
-def test_cursor_gets_all_messages_in_a_deque() -> None:
-    line = filled(10)
-    assert len(walked(line)) == 10
-    line.put_back(take(line, 5))
-    line.sort_ready()
-    assert [int(each.sequence) for each in line.ready] == list(range(1, 11))
-    assert line.indexed == 0
-
-
 def test_lines_of_priorities_have_an_index_each() -> None:
     plain = Priorities(9)
     for sequence, priority in enumerate((0, 5, 5, 0), 1):

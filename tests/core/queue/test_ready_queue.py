@@ -152,15 +152,6 @@ def test_ready_queue_hands_all_over_and_keeps_its_line_only_where_routes_still_u
         assert (queue.ready is line) is not reroute
 
 
-def test_ready_queue_is_sorted_for_a_cursor() -> None:
-    queue = ReadyQueue()
-    for sequence in (1, 2, 3):
-        queue.append(message(sequence))
-    queue.put_back(queue.pull())
-    queue.sort_ready()
-    assert [int(each.sequence) for each in queue.contiguous()] == [1, 2, 3]
-
-
 def test_priorities_give_the_highest_first_and_each_in_its_order() -> None:
     queue = Priorities(5)
     for sequence, priority in enumerate((0, 5, 3, 5, 0, 3), 1):

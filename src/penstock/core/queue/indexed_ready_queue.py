@@ -523,14 +523,6 @@ class IndexedReadyQueue(ReadyQueue):
             place.missed.clear()
 
     @override
-    def sort_ready(self) -> None:
-        for chunk in self.chunks:
-            for message in chunk.messages:
-                self.returned.append((int(message.sequence), message))
-        self._clear_index()
-        super().sort_ready()
-
-    @override
     def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
         if self.indexed > 0:
             message = self.next()

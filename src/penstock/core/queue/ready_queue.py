@@ -154,16 +154,6 @@ class ReadyQueue:
         self.tombstones = 0
         self.idle = 0
 
-    def sort_ready(self) -> None:
-        """Sort all ready messages into `ready`, for a cursor."""
-        waiting = self.messages()
-        waiting.sort(key=_sequence_of)
-        self.ready.clear()
-        if waiting:
-            self.ready_for(0).extend(waiting)
-        self.returned.clear()
-        self.tombstones = 0
-
     # Expiring; times in seconds of the broker's monotonic clock
 
     def due(self, ttl_s: float) -> float:
@@ -350,10 +340,6 @@ def remove_from_heap(heap: list[Entry], at: i64) -> None:
 
 def _is_tombstone(message: Message) -> bool:
     return isinstance(message, TrackedMessage) and message.is_tombstone
-
-
-def _sequence_of(message: Message) -> int:
-    return int(message.sequence)
 
 
 class Priorities(ReadyQueue):

@@ -21,7 +21,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.journal.group import DurabilityListener, JournalGroup
-from penstock.core.message import Message, StoredMessage, TrackedMessage
+from penstock.core.message import Message, StoredMessage
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.indexed_ready_queue import IndexedReadyQueue
 from penstock.core.queue.ready_queue import NOTHING, ReadyQueue
@@ -119,12 +119,8 @@ class SharedReadyQueue(ReadyQueue):
         if self.aside.available() > 0:
             messages = self.aside.messages()
             self.aside.clear()
-            for message in messages:
-                if isinstance(message, TrackedMessage):
-                    line.put_back(message)
-                else:
-                    line.returned.append((int(message.sequence), message))
-            line.sort_ready()
+            for message in messages:  # Each goes to its position: to sort all would take a turn for a long line.
+                line.put_back(message)
         return line
 
     # The store
@@ -233,10 +229,6 @@ class SharedReadyQueue(ReadyQueue):
     def hand_over(self, leftovers: DeferredFree, reroute: bool) -> None:
         self.aside.hand_over(leftovers, reroute)
         self.line.hand_over(leftovers, reroute)
-
-    @override
-    def sort_ready(self) -> None:
-        self.line.sort_ready()
 
     @override
     def due(self, ttl_s: float) -> float:
