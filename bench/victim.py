@@ -383,6 +383,62 @@ def waiting_commit(place: Place) -> Act:
         unset = {"scope": "vhost", "pattern": "/", "names": []}
         place.prepare(control("settings.unset", json.dumps(unset).encode()))
 
+
+LARGE: dict[str, object] = {"capacity-bytes": 1 << 31}
+"""Arguments of a queue for a million messages."""
+
+
+def tombstones(place: Place) -> Act:
+    """900,000 messages, every third with an expiration, that expire together."""
+    place.prepare(declare("tombs", **LARGE))
+    batch = (publish("", "tombs") * 2 + publish("", "tombs", expiration="20000")) * 1000
+    client, began = place.client(), time.monotonic()
+    for _ in range(300):
+        client.send(batch)
+    client.finish()
+    return lambda: time.sleep(max(began + 22 - time.monotonic(), 8))
+
+
+def columns(place: Place) -> Act:
+    """lists of 2,000 queues with 256 columns that do not exist, and with 6,000."""
+    place.prepare(*[declare(f"column{number}") for number in range(2000)])
+    for count in (256, 6000):
+        names = ",".join(f"a.b{number:x}" for number in range(count))
+        print(f"    {count} columns: status {place.http('GET', f'queues?page=1&columns={names}')}")
+    names = ",".join(f"a.b{number:x}" for number in range(256))
+    return lambda: print(f"    status {place.http('GET', f'queues?columns={names}')}")
+
+
+def _unacknowledged(place: Place, queue: str, consumers: int, count: int) -> Client:
+    """Return a client that has very many messages of a queue, shared by its consumers."""
+    place.prepare(declare(queue, **LARGE))
+    client = place.client()
+    client.ask(
+        b"".join(
+            method_frame(1, spec.BASIC_CONSUME, queue=queue, consumer_tag=f"c{number}", no_wait=True)
+            for number in range(consumers)
+        )
+    )
+    batch = publish("", queue) * 5000
+    for _ in range(count // 5000):
+        place.prepare(batch)
+    received = -1
+    while received != client.received:
+        received = client.received
+        time.sleep(0.5)
+    return client
+
+
+def acknowledged(place: Place) -> Act:
+    """a million deliveries in batches, and 300,000 one by one, that one acknowledgement settles."""
+    few = _unacknowledged(place, "few", 1, 1_000_000)
+    many = _unacknowledged(place, "many", 5000, 300_000)
+    everything = method_frame(1, spec.BASIC_ACK, delivery_tag=0, multiple=True)
+
+    def act() -> None:
+        few.ask(everything)
+        many.ask(everything)
+
     return act
 
 
@@ -402,13 +458,28 @@ def held_commits(place: Place) -> Act:
     return act
 
 
+def held_by_many(place: Place) -> Act:
+    """the end of a connection that holds thousands of publishes to 3,000 queues."""
+    names = [f"held{number}" for number in range(3000)]
+    place.prepare(exchange("held", "fanout"), declare("full", **{"capacity-messages": 10}), bind("full", "held"))
+    for start in range(0, 3000, 1000):
+        place.prepare(*[declare(name) + bind(name, "held") for name in names[start : start + 1000]])
+    client = place.client()
+    client.send(publish("held", "") * 10)
+    for number in range(4000):
+        client.send(publish("held", f"k{number % 50}"))
+    time.sleep(2)
+    return client.close
+
+
 EXPERIMENTS: dict[str, Experiment] = {
     "copies": copies, "words": words, "rings": rings, "chain": chain, "settings": settings,
     "large-request": large_request, "exports": exports, "gets": gets, "imports": imports, "policies": policies,
     "bodies": bodies, "bindings": bindings, "headers": by_headers, "signals": signals, "expiries": expiries,
     "consumers": consumers, "hog": hog, "waited-for": waited_for, "resets": resets, "commits": commits,
     "large-commits": large_commits, "rejecting-commits": rejecting_commits, "waiting-commit": waiting_commit,
-    "held-commits": held_commits, **victim10.EXPERIMENTS, **victim_store.EXPERIMENTS,
+    "held-commits": held_commits, "tombstones": tombstones, "columns": columns, "acknowledged": acknowledged,
+    "held-by-many": held_by_many, **victim10.EXPERIMENTS, **victim_store.EXPERIMENTS,
 }  # fmt: skip
 
 

@@ -353,8 +353,32 @@ def echoes(place: Place) -> Act:
     return flood(clients, clients[0].flow(0, 1, echo=True) * 10_000)
 
 
+def resumption(place: Place) -> Act:
+    """a link with 500,000 unsettled deliveries that is suspended, and resumed, by turns."""
+    place.prepare(declare("resumed", **{"capacity-bytes": 1 << 30}))
+    batch = publish("", "resumed") * 5000
+    for _ in range(100):
+        place.prepare(batch)
+    client = Client10(place)
+    source = composite(spec.SOURCE, address="/queues/resumed", expiry_policy="never")
+    link: dict[str, Any] = {
+        "name": "r", "handle": 0, "role": True, "source": source, "target": composite(spec.TARGET),
+        "properties": {Symbol("consumer-window-bytes"): -1},
+    }  # fmt: skip
+    client.ask(performative(spec.ATTACH, **link), client.flow(0, 500_000))
+    while client.heard.get(spec.TRANSFER, 0) < 500_000:
+        time.sleep(0.2)
+    remembered = {number.to_bytes(8, "big"): None for number in range(1, 5000)}
+
+    def act() -> None:
+        client.ask(performative(spec.DETACH, handle=0, closed=False))
+        client.ask(performative(spec.ATTACH, **link, unsettled=remembered), client.flow(0, 500_000))
+
+    return again(act)
+
+
 EXPERIMENTS: dict[str, Experiment] = {
     "like": like, "unbind": unbind, "sender-settles": sender_settles, "unsettled-map": unsettled_map,
     "modified": modified, "released": released, "management": management, "attaches": attaches,
-    "transactions": transactions, "retired": retired, "echoes": echoes,
+    "transactions": transactions, "retired": retired, "echoes": echoes, "resumption": resumption,
 }  # fmt: skip
