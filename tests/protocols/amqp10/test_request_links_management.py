@@ -9,6 +9,7 @@ import pytest
 
 from penstock.protocols.amqp10.request_links import (
     REQUEST_OCTETS_MAX,
+    RESPONSE_BYTES_MAX,
     RESPONSES_MAX,
     WINDOW,
     RequestLink,
@@ -57,6 +58,21 @@ def test_responses_wait_for_credit_up_to_a_bound() -> None:
     (queue,) = dialogue.vhost.replies.values()
     assert queue.waiting() == RESPONSES_MAX
     assert len(delivered(dialogue.flow(21, 7))) == 7
+
+
+def test_large_responses_wait_for_credit_up_to_a_bound_of_bytes() -> None:
+    dialogue = Amqp10Dialogue()
+    queue = dialogue.vhost.declare_queue("q", {}, False, False, None, None)
+    for number in range(500):
+        dialogue.vhost.bind("amq.direct", queue, None, "k", {"number": number})
+    dialogue.attach_sender(MANAGEMENT, 20, name="pair")
+    dialogue.attach_receiver(MANAGEMENT, 21, name="pair")
+    request = request_message("GET", "/bindings?src=amq.direct&dstq=q&key=k")
+    for _ in range(100):
+        dialogue.say(dialogue.transfer(request, 20, settled=True))
+    (responses,) = dialogue.vhost.replies.values()
+    assert 1 < responses.waiting() < 100
+    assert RESPONSE_BYTES_MAX <= responses.bytes < 2 * RESPONSE_BYTES_MAX
 
 
 def test_nothing_is_left_of_a_pair_that_is_detached() -> None:

@@ -285,6 +285,7 @@ class Channel(ClientSession):
         if self.transaction is not None:
             self.transaction.end()
             self.connection.review_hold_bound()
+        self.engine.reader.unanswered.drop(int(self.number))
         if self.channel_flow is not None:
             self.channel_flow.end()
         if graceful:

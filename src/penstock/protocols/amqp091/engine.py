@@ -207,7 +207,7 @@ class Amqp091Engine(SessionEngine[Channel]):
         self.channel_max: int = self.limits.channel_max
         self.heartbeat_s: int = 0
         """Agreed seconds between heartbeats; 0 disables them."""
-        self.reader = FrameReader()
+        self.reader = FrameReader(connection)
         self.profile: Profile = UNKNOWN
         """Profile of the client library."""
         self.capabilities: dict[str, object] = {}

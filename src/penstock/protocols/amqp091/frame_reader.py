@@ -24,6 +24,7 @@ from penstock.flow.level import OVERHEAD
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState
 from penstock.protocols.amqp091.message_format import may_have_cc
 from penstock.protocols.amqp091.publishing import CLAIMS, property_mask, route_variant
+from penstock.protocols.amqp091.unanswered import UnansweredRequests
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.protocols.common.engine import SESSION_OPEN
@@ -43,6 +44,7 @@ from penstock.wire.amqp091.spec import (
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.channel import Channel
     from penstock.protocols.amqp091.engine import Amqp091Engine
+    from penstock.protocols.common.connection import Connection
 
 
 ROUTES_KEPT: Final = 4096
@@ -79,7 +81,9 @@ _BASIC_WEIGHT_0: Final = 0x3C0000
 class FrameReader:
     """Parser of the input of one connection, with its cache of routes; each call gets the connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: Connection) -> None:
+        self.unanswered = UnansweredRequests(connection)
+        """Requests that wait for an answer; at their bound nothing more is read."""
         self._routes: dict[bytes, Route] = {}
         """Routes by the payload of their basic.publish; the client may publish to them."""
         self._access_epoch: i64 = -1

@@ -214,6 +214,7 @@ def _get_fresh(channel: Channel, queue: Queue, no_ack: bool) -> Steps[None]:
 def _get(channel: Channel, queue: Queue, no_ack: bool) -> None:
     channel.broker.touch_queue(queue)
     if not _answer(channel, queue, no_ack):
+        channel.engine.reader.unanswered.add(int(channel.number), False)
         _Getting(channel, queue, no_ack).wait()
 
 
@@ -255,7 +256,11 @@ class _Getting(PageLoadListener):
 
     def on_loaded(self) -> None:
         """See `PageLoadListener.on_loaded`. Another consumer may have taken the message already."""
-        if self.channel.is_open() and not _answer(self.channel, self.queue, self.no_ack):
+        if not self.channel.is_open():
+            return
+        if _answer(self.channel, self.queue, self.no_ack):
+            self.channel.engine.reader.unanswered.remove(int(self.channel.number))
+        else:
             self.wait()
 
 
@@ -298,8 +303,9 @@ class ChannelTransaction(Transaction):
         self._asked: int = 0
         self._answered: int = 0
 
-    def ask(self, answer: int) -> None:
-        """Number a request; `answer` is the reply method after success."""
+    def ask(self, channel: Channel, answer: int) -> None:
+        """Number a request; `answer` is the reply method after success. Raises ResourceError (506) beyond a bound."""
+        channel.engine.reader.unanswered.add(int(channel.number), bool(self.producer.outbox))
         self._asked += 1
         self._answers[self._asked] = answer
 
@@ -319,6 +325,7 @@ class ChannelTransaction(Transaction):
             self._answered += 1
             del self._outcomes[self._answered]
             method = self._answers.pop(self._answered)
+            channel.engine.reader.unanswered.remove(int(channel.number))
             if refusal is None:
                 channel.send(method, {})
             else:
@@ -335,7 +342,7 @@ def tx_select(channel: Channel, args: dict[str, object]) -> None:
         channel.transaction = ChannelTransaction(channel)
         channel.ack_frame_size = 0
         channel.connection.review_hold_bound()
-    channel.transaction.ask(spec.TX_SELECT_OK)
+    channel.transaction.ask(channel, spec.TX_SELECT_OK)
     channel.transaction.answer()
 
 
@@ -343,7 +350,7 @@ def tx_commit(channel: Channel, args: dict[str, object]) -> None:
     """Commit the publishes and settlements since the last commit, all or none (section 1.9.2.3)."""
     transaction = _transaction(channel)
     channel.connection.services.deliver()
-    transaction.ask(spec.TX_COMMIT_OK)
+    transaction.ask(channel, spec.TX_COMMIT_OK)
     transaction.commit()
 
 
@@ -351,7 +358,7 @@ def tx_rollback(channel: Channel, args: dict[str, object]) -> None:
     """Roll back; deliveries stay unacknowledged and are not redelivered by themselves (section 1.9.2.5)."""
     transaction = _transaction(channel)
     channel.connection.services.deliver()
-    transaction.ask(spec.TX_ROLLBACK_OK)
+    transaction.ask(channel, spec.TX_ROLLBACK_OK)
     transaction.rollback()
 
 

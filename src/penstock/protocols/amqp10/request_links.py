@@ -7,7 +7,7 @@ commits that are held included (section 4.2).
 Requests to the management node come on one link, responses go on the link of the same name that is paired with it.
 Credit for requests is constant and never blocked. Responses wait in an unlisted queue, as direct replies do
 (decisions 23 and 51). So the credit of their link, the session's window and the end of the link are those of any other.
-Beyond `RESPONSES_MAX` that wait, a response is dropped: the node never waits for room.
+Beyond `RESPONSES_MAX` or `RESPONSE_BYTES_MAX` that wait, a response is dropped: the node never waits for room.
 """
 
 from __future__ import annotations
@@ -145,6 +145,8 @@ OCTETS_A_UNIT: Final = 8
 """Octets of a request per unit of work: its body is decoded."""
 RESPONSES_MAX: Final = 1000
 """Most responses that wait for a client that does not read."""
+RESPONSE_BYTES_MAX: Final = 1024 * 1024
+"""Charge of the waiting responses from which on further ones are dropped."""
 RESPONSES: Final = REPLY_TO + ".management."
 """Beginning of the names of the queues of responses."""
 
@@ -208,8 +210,11 @@ class ManagementLink(RequestLink):
 
     def _respond(self, queue: Queue, content: bytes) -> None:
         broker = self.session.broker
-        if queue.waiting() >= RESPONSES_MAX:
-            text = f"[{self.session.name}] response on link '{self.link_name}' dropped: {RESPONSES_MAX} wait for credit"
+        if queue.waiting() >= RESPONSES_MAX or queue.bytes >= RESPONSE_BYTES_MAX:
+            text = (
+                f"[{self.session.name}] response on link '{self.link_name}' dropped: {queue.waiting():,} with "
+                f"{int(queue.bytes):,} bytes wait for credit; the most are {RESPONSES_MAX:,} or {RESPONSE_BYTES_MAX:,}"
+            )
             self.session.connection.services.log_limited(LogLine(text, {"id": RESPONSE_DROPPED}))
             return
         queue.enqueue(Envelope("", queue.name), content, len(content) + OVERHEAD, broker.now)

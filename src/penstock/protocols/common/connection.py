@@ -542,6 +542,17 @@ class Connection(Worker):
         return f"con:{self.number}({self.user}@{self.peer.address}{vhost})"
 
 
+def hold_input(connection: Connection) -> None:
+    """Have the input of a connection wait, until `release_input` was called as often."""
+    connection.busy += 1
+
+
+def release_input(connection: Connection) -> None:
+    """Handle the input of a connection again, in its share of a turn, if it waits for nothing else."""
+    connection.busy -= 1
+    connection.services.resume_input(connection)
+
+
 def blocking_gate(connection: Connection, named: Gate | None) -> Gate | None:
     """Return a gate that blocks publishes of a connection: `named` if that does; None if none does.
 
