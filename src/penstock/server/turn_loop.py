@@ -424,10 +424,14 @@ class Slices:
 
     async def pause(self, first: bool = False) -> None:
         """Yield to the broker, and return at this request's next slice."""
+        await self.next(first)
+
+    def next(self, first: bool = False) -> asyncio.Future[None]:
+        """Return a future for the next slice of an onlooker."""
         turn = self._loop.create_future()
         (self._first if first else self._line).append(turn)
         self._schedule()
-        await turn
+        return turn
 
     def add_jobs(self) -> None:
         """Give slices to the jobs of onlookers until there are none."""

@@ -21,6 +21,7 @@ from starlette.types import Scope
 from penstock.driver.entry_times import HTTP, Debt, EntryTimes
 from penstock.errors import BrokerError
 from penstock.flow.work import Steps
+from penstock.protocols.common.peer import is_loopback, network_of
 from penstock.server.event_loop import EventLoop
 
 STRANGERS_MOST: Final = 64
@@ -89,21 +90,30 @@ class Admission:
 
 
 DEBTORS_MOST: Final = 1000
-"""Most users with debts; the oldest debt is forgotten."""
+"""Most users and addresses with debts; the oldest debt is forgotten."""
+
+
+def stranger_at(host: str) -> str:
+    """Return the payer for requests of strangers from a host: no user has this name."""
+    return f"\0{network_of(host, is_loopback(host))}"
 
 
 class HttpDebts:
-    """Debts of all users of the HTTP API."""
+    """Debts of all users of the HTTP API, and of the addresses of strangers."""
 
     def __init__(self, entries: EntryTimes) -> None:
         self._entries = entries
         self._debts: dict[str, Debt] = {}
         self._until: dict[str, float] = {}
-        """End of the rest of each user, in monotonic seconds."""
+        """End of the rest of each payer, in monotonic seconds."""
+
+    def rest_s(self, payer: str) -> float:
+        """Return the seconds for which a payer must still rest; usually 0.0."""
+        return max(self._until.get(payer, 0.0) - monotonic(), 0.0)
 
     async def rest(self, user: str) -> bool:
         """Wait until the pause imposed on a user has ended. Return whether there was one: usually not."""
-        rest_s = self._until.get(user, 0.0) - monotonic()
+        rest_s = self.rest_s(user)
         if rest_s <= 0.0:
             return False
         await asyncio.sleep(rest_s)
@@ -115,7 +125,7 @@ class HttpDebts:
         steps = request.__await__()
         error: BaseException | None = None
         while True:
-            self._entries.begin(monotonic())
+            self.begin()
             try:
                 step = next(steps) if error is None else steps.throw(error)
             except StopIteration:
@@ -129,15 +139,25 @@ class HttpDebts:
                 error = raised
 
     def _end(self, scope: Scope) -> None:
-        """End a step; charge it to its user if it took too long."""
-        user = scope.get("state", {}).get("payer", "")
-        owed = self._entries.end(HTTP, f"http {user or 'before its login'} {scope.get('method')} {scope.get('path')}")
-        if owed and user:
-            if user not in self._debts and len(self._debts) >= DEBTORS_MOST:
+        """End a step; charge it to its user, or to the address before the login, if it took too long."""
+        state = scope.get("state", {})
+        user = state.get("payer", "")
+        name = f"http {user or 'before its login'} {scope.get('method')} {scope.get('path')}"
+        self.end(user or state.get("stranger", ""), name)
+
+    def begin(self) -> None:
+        """Begin an entry of the event loop for HTTP."""
+        self._entries.begin(monotonic())
+
+    def end(self, payer: str, name: str) -> None:
+        """End an entry; charge it to a payer ("" is nobody) if it took too long."""
+        owed = self._entries.end(HTTP, name)
+        if owed and payer:
+            if payer not in self._debts and len(self._debts) >= DEBTORS_MOST:
                 oldest = next(iter(self._debts))
                 del self._debts[oldest], self._until[oldest]
             now = monotonic()
-            self._until[user] = now + self._debts.setdefault(user, Debt()).add(owed, now)
+            self._until[payer] = now + self._debts.setdefault(payer, Debt()).add(owed, now)
 
 
 Told = TypeVar("Told")

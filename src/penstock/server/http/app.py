@@ -243,7 +243,7 @@ def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
     routes.append(HttpRoute("/cli/rabbitmqadmin", _no_rabbitmqadmin, methods=["GET"]))
     app = Starlette(routes=[*routes, *pages.routes()], exception_handlers=none)
     app.router.redirect_slashes = False
-    return _Undecoded(app, service)
+    return _Undecoded(app)
 
 
 def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Callable[[Request], Awaitable[Response]]:
@@ -263,7 +263,7 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
                 actor = http_actor(http_request, identity.user)
                 event_loop.driver.audit.refused(actor, f"{method} {path}", str(refusal))
                 raise refusal
-            room = http_request.state.socket.log_in()
+            room = http_request.state.socket.log_in(identity.user)
             if not room and not probes:
                 raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
             request = ApiRequest(http_request, service, identity)
@@ -349,12 +349,11 @@ class _Undecoded:
     An empty part is the default exchange, as rabbitmqadmin of RabbitMQ 4 names it (/exchanges/%2F//publish).
 
     It rejects a request with two kinds of length: a proxy may use the other one and see another request in the body
-    (RFC 9112 section 6.1). An answer that breaks off after it has begun is not completed, and its connection is closed.
+    (RFC 9112 section 6.1).
     """
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -365,7 +364,4 @@ class _Undecoded:
                 reason = "a request has either Content-Length or Transfer-Encoding, not both"
                 await HttpError(400, "bad_request", reason, {"Connection": "close"}).answer()(scope, receive, send)
                 return
-        try:
-            await self._service.debts.timed(scope, self._app(scope, receive, send))
-        except Exception as unexpected:
-            self._service.driver.failures.report(f"{scope.get('method')} {scope.get('path')}", unexpected)
+        await self._app(scope, receive, send)

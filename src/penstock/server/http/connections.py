@@ -8,17 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import Final
 
+import h11
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from penstock.config import Settings
 from penstock.protocols.common.log_line import HTTP
 from penstock.server.event_loop import EventLoop
-from penstock.server.http.admission import Admission
+from penstock.server.http.admission import Admission, HttpDebts, stranger_at
 from penstock.server.http.app import make_app
 from penstock.server.http.login import BrowserGuard
 from penstock.server.http.metrics import MetricsService
@@ -29,6 +32,16 @@ logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # Requests of strang
 
 HEAD_BYTES: Final = 64 * 1024
 """Most octets of request line and headers; more is answered with 400."""
+HEAD_LINES: Final = 128
+"""Lines of a head, or of trailers, from which on one that is not complete is refused (431)."""
+PIECE: Final = 2048
+"""Octets that are parsed at once: a few hundred short headers or chunks at worst, which take a millisecond."""
+SLICE_S: Final = 0.001
+"""Seconds of parsing in one slice; it ends with the piece that reaches them."""
+INPUT_MOST: Final = 64 * 1024
+"""Octets of input that wait for a slice, from which on the socket is not read."""
+STRANGERS_REST_S: Final = 1.0
+"""Longest rest of an address for what its strangers owe: others may log in from there."""
 IDLE_S: Final = 15
 """Seconds until the next request of a user must have arrived, headers included."""
 STRANGER_S: Final = 5
@@ -41,23 +54,39 @@ class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
     """HTTP connection; it is closed if no whole request arrives in time, or `Admission` needs its place.
 
     It reads into the buffer of the event loop, as AMQP does: asyncio's transports for other protocols refer to
-    themselves.
+    themselves. Input waits for a slice, as requests do, and is parsed in pieces: a stranger's costs others no more than
+    a slice. What takes long is charged to its user, or to the address of a stranger.
     """
 
     cycle: RequestResponseCycle | None  # type: ignore[assignment]
 
-    def __init__(self, config: uvicorn.Config, state: ServerState, event_loop: EventLoop, admission: Admission) -> None:
+    def __init__(
+        self, config: uvicorn.Config, state: ServerState, event_loop: EventLoop, admission: Admission, debts: HttpDebts
+    ) -> None:
         super().__init__(config, state, {}, event_loop.loop)
-        self.app_state = {"socket": self}  # Requests find it in their state.
         self.event_loop = event_loop
         self.admission = admission
+        self.debts = debts
         self.host = "unknown"
         self.waiting_since: float = 0.0
+        self._payer = ""
+        """Payer for its input: its user, or its address before a login."""
+        self._input = bytearray()
+        """Octets that are not parsed yet."""
+        self._next: asyncio.Future[None] | asyncio.TimerHandle | None = None
+        """Its next slice, or the end of its rest; None if it waits for neither."""
+        self._parses = False
+        """True within its slice."""
+        self._ended = False
+        """True if its peer has ended its side before all was parsed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
         super().connection_made(transport)  # type: ignore[arg-type]
+        self.flow = FlowControl(self)  # type: ignore[arg-type]
         self.host = self.client[0] if self.client else "unknown"
+        self._payer = stranger_at(self.host)
+        self.app_state = {"socket": self, "stranger": self._payer}  # Requests find them in their state.
         self.waiting_since = self.loop.time()
         self._be_patient(STRANGER_S)
         if self.admission.arrive(self):
@@ -75,18 +104,107 @@ class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`. A part of a request does not restart the time-out."""
-        super().data_received(data)
-        if not self.is_busy():
-            self._be_patient(STRANGER_S if self.admission.is_stranger(self) else IDLE_S)
+        self._input += data
+        if len(self._input) >= INPUT_MOST:
+            self.transport.pause_reading()
+        self._wait()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """See `asyncio.Protocol`. What has come is parsed first."""
+        self._ended = self._next is not None
+        return self._ended
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
         self.admission.leave(self)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self.app_state = {}  # They refer to this object; a request in progress has them as well.
+        self.flow = FlowControl(self.transport)
         self.scope = None  # type: ignore[assignment]
         self.cycle = None
+
+    # Input in slices
+
+    def pause_reading(self) -> None:
+        """See `FlowControl`: a request is in progress, or has enough of its body."""
+        self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """See `FlowControl`: input that has come is parsed before more is read."""
+        if self._input:
+            self._wait()
+        else:
+            self.transport.resume_reading()
+
+    def handle_events(self) -> None:
+        """See `H11Protocol`. The next of several requests that came together waits for a slice of its own."""
+        if self._parses:
+            super().handle_events()
+        elif self._input or self.conn.trailing_data[0]:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Wait for the next slice; a stranger first rests for what its address owes."""
+        if self._next is not None or self.transport.is_closing():
+            return
+        rest_s = self.debts.rest_s(self._payer) if self.admission.is_stranger(self) else 0.0
+        if rest_s > 0.0:
+            self._next = self.loop.call_later(min(rest_s, STRANGERS_REST_S), self._ask)
+        else:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask for a slice."""
+        self._next = turn = self.event_loop.slices.next()
+        turn.add_done_callback(self._parse)
+
+    def _parse(self, turn: asyncio.Future[None]) -> None:
+        """Parse input for a slice."""
+        if turn.cancelled() or self.transport.is_closing():
+            return
+        self._next = None
+        self._parses = True
+        self.debts.begin()
+        try:
+            self._parse_pieces(self.loop.time() + SLICE_S)
+        except Exception as unexpected:
+            self.event_loop.driver.failures.report(f"input of [http {self.host}]", unexpected)
+            self.transport.abort()
+        finally:
+            self._parses = False
+            self.debts.end(self._payer, f"http input of {self.host}")
+        if self.transport.is_closing():
+            return
+        if self._ended and (self.flow.read_paused or not self._input):
+            self.loop.call_soon(self.transport.close)  # A request has had its first step then.
+        elif not self.flow.read_paused:
+            self.resume_reading()
+        if not self.is_busy():
+            self._be_patient(STRANGER_S if self.admission.is_stranger(self) else IDLE_S)
+
+    def _parse_pieces(self, until: float) -> None:
+        super().handle_events()
+        while self._input and not self.flow.read_paused and not self.transport.is_closing():
+            piece = bytes(self._input[:PIECE])
+            del self._input[:PIECE]
+            super().data_received(piece)
+            if self._is_head_too_long():
+                self._refuse(431, f"a request has more than {HEAD_LINES} headers")
+            if self.loop.time() >= until:
+                return
+
+    def _is_head_too_long(self) -> bool:
+        """Return whether what h11 has not understood yet, part of a head or of trailers, has too many lines.
+
+        While a request is in progress that is the next one.
+        """
+        return not self.flow.read_paused and self.conn.trailing_data[0].count(b"\n") > HEAD_LINES
+
+    # Answers and ends
 
     def on_response_complete(self) -> None:
         """See `H11Protocol`. A stranger's time-out continues, however many requests it sends."""
@@ -105,20 +223,49 @@ class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
         """See `Socket.hang_up`."""
         self.transport.abort()
 
-    def log_in(self) -> bool:
-        """See `Admission.log_in`."""
+    def log_in(self, user: str) -> bool:
+        """See `Admission.log_in`; without a user it is a scraper's."""
+        self._payer = user or self._payer
         return self.admission.log_in(self)
 
     def send_400_response(self, msg: str) -> None:
         """See `H11Protocol`. Malformed octets end the request in progress, whatever its handler still sends."""
+        self._refuse(400, msg)
+
+    def shutdown(self) -> None:
+        """See `H11Protocol`."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: int, text: str) -> None:
+        """Answer a request that is no HTTP, and close the socket; only close it if its answer has begun.
+
+        The answer is made here: h11 refuses to write a body after a HEAD.
+        """
         cycle = self.cycle
+        body = text.encode()
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started:
                 self.transport.abort()
                 return
-        super().send_400_response(msg)
+            if cycle.scope["method"] == "HEAD":
+                body = b""
+        elif self.conn.our_state is not h11.IDLE:
+            self.transport.close()
+            return
+        head = b"".join(b"%b: %b\r\n" % header for header in self.server_state.default_headers)
+        self.transport.write(
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: text/plain; charset=utf-8\r\n"
+            f"content-length: {len(text.encode())}\r\nconnection: close\r\n".encode()
+            + head
+            + b"\r\n"
+            + body
+        )
+        self.transport.close()
 
     def _be_patient(self, seconds: float) -> None:
         self._unset_keepalive_if_required()
@@ -130,13 +277,30 @@ def api_connections(event_loop: EventLoop, settings: Settings) -> HttpConnection
     """Return the connections of the HTTP API, of metrics for users, and of the console."""
     service = Service(event_loop)
     app = make_app(service, MetricsService(event_loop, settings.metrics_objects_max))
-    return HttpConnections(event_loop, app, settings.http_hosts, settings.http_origins, service.hub.close)
+    hosts, origins = settings.http_hosts, settings.http_origins
+    return HttpConnections(event_loop, app, service.debts, hosts, origins, service.hub.close)
 
 
 def metrics_connections(event_loop: EventLoop, settings: Settings) -> HttpConnections:
     """Return the connections of metrics and probes without a login."""
     app = probe_app(event_loop, MetricsService(event_loop, settings.metrics_objects_max))
-    return HttpConnections(event_loop, app, settings.http_hosts)
+    return HttpConnections(event_loop, app, HttpDebts(event_loop.driver.scheduler.entries), settings.http_hosts)
+
+
+class _Charged:
+    """Middleware that measures the steps of each request. An answer that breaks off closes its connection."""
+
+    def __init__(self, app: ASGIApp, event_loop: EventLoop, debts: HttpDebts) -> None:
+        self._app = app
+        self._failures = event_loop.driver.failures
+        self._debts = debts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        try:
+            await self._debts.timed(scope, self._app(scope, receive, send))
+        except Exception as unexpected:
+            self._failures.report(f"{scope.get('method')} {scope.get('path')}", unexpected)
 
 
 class HttpConnections:
@@ -146,15 +310,17 @@ class HttpConnections:
         self,
         event_loop: EventLoop,
         app: ASGIApp,
+        debts: HttpDebts,
         hosts: Sequence[str] = (),
         origins: Sequence[str] = (),
         on_stop: Callable[[], None] | None = None,
     ) -> None:
         """`hosts` and `origins` are those of `BrowserGuard`; `on_stop` ends the running work of the application."""
         self._event_loop = event_loop
+        self._debts = debts
         self._on_stop = on_stop
         self._config = uvicorn.Config(
-            BrowserGuard(app, hosts, origins),
+            _Charged(BrowserGuard(app, hosts, origins), event_loop, debts),
             http=BoundedProtocol,
             ws="none",
             lifespan="off",
@@ -171,7 +337,7 @@ class HttpConnections:
 
     def make(self) -> BoundedProtocol:
         """Return the protocol of a new connection."""
-        return BoundedProtocol(self._config, self._state, self._event_loop, self._admission)
+        return BoundedProtocol(self._config, self._state, self._event_loop, self._admission, self._debts)
 
     async def stop(self) -> None:
         """Wait for requests in progress up to `LEAVE_S`, and abort the rest."""

@@ -126,7 +126,7 @@ def probe_app(event_loop: EventLoop, metrics: MetricsService) -> ASGIApp:
     async def scrape(http_request: Request) -> Response:
         await pause()
         try:
-            if not http_request.state.socket.log_in():
+            if not http_request.state.socket.log_in(""):
                 raise HttpError(503, "service_unavailable", "all sockets are busy", {"Retry-After": "1"})
             return await metrics.answer(http_request, pause)
         except HttpError as error:
