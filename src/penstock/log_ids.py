@@ -68,23 +68,44 @@ STORE_LATE: Final = "PST-2054"
 STORE_ODD: Final = "PST-2055"
 STORE_UNREADABLE: Final = "PST-2056"
 INTERNAL_ERROR: Final = "PST-2090"
+TRACEBACK: Final = "PST-2091"
+
+
+LINES: Final = 20
+"""Most lines of a log id in a second; further ones are counted, and the last one has their number."""
+GATE_LINES: Final = 100
+"""The same for gates and the channels that they block: one cause may close many gates."""
+UNLIMITED: Final = 0
 
 
 @dataclass(frozen=True)
 class LogId:
-    """Log id with its level, its meaning and what to do, in Markdown."""
+    """Log id with its level, its meaning and what to do, in Markdown, and its most lines a second."""
 
     name: str
     level: int
     meaning: str
     action: str = NOTHING
+    lines: int = LINES
+    unlimited: str = ""
+    """Why it has no limit; empty if it has one."""
 
 
 CATALOGUE: Final[tuple[LogId, ...]] = (
-    LogId(STARTED, INFO, "the broker starts: version, process, store, limits, and each setting that has no default"),
-    LogId(READY, INFO, "the store is recovered and every port is open"),
-    LogId(STOPPING, INFO, "the broker stops: it closes its ports and connections, then the store"),
-    LogId(STOPPED, INFO, "the broker has stopped; the last record"),
+    LogId(
+        STARTED,
+        INFO,
+        "the broker starts: version, process, store, limits, and each setting that has no default",
+        unlimited="once in a run",
+    ),
+    LogId(READY, INFO, "the store is recovered and every port is open", unlimited="once in a run"),
+    LogId(
+        STOPPING,
+        INFO,
+        "the broker stops: it closes its ports and connections, then the store",
+        unlimited="once in a run",
+    ),
+    LogId(STOPPED, INFO, "the broker has stopped; the last record", unlimited="once in a run"),
     LogId(
         OPENED,
         INFO,
@@ -114,30 +135,35 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         WARNING,
         "a login was refused; the audit log has each",
         "correct the user or the password of the client; from unknown addresses: close the port to them",
+        1,
     ),
     LogId(
         HANDSHAKE_REFUSED,
         INFO,
         "a peer was sent away before it had logged in: it speaks no AMQP or TLS, or was too slow",
         "look at the address: a port scan, a health check that does not speak AMQP, or a client of another protocol",
+        1,
     ),
     LogId(
         SOCKET_REFUSED,
         WARNING,
         "a socket was closed because of a bound",
         "raise `handshakes-max` or `handshakes-address-max`, or find who opens so many",
+        1,
     ),
     LogId(
         FILE_LIMIT,
         WARNING,
         "sockets were closed because the process may open no more files",
         "raise `LimitNOFILE`, or find who opens so many",
+        1,
     ),
     LogId(
         HTTP_REFUSED,
         WARNING,
         "a socket of the HTTP API was closed because of a bound",
         "find who opens sockets without logging in",
+        1,
     ),
     LogId(
         REQUEST_REFUSED,
@@ -154,8 +180,14 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     ),
     LogId(REPLY_DROPPED, WARNING, "a reply of the control exchange was dropped: its queue is full, or gone", "read it"),
     LogId(SECRET, INFO, "a client has renewed its token, or tried to", "if refused: renew the token in time"),
-    LogId("QUE-1003", INFO, "a queue's gate closed: its publishers wait", "`penstock why QUEUE`; more consumers"),
-    LogId("QUE-1004", INFO, "a queue's gate opened"),
+    LogId(
+        "QUE-1003",
+        INFO,
+        "a queue's gate closed: its publishers wait",
+        "`penstock why QUEUE`; more consumers",
+        lines=GATE_LINES,
+    ),
+    LogId("QUE-1004", INFO, "a queue's gate opened", lines=GATE_LINES),
     LogId("QUE-1005", INFO, "the overflow policy dropped or refused messages", "raise the capacity, or consume faster"),
     LogId(
         "PST-1003", WARNING, "the gate of a virtual host, the node's memory or an address closed", "`penstock status`"
@@ -181,7 +213,13 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId("PST-1012", ERROR, "the store cannot be written: publishers wait", "look at the disk, or the database"),
     LogId("PST-1013", INFO, "the store can be written again"),
     LogId("PST-1014", INFO, "a publisher has waited its hold deadline and is stopped", "`penstock why QUEUE`"),
-    LogId("PST-1015", WARNING, "publishes were refused; the text has the reason", "[refused publishes](refused.md)"),
+    LogId(
+        "PST-1015",
+        WARNING,
+        "publishes were refused; the text has the reason",
+        "[refused publishes](refused.md)",
+        lines=GATE_LINES,
+    ),
     LogId("PST-1016", INFO, "a connection is slowed by its own work", "let it do less at once, or by more connections"),
     LogId("PST-1017", INFO, "it is slowed no more"),
     LogId("PST-1018", WARNING, "a publish without confirms is held", "let the client use publisher confirms"),
@@ -189,12 +227,16 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId("PST-1020", WARNING, "a cursor is too far behind", "start its reader, or delete it"),
     LogId("PST-1021", WARNING, "a cursor was deleted because it was too far behind", "start its query anew"),
     LogId(
-        CLOSED_BRIEFLY, INFO, "a gate closed and opened so often that its closings are summed", "`penstock why QUEUE`"
+        CLOSED_BRIEFLY,
+        INFO,
+        "a gate closed and opened so often that its closings are summed",
+        "`penstock why QUEUE`",
+        GATE_LINES,
     ),
-    LogId(BLOCKED_BRIEFLY, INFO, "channels were blocked so often and so briefly that it is summed"),
+    LogId(BLOCKED_BRIEFLY, INFO, "channels were blocked so often and so briefly that it is summed", lines=GATE_LINES),
     LogId("CHN-1002", INFO, "a client has paused or resumed its deliveries"),
-    LogId("CHN-1005", INFO, "a channel became blocked", "`penstock why QUEUE`"),
-    LogId("CHN-1006", INFO, "no gate blocks the channel any more"),
+    LogId("CHN-1005", INFO, "a channel became blocked", "`penstock why QUEUE`", lines=GATE_LINES),
+    LogId("CHN-1006", INFO, "no gate blocks the channel any more", lines=GATE_LINES),
     LogId("CHN-1012", WARNING, "a client that obeys `channel.flow` continued to publish: its channel is closed"),
     LogId("MST-1008", WARNING, "the store is over its quota: publishers wait", "consume, or raise `disk-overfull`"),
     LogId("MST-1009", INFO, "the store is below its quota again"),
@@ -205,12 +247,14 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         WARNING,
         "a turn of the event loop took at least `slow-turn-ms`; the text names the connection with most of its work",
         "look for a slow disk, too few cores, or one client that asks for much at once",
+        1,
     ),
     LogId(
         LATE_LOOP,
         WARNING,
         "the event loop ran late by at least `slow-turn-ms`: something besides a turn held it up",
         "look for a machine without free cores, or one that was suspended",
+        1,
     ),
     LogId(
         LONG_ENTRY,
@@ -218,14 +262,21 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "something took much longer than its units of work say, in processor time of the event loop. The text names "
         "the connection or user who asked for it, whose input then rests",
         "let that client ask for less at once, and report the record: this work should be counted",
+        5,
     ),
     LogId(
         LOG_DROPPED,
         WARNING,
         "records were dropped: standard error was not read as fast as they came",
         "look at what reads it",
+        unlimited="it is itself the count of others",
     ),
-    LogId(LOG_CROWDED, WARNING, "records were dropped: too many came at once; the text has their number"),
+    LogId(
+        LOG_CROWDED,
+        WARNING,
+        "records were dropped: too many came at once; the text has their number",
+        unlimited="it is itself the count of others",
+    ),
     LogId(LOG_LEVEL, INFO, "the level of the log was changed"),
     LogId(RECORDS_UNWRITTEN, WARNING, "the flow log or the audit log cannot be written", "look at its disk"),
     LogId(
@@ -235,7 +286,7 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "until it takes some again",
         "look at the collector that `traces-endpoint` names; messages are not delayed",
     ),
-    LogId(LIBRARY, WARNING, "a record of a library or of Python; its level is its own", "report it"),
+    LogId(LIBRARY, WARNING, "a record of a library or of Python; its level is its own", "report it", 5),
     LogId(CHANGED, INFO, "users, virtual hosts, policies or settings were changed; the audit log has by whom"),
     LogId(RELOADED, INFO, "the settings file or the certificates were read again"),
     LogId(RELOAD_REFUSED, ERROR, "a reload was refused: everything stays as it was", "correct the line that it names"),
@@ -261,8 +312,16 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(
         INTERNAL_ERROR,
         ERROR,
-        "an error of the broker's own, with a traceback",
+        "an error of the broker's own; the first of each place has a traceback",
         "report it with the record; the broker continues unless it says that it stops",
+        5,
+    ),
+    LogId(
+        TRACEBACK,
+        ERROR,
+        "a line of the traceback of such an error",
+        "report it with the record",
+        unlimited="60 lines at most, once in a run for each of 100 places",
     ),
 )
 """All log ids."""
@@ -274,6 +333,14 @@ def level_of(name: str) -> int:
     """Return the level of an id; INFO of none, and of an unknown one."""
     level = _BY_NAME.get(name)
     return INFO if level is None else level.level
+
+
+def lines_of(name: str) -> int:
+    """Return the most lines a second of an id; `UNLIMITED` for one without a limit, and for text without an id."""
+    known = _BY_NAME.get(name)
+    if known is None:
+        return LINES if name else UNLIMITED
+    return UNLIMITED if known.unlimited else known.lines
 
 
 def level_named(name: str) -> int:

@@ -10,6 +10,7 @@ from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.log_queue import LINE_MOST, LINES_KEPT, LINES_MOST, PLACES_MOST, Failures, LogQueue
 from penstock.flow.work import Steps
+from penstock.log_ids import INTERNAL_ERROR, lines_of
 from penstock.protocols.common.log_line import LOGIN
 from penstock.wire.amqp091.codec import decode_method
 from tests.support.driven_connection import Dialogue, cut, make_driver, output_of
@@ -77,7 +78,7 @@ def report(failures: Failures, causes: int = 0) -> str:
     raise AssertionError
 
 
-def test_place_has_its_traceback_once_and_then_a_line_a_second(driver: BrokerDriver) -> None:
+def test_place_has_its_traceback_once_and_then_some_lines_a_second(driver: BrokerDriver) -> None:
     queue = driver.log_queue
     told = report(driver.failures)
     assert told == "a list broke off with an internal error (KeyError); the log has more"
@@ -88,12 +89,13 @@ def test_place_has_its_traceback_once_and_then_a_line_a_second(driver: BrokerDri
     assert lines[-1] == "KeyError: 'hush'"
     for _ in range(10):
         report(driver.failures)
-    (line,) = texts(queue)
-    assert line.startswith("a list broke off with KeyError at ")
+    again = texts(queue)
+    assert len(again) == lines_of(INTERNAL_ERROR) - 1
+    assert all(line.startswith("a list broke off with KeyError at ") for line in again)
     driver.begin(2.0)
     queue.tick()
     (line,) = texts(queue)
-    assert line.endswith("(and 8 more since the last such line)")
+    assert line.endswith(f"(and {9 - len(again)} more since the last such line)")
     assert driver.failures.count == 11
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 
 import pytest
 
+from penstock.log_ids import CATALOGUE, DEBUG, LIBRARY, STARTED, lines_of
+from penstock.logger import log
 from penstock.server.logs import OCTETS_WAITING, RECORD_MOST, LogLines, Qpid, Text, _put
 
 SCRIPT = """
@@ -157,3 +162,46 @@ def test_records_that_wait_have_a_bound_in_octets() -> None:
     assert len(texts) * RECORD_MOST < len(text) < len(texts) * (RECORD_MOST + 100)
     lines.handle(record)
     assert (dropped > 0, lines.dropped, len(lines.writer.waiting)) == (True, 0, 1), "there is room again"
+
+
+@contextlib.contextmanager
+def registered(lines: LogLines, name: str = "penstock") -> Iterator[logging.Logger]:
+    """Have a logger write to these lines."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.addHandler(lines)
+    logger.setLevel(DEBUG)
+    try:
+        yield logger
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(lines)
+
+
+@pytest.mark.parametrize("log_id", [each.name for each in CATALOGUE if not each.unlimited])
+def test_records_of_a_log_id_are_limited_without_the_log_queue(log_id: str) -> None:
+    lines, flood = LogLines(Text()), 200
+    with registered(lines):
+        for _ in range(flood):
+            log(log_id, "again %d", 1)
+    assert len(lines.writer.waiting) == lines_of(log_id)
+
+
+def test_tracebacks_of_libraries_are_limited_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    lines, flood = LogLines(Text()), 1_000
+    with registered(lines, "asyncio") as library:
+        for _ in range(flood):
+            try:
+                raise KeyError("hush")
+            except KeyError:
+                library.exception("a task broke off")
+    now[0] += 2
+    with registered(lines):
+        log(STARTED, "the next record")
+    texts = list(lines.writer.waiting)
+    most = lines_of(LIBRARY)
+    assert sum("Traceback" in text for text in texts) == most
+    assert texts[most].endswith(f"a task broke off (and {flood - most - 1:,} more since the last such line)\n")
+    assert len(texts) == most + 2

@@ -63,9 +63,6 @@ from penstock.protocols.common.services import Services
 from penstock.protocols.common.single_publish import SinglePublishes
 from penstock.protocols.common.slowed_connections import SlowedConnections
 
-LIMITED_A_SECOND: Final = 20
-"""Most lines a second with one id about connections and requests; others are counted."""
-
 
 class DriverServices(Services):
     """Services of one driver."""
@@ -131,14 +128,10 @@ class DriverServices(Services):
         self._driver.log_queue.add_refusal(kind, text)
 
     @override
-    def log_limited(self, line: LogLine) -> None:
-        self._driver.log_queue.add_limited(line, LIMITED_A_SECOND)
-
-    @override
     def log_request_refused(self, connection: Connection, subject: str, error: BrokerError) -> None:
         line = self._driver.refused_requests.add(connection.number, subject, error, self.broker.now)
         if line is not None:
-            self.log_limited(line)
+            self.log(line)
 
     @override
     def log_without_effect(self, argument: str) -> None:
@@ -287,7 +280,7 @@ class BrokerDriver(Node):
         self.connections.pop(connection.number, None)
         self.refused.forget(connection.number)
         for line in self.refused_requests.forget(connection.number):
-            self.log_queue.add_limited(line, LIMITED_A_SECOND)
+            self.log_queue.add(line)
         self.scheduler.slowed.forget(connection.number)
         self.scheduler.entries.forget(connection)
 
@@ -400,7 +393,7 @@ class BrokerDriver(Node):
         """End a turn that took so many seconds; return whether input waits for the next."""
         if seconds >= self.slow_turn_s:
             work, name, share = self.scheduler.turn_times.present()
-            self.log_queue.add_limited(gate_lines.slow_turn(seconds, work, name, share), 1)
+            self.log_queue.add(gate_lines.slow_turn(seconds, work, name, share))
         self.scheduler.turn_times.end_turn(seconds, now)
         return self.scheduler.begin_turn()
 
@@ -428,7 +421,7 @@ class BrokerDriver(Node):
         for refused in self.refused.take():
             self.log(refused)
         for line in self.refused_requests.take(self.broker.now):
-            self.log_queue.add_limited(line, LIMITED_A_SECOND)
+            self.log_queue.add(line)
         self._log_slowed()
         self.notifier.tick()
         self.log_queue.tick()

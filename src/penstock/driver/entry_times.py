@@ -52,8 +52,6 @@ REST_MOST_S: Final = 30.0
 """Longest rest."""
 HALVED_S: Final = 30.0
 """Seconds in which half of what is owed is forgotten."""
-LINES_A_SECOND: Final = 5
-"""Most lines a second; others are counted."""
 
 
 def _no_time() -> float:
@@ -198,7 +196,7 @@ class EntryTimes:
             if connection is not None:
                 name = connection.name()
                 rest = self._rest(connection, owed, now)
-            self._log_queue.add_limited(_line(kind, name, seconds, int(units), owed, rest), LINES_A_SECOND)
+            self._log_queue.add(_line(kind, name, seconds, int(units), owed, rest))
         self.begin(now)
         return owed
 

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from penstock.core.broker import Broker
 from penstock.errors import InternalError
-from penstock.log_ids import INTERNAL_ERROR, LOG_CROWDED
+from penstock.log_ids import INTERNAL_ERROR, LOG_CROWDED, TRACEBACK
 from penstock.management.node import FailureReports
 from penstock.protocols.common.log_line import LimitedLines, LogLine
 from penstock.texts import printable
@@ -31,9 +31,13 @@ class LogQueue:
         self._limited = LimitedLines()
 
     def add(self, line: LogLine | str) -> None:
-        """Add a line with the present time: a template's, or free text."""
+        """Add a line with the present time: a template's, or free text. Beyond the limit of its id it is counted."""
+        entry = LogLine(line, {}) if isinstance(line, str) else line
+        if self._limited.admit(entry, self._broker.now):
+            self._append(entry)
+
+    def _append(self, entry: LogLine) -> None:
         if len(self._lines) < LINES_KEPT:
-            entry = LogLine(line, {}) if isinstance(line, str) else line
             entry.text = printable(entry.text[:LINE_MOST])
             entry.now = self._broker.now
             self._lines.append(entry)
@@ -41,18 +45,13 @@ class LogQueue:
             self._dropped += 1
 
     def add_refusal(self, kind: str, text: str) -> None:
-        """Add a refused client: at most one line a second of each kind (log_line.py); others are counted."""
-        self.add_limited(LogLine(text, {"id": kind}), 1)
-
-    def add_limited(self, line: LogLine, most: int) -> None:
-        """Add a line with an id; at most so many with that id a second, and others are counted."""
-        if self._limited.admit(str(line.fields["id"]), line, self._broker.now, most):
-            self.add(line)
+        """Add a refused client; `kind` is the id of the line."""
+        self.add(LogLine(text, {"id": kind}))
 
     def tick(self) -> None:
         """Add the lines that were counted, about once a second."""
         for line in self._limited.take(self._broker.now):
-            self.add(line)
+            self._append(line)
 
     def is_empty(self) -> bool:
         """Return whether no line waits."""
@@ -99,14 +98,11 @@ class Failures(FailureReports):
         line = f"{what} broke off with {kind} at {place}"
         key = f"{kind} {place}"
         if key in self._places or len(self._places) >= PLACES_MOST:
-            self._log_queue.add_refusal(INTERNAL_ERROR, line)
+            self._log_queue.add(LogLine(line, {"id": INTERNAL_ERROR}))
         else:
             self._places[key] = None
-            self._log(f"{line}; please report this:")
+            self._log_queue.add(LogLine(f"{line}; please report this:", {"id": INTERNAL_ERROR}))
             text = "".join(traceback.format_exception(error))
             for each in text.splitlines()[-LINES_MOST:]:
-                self._log(each)
+                self._log_queue.add(LogLine(each, {"id": TRACEBACK}))
         return InternalError(f"{what} broke off with an internal error ({kind}); the log has more")
-
-    def _log(self, text: str) -> None:
-        self._log_queue.add(LogLine(text, {"id": INTERNAL_ERROR}))

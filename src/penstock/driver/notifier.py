@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from penstock.core.effects import (
     Blocked,
     Cancelled,
@@ -32,9 +30,6 @@ from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.lost_publishes import LOST_BY
-
-SUMS_LOGGED: Final = 100
-"""Most lines a second of closings, and of blocks, that are summed: gates beyond that have one line together."""
 
 
 class Notifier:
@@ -107,7 +102,7 @@ class Notifier:
         """Log what is summed once a second."""
         self._tell_lasting()
         for line in self._gate_lines.tick():
-            self.log_queue.add_limited(line, SUMS_LOGGED)
+            self.log_queue.add(line)
 
     def has_unblocked(self) -> bool:
         """Return whether connections are to be taken that no gate blocks any more."""

@@ -25,6 +25,7 @@ from penstock.protocols.common.connection import GIVEN_UP, Connection
 from penstock.protocols.common.log_line import HANDSHAKE, LogLine
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.single_publish import SinglePublish
+from penstock.server.logs import ADMITTED
 from penstock.server.record_log import RecordLog
 from penstock.server.store_writer import StoreWriter
 from penstock.server.transport import ReadBuffers, ReadState, Transport
@@ -302,7 +303,7 @@ class EventLoop:
             self._lines += 1
             level = DEBUG if line.quiet else level_of(str(line.fields.get("id", "")))
             if level >= least:  # Like log.log, with the time of the event.
-                record = log.makeRecord(log.name, level, __file__, 0, line.text, (), None, extra=line.fields)
+                record = log.makeRecord(log.name, level, __file__, 0, line.text, (), None, extra=line.fields | ADMITTED)
                 record.created = line.now + self._wall_offset
                 record.msecs = record.created % 1.0 * 1000
                 log.handle(record)
@@ -387,7 +388,7 @@ class EventLoop:
         """Log that something other than a turn has held the loop up; slow turns have a line of their own."""
         if seconds >= self.driver.slow_turn_s > self.driver.scheduler.turn_times.recent().seconds:
             text = f"the event loop ran {seconds * 1000:.0f} ms late, and not because of a turn"
-            self.driver.log_queue.add_limited(LogLine(text, {"id": LATE_LOOP, "ms": round(seconds * 1000, 3)}), 1)
+            self.driver.log_queue.add(LogLine(text, {"id": LATE_LOOP, "ms": round(seconds * 1000, 3)}))
 
     def _tick_some(self, transports: list[Transport]) -> None:
         """Tick some connections, and the others in the next passes."""

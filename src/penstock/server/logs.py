@@ -39,6 +39,7 @@ from penstock.log_ids import (
     level_of,
 )
 from penstock.logger import log
+from penstock.protocols.common.log_line import LimitedLines, LogLine
 from penstock.server.process_limits import memory_bytes, open_files
 from penstock.texts import printable, printable_json
 from penstock.version import VERSION
@@ -63,7 +64,9 @@ PRIORITIES: Final = {DEBUG: 7, INFO: 6, WARNING: 4, ERROR: 3}
 """Priorities of syslog (sd-daemon(3)) by level; 2 is critical."""
 LIBRARIES: Final = ("asyncio", "uvicorn.error", "concurrent.futures")
 """Loggers of libraries whose warnings and errors are written too."""
-STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
+ADMITTED: Final[dict[str, object]] = {"admitted": True}
+"""Attribute of records of the log queue, which has applied the limits of their ids."""
+STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", *ADMITTED})
 """Attributes of every record; others are its fields."""
 
 
@@ -247,9 +250,18 @@ class LogLines(logging.Handler):
         """Letters of the records that wait; counted under the handler's lock."""
         self.dropped = 0
         """Records that were dropped or not written, and are not reported yet; counted under the handler's lock."""
+        self._limited = LimitedLines()
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
+        """Queue a record, unless there are too many of its id; then the next one of any id is behind their number."""
+        now = time.monotonic()
+        for line in self._limited.take(now):
+            self._put(_record_of(line))
+        if hasattr(record, "admitted") or self._limited.admit(_RecordLine(record), now):
+            self._put(record)
+
+    def _put(self, record: logging.LogRecord) -> None:
         """Queue a record. As in every handler of `logging`, a record that cannot be formatted is no error here."""
         if len(self.writer.waiting) >= LINES_WAITING or self._octets >= OCTETS_WAITING:
             self.dropped += 1
@@ -285,6 +297,26 @@ class LogLines(logging.Handler):
         record = logging.LogRecord("penstock", level_of(LOG_DROPPED), __file__, 0, text, None, None)
         record.id, record.count = LOG_DROPPED, dropped
         return self.format(record)
+
+
+class _RecordLine(LogLine):
+    """Log line of a record that did not come through the log queue."""
+
+    __slots__ = ("record",)
+
+    def __init__(self, record: logging.LogRecord) -> None:
+        super().__init__("", {"id": _id_of(record)})
+        self.record = record
+
+
+def _record_of(line: LogLine) -> logging.LogRecord:
+    """Return the last record of several, with the number of the others in its text, and without its traceback."""
+    assert isinstance(line, _RecordLine)
+    record = line.record
+    record.msg = f"{record.msg}{line.text}"
+    record.exc_info = record.exc_text = None
+    record.__dict__ |= {name: value for name, value in line.fields.items() if name != "id"}
+    return record
 
 
 def set_level(name: str) -> bool:

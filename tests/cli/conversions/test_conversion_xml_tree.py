@@ -36,6 +36,18 @@ def test_elements_have_names_without_namespace_their_line_and_text() -> None:
         ),
         (b"<a>\n<b></a>", "line 2: the XML is malformed: mismatched tag"),
         (b"<a>&e;</a>", "line 1: the XML is malformed: undefined entity"),
+        (
+            b'<!DOCTYPE a [\n%p;\n]><a b="&e;">&e;</a>',
+            "line 2: the file uses the entity 'p', which it does not declare",
+        ),
+        (
+            b'<!DOCTYPE a SYSTEM "a.dtd"><a b="&e;">&e;</a>',
+            "line 1: the file refers to the DTD 'a.dtd', which is not read; remove its DOCTYPE",
+        ),
+        (
+            b'\n<!DOCTYPE a PUBLIC "-//A//B" "a.dtd" [ ]>\n<a>&e;</a>',
+            "line 2: the file refers to the DTD 'a.dtd', which is not read; remove its DOCTYPE",
+        ),
         (b"", "line 1: the XML is malformed: no element found"),
         (b"<a>\n<b>5<c/></b></a>", "line 2: <b> has text beside its elements: '5'"),
         (b"a: b\n", "line 1: the XML is malformed: syntax error"),

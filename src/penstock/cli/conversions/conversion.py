@@ -166,6 +166,11 @@ class _Builder:
         self.parser.EndElementHandler = self.end
         self.parser.CharacterDataHandler = self.characters
         self.parser.EntityDeclHandler = self.entity
+        self.parser.SkippedEntityHandler = self.skipped
+        self.parser.StartDoctypeDeclHandler = self.doctype
+        self.parser.SetParamEntityParsing(
+            expat.XML_PARAM_ENTITY_PARSING_ALWAYS
+        )  # Or references to them are passed over.
         self.root: Element | None = None
         self._open: list[Element] = []
 
@@ -194,9 +199,20 @@ class _Builder:
         line = self.parser.CurrentLineNumber
         raise ConfigError(f"line {line}: the file declares the entity '{name}'; entities are not read")
 
+    def skipped(self, name: str, is_parameter: bool) -> None:
+        line = self.parser.CurrentLineNumber
+        raise ConfigError(f"line {line}: the file uses the entity '{name}', which it does not declare")
+
+    def doctype(self, name: str, system: str | None, public: str | None, has_subset: bool) -> None:
+        if system is not None or public is not None:  # What is declared there would be passed over in attributes.
+            line, where = self.parser.CurrentLineNumber, system or public
+            raise ConfigError(
+                f"line {line}: the file refers to the DTD '{where}', which is not read; remove its DOCTYPE"
+            )
+
 
 def read_xml(data: bytes) -> Element:
-    """Return the root element. Raises ConfigError with the line for XML that is malformed or declares entities."""
+    """Return the root element. Raises ConfigError with the line for malformed XML, or entities and DTDs."""
     check_size(data)
     builder = _Builder()
     try:

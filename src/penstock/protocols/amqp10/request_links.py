@@ -215,7 +215,7 @@ class ManagementLink(RequestLink):
                 f"[{self.session.name}] response on link '{self.link_name}' dropped: {queue.waiting():,} with "
                 f"{int(queue.bytes):,} bytes wait for credit; the most are {RESPONSES_MAX:,} or {RESPONSE_BYTES_MAX:,}"
             )
-            self.session.connection.services.log_limited(LogLine(text, {"id": RESPONSE_DROPPED}))
+            self.session.connection.services.log(LogLine(text, {"id": RESPONSE_DROPPED}))
             return
         queue.enqueue(Envelope("", queue.name), content, len(content) + OVERHEAD, broker.now)
         broker.schedule_delivery(queue)

@@ -409,7 +409,7 @@ class Connection(Worker):
         if self.peer.tls is not None:
             text += " : TLS"
         fields = {"id": OPENED, **self._identity(), "client": client or None}
-        self.services.log_limited(LogLine(text, fields, self._is_operators()))
+        self.services.log(LogLine(text, fields, self._is_operators()))
 
     def tick(self) -> bool:
         """Check time-outs, about once a second. Return False when the connection must be dropped."""
@@ -438,7 +438,7 @@ class Connection(Worker):
         if not self.logged_in:
             self.services.log_refusal(HANDSHAKE, line)
         elif not isinstance(error, ConnectionForced):
-            self.services.log_limited(LogLine(line, {"id": CLOSED_BY_BROKER, **self._identity(), "reason": reason}))
+            self.services.log(LogLine(line, {"id": CLOSED_BY_BROKER, **self._identity(), "reason": reason}))
         self.move(ConnectionState.CLOSE_SENT)
         self.times.closed = self.broker.now
         return True
@@ -525,7 +525,7 @@ class Connection(Worker):
         seconds = self.broker.now - self.times.opened
         fields = {"id": name, **self._identity(), "reason": reason, "seconds": round(seconds, 3)}
         line = f"[{self.name()}] {name} : {text} : {reason}, after {seconds:.1f} s"
-        self.services.log_limited(LogLine(line, fields, name == CLOSED and self._is_operators()))
+        self.services.log(LogLine(line, fields, name == CLOSED and self._is_operators()))
 
     def _is_operators(self) -> bool:
         """Return whether it is one of a `penstock` command, whose open and close are only logged at the level debug."""

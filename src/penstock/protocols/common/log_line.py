@@ -1,14 +1,23 @@
 """Log lines about clients: a text with the same data as fields, and a limit of lines a second.
 
 Anybody who can reach the port can connect and cause refusals as fast as the network allows; a line for each would fill
-the disk. So there are so many lines per kind and second, with the number of suppressed ones.
+the disk. So each log id has a limit of lines a second, with the number of suppressed ones. Those without one are named
+in log_ids.py, with the reason.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from penstock.log_ids import FILE_LIMIT, HANDSHAKE_REFUSED, HTTP_REFUSED, LOGIN_REFUSED, SOCKET_REFUSED
+from penstock.log_ids import (
+    FILE_LIMIT,
+    HANDSHAKE_REFUSED,
+    HTTP_REFUSED,
+    LOGIN_REFUSED,
+    SOCKET_REFUSED,
+    UNLIMITED,
+    lines_of,
+)
 
 
 class LogLine:
@@ -49,13 +58,17 @@ class Suppressed:
 
 
 class LimitedLines:
-    """Limited lines by kind, which is their log id; an entry ends after a second without any."""
+    """Limited lines by log id; an entry ends after a second without any."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, Suppressed] = {}
 
-    def admit(self, kind: str, line: LogLine, now: float, most: int = 1) -> bool:
-        """Return whether a line may be logged now, `most` in a second. If not, count it; `take` returns it later."""
+    def admit(self, line: LogLine, now: float) -> bool:
+        """Return whether a line may be logged now: so many of its id a second. If not, count it for `take`."""
+        kind = str(line.fields.get("id", ""))
+        most = lines_of(kind)
+        if most == UNLIMITED:
+            return True
         allowance = self._kinds.get(kind)
         if allowance is None:
             self._kinds[kind] = Suppressed(now)

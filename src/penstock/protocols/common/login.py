@@ -383,13 +383,13 @@ class SecretUpdate(LoginListener):
             refusal = "not allowed to change username on refreshed token"
         if refusal or not isinstance(rules, TokenRules) or not isinstance(newer, TokenRules):
             text = f"[{connection.name()}] new secret refused: {refusal or 'it is no token'}"
-            connection.services.log_limited(LogLine(text, {"id": SECRET}))
+            connection.services.log(LogLine(text, {"id": SECRET}))
             refused = NotAllowed("New secret was refused by one of the backends")
             refused.finer_condition = UNAUTHORIZED
             connection.close(refused)
         else:
             rules.replace(newer)
             connection.login.expire(connection, check.expires_at())
-            connection.services.log_limited(LogLine(f"[{connection.name()}] secret updated", {"id": SECRET}))
+            connection.services.log(LogLine(f"[{connection.name()}] secret updated", {"id": SECRET}))
             connection.engine.on_login(True)
         connection.services.resume_input(connection)

@@ -78,10 +78,6 @@ class Services:
         """Log a refused client: at most one line a second of each kind (log_line.py); others are counted."""
         raise NotImplementedError
 
-    def log_limited(self, line: LogLine) -> None:
-        """Write a line that anybody may cause as fast as the network allows; many a second are counted instead."""
-        raise NotImplementedError
-
     def log_request_refused(self, connection: Connection, subject: str, error: BrokerError) -> None:
         """Log a refused request of a connection: the first with this error code, and later the number of others."""
         raise NotImplementedError
