@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError, StoreFull, StoreLost
-from penstock.store.data_file import BLOCK, DATA_FILE, PLACED_BYTES
+from penstock.store.data_file import BLOCK, DATA_FILE, PLACED_BYTES, RETURNED_A_STEP
 from penstock.store.directory import DataDirectory
 from penstock.store.repair import repair
 from penstock.store.space import MIB
@@ -128,6 +128,33 @@ def test_free_blocks_go_back_to_the_file_system_and_the_rest_stays(tmp_path: Pat
         tidy(store)
         assert (size(tmp_path), taken(tmp_path)) == (0, 0)
         assert store.check() == []
+
+
+def test_busy_store_returns_free_blocks_between_others(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        for number in range(1, 61):
+            store.commit(committing(rows=[some_row(number, MIB)]))
+        store.commit(committing(rows_gone=[number for number in range(1, 61) if number % 8]))
+        steps = 0
+        while taken(tmp_path) > 8 * MIB:
+            store.commit(committing(rows=[some_row(100 + steps, LARGE)], rows_gone=[99 + steps]))
+            store.reclaim_space(idle=False)
+            steps += 1
+        assert steps < 20
+        assert [row.number for row in store.rows()] == [8, 16, 24, 32, 40, 48, 56, 99 + steps]
+        assert store.check() == []
+
+
+def test_step_returns_a_bounded_number_of_bytes(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        for number in range(1, 81):
+            store.commit(committing(rows=[some_row(number, MIB)]))
+        store.commit(committing(rows_gone=[number for number in range(1, 81) if number != 40]))
+        while taken(tmp_path) > 2 * MIB:
+            before = taken(tmp_path)
+            store.reclaim_space()
+            assert before - taken(tmp_path) <= RETURNED_A_STEP + BLOCK
+        assert list(store.rows()) == [some_row(40, MIB)]
 
 
 def test_transaction_that_failed_is_written_to_the_same_blocks(tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreFull
+from penstock.store import sqlite
+from penstock.store.data_file import PLACED_BYTES, RETURNED_A_STEP
 from penstock.store.directory import DataDirectory
 from penstock.store.space import (
+    BUSY_LOOKS,
     FREE_BEGIN,
     FREE_END,
     FREED_AT_ONCE,
@@ -88,6 +91,48 @@ def test_when_all_is_gone_the_file_system_has_its_room_back(tmp_path: Path) -> N
         assert (64 * MIB - FREE_END) // (FREED_AT_ONCE * 8192) <= steps < 100
         assert tidied(store) == 1
         assert store.check() == []
+
+
+def busy_steps(store: SqliteStore, number: int) -> int:
+    """Commit one small row after the other, with a step of housekeeping after each, until there is no more to do."""
+    steps = 0
+    more = True
+    while more:
+        store.commit(committing(rows=[some_row(number + steps)], rows_gone=[number + steps - 1]))
+        more = store.reclaim_space(idle=False)
+        steps += 1
+    return steps
+
+
+@pytest.mark.parametrize("placed", [PLACED_BYTES, 1 << 40], ids=["data file", "database"])
+def test_busy_store_returns_space_that_several_looks_find_free(
+    tmp_path: Path, placed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "PLACED_BYTES", placed)
+    with opened(tmp_path) as store:
+        fill_with(store, 64)
+        store.commit(committing(rows_gone=list(range(1, 65))))
+        for look in range(1, BUSY_LOOKS):
+            assert busy_steps(store, 100 * look) == 1
+            assert blocks(tmp_path) > 64 * MIB
+        assert busy_steps(store, 1000) >= 64 * MIB // RETURNED_A_STEP
+        assert blocks(tmp_path) <= FREE_BEGIN + SLACK
+        assert store.check() == []
+
+
+@pytest.mark.parametrize("placed", [PLACED_BYTES, 1 << 40], ids=["data file", "database"])
+def test_busy_store_keeps_space_that_is_used_again(
+    tmp_path: Path, placed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "PLACED_BYTES", placed)
+    with opened(tmp_path) as store:
+        for wave in range(4):
+            fill_with(store, 40, 1 + wave * 40)
+            assert not store.reclaim_space(idle=False)
+            store.commit(committing(rows_gone=list(range(1 + wave * 40, 41 + wave * 40))))
+            for _ in range(BUSY_LOOKS - 1):
+                assert not store.reclaim_space(idle=False)
+        assert blocks(tmp_path) >= 40 * MIB
 
 
 @pytest.mark.usefixtures("in_database")

@@ -171,6 +171,8 @@ IDLE_S: Final = 1.0
 """Idle seconds after which the store reclaims space and is sampled."""
 SHORT_S: Final = 0.1
 """The same while a disk gate is closed."""
+STEP_S: Final = 0.1
+"""Seconds between two steps in which a busy store returns space: each takes some milliseconds."""
 PART: Final = 4
 """Part of the bytes left to the nearest threshold that may be written between two samples, as a divisor."""
 
@@ -186,15 +188,23 @@ class DiskSampler:
         """True if a disk gate is closed."""
         self._written: int = 0
         self._looked: float = 0.0
+        self._tidy_at: float = 0.0
+        """Time from which a busy store is asked to return space."""
 
     def patience_s(self) -> float:
         """Return the idle seconds until the next sample."""
         return SHORT_S if self.short else IDLE_S
 
     def wrote(self, size: int) -> Usage | None:
-        """Count written bytes; return the disk usage if a sample is due. Raises StoreError."""
+        """Count written bytes; return the disk usage if a sample is due. Raises StoreError.
+
+        Between two transactions of a busy store, it also lets the store return some of its free space.
+        """
         self._written += size
-        if self._written * PART < self.left and time.monotonic() - self._looked < LOOK_S:
+        now = time.monotonic()
+        if now >= self._tidy_at:
+            self._tidy_at = now + (STEP_S if self.store.reclaim_space(idle=False) else IDLE_S)
+        if self._written * PART < self.left and now - self._looked < LOOK_S:
             return None
         if self.short:
             self.store.reclaim_space()

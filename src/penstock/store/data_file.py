@@ -27,7 +27,7 @@ from penstock.errors import StoreError
 from penstock.store.commit_counter import flush
 from penstock.store.directory import Identity, identity_of, synchronise
 from penstock.store.reading import places_in
-from penstock.store.space import FREE_BEGIN, share
+from penstock.store.space import FREE_BEGIN, Surplus, share
 from penstock.store.store import LENGTH_MASK, PIECES, ROWS, ChecksumError, StoreTransaction, Table, length_of, piece_key
 
 DATA_FILE: Final = "messages.data"
@@ -41,7 +41,8 @@ in the database; 340, 430, 520 and 1,310 with the data in this file.
 BLOCK: Final = 16384
 """Octets of a block; each has an octet in memory."""
 HOLES_A_STEP: Final = 64
-"""Most runs of free blocks returned to the file system per step."""
+RETURNED_A_STEP: Final = 16 * 1024 * 1024
+"""Most runs of free blocks, and most bytes, returned to the file system per step: some milliseconds on ext4."""
 PUNCH_HOLE: Final = 0x01 | 0x02
 """Mode of Linux's fallocate: keep the length, and make a hole."""
 
@@ -81,8 +82,11 @@ class DataFile:
         """Places of deleted records that a backup may read."""
         self._frees = True
         """False if the database is damaged: what a repair may save stays."""
+        self._surplus = Surplus()
+        self._returning = False
+        """True while free blocks are returned, step by step."""
         self._hole: int = 0
-        """Block at which the return of free blocks goes on; 0 if it has not begun."""
+        """Block at which the return of free blocks goes on."""
 
     def open(self, connection: sqlite3.Connection) -> None:
         """Open the file if there is one, and find the blocks in use; all, if the database is damaged.
@@ -181,7 +185,7 @@ class DataFile:
         """Return the bytes of all blocks in use."""
         return self._used.count(1) * BLOCK
 
-    def reclaim(self) -> bool:
+    def reclaim(self, idle: bool) -> bool:
         """Return some free blocks to the file system; return whether there are more. Raises OSError.
 
         It begins as the return of free pages does: when more than a quarter and more than 16 MiB are free.
@@ -189,20 +193,37 @@ class DataFile:
         if self._number is None:
             return False
         self._release()
-        if not self._hole:
-            taken = os.fstat(self._number).st_blocks * 512
+        status = os.fstat(self._number)
+        if not self._returning:
+            taken = status.st_blocks * 512
             free = taken - self.in_use()
-            if free <= FREE_BEGIN * share(self.path.parent) or free * 4 <= taken:
+            if not self._surplus.is_due(free > FREE_BEGIN * share(self.path.parent) and free * 4 > taken, idle):
                 return False
             self._used = self._used.rstrip(b"\x00")
-            os.ftruncate(self._number, len(self._used) * BLOCK)
+            self._returning = True
+            self._hole = 0
+        end = len(self._used) * BLOCK
+        if status.st_size > end:
+            os.ftruncate(self._number, max(end, status.st_size - RETURNED_A_STEP))
+            return True
+        self._returning = self._punch_holes(self._number)
+        return self._returning
+
+    def _punch_holes(self, number: int) -> bool:
+        """Return the free blocks of some runs; return whether there are more."""
+        left = RETURNED_A_STEP // BLOCK
         for _ in range(HOLES_A_STEP):
             begin = self._used.find(0, self._hole)
             stop = self._used.find(1, begin) if begin >= 0 else -1
-            if stop < 0 or not _punch(self._number, begin * BLOCK, (stop - begin) * BLOCK):
-                self._hole = 0
+            if stop < 0:
+                return False
+            stop = min(stop, begin + left)
+            if not _punch(number, begin * BLOCK, (stop - begin) * BLOCK):
                 return False
             self._hole = stop
+            left -= stop - begin
+            if left == 0:
+                break
         return True
 
     def _take(self, number: int) -> None:

@@ -4,6 +4,9 @@ SQLite keeps free pages and reuses them. When more than a quarter of the file an
 move to the front in small steps and the end is cut off. That continues until at most a tenth or 4 MiB are free. The log
 grows up to 16 MiB between two checkpoints. When the store is idle and the log is above 1 MiB, the log is written back
 and truncated. On a file system below 512 MiB all these sizes shrink in proportion.
+
+A busy store is looked at between two transactions, once a second. It returns free space that several looks in a row
+have found: what a queue needs again at once stays.
 """
 
 from __future__ import annotations
@@ -146,11 +149,29 @@ def room(folder: Path) -> tuple[int | None, int | None]:
     return system.f_bavail * system.f_frsize, system.f_blocks * system.f_frsize
 
 
+BUSY_LOOKS: Final = 3
+"""Looks in a row at which a busy store must have free space to return."""
+
+
+class Surplus:
+    """Free space that is worth returning, seen by look after look."""
+
+    def __init__(self) -> None:
+        self._looks: int = 0
+        """Looks in a row that have found free space."""
+
+    def is_due(self, is_found: bool, idle: bool) -> bool:
+        """Count a look, at an idle store or a busy one; return whether the return of free space begins."""
+        self._looks = self._looks + 1 if is_found else 0
+        return self._looks >= (1 if idle else BUSY_LOOKS)
+
+
 class Space:
     """Return of free pages, step by step."""
 
     def __init__(self, path: Path) -> None:
         self._log = path.with_name(path.name + "-wal")
+        self._surplus = Surplus()
         self._shrinking = False
         self._step = FREED_AT_ONCE
         self._shrunk = False
@@ -162,7 +183,7 @@ class Space:
         """Look again: there is a transaction."""
         self.is_done = False
 
-    def reclaim(self, connection: sqlite3.Connection) -> bool:
+    def reclaim(self, connection: sqlite3.Connection, idle: bool) -> bool:
         """Do one step; return whether there is more. Raises sqlite3.Error."""
         free, pages, page_size = _pages(connection)
         free_bytes = free * page_size
@@ -170,19 +191,19 @@ class Space:
         if self._shrinking:
             self._shrinking = free_bytes > FREE_END * usual and free * 10 > pages
         else:
-            self._shrinking = free_bytes > FREE_BEGIN * usual and free * 4 > pages
+            self._shrinking = self._surplus.is_due(free_bytes > FREE_BEGIN * usual and free * 4 > pages, idle)
         if self._shrinking:
             # A script runs to its end; execute() would stop after the first page, because it returns no columns.
             connection.executescript(f"PRAGMA incremental_vacuum({self._step})")
             self._shrunk = True
             return True
         self._step = FREED_AT_ONCE
-        if self._shrunk or _length(self._log) > LOG_KEPT:
+        if self._shrunk or (idle and _length(self._log) > LOG_KEPT):
             busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:  # A backup still reads an older state: try again later.
                 return False
             self._shrunk = False
-        self.is_done = True
+        self.is_done = idle
         return False
 
     def take_smaller_steps(self) -> bool:

@@ -426,13 +426,13 @@ class SqliteStore(Store):
             raise StoreError(f"the log '{self._log}' was removed, and another program still reads it")
         self._disconnect()
 
-    def reclaim_space(self) -> bool:
+    def reclaim_space(self, idle: bool = True) -> bool:
         """Return some free pages to the file system; return whether there are more. Raises StoreError, StoreLost."""
         self._check_files()
         if not self._space.is_done:
             self._usage = None
             try:
-                if self._data.reclaim() or self._space.reclaim(self._connected()):
+                if self._data.reclaim(idle) or self._space.reclaim(self._connected(), idle):
                     return True
             except OSError as error:
                 raise refused(error, self._data.path, "write", "the data file of the store") from None

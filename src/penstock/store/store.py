@@ -525,10 +525,11 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def reclaim_space(self) -> bool:
+    def reclaim_space(self, idle: bool = True) -> bool:
         """Do a bounded step of housekeeping; return whether there is more. Raises StoreError.
 
-        It returns free space to the file system: call it while idle, until it returns False.
+        It returns free space to the file system: call it while idle, until it returns False. While busy (`idle` is
+        False), call it once a second between two transactions, and more often as long as there is more.
         """
 
     @abstractmethod

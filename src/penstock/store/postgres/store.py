@@ -193,7 +193,7 @@ class PostgresStore(Store):
         calls = calls_of(commit, self._lease.epoch)
         self._space.changed(change_of(calls, session.run(calls)))
 
-    def reclaim_space(self) -> bool:
+    def reclaim_space(self, idle: bool = True) -> bool:
         """Do a bounded step of housekeeping; return whether there is more. Raises StoreError, StoreLost.
 
         It also keeps the session alive and checks the lease: call it about once a second while there is nothing to
@@ -205,6 +205,8 @@ class PostgresStore(Store):
         session = self._connected()
         if not self._lease.is_ours(session):
             raise self._give_up()
+        if not idle:
+            return False
         return self._space.reclaim(session)
 
     def usage(self) -> Usage:
