@@ -67,6 +67,7 @@ DAMAGED: Final = "PST-2053"
 STORE_LATE: Final = "PST-2054"
 STORE_ODD: Final = "PST-2055"
 STORE_UNREADABLE: Final = "PST-2056"
+LEASE_RELEASED: Final = "PST-2057"
 INTERNAL_ERROR: Final = "PST-2090"
 TRACEBACK: Final = "PST-2091"
 
@@ -308,6 +309,13 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(DAMAGED, ERROR, "something in the store is missing or damaged", "`penstock store check`, then `repair`"),
     LogId(STORE_LATE, ERROR, "the store could not be written until the broker stopped", "look at the disk"),
     LogId(STORE_UNREADABLE, ERROR, "the store cannot be read; the broker tries again", "look at the disk"),
+    LogId(
+        LEASE_RELEASED,
+        ERROR,
+        "the event loop has hung, and the store in PostgreSQL is released for a standby. Or the loop runs again, and "
+        "no other broker has taken the store",
+        "look what held the process up, such as a debugger, or standard error that nobody reads",
+    ),
     LogId(STORE_ODD, WARNING, "something about the store needs a look; the text says it", "do what the text says"),
     LogId(
         INTERNAL_ERROR,

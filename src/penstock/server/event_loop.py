@@ -61,7 +61,17 @@ class Readiness:
         self.obstacle: str = "it is starting"
         """Reason why no clients are served; empty while they are."""
         self.resting: bool = False
-        """True if turns are suspended: the store is awaited or recovered, and no client is connected yet."""
+        """True if turns are suspended: the store is awaited or recovered, and no client is connected yet; or the loop
+        has hung and its lease of the store is released (loop_watch.py).
+        """
+
+    def suspend(self) -> None:
+        """Suspend turns; the present one ends. Any thread may call it."""
+        self.resting = True
+
+    def resume(self) -> None:
+        """Let turns run again."""
+        self.resting = False
 
 
 class EventLoop:
@@ -422,6 +432,7 @@ class EventLoop:
         self.readiness.obstacle = "it is stopping"
         self.driver.begin(self.loop.time())
         self.driver.broker.stopping = True
+        self.readiness.resume()  # The ends of connections need turns.
         self.driver.end_lingering()
         for connection in list(self.driver.connections.values()):
             connection.shut_down()

@@ -39,8 +39,9 @@ from penstock.logger import log
 from penstock.persistence.recovery import Loader, Recovery, read_rows
 from penstock.persistence.restore import WallTimes, restore_steps
 from penstock.persistence.settlements import MessageAudit, encode_steps, summed_up
+from penstock.server.loop_watch import LoopWatch
 from penstock.server.store_open import DiskSampler
-from penstock.store.store import MessageRow, Store, StoreTransaction, Usage
+from penstock.store.store import Leased, MessageRow, Store, StoreTransaction, Usage
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -482,11 +483,13 @@ class StoreWriter:
     # Thread
 
     def _run(self) -> None:
+        store = self.store
+        watch = LoopWatch(store, self._event_loop, self._post) if isinstance(store, Leased) else None
         while True:
             try:
                 job = self._jobs.get(timeout=self.gauge.patience_s())
             except queue.Empty:
-                usage = self._be_idle()
+                usage = self._be_idle(watch)
                 if usage is not None and not self._post(partial(self._measured, usage)):
                     return
                 continue
@@ -523,21 +526,25 @@ class StoreWriter:
         except StoreError as error:
             return partial(self._not_loaded, read, error)
 
-    def _be_idle(self) -> Usage | None:
-        """Reclaim space in steps while there is nothing to write."""
+    def _be_idle(self, watch: LoopWatch | None) -> Usage | None:
+        """Reclaim space in steps while there is nothing to write, unless the event loop hangs."""
         try:
-            self._reclaim_space()
-            return self.gauge.sample()
+            if not self._reclaim_space(watch):
+                return None
+            usage = self.gauge.sample()
+            if watch is not None:
+                watch.resume()
+            return usage
         except StoreLost as error:
             self._post(partial(self._fail_permanently, error))
         except StoreError as error:
             self._log_once(error)
         return None
 
-    def _reclaim_space(self) -> None:
-        """Reclaim space until there is something to write. Raises StoreLost."""
+    def _reclaim_space(self, watch: LoopWatch | None) -> bool:
+        """Reclaim space until there is something to write; return false if the event loop hangs. Raises StoreLost."""
         try:
-            while self._jobs.empty() and self.store.reclaim_space():
+            while (watch is None or watch.look()) and self._jobs.empty() and self.store.reclaim_space():
                 pass
         except StoreLost:
             raise
@@ -545,6 +552,7 @@ class StoreWriter:
             self._log_once(error)
         else:
             self._complained = ""
+        return watch is None or watch.look()
 
     def _log_once(self, error: StoreError) -> None:
         """Log an error of housekeeping once, because it is retried every second."""

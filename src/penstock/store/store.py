@@ -554,3 +554,14 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the store; committed data stays."""
+
+
+class Leased(ABC):
+    """Lease of a store that a standby on another machine can take over."""
+
+    @abstractmethod
+    def release_lease(self) -> None:
+        """Let another broker take the store.
+
+        The next use of the store takes the lease back, or raises StoreLost if another broker has had it.
+        """

@@ -110,6 +110,32 @@ def test_lease_that_was_taken_in_spite_of_a_live_session_is_refused_in_the_commi
     assert engine.contents().rows == []
 
 
+def test_released_lease_is_free_at_once_and_counts_as_a_death(engine: PostgresEngine) -> None:
+    first, second = engine.make(), engine.make()
+    first.open()
+    first.commit(committing(rows=[some_row(1)]))
+    first.release_lease()
+    assert second.try_open()
+    assert not second.was_left, "the first one may have delivered after its last commit"
+    for use in (first.reclaim_space, first.usage, lambda: first.commit(committing(rows=[some_row(2)]))):
+        with pytest.raises(StoreLost):
+            use()
+    assert contents(second).rows == [some_row(1)]
+    second.close()
+
+
+def test_released_lease_that_nobody_took_comes_back_with_the_next_use(engine: PostgresEngine) -> None:
+    other = engine.make()
+    with engine.opened() as store:
+        for number in range(1, 4):
+            store.release_lease()
+            store.release_lease()
+            store.commit(committing(rows=[some_row(number)]))
+            assert not other.try_open()
+        assert [row.number for row in store.rows()] == [1, 2, 3]
+    other.close()
+
+
 def test_idle_broker_finds_out_that_its_lease_was_taken(cluster: Cluster, engine: PostgresEngine) -> None:
     with engine.opened() as store:
         schema = postgres_store(engine.url).address.schema

@@ -35,6 +35,7 @@ from penstock.store.postgres.session import (
 from penstock.store.store import (
     TABLES,
     Damage,
+    Leased,
     MessageRow,
     Record,
     Store,
@@ -55,7 +56,7 @@ RESUME_S: Final = 2.0
 T = TypeVar("T")
 
 
-class PostgresStore(Store):
+class PostgresStore(Store, Leased):
     """Store at a URL; see `dsn.DatabaseAddress`."""
 
     when_damaged = (
@@ -139,6 +140,12 @@ class PostgresStore(Store):
             self._session.close(*last)
             self._session = None
 
+    def release_lease(self) -> None:
+        """Let a standby take the lease; see `Leased.release_lease`."""
+        if self._session is not None:
+            self._session.close()  # Not as one that leaves in order: it may have delivered since its last commit.
+            self._session = None
+
     def interrupt(self) -> bool:
         """See `Store.interrupt`. Waits for an unresponsive server end at once, connection attempts within seconds."""
         self._lines.shutdown_all()
@@ -197,16 +204,16 @@ class PostgresStore(Store):
         """Do a bounded step of housekeeping; return whether there is more. Raises StoreError, StoreLost.
 
         It also keeps the session alive and checks the lease: call it about once a second while there is nothing to
-        write.
+        write. The space of a busy store is left to the autovacuum of the server.
         """
+        if not idle:
+            return False
         return self._again(self._tidy, "write")
 
     def _tidy(self) -> bool:
         session = self._connected()
         if not self._lease.is_ours(session):
             raise self._give_up()
-        if not idle:
-            return False
         return self._space.reclaim(session)
 
     def usage(self) -> Usage:
