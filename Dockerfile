@@ -1,6 +1,7 @@
 # syntax=docker/dockerfile:1
 # The image of a broker: compiled, without a compiler in it, and not as root. docs/docker.md is about its use.
-ARG PYTHON=3.13-slim-bookworm
+# Images are pinned by digest; .github/dependabot.yml renews them.
+ARG PYTHON=3.13-slim-bookworm@sha256:01f42367a0a94ad4bc17111776fd66e3500c1d87c15bbd6055b7371d39c124fb
 
 FROM python:${PYTHON} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
@@ -31,12 +32,14 @@ RUN groupadd --system --gid 10001 penstock \
     && useradd --system --uid 10001 --gid penstock --home-dir /var/lib/penstock --shell /usr/sbin/nologin penstock \
     && install --directory --owner penstock --group penstock --mode 0700 /var/lib/penstock
 COPY --from=build /opt/penstock /opt/penstock
-COPY --chown=root:penstock --chmod=0640 deploy/docker/penstock.toml /etc/penstock/penstock.toml
+COPY --chown=root:penstock --chmod=0640 deploy/docker/penstock.toml deploy/docker/profiles.toml /etc/penstock/
 ENV PATH=/opt/penstock/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+ENV PENSTOCK_PROFILES=/etc/penstock/profiles.toml
 USER 10001:10001
 VOLUME /var/lib/penstock
 EXPOSE 5672 15672
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["penstock", "list", "vhosts"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-c", \
+    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:15692/ready', timeout=9)"]
 ENTRYPOINT ["penstock"]
 CMD ["serve", "--config", "/etc/penstock/penstock.toml"]

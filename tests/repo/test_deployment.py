@@ -7,11 +7,14 @@ needs actionlint, promtool or Helm is skipped where they are missing.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tomllib
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +24,14 @@ import yaml
 
 from penstock import __version__, config
 from penstock.describe.metrics import GROUPS
+from tests.support.brokers import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SETTINGS = ROOT / "deploy" / "docker" / "penstock.toml"
+PROFILES = ROOT / "deploy" / "docker" / "profiles.toml"
 PROMETHEUS = ROOT / "deploy" / "docker" / "prometheus.yml"
 CHART = ROOT / "deploy" / "helm" / "penstock"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -63,6 +68,7 @@ def test_workflows_and_compose_file_match_their_schemas() -> None:
     checker = tool("check-jsonschema")
     passes(checker, "--builtin-schema", "vendor.github-workflows", *map(str, WORKFLOWS))
     passes(checker, "--builtin-schema", "vendor.compose-spec", str(ROOT / "docker-compose.yml"))
+    passes(checker, "--builtin-schema", "vendor.dependabot", str(ROOT / ".github" / "dependabot.yml"))
 
 
 def test_actionlint_finds_nothing_in_the_workflows() -> None:
@@ -90,8 +96,24 @@ def test_each_job_has_a_time_limit_and_pinned_actions() -> None:
     for name, job in jobs().items():
         assert job["timeout-minutes"] <= 120, name
         used = [each["uses"] for each in steps(job) if "uses" in each]
-        assert [each for each in used if not re.search(r"@(v\d[\w.]*|release/v1)$", each)] == []
+        assert [each for each in used if not re.search(r"@[0-9a-f]{40}$", each)] == [], "a tag can be moved"
         assert "latest" not in job["runs-on"]
+
+
+def test_images_are_pinned_by_digest() -> None:
+    (python,) = re.findall(r"^ARG PYTHON=(.*)$", DOCKERFILE, re.MULTILINE)
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"python:${PYTHON}"}
+    used = {"Dockerfile": python}
+    used.update({name: job["container"] for name, job in jobs().items() if "container" in job})
+    used.update({name: each["image"] for name, each in COMPOSE["services"].items() if "build" not in each})
+    assert set(used) == {"Dockerfile", "tests/all", "prometheus", "grafana"}
+    assert {name: image for name, image in used.items() if not re.search(r"[\w.]@sha256:[0-9a-f]{64}$", image)} == {}
+
+
+def test_pins_are_renewed_by_updates() -> None:
+    updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
+    renewed = {each["package-ecosystem"] for each in updates}
+    assert renewed == {"github-actions", "docker", "docker-compose"}
 
 
 def test_workflows_call_targets_and_files_that_exist() -> None:
@@ -109,11 +131,17 @@ def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     passes(tool("hadolint"), "Dockerfile")
 
 
+def health_check() -> list[str]:
+    """Return the words of the health check of the image."""
+    (words,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", DOCKERFILE.replace("\\\n", ""), re.MULTILINE)
+    return [str(word) for word in json.loads(words)]
+
+
 def test_image_has_stages_runs_as_nobody_and_holds_no_secret() -> None:
     final = DOCKERFILE.rpartition("\nFROM ")[2]
     assert DOCKERFILE.count("\nFROM ") == 2
     assert re.findall(r"^USER (\S+)$", final, re.MULTILINE) == ["10001:10001"]
-    assert re.search(r'^HEALTHCHECK .* CMD \["penstock", ', final, re.MULTILINE)
+    assert health_check()[0] == "python"
     assert "gcc" not in final
     assert re.search(r"(?im)^(arg|env) .*(password|secret|token)", DOCKERFILE) is None
 
@@ -164,16 +192,59 @@ def loaded(text: str, folder: Path) -> config.Settings:
     return config.load(file)
 
 
-def test_settings_of_the_image_load_and_let_guest_only_look(tmp_path: Path) -> None:
+def test_settings_of_the_image_load_and_have_no_guest(tmp_path: Path) -> None:
     settings = loaded(SETTINGS.read_text(), tmp_path)
     assert settings.listen == ["0.0.0.0:5672"]
     assert settings.http == "0.0.0.0:15672"
     assert settings.data == "/var/lib/penstock"
-    guest = tomllib.loads(SETTINGS.read_text())["users"]["guest"]
-    assert guest["tags"] == ["monitoring"]
-    assert guest["permissions"] == {"/": {"configure": "^$", "write": "^$", "read": "^$"}}
+    assert set(tomllib.loads(SETTINGS.read_text())["users"]) == {"admin", "metrics"}
+    assert re.search(r"(?m)^password *=", SETTINGS.read_text() + PROFILES.read_text()) is None
     ports = {word.rpartition(":")[2] for word in (*settings.listen, settings.http)}
     assert set(re.findall(r"^EXPOSE (.*)$", DOCKERFILE, re.MULTILINE)[0].split()) == ports
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def test_broker_of_the_image_is_healthy_and_its_command_needs_no_guest(tmp_path: Path) -> None:
+    """With the files of the image, at other ports and in other folders."""
+    moved = {f":{old}": f":{new}" for old, new in zip((5672, 15672, 15692), free_ports(3), strict=True)}
+    moved |= {"/run/secrets/": f"{tmp_path}/", "/var/lib/penstock": f"{tmp_path}/data", "0.0.0.0": "127.0.0.1"}
+
+    def there(text: str) -> str:
+        for old, new in moved.items():
+            text = text.replace(old, new)
+        return text
+
+    for name in ("penstock-admin", "penstock-metrics"):
+        (tmp_path / name).write_text(f"{name}-password\n")
+        (tmp_path / name).chmod(0o400)
+    (tmp_path / "profiles.toml").write_text(there(PROFILES.read_text()))
+    (tmp_path / "penstock.toml").write_text(there(SETTINGS.read_text()))
+    environment = {**os.environ, "PENSTOCK_PROFILES": str(tmp_path / "profiles.toml")}
+    with serving(tmp_path, "--config", str(tmp_path / "penstock.toml"), listen=()) as broker:
+        words = [there(word).replace("python", sys.executable) for word in health_check()]
+        assert subprocess.run(words, check=False).returncode == 0
+
+        def status(*options: str) -> subprocess.CompletedProcess[str]:
+            command = [sys.executable, "-m", "penstock", "status", *options]
+            return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+        assert status().returncode == 0
+        refused = status("--url", f"amqp://guest:guest@127.0.0.1:{broker.port}/")
+        assert (refused.returncode, "guest" in refused.stderr) == (1, True)
+    (tmp_path / "penstock-admin").unlink()
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "serve", "--config", str(tmp_path / "penstock.toml")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "penstock-admin" in done.stderr
 
 
 def test_compose_file_opens_ports_on_this_machine_only_and_pins_images() -> None:
