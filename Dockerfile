@@ -19,7 +19,9 @@ RUN python -m venv /opt/build \
         --requirement requirements/runtime.lock
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY src src
-ENV PENSTOCK_RELEASE=1
+# The time and id of the last change, which `penstock --version` shows: the history is not sent to the engine.
+ARG CHANGE=
+ENV PENSTOCK_RELEASE=1 PENSTOCK_CHANGE=$CHANGE
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
     && /opt/build/bin/pip --python /opt/penstock/bin/python install --no-deps --no-index /wheels/*.whl \
     && /opt/penstock/bin/python -c "import penstock, sys; sys.exit(not penstock.compiled())"

@@ -6,6 +6,7 @@ two builds. ``PENSTOCK_RELEASE=1`` is for wheels: a compiler that fails is an er
 """
 
 import os
+import subprocess
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.errors import BaseError, CCompilerError, ExecError, PlatformError
 
 PURE_PACKAGES = (
@@ -220,6 +222,43 @@ def extensions() -> list[Extension]:
     return found
 
 
+def change_mark() -> str:
+    """Return the time and the id of the last change, by which builds of one version are told apart; "" if unknown."""
+    given = os.environ.get("PENSTOCK_CHANGE")
+    if given is not None:
+        return given.strip()
+    here = Path(__file__).resolve().parent
+
+    def git(*words: str) -> str:
+        utc = {**os.environ, "TZ": "UTC"}
+        done = subprocess.run(["git", *words], cwd=here, env=utc, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")) != here:
+            return ""  # Sources without a history, inside of another repository.
+        with_changes = " with changes" if git("status", "--porcelain", "--untracked-files=no") else ""
+        return (
+            git("log", "-1", "--date=format-local:%Y-%m-%d %H:%M UTC", "--format=%cd %h", "--abbrev=12") + with_changes
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+class MarkedBuild(build_py):
+    """Build of the modules, with a file that names the last change; `penstock.build()` reads it."""
+
+    def run(self) -> None:
+        """Copy the modules, and write the mark."""
+        super().run()
+        mark = change_mark()
+        path = Path(self.build_lib, "penstock", "build.txt")
+        if mark and not self.editable_mode:
+            path.write_text(f"{mark}\n")
+        else:
+            path.unlink(missing_ok=True)
+
+
 class CompileOrDoWithout(build_ext):
     """Build every extension, with all cores, or remove all of them and go on."""
 
@@ -277,4 +316,4 @@ class CompileOrDoWithout(build_ext):
         super().build_extensions()
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": CompileOrDoWithout})
+setup(ext_modules=extensions(), cmdclass={"build_ext": CompileOrDoWithout, "build_py": MarkedBuild})

@@ -54,7 +54,7 @@ def check_form(form: str) -> str:
     found = "compiled" if penstock.compiled() else "interpreted"
     expect(found, form, f"penstock.compiled() of {penstock.__file__}")
     line = command("--version")
-    expect(line, f"penstock {penstock.__version__} ({form})", "penstock --version")
+    expect(line, f"penstock {penstock.__version__} ({penstock.build()})", "penstock --version")
     return line
 
 

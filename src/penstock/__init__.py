@@ -79,6 +79,7 @@ __all__ = [
     "TransactionInDoubt",
     "Why",
     "__version__",
+    "build",
     "compiled",
     "connect",
 ]
@@ -129,6 +130,22 @@ def compiled() -> bool:
     folders = [set(files) for name in _PURE_PACKAGES for _, _, files in os.walk(os.path.join(here, name))]
     stems = [(name[:-3], files) for files in folders for name in files - {"__init__.py"} if name.endswith(".py")]
     return bool(stems) and all(any(stem + suffix in files for suffix in EXTENSION_SUFFIXES) for stem, files in stems)
+
+
+@cache
+def build() -> str:
+    """Return the form of this build, and the time and id of the last change in it where that was recorded.
+
+    Such as `compiled, 2026-01-31 10:00 UTC 0123456789ab`. setup.py writes the file.
+    """
+    import os
+
+    form = "compiled" if compiled() else "interpreted"
+    try:
+        with open(os.path.join(os.path.dirname(__file__), "build.txt"), encoding="utf-8") as file:
+            return f"{form}, {file.read(100).strip()}"
+    except OSError:
+        return form
 
 
 def __dir__() -> list[str]:

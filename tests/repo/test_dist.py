@@ -57,7 +57,7 @@ def sources() -> set[str]:
 def test_pure_wheel_has_every_file_of_the_packages_and_no_other(packages: tuple[Path, Path]) -> None:
     _, wheel = packages
     names = {name for name in dist.contents(wheel) if ".dist-info/" not in name}
-    assert names == sources()
+    assert names - {"penstock/build.txt"} == sources(), "the build adds its last change, if there is a history"
     assert wheel.name == f"penstock-{penstock.__version__}-py3-none-any.whl"
 
 

@@ -6,6 +6,7 @@ And what is installed for the demo (scripts/prepare.py).
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ from typing import Any
 import pytest
 from setuptools import Distribution, Extension
 from setuptools.errors import CCompilerError, CompileError
+
+import penstock
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,6 +62,46 @@ def test_release_is_stripped_on_every_platform_that_has_wheels(monkeypatch: pyte
     assert names["RELEASE"] is True
     assert names["STRIP"].keys() == {"linux", "darwin"}
     assert loaded(monkeypatch, tmp_path, "")["RELEASE"] is False
+
+
+@pytest.mark.parametrize("given", ["2026-01-31 10:00 UTC 0123456789ab", ""])
+def test_build_has_the_last_change_beside_its_modules(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str
+) -> None:
+    monkeypatch.setenv("PENSTOCK_CHANGE", given)
+    names = loaded(monkeypatch, tmp_path, "")
+    Path("penstock").mkdir()
+    Path("penstock", "__init__.py").touch()
+    command = names["MarkedBuild"](Distribution({"packages": ["penstock"], "script_name": "setup.py"}))
+    command.build_lib = str(tmp_path / "built")
+    command.ensure_finalized()
+    command.run()
+    monkeypatch.setattr(penstock, "__file__", str(tmp_path / "built" / "penstock" / "__init__.py"))
+    form = "compiled" if penstock.compiled() else "interpreted"
+    assert penstock.build.__wrapped__() == (f"{form}, {given}" if given else form)
+
+
+def test_last_change_of_a_checkout_is_that_of_its_history(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PENSTOCK_CHANGE", raising=False)
+    shutil.copy(ROOT / "setup.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["setup.py", "--version"])
+
+    def git(*words: str) -> None:
+        user = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+        subprocess.run(["git", *user, *words], check=True, capture_output=True)
+
+    change_mark = runpy.run_path("setup.py")["change_mark"]
+    assert change_mark() == "", "there is no history"
+    git("init")
+    git("add", "setup.py")
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-01-31T12:00:00+0200")
+    git("commit", "-m", "first")
+    first = change_mark()
+    assert re.fullmatch(r"2026-01-31 10:00 UTC [0-9a-f]{12}", first)
+    with Path("setup.py").open("a") as file:
+        file.write("# changed")
+    assert change_mark() == f"{first} with changes"
 
 
 def test_modules_that_are_compiled_for_speed_exist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

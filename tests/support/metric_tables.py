@@ -15,7 +15,7 @@ from penstock.describe.vhost import EXCHANGE
 LABELS = {
     "rabbitmq_identity_info": "rabbitmq_node, rabbitmq_cluster, rabbitmq_cluster_permanent_id",
     "rabbitmq_build_info": "rabbitmq_version, product_name, product_version, ...",
-    "penstock_build_info": "version, python, compiled",
+    "penstock_build_info": "version, python, compiled, build",
     "penstock_store_info": "kind",
     "penstock_tls_certificate_expiry_timestamp_seconds": "file, name",
 }

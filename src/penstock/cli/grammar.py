@@ -308,11 +308,10 @@ class Commands(CommandGroup):
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    """Print the version and the form, which takes a look at all files, and end."""
+    """Print the version and the build, which takes a look at all files, and end."""
     if wanted and not context.resilient_parsing:
-        form = "compiled" if penstock.compiled() else "interpreted"
         with writing():
-            click.echo(f"penstock {penstock.__version__} ({form})")
+            click.echo(f"penstock {penstock.__version__} ({penstock.build()})")
         context.exit()
 
 

@@ -65,7 +65,9 @@ def status(as_json: Json, url: Url) -> None:
     if as_json:
         say_json(answer, indent=2)
         return
-    say(f"penstock {answer['version']}, vhost {answer['vhost']}, {counted(answer['connection_count'], 'connection')}")
+    build = f" ({answer['build']})" if answer.get("build") else ""
+    connections = counted(answer["connection_count"], "connection")
+    say(f"penstock {answer['version']}{build}, vhost {answer['vhost']}, {connections}")
     say(_turns(answer["turns"], answer["slowed"]))
     if answer.get("disk"):
         say(_disk(answer["disk"]))

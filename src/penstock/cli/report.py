@@ -105,6 +105,7 @@ def _client() -> dict[str, object]:
     return {
         "penstock": penstock.__version__,
         "compiled": penstock.compiled(),
+        "build": penstock.build(),
         "python": sys.version,
         "platform": platform.platform(),
         "libc": " ".join(platform.libc_ver()),

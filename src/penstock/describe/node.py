@@ -40,7 +40,8 @@ class NodeFigures:
         self.sockets: int = 0
         self.python: str = ""
         """Version of Python."""
-        self.compiled: bool = False
+        self.build: str = ""
+        """Form and last change of the build."""
         self.store: str = ""
         """Kind of the store; empty without one."""
         self.transactions: Histogram | None = None
@@ -82,7 +83,7 @@ class Totals:
 
 IDENTITY: Final = Family("rabbitmq_identity_info", "RabbitMQ node & cluster identity info")
 BUILD: Final = Family("rabbitmq_build_info", "RabbitMQ & Erlang/OTP version info: the version that is followed")
-OUR_BUILD: Final = Family("penstock_build_info", "Version of Penstock and of Python, and whether it is compiled")
+OUR_BUILD: Final = Family("penstock_build_info", "Version of Penstock and of Python, and its build")
 READY: Final = Family(
     "penstock_ready", "Whether clients are served (1), or the broker stands by or restores its store (0)"
 )
@@ -98,8 +99,9 @@ def write_identity(out: Exposition, node: DescribedNode, figures: NodeFigures) -
     out.single(IDENTITY, 1, f"{name},{cluster}")
     prometheus = f'{version},prometheus_client_version="",prometheus_plugin_version="",erlang_version="",{product}'
     out.single(BUILD, 1, prometheus)
-    compiled = label("compiled", "yes" if figures.compiled else "no")
-    out.single(OUR_BUILD, 1, f"{label('version', node.version)},{label('python', figures.python)},{compiled}")
+    compiled = label("compiled", "yes" if figures.build.startswith("compiled") else "no")
+    ours = (label("version", node.version), label("python", figures.python), compiled, label("build", figures.build))
+    out.single(OUR_BUILD, 1, ",".join(ours))
     out.single(READY, figures.ready)
     if figures.store:
         out.single(STORE, 1, label("kind", figures.store))

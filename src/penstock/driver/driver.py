@@ -224,11 +224,12 @@ class BrokerDriver(Node):
         seed: str,
         version: str,
         protocols: list[Protocol] | None = None,
+        build: str = "",
     ) -> None:
         self.broker = broker
         self.connection_limits = policy
         self.audit = AuditTrail(broker)
-        self.control = ControlApi(self, broker, version, OPERATIONS)
+        self.control = ControlApi(self, broker, version, OPERATIONS, build)
         self.connections = {}
         self.log_queue = LogQueue(broker)
         self.failures = Failures(self.log_queue)

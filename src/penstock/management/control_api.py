@@ -69,10 +69,14 @@ REQUEST_WORK: Final = 50
 class ControlApi(Replies):
     """Control operations by name, and their replies."""
 
-    def __init__(self, node: Node, broker: Broker, version: str, operations: Sequence[Operation]) -> None:
+    def __init__(
+        self, node: Node, broker: Broker, version: str, operations: Sequence[Operation], build: str = ""
+    ) -> None:
         self.node = node
         self.broker = broker
         self.version = version
+        self.build: str = build
+        """Form and last change of this build; empty in tests."""
         self.ranges: RangeService = RangeService(self, node)
         self.operations: dict[str, Operation] = {row.name: row for row in operations if row.name}
         self.lists: PagedLists = PagedLists(broker.work)
@@ -340,6 +344,7 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[Row]:
     lingering = broker.closed_session_budget
     return {
         "version": node.version,
+        "build": node.control.build,
         "turns": node.turns_view(),
         "slowed": [wait.connection.name() for wait in node.slowed().slowed()[:SLOWED_SHOWN]],
         "connections": connections,

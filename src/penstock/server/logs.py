@@ -384,7 +384,7 @@ def _put(descriptor: int, data: bytes) -> bool:
 
 def log_start(settings: Settings, store: str, driver: BrokerDriver) -> None:
     """Log the start (BRK-1001). Users and keys are counted and never named."""
-    build = "compiled" if import_module("penstock").compiled() else "interpreted"
+    build = import_module("penstock").build()
     changed = changed_settings(settings)
     limits = _limits(driver)
     fields: dict[str, object] = {

@@ -445,7 +445,8 @@ class Server:
         policy.handshakes_address_max = min(settings.handshakes_address_max, open_files() // 4)
         core.access.set_file_users(settings.users)
         self._warn_of_open_file(settings)
-        driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols)
+        build = importlib.import_module("penstock").build()
+        driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols, build)
         driver.has_users_elsewhere = settings.tokens is not None or settings.back_end is not None
         if settings.tokens is not None:
             assert isinstance(driver.services, DriverServices)

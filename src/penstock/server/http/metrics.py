@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Final, Protocol
 
@@ -21,7 +20,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from penstock.core.broker import Broker
 from penstock.describe.exposition import COUNTER, Family, label
 from penstock.describe.metrics import GROUPS, Scrape, Selection
 from penstock.describe.node import NodeFigures
@@ -76,7 +74,7 @@ class FigureSource:
         figures.uptime_s = event_loop.loop.time() - event_loop.started
         figures.sockets = len(event_loop.transports)
         figures.python = platform.python_version()
-        figures.compiled = not str(sys.modules[Broker.__module__].__file__).endswith(".py")
+        figures.build = driver.control.build
         figures.turns = driver.scheduler.turn_times.seconds
         figures.long_entries = driver.scheduler.entries.view()
         figures.connections_opened = driver.connected

@@ -66,6 +66,7 @@ async def overview(request: ApiRequest) -> Response:
             if monitors
         ],
         "contexts": _contexts(request) if monitors else [],
+        "penstock": {"build": driver.control.build},
     }
     return one(request, row)
 

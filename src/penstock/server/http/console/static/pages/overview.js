@@ -78,7 +78,7 @@ async function load() {
   if (!live.map) counted(overview.queue_totals, overview.object_totals);
   const one = nodes?.[0];
   replace(state.node, h("div", { class: "card" }, h("dl", { class: "facts" },
-    fact("Name", overview.node), fact("Version", `${overview.product_name} ${overview.product_version}`),
+    fact("Name", overview.node), fact("Version", `${overview.product_name} ${overview.product_version} (${overview.penstock.build})`),
     fact("Cluster API", `as RabbitMQ ${overview.rabbitmq_version}`),
     one ? [fact("Up", seconds(one.uptime / 1000)), fact("Memory", `${bytes(one.mem_used)}${one.mem_limit ? ` of ${bytes(one.mem_limit)}` : ""}`),
       fact("Disk free", one.disk_free === null ? "not measured" : bytes(one.disk_free)), fact("Sockets", `${count(one.sockets_used)} of ${count(one.fd_total)} files`), fact("Processors", one.processors)] : null,
