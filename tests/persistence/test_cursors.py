@@ -209,10 +209,25 @@ def test_left_queue_and_generation_are_there_after_a_restart(desk: Desk) -> None
     assert again.kept.cursors == [cursor], "a left queue keeps its messages"
 
 
-def test_record_of_a_cursor_that_left_and_lost_nothing_is_as_in_earlier_versions(desk: Desk) -> None:
+def test_record_of_a_cursor_that_left_and_lost_nothing_has_its_user_besides_earlier_fields(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     record = encode_metadata(MetadataChange(desk.cursor(), False)).data
-    assert set(json.loads(record[1:])) == {"vhost", "name", "token", "positions"}
+    assert set(json.loads(record[1:])) == {"vhost", "name", "token", "positions", "user"}
+
+
+def test_user_of_a_cursor_comes_back_and_is_unknown_from_an_earlier_version(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept"])
+    desk.store.write()
+    again, _ = desk.store.restored()
+    assert again.broker.vhosts["/"].cursors["c"].user == desk.cursor().user == "guest"
+    records = desk.store.things()
+    for index, record in enumerate(records):
+        if record.kind == CURSOR:
+            fields = json.loads(record.data[1:])
+            del fields["user"]
+            records[index] = record._replace(data=record.data[:1] + json.dumps(fields).encode())
+    earlier, told = desk.store.restored(records)
+    assert (earlier.broker.vhosts["/"].cursors["c"].user, told) == ("", [])
 
 
 def test_position_is_on_the_queue_that_it_was_on_and_not_on_another_of_its_name(desk: Desk) -> None:

@@ -12,7 +12,8 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_lanes import LaneRecord, LaneRequest
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
-from penstock.persistence.metadata_records import LANE
+from penstock.persistence.metadata_records import LANE, key_of
+from penstock.store.store import MetadataRecord
 from tests.support import at_once
 from tests.support.memory_store import WALL
 from tests.support.restored_broker import Declared, journaled, queue_of
@@ -64,7 +65,7 @@ class LaneStore:
     def mark(self) -> LaneRecord:
         restored, told = self.store.restored()
         assert told == []
-        lane = restored.broker.producer_lanes.of("/", "producer", "lane")
+        lane = restored.broker.producer_lanes.of("/", "guest", "producer", "lane")
         return lane.record()
 
 
@@ -107,3 +108,41 @@ def test_dropped_lane_is_gone_from_the_store() -> None:
     lane.driver.broker.producer_lanes.drop_vhost("/")
     lane.write(lane.take())
     assert [kind for kind, _ in lane.store.names() if kind == LANE] == []
+
+
+def without_user(record: MetadataRecord) -> MetadataRecord:
+    """Return the record of a lane as earlier versions wrote it."""
+    return record._replace(key=key_of("/", "producer", "lane")) if record.kind == LANE else record
+
+
+def test_mark_of_an_earlier_version_is_found_by_its_user_and_written_with_the_user() -> None:
+    lane = LaneStore()
+    lane.publish(5)
+    lane.write(lane.take())
+    old = [without_user(record) for record in lane.store.things()]
+    lane.driver = journaled()
+    assert at_once.restore(lane.driver.broker, old) == []
+    lane.store.driver = lane.driver
+    lane.store.shelf.things = {(record.kind, record.key): record.data for record in old}
+    lane.write(lane.take())
+    assert [key for kind, key in lane.store.names() if kind == LANE] == [key_of("/", "producer", "lane", "guest")]
+    assert int(lane.mark().taken) == 5
+    assert lane.begin(2) == 5
+
+
+def test_mark_that_an_earlier_version_wrote_beside_a_later_one_does_not_replace_it() -> None:
+    lane = LaneStore()
+    lane.publish(5)
+    lane.write(lane.take())
+    stale = [without_user(record) for record in lane.store.things() if record.kind == LANE]
+    lane.publish(3)
+    lane.write(lane.take())
+    for records in (lane.store.things() + stale, stale + lane.store.things()):
+        driver = journaled()
+        assert at_once.restore(driver.broker, records) == []
+        found = driver.broker.producer_lanes.of("/", "guest", "producer", "lane")
+        assert int(found.taken) == 8
+        journal = driver.broker.journal
+        written = [each.subject for group in journal.take() for each in group.changes]
+        assert [int(each.taken) for each in written if isinstance(each, LaneRecord)] == [8]
+        assert [each.key for each in written if isinstance(each, MetadataRecord)] == [stale[0].key]

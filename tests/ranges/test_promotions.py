@@ -7,6 +7,7 @@ import pytest
 from penstock.core.publish.commit_delta import SIZE_MOST
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
+from penstock.core.queue.cursor_state import QueryId
 from penstock.persistence.metadata_records import MARK
 from penstock.ranges.marks import BatchProgress, SinkMarks
 from penstock.ranges.promotions import PART_SIZE, PromotionLine
@@ -38,13 +39,13 @@ class Committing:
         rows = StagedRows(0)
         for _ in range(count):
             rows.add(StagedRow(route, b"", 100))
-        staged.add(stage, rows, self.broker.pinned_rooms.of("query of q1"), self.broker.now)
+        staged.add(stage, rows, self.broker.pinned_rooms.of(QueryId("", "query of q1")), self.broker.now)
         return stage
 
     def commit(self, progress: BatchProgress, *stages: Stage) -> Producer:
         producer = Producer(self.broker, "driver", HoldBudget(1 << 60))
         producer.confirming = True
-        producer.query = "query of q1"
+        producer.query = QueryId("", "query of q1")
         self.line.promote(producer, progress, list(stages))
         return producer
 

@@ -22,9 +22,9 @@ def test_service_is_what_its_broker_restores_into(desk: Desk) -> None:
     assert desk.driver.broker.ranges is ranges
     position = Position(desk.vhost.queues["a"], 3)
     position.settled = 4
-    ranges.restore_cursor(desk.vhost, "c", 7, 1, [position])
+    ranges.restore_cursor(desk.vhost, "c", "u", 7, 1, [position])
     cursor = ranges.cursors.find(desk.vhost, "c")
-    assert (cursor.token, cursor.lost, cursor.positions["a"].settled) == (7, 1, 4)
+    assert (cursor.user, cursor.token, cursor.lost, cursor.positions["a"].settled) == ("u", 7, 1, 4)
     assert desk.vhost.queues["a"].cursors == [cursor]
     record = MarkRecord("/", "q", "t", WHOLE_BATCH)
     record.batch, record.partitions = 5, 2
@@ -36,7 +36,7 @@ def test_service_is_what_its_broker_restores_into(desk: Desk) -> None:
 def test_broker_without_a_service_has_no_cursor_after_a_restart() -> None:
     broker = Broker(Defaults())
     vhost = broker.add_vhost("/")
-    broker.ranges.restore_cursor(vhost, "c", 1, 0, [])
+    broker.ranges.restore_cursor(vhost, "c", "", 1, 0, [])
     broker.ranges.restore_mark(MarkRecord("/", "q", "t", 0))
     broker.ranges.finish()
     assert vhost.cursors == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.queue.cursor_state import QueryId
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
 from penstock.ranges.stages import IDLE_S, Stage, StagedBatch, StagedRow, StagedRows
 from tests.support.chained_queues import LIMIT, Chain
@@ -100,7 +101,7 @@ def test_rows_of_a_query_that_pins_the_limit_pass_it_as_its_publishes_do() -> No
     chain.fill("q1")
     planned = chain.plan("q1", 300)
     staged = batch(chain)
-    room = chain.broker.pinned_rooms.of("query of q1")
+    room = chain.broker.pinned_rooms.of(QueryId("", "query of q1"))
     assert room is not None
     stage = staged.begin(0, 0, 0.0)
     staged.add(stage, staged_rows(0, rows(chain, "q2", planned)), room, 0.0)

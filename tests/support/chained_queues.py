@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.publish.producer import Producer
+from penstock.core.queue.cursor_state import QueryId
 from penstock.ranges.cursors import Cursor
 from penstock.ranges.plans import most_to_plan
 from tests.support.settings_bench import Bench
@@ -29,7 +30,7 @@ class Chain(Bench):
     def sink(self, reads: str) -> Producer:
         """Return a producer of the results of the query that reads a queue."""
         producer = self.producer()
-        producer.query = f"query of {reads}"
+        producer.query = QueryId("", f"query of {reads}")
         return producer
 
     def fill(self, name: str, charge: int = 100) -> Producer:

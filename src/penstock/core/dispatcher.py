@@ -236,7 +236,9 @@ class Dispatcher(PublishContext):
 class RangePlane:
     """Cursors and batches of a broker; this one has none. `ranges/service.py` fills it in."""
 
-    def restore_cursor(self, vhost: VirtualHost, name: str, token: int, lost: int, positions: list[Position]) -> None:
+    def restore_cursor(
+        self, vhost: VirtualHost, name: str, user: str, token: int, lost: int, positions: list[Position]
+    ) -> None:
         """Restore a cursor from the store: its fencing token, the number of queues it has lost, and its positions."""
 
     def restore_mark(self, record: MarkRecord) -> None:

@@ -386,7 +386,7 @@ def _reader(cursor: CursorState, node: DescribedNode) -> Row | None:
     return {
         "connection": cursor.reader_name,
         "open": is_read(cursor, node),
-        "query": None if cursor.room is None else cursor.room.query,
+        "query": None if cursor.room is None else cursor.room.query.name,
     }
 
 
@@ -399,7 +399,7 @@ def in_use(cursor: CursorState, node: DescribedNode) -> str:
     """Tell who reads through a cursor, as the beginning of a sentence; empty if nobody does."""
     if not is_read(cursor, node):
         return ""
-    query = "" if cursor.room is None else f" for query {cursor.room.query}"
+    query = "" if cursor.room is None else f" for query {cursor.room.query.name}"
     asked = asked_s_ago(cursor, node.broker.now) or 0.0
     return f"cursor '{cursor.name}' is in use by {cursor.reader_name}{query}, which asked {asked:.1f} s ago"
 

@@ -294,7 +294,7 @@ class Sampler:
         messages = sender.accepted_messages - sender.sampled_messages
         if messages == 0:
             return
-        query = sender.query if isinstance(sender, Producer) else ""
+        query = sender.query.name if isinstance(sender, Producer) else ""
         source = sender.queue if isinstance(sender, DeadLetterPublisher) else None
         size = sender.accepted_bytes - sender.sampled_bytes
         self._busy_producers.append(Busy(sender.name, messages, size, source, query, 0))
@@ -328,7 +328,7 @@ class Sampler:
             self._cursors.clear()  # Cursors that are gone; the others begin again.
         self._cursors[key] = settled
         if before is not None and settled > before:
-            query = "" if cursor.room is None else cursor.room.query
+            query = "" if cursor.room is None else cursor.room.query.name
             self._busy_consumers.append(Busy(f"cursor({cursor.name})", settled - before, 0, queue, query, 0))
 
     def _end_round(self) -> None:

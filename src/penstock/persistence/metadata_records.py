@@ -433,6 +433,8 @@ def _cursor(cursor: CursorState) -> dict[str, object]:
     left = [name for name, position in there if position.left]
     if left:
         fields["left"] = left
+    if cursor.user:
+        fields["user"] = cursor.user
     if cursor.lost:
         fields["lost"] = cursor.lost
         fields["generations"] = {name: position.generation for name, position in there if position.generation}
@@ -491,7 +493,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(BINDING, Binding, _binding_key, "key arguments", _binding),
     Kind(CURSOR, CursorState, "vhost name", "vhost name token", _cursor),
     Kind(MARK, MarkRecord, _mark_key, "vhost query target batch run write", _mark),
-    Kind(LANE, LaneRecord, "vhost producer lane", "vhost producer lane user named epoch taken refused"),
+    Kind(LANE, LaneRecord, "vhost producer lane user", "vhost producer lane user named epoch taken refused"),
     Kind(SETTINGS, SettingsEntry, "scope pattern", "scope pattern", _setting_fields),
     Kind(BLOCK, OperatorGate, "scope vhost name", "scope vhost name reason"),
     Kind(POLICY, Policy, _policy_key, "vhost name operator", lambda policy: {"policy": table_as_json(policy.fields())}),
@@ -507,6 +509,9 @@ KINDS: Final[tuple[Kind, ...]] = (
          lambda journal: {"next": numbers_end(int(journal.next_queue))}),
 )
 # fmt: on
-"""All kinds. Stores have their names, keys and fields: none of them changes."""
+"""All kinds. Stores have their names, keys and fields: none of them changes, but for one.
+
+Keys of lanes had no user in earlier versions; such records are written anew at the start (restore.py).
+"""
 _FOUND: Final[dict[type, Kind]] = {}
 """Kinds by the types of objects that were met."""

@@ -15,6 +15,7 @@ from mypy_extensions import i64
 
 from penstock.core.broker import Broker
 from penstock.core.journal.journal import numbers_end
+from penstock.core.publish.producer_lanes import LaneRecord
 from penstock.core.queue.cursor_state import Position
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings, resolve
@@ -126,7 +127,9 @@ class VhostRestorer:
             position.shared.restore_gaps(planned, gaps.get(name, []))
             positions.append(position)
         lost = fields.number("lost") if fields.has("lost") else 0
-        self.broker.ranges.restore_cursor(vhost, fields.text("name"), fields.number("token"), lost, positions)
+        user = fields.text("user") if fields.has("user") else ""
+        token = fields.number("token")
+        self.broker.ranges.restore_cursor(vhost, fields.text("name"), user, token, lost, positions)
 
     def _deleted(self, vhost: VirtualHost, name: str) -> Queue:
         """Return a placeholder for a queue that was transient or deleted."""
@@ -195,6 +198,14 @@ def restore_steps(broker: Broker, records: Iterable[MetadataRecord]) -> Steps[li
         if journal is not None:
             for record in work.left_behind:
                 journal.forget(record)
+    if journal is not None:
+        for index, (former, mark) in enumerate(work.renamed):
+            if index % RECORDS_A_STEP == 0:
+                yield
+            lane = broker.producer_lanes.of(mark.vhost, mark.user, mark.producer, mark.lane)
+            if lane is not None:
+                journal.change(lane.record())
+            journal.forget(former)
     return work.remarks
 
 
@@ -211,6 +222,10 @@ class MetadataRestorer:
         """A sentence for each definition that differs from before."""
         self.left_behind: list[MetadataRecord] = []
         """Bindings of deleted exchanges and queues; a later declaration of the same name must not revive them."""
+        self.renamed: list[tuple[MetadataRecord, LaneRecord]] = []
+        """Records of lanes whose key has no user, as earlier versions wrote them; and what they say."""
+        self._record = MetadataRecord("", "", None)
+        """The present record."""
         self._recorded: dict[str, set[str]] = {}
         """Keys of the exchanges and queues in the store, restorable or not."""
         self._entries: list[changes.EntryBefore] = []
@@ -235,7 +250,7 @@ class MetadataRestorer:
             kinds.BINDING: self._binding,
             kinds.CURSOR: lambda fields: self._hosted.cursor(self._host(fields), fields),
             kinds.MARK: lambda fields: self.broker.ranges.restore_mark(kinds.read_mark(fields)),
-            kinds.LANE: lambda fields: self.broker.producer_lanes.restore(kinds.read_lane(fields)),
+            kinds.LANE: self._lane,
             access.VHOST_LIMITS: lambda fields: access.restore_vhost_limits(table, fields),
         }
         by_kind: dict[str, list[MetadataRecord]] = {kind: [] for kind in steps}
@@ -259,6 +274,7 @@ class MetadataRestorer:
     def _one(self, step: Callable[[Fields], None], record: MetadataRecord) -> None:
         if record.data is None:
             return
+        self._record = record
         try:
             step(unpack(record.data))
         except LeftBehind:
@@ -285,6 +301,13 @@ class MetadataRestorer:
         else:
             self._check_end(kinds.EXCHANGE, fields, "exchange")
         self._hosted.binding(self._host(fields), fields)
+
+    def _lane(self, fields: Fields) -> None:
+        """Restore the mark of a lane."""
+        mark = kinds.read_lane(fields)
+        self.broker.producer_lanes.restore(mark)
+        if self._record.key != key_of(mark.vhost, mark.producer, mark.lane, mark.user):
+            self.renamed.append((self._record, mark))
 
     def _check_end(self, kind: str, fields: Fields, field: str) -> None:
         vhost, name = fields.text("vhost"), fields.text(field)

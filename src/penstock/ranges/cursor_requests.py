@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.permission import MONITORING, READ
-from penstock.core.queue.cursor_state import CursorState
+from penstock.core.queue.cursor_state import CursorState, QueryId
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import visible_tail
 from penstock.describe.queue import blocked_rows, cursor_row, in_use
@@ -49,6 +49,9 @@ class CursorRequests:
         `dry_run` nothing changes: the answer is that of the attach, and names the present reader. With `holder` the
         holder of `token` changes its subscription, and keeps that token. With `partial` refused queues are left out and
         listed in the answer. With `release` the positions on queues that it has left are given up.
+
+        A cursor belongs to the user who attached last. Another user may attach who may read all of its queues; others
+        are refused (403), because they would take its holder's place.
         """
         name = request.text("cursor")
         if not name:
@@ -56,6 +59,8 @@ class CursorRequests:
         partial, holder = request.flag("partial"), request.flag("holder")
         names = request.names("queues", 0 if partial else 1)
         starting = request.starting("starting", names)
+        if not holder and name in request.vhost.cursors:
+            self._check_owner(self._table.find(request.vhost, name), request)
         cursor = self._table.held(request) if holder else self._table.to_attach(request.vhost, name)
         create = request.flag("create")
         if create and name in request.vhost.cursors:
@@ -81,14 +86,26 @@ class CursorRequests:
         if request.flag("release"):
             cursor.release([each for each, position in cursor.positions.items() if position.left], self._broker.now)
         cursors[name] = cursor
-        self._table.limits.attached(request.vhost.name, name)
+        self._attached(cursor, queues, request)
+        return {"token": cursor.token, "created": created, "refused": refused, **_positions(cursor, queues, {})}
+
+    def _attached(self, cursor: Cursor, queues: list[Queue], request: ControlRequest) -> None:
+        """Note who reads through a cursor now, and write its position."""
+        if cursor.user != request.access.user:
+            self._broker.pinned_rooms.assign(cursor, "")
+            cursor.hand_over(request.access.user)
+        self._table.limits.attached(cursor.vhost, cursor.name)
         for queue in queues:
             self._table.limits.review(queue)
-        if not create:
+        if not request.flag("create"):
             set_reader(cursor, request)
         self._table.persist(cursor)
         self._table.answer_waiting(cursor)
-        return {"token": cursor.token, "created": created, "refused": refused, **_positions(cursor, queues, {})}
+
+    def _check_owner(self, cursor: Cursor, request: ControlRequest) -> None:
+        """Check that a cursor belongs to the requester, or reads only what the requester may read."""
+        if cursor.user != request.access.user:
+            check_read_cursor(request.access, cursor)
 
     def _other_reader(self, cursor: Cursor, request: ControlRequest) -> str:
         """Tell who else reads through a cursor, as a sentence; empty if an attach takes nothing away."""
@@ -205,7 +222,7 @@ class CursorRequests:
         if not 0 < len(query) <= QUERY_LETTERS:
             raise PreconditionFailed(f"'query' must have 1 to {QUERY_LETTERS} letters, not {len(query):,}")
         counts = {name: request.amount(name, 0) for name in COUNTS if request.fields.get(name) is not None}
-        room = self._broker.pinned_rooms.of(query)
+        room = self._broker.pinned_rooms.of(QueryId(request.access.user, query))
         cursors = [] if room is None else [each for each in room.cursors if _is_readable(request, each)]
         views = [cursor_row(cursor, self._node) for cursor in cursors[:CURSORS_SHOWN]]
         for cursor, row in zip(cursors, views, strict=False):

@@ -75,8 +75,11 @@ class RangeService(RangePlane):
     # The store
 
     @override
-    def restore_cursor(self, vhost: VirtualHost, name: str, token: int, lost: int, positions: list[Position]) -> None:
+    def restore_cursor(
+        self, vhost: VirtualHost, name: str, user: str, token: int, lost: int, positions: list[Position]
+    ) -> None:
         cursor = Cursor(vhost.name, name)
+        cursor.hand_over(user)
         cursor.lost = lost
         cursor.resume(token, positions)
         vhost.cursors[name] = cursor

@@ -33,6 +33,7 @@ from penstock.content.properties import BCC, CC, TEXT_PROPERTIES, Properties
 from penstock.core.broker import Broker
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
+from penstock.core.queue.cursor_state import NO_QUERY, QueryId
 from penstock.core.routing.route import PERSISTENT, Route, expiration_s, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost
@@ -43,7 +44,7 @@ from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequest, Replies
-from penstock.protocols.common.peer import QUERY
+from penstock.protocols.common.peer import query_of
 from penstock.ranges.blocks import CONTENT_TYPE, MAGIC
 from penstock.ranges.held_block import NO_MARK, NOT_RETRIABLE, BlockLine, BlockMark, HeldBlock, RowSource
 from penstock.ranges.sinks import SinkBatches, check_no_cycle
@@ -261,8 +262,8 @@ class BlockRows(RowSource):
         """The route of all rows, if they have the same."""
         self._routes: dict[bytes, dict[bytes, Route]] = {}
         self._route_count: int = 0
-        self.query: str = ""
-        """Query whose results the rows are; empty for most."""
+        self.query: QueryId = NO_QUERY
+        """Query whose results the rows are; that without a name for most."""
         self._checked = "user_id" in columns.texts or "reply_to" in columns.texts
         self._has_headers = columns.has_headers()
         self._has_variants = columns.priority is not None or "expiration" in columns.texts
@@ -330,7 +331,7 @@ class BlockRows(RowSource):
             route = self._vhost.route(text_of(exchange, "exchange", row), text_of(key, "routing_key", row), False)
             check_route(self._access, self._vhost, route)
             self._vhost.resolve(route, {})
-            if self.query:
+            if self.query.name:
                 check_no_cycle(self._broker.pinned_rooms, self._vhost, self.query, route.queues)
             self._route_count += 1
             if self._route_count > ROUTES_KEPT:
@@ -413,7 +414,7 @@ class BlockPublisher(ProducerListener):
             sinks.broker, f"{connection.name()}/blocks", connection.pausing.budget, connection.origin, self
         )
         self.producer.confirming = True
-        self.producer.query = str(connection.peer.properties.get(QUERY, ""))
+        self.producer.query = query_of(connection.peer, connection.access.user)
         self.line = BlockLine(self.producer)
         self.octets: i64 = 0
         """Octets of its blocks that are not over."""
@@ -541,7 +542,7 @@ class SinkBlocks:
         self.broker.work.done += octets // COPIED_A_UNIT
         block = IncomingBlock(content, start, octets)
         rows = BlockRows(self.broker, request.vhost, block, request.access)
-        rows.query = str(connection.peer.properties.get(QUERY, ""))
+        rows.query = query_of(connection.peer, connection.access.user)
         if block.stage is not None:
             ids = request.part(block.stage)
             self.control.answer_later(ids, self._batches.stage_steps(ids, rows))

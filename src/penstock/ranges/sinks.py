@@ -19,7 +19,7 @@ from penstock.core.publish import admission
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
-from penstock.core.queue.cursor_state import PinnedRooms
+from penstock.core.queue.cursor_state import PinnedRooms, QueryId
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode
@@ -70,6 +70,7 @@ class BatchIds:
         """Routing key of all rows; None if each row has its own."""
         self.target = _target(self.exchange, self.key)
         self.user = request.access.user
+        self.id = QueryId(self.user, self.query)
 
     def check_access(self, request: ControlRequest) -> None:
         """Check that the requester may publish to the target. Raises AccessRefused (403)."""
@@ -131,7 +132,7 @@ class TargetAccess(CommitCheck):
 class PromotionAnswer(ProducerListener):
     """A commit of a batch that is under way, with its producer and the request that it answers."""
 
-    def __init__(self, sinks: SinkBatches, request: ControlRequest, connection: Connection, query: str) -> None:
+    def __init__(self, sinks: SinkBatches, request: ControlRequest, connection: Connection, query: QueryId) -> None:
         super().__init__(connection.number)
         self._sinks = sinks
         self._request = request
@@ -180,8 +181,11 @@ class SinkBatches:
         self.promotions = PromotionLine(self.broker, self.marks)
         self._promotions: dict[int, list[PromotionAnswer]] = {}
         """Commits under way, by number of the connection."""
-        self._waiting: dict[tuple[str, str], float] = {}
-        """Time of the last report of a waiting task (monotonic seconds), by application and task; the oldest first."""
+        self._waiting: dict[tuple[str, str, str], float] = {}
+        """Time of the last report of a waiting task (monotonic seconds), by user, application and task.
+
+        The oldest is first.
+        """
 
     def begin(self, request: ControlRequest) -> dict[str, object]:
         """Begin a partition of a batch, or begin it again.
@@ -192,7 +196,7 @@ class SinkBatches:
         ids = TaskIds(request)
         ids.check_access(request)
         transactional = _is_transactional(request)
-        check_no_cycle(self.broker.pinned_rooms, request.vhost, ids.query, self._queues(request, ids))
+        check_no_cycle(self.broker.pinned_rooms, request.vhost, ids.id, self._queues(request, ids))
         progress = ids.begin(request, self.marks)
         marks = self.marks
         marks.check_mode(progress, transactional)
@@ -226,7 +230,7 @@ class SinkBatches:
         connection = request.connection
         if connection is None:
             raise PreconditionFailed("the commit of a batch needs a connection of its own")
-        answer = PromotionAnswer(self, request, connection, ids.query)
+        answer = PromotionAnswer(self, request, connection, ids.id)
         self._promotions.setdefault(connection.number, []).append(answer)
         self.promotions.promote(answer.producer, progress, stages, TargetAccess(ids, request))
         return None
@@ -309,7 +313,7 @@ class SinkBatches:
             return {"rows": int(source.rows), "taken": int(source.rows)}
         staged = self.marks.stages(progress)
         try:
-            room = self.broker.pinned_rooms.of(ids.query)
+            room = self.broker.pinned_rooms.of(ids.id)
             staged.add(staged.find(ids.partition, ids.attempt), loaded, room, self.broker.now)
         except ResourceError as error:
             answer = {"rows": int(source.rows), "taken": 0, "cause": NO_ROOM, "retriable": True, "text": str(error)}
@@ -346,11 +350,12 @@ class SinkBatches:
         cores = request.number("cores")
         queue = request.vhost.queues.get(request.text("queue"))
         now = self.broker.now
-        self._waiting.pop((application, task), None)
+        user = request.access.user
+        self._waiting.pop((user, application, task), None)
         self._forget_waiting(now)
         if len(self._waiting) < WAITING_MAX:
-            self._waiting[(application, task)] = now
-        tasks = sum([1 for waiting in self._waiting if waiting[0] == application])
+            self._waiting[(user, application, task)] = now
+        tasks = sum([1 for waiting in self._waiting if waiting[0] == user and waiting[1] == application])
         self.broker.work.done += len(self._waiting) // 10
         if queue is None or tasks < cores or not request.access.may(READ, queue.name):
             return {}
@@ -378,7 +383,7 @@ class SinkBatches:
         return route.queues
 
 
-def check_no_cycle(rooms: PinnedRooms, vhost: VirtualHost, query: str, queues: list[Queue]) -> None:
+def check_no_cycle(rooms: PinnedRooms, vhost: VirtualHost, query: QueryId, queues: list[Queue]) -> None:
     """Raise PreconditionFailed (406) if a query would publish to a queue that it reads."""
     room = rooms.of(query)
     if room is None:

@@ -17,7 +17,7 @@ from penstock.core.publish.producer_lanes import (
     LaneRequest,
 )
 from penstock.core.publish.waiting_publisher import ProducerState
-from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.errors import Fenced, PreconditionFailed, ResourceError, ResourceLocked
 from tests.support.broker_fixture import House
 from tests.support.durable_broker import Kept
 from tests.support.sender_links import CHARGE
@@ -158,10 +158,32 @@ def test_outcome_that_is_told_by_other_means_has_its_number(house: House, lanes:
     assert lanes.answer(2) == (True, 4, [2, 6])
 
 
-def test_only_the_user_that_began_a_lane_continues_it(lanes: Lanes) -> None:
-    lanes.begin(1)
-    with pytest.raises(AccessRefused, match="belongs to user 'alice', and user 'bob'"):
-        lanes.begin(2, user="bob")
+def test_lanes_of_two_users_with_the_same_names_are_apart(house: House, lanes: Lanes) -> None:
+    house.queue("a")
+    _, begun = lanes.begin(9, user="mallory", named=True)
+    assert not begun.known
+    session, begun = lanes.begin(1, named=True)
+    assert not begun.known, "whoever comes first has no right to the name"
+    house.publish(session, "a", CHARGE)
+    lanes.begin(10, user="mallory")
+    assert session.state is ProducerState.OPEN, "nobody else fences it"
+    house.publish(session, "a", CHARGE)
+    session.abort()
+    assert lanes.answer(2) == (True, 2, [])
+    lanes.lanes.drop_vhost("/")
+    assert lanes.lanes.count() == 0
+
+
+def test_later_mark_of_a_lane_counts_when_the_store_has_two(lanes: Lanes) -> None:
+    def mark(epoch: int, taken: int) -> LaneRecord:
+        record = LaneRecord("/", "p", "l", "alice")
+        record.epoch, record.taken = epoch, taken
+        return record
+
+    for epoch, taken in ((2, 5), (1, 9), (2, 7), (2, 6)):
+        lanes.lanes.restore(mark(epoch, taken))
+    assert (lanes.lanes.count(), lanes.lanes._users["alice"].count) == (1, 1)
+    assert lanes.answer(3) == (True, 7, [])
 
 
 def test_session_that_has_published_or_has_a_lane_begins_none(house: House, lanes: Lanes) -> None:
@@ -210,8 +232,8 @@ def test_lane_of_longest_idleness_makes_room_for_another_of_its_user(house: Hous
         house.broker.producer_lanes.restore(record)
     lanes.begin(1, "new")
     assert lanes.lanes.count() == most
-    assert lanes.lanes.of("/", "p", "1") is None, "unnamed ones first"
-    assert lanes.lanes.of("/", "p", "0") is not None
+    assert lanes.lanes.of("/", "alice", "p", "1") is None, "unnamed ones first"
+    assert lanes.lanes.of("/", "alice", "p", "0") is not None
     lanes.begin(1, "his", user="bob")
     assert lanes.lanes.count() == most + 1
 

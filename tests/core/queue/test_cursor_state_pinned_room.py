@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.queue.cursor_state import PinnedRooms
+from penstock.core.queue.cursor_state import PinnedRooms, QueryId
 from penstock.core.queue.queue import Queue
 from penstock.flow.level import UNLIMITED
 from penstock.ranges.cursors import Cursor
@@ -138,10 +138,22 @@ def test_query_without_its_cursor_has_no_room(ends: str) -> None:
         rooms.assign(chain.cursors["q1"], "")
     else:
         rooms.assign(chain.cursors["q1"], "its successor")
-    assert rooms.of("query of q1") is None
+    assert rooms.of(QueryId("", "query of q1")) is None
     sink = chain.sink("q1")
     chain.publish(sink, "q2", 100)
     assert sink.outbox
+
+
+def test_room_of_a_query_is_not_that_of_another_user() -> None:
+    chain = Chain("q1", "q2")
+    chain.plan("q1", 100)
+    chain.fill("q2")
+    stranger = chain.sink("q1")
+    stranger.query = QueryId("mallory", stranger.query.name)
+    chain.publish(stranger, "q2", 100)
+    assert stranger.outbox
+    chain.publish(chain.sink("q1"), "q2", 100)
+    assert len(chain.broker.pinned_rooms.of(QueryId("", "query of q1")).cursors) == 1
 
 
 def test_queue_that_was_deleted_pins_nothing() -> None:

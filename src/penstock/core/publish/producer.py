@@ -48,7 +48,7 @@ from penstock.core.publish.waiting_publisher import (
     end_hold,
     stopping_gate,
 )
-from penstock.core.queue.cursor_state import PinnedRoom
+from penstock.core.queue.cursor_state import NO_QUERY, PinnedRoom, QueryId
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import QueueStorage
 from penstock.core.routing.route import Route
@@ -114,8 +114,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Credit of its client; None where the protocol has none."""
         self.has_stored: bool = False
         """True if a message on credit was to be stored, since the credit was settled last."""
-        self.query: str = ""
-        """Name of the query whose results it publishes; empty for most."""
+        self.query: QueryId = NO_QUERY
+        """Query whose results it publishes; that without a name for most."""
         self.lane: Lane | None = None
         """The lane that it is the session of; None for most."""
         if origin is not None:
@@ -123,7 +123,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def pinned_room(self) -> PinnedRoom | None:
         """Return the room that its query pins; None for producers that do not belong to a query."""
-        return self.broker.pinned_rooms.of(self.query) if self.query else None
+        return self.broker.pinned_rooms.of(self.query) if self.query.name else None
 
     def set_gates(self, own: list[Gate]) -> None:
         """Set the gates on the road of all its messages."""

@@ -1,6 +1,7 @@
 """Lanes of producers: the decided publishes of each, so that a reconnecting client repeats none of them.
 
 Theory of operation. A *lane* is one publisher of a client: a channel with confirms, or a link. It outlives its session.
+Its names are those of its user: two users with the same ids have two lanes, and neither can take the name of the other.
 A session begins with the ids of producer and lane, and an *epoch*, a number that rises with each session of the lane.
 Its publishes have numbers by their order: the n-th has the number `taken + n`, with the `taken` that it was answered.
 
@@ -26,7 +27,7 @@ from typing_extensions import override
 from penstock.core.journal.group import JournalGroup, SealedState
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.producer import Producer
-from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.errors import Fenced, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.confirms import LaneNumbers
 from penstock.flow.timers import NEVER, TimerHandler
 
@@ -43,6 +44,10 @@ ID_CHARACTERS_MAX: Final = 255
 """Longest id of a producer or a lane."""
 DROPPED_AT_ONCE: Final = 500
 """Lanes that one call of the timer drops."""
+
+
+LaneKey = tuple[str, str, str, str]
+"""Key of a lane: virtual host, user, ids of producer and lane."""
 
 
 class LaneRequest:
@@ -115,9 +120,9 @@ class Lane(SealedState):
         self.group: JournalGroup | None = None
         """The last journal group that writes its mark."""
 
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> LaneKey:
         """Return the key that identifies the lane."""
-        return self.vhost, self.producer, self.name
+        return self.vhost, self.user, self.producer, self.name
 
     def decided(self) -> i64:
         """Return the number up to which its publishes are decided."""
@@ -207,16 +212,16 @@ class UserLanes(TimerHandler):
 
 
 class ProducerLanes:
-    """The lanes of all producers, by virtual host, producer and lane."""
+    """The lanes of all producers, by virtual host, user, producer and lane."""
 
     def __init__(self, broker: PublishContext) -> None:
         self._broker = broker
-        self._lanes: dict[tuple[str, str, str], Lane] = {}
+        self._lanes: dict[LaneKey, Lane] = {}
         self._users: dict[str, UserLanes] = {}
 
-    def of(self, vhost: str, producer: str, lane: str) -> Lane | None:
+    def of(self, vhost: str, user: str, producer: str, lane: str) -> Lane | None:
         """Return a lane; None if there is none."""
-        return self._lanes.get((vhost, producer, lane))
+        return self._lanes.get((vhost, user, producer, lane))
 
     def count(self) -> int:
         """Return the number of lanes."""
@@ -225,15 +230,18 @@ class ProducerLanes:
     def begin(self, session: Producer, vhost: str, user: str, request: LaneRequest) -> BegunLane:
         """Begin the next session of a lane, or its first one.
 
-        Raises PreconditionFailed (406) for a session that has published already, AccessRefused (403) for a lane of
-        another user, Fenced (409) for an epoch that is not higher than the last one, ResourceError (506) at a limit.
+        Raises PreconditionFailed (406) for a session that has published already, Fenced (409) for an epoch that is not
+        higher than the last one, ResourceError (506) at a limit.
         """
         if session.confirms.published > 0 or session.lane is not None or session.transaction is not None:
             raise PreconditionFailed("a lane begins before the first publish of its channel or link, and once")
-        lane = self._lanes.get((vhost, request.producer, request.lane))
+        lane = self.of(vhost, user, request.producer, request.lane)
         known = lane is not None
-        if lane is not None:
-            self._check(lane, user, request)
+        if lane is not None and request.epoch <= lane.epoch:
+            raise Fenced(
+                f"{lane.describe()} has begun with epoch {lane.epoch}, and {request.epoch} is not higher: another "
+                "session continues it"
+            )
         if self._broker.journal is not None:
             self._broker.journal.check_writable()
         if lane is None:
@@ -288,7 +296,13 @@ class ProducerLanes:
                 self.drop(lane)
 
     def restore(self, record: LaneRecord) -> None:
-        """Take a mark from the store; its lane has no session."""
+        """Take a mark from the store; its lane has no session. Of two marks of a lane the later one counts."""
+        known = self.of(record.vhost, record.user, record.producer, record.lane)
+        if known is not None:
+            if known.epoch > record.epoch or (known.epoch == record.epoch and known.taken >= record.taken):
+                return
+            self._users[known.user].wake(known)
+            self._users[known.user].count -= 1
         lane = Lane(record.vhost, record.producer, record.lane, record.user)
         lane.named = record.named
         lane.epoch = record.epoch
@@ -296,18 +310,6 @@ class ProducerLanes:
         lane.numbers = LaneNumbers(0, record.refused, WINDOW_MAX)
         self._put(lane)
         self._rest(lane)
-
-    def _check(self, lane: Lane, user: str, request: LaneRequest) -> None:
-        if user != lane.user:
-            raise AccessRefused(
-                f"{lane.describe()} belongs to user '{lane.user}', and user '{user}' may not continue it; take another "
-                "id for the producer"
-            )
-        if request.epoch <= lane.epoch:
-            raise Fenced(
-                f"{lane.describe()} has begun with epoch {lane.epoch}, and {request.epoch} is not higher: another "
-                "session continues it"
-            )
 
     def _fence(self, lane: Lane, epoch: i64) -> None:
         """End the session of a lane: drop its held publishes and accept no further ones."""

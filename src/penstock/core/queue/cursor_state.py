@@ -12,7 +12,7 @@ cursor's to read, and do not count.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -123,6 +123,8 @@ class CursorState:
         """Number of its queues that were deleted so far."""
         self.reader: int = 0
         self.reader_name: str = ""
+        self.user: str = ""
+        """The user that attached last; empty in a store of a version that did not record it."""
         """Number and name of the connection that attached or planned last; 0 if there was none since the start."""
         self.identity: str = ""
         """Id of that reader's query, the same after a restart of it; empty if it is not known."""
@@ -132,9 +134,23 @@ class CursorState:
         self.is_lease: bool = False
         """True for the cursor of a lease, which keeps messages and settles nothing."""
 
+    def hand_over(self, user: str) -> None:
+        """Make it the cursor of a user."""
+        self.user = user
+
 
 BEYOND: Final = 2
 """Part of a limit's capacity that the publishes of one query may take beyond it: 1/2."""
+
+
+class QueryId(NamedTuple):
+    """A query by its name, which is its user's: nobody else can join it, or use the room that it pins."""
+
+    user: str
+    name: str
+
+
+NO_QUERY: Final = QueryId("", "")
 
 
 class PinnedRoom:
@@ -143,7 +159,7 @@ class PinnedRoom:
     The amounts are those of all limits together, so a query that meets several is judged more strictly.
     """
 
-    def __init__(self, query: str) -> None:
+    def __init__(self, query: QueryId) -> None:
         self.query = query
         self.cursors: list[CursorState] = []
         self.messages: i64 = 0
@@ -185,17 +201,18 @@ class PinnedRoom:
 
 
 class PinnedRooms:
-    """The queries that read through cursors, by the names that they give themselves."""
+    """The queries that read through cursors, by their users and the names that they give themselves."""
 
     def __init__(self) -> None:
-        self._rooms: dict[str, PinnedRoom] = {}
+        self._rooms: dict[QueryId, PinnedRoom] = {}
 
-    def of(self, query: str) -> PinnedRoom | None:
+    def of(self, query: QueryId) -> PinnedRoom | None:
         """Return the room of a query; None if it has no cursor."""
         return self._rooms.get(query)
 
-    def assign(self, cursor: CursorState, query: str) -> None:
-        """Record the query that reads through a cursor now; empty: it is not known."""
+    def assign(self, cursor: CursorState, name: str) -> None:
+        """Record the query of the cursor's user that reads through it now; empty: it is not known."""
+        query = QueryId(cursor.user, name)
         room = cursor.room
         if room is not None:
             if room.query == query:
@@ -204,7 +221,7 @@ class PinnedRooms:
             if not room.cursors:
                 del self._rooms[room.query]
             cursor.room = None
-        if query:
+        if name:
             present = self._rooms.get(query)
             if present is None:
                 present = PinnedRoom(query)

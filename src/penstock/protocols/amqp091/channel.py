@@ -39,7 +39,7 @@ from penstock.protocols.amqp091.publishing import (
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_state import TeardownState
 from penstock.protocols.common.engine import ClientSession
-from penstock.protocols.common.peer import QUERY
+from penstock.protocols.common.peer import query_of
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import FLAGS_AT, HEADERS_FLAG, CodecError, flags_of, method_frame
 
@@ -94,7 +94,7 @@ class Channel(ClientSession):
         self.producer = Producer(
             self.broker, self.name, connection.pausing.budget, connection.origin, ChannelPublisher(self)
         )
-        self.producer.query = str(connection.peer.properties.get(QUERY, ""))
+        self.producer.query = query_of(connection.peer, connection.access.user)
 
     def access(self) -> ConnectionAccess:
         """Return the permissions of its client."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.core.queue.cursor_state import QueryId
 from penstock.core.settings.limits import Limits, rates
 from penstock.errors import NotAllowed, PreconditionFailed
 from penstock.settings.read import read_client_properties
@@ -210,3 +211,8 @@ class Peer:
     def is_protected(self) -> bool:
         """Return whether the connection is private: it has TLS, or does not leave this machine."""
         return self.loopback or self.tls is not None
+
+
+def query_of(peer: Peer, user: str) -> QueryId:
+    """Return the query whose results a connection of a user publishes; that without a name for most."""
+    return QueryId(user, str(peer.properties.get(QUERY, "")))
