@@ -81,3 +81,10 @@ def test_in_any_time_no_more_passes_than_burst_and_rate_allow(rate: float, burst
                 return
         ready = bucket.ready_at(now)
         assert now < ready <= now + 1 / rate + 1e-9
+
+
+@given(now=st.floats(0.0, 1e9), rate=st.floats(0.001, 1e19), taken=st.integers(1, 10_000))
+def test_empty_bucket_is_ready_later_however_fast_it_fills(now: float, rate: float, taken: int) -> None:
+    bucket = TokenBucket(rate, 1.0)
+    bucket.take(taken, now)
+    assert (bucket.ready_at(now) > now) == (bucket.whole(now) == 0)

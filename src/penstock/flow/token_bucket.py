@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, nextafter
 from typing import Final
 
 CLOSE_ENOUGH: Final = 1e-6
@@ -41,10 +42,13 @@ class TokenBucket:
         self._at: float = 0.0
 
     def ready_at(self, now: float) -> float:
-        """Return when something may be taken: `now` if at once."""
+        """Return when something may be taken: `now` if at once, otherwise a later time, however high the rate."""
         self._fill(now)
         missing = self.least - self._level
-        return now if missing <= CLOSE_ENOUGH else now + missing / self.rate
+        if missing <= CLOSE_ENOUGH:
+            return now
+        ready = now + missing / self.rate
+        return ready if ready > now else nextafter(now, inf)
 
     def whole(self, now: float) -> int:
         """Return the number of whole tokens."""

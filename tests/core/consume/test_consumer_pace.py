@@ -47,6 +47,21 @@ def test_consumer_gets_at_most_one_message_more_than_its_rate_in_any_second(rate
     assert most_in_a_second(delivered) <= rate + 1
 
 
+@pytest.mark.parametrize("rate", [10**6, 10**12, 2**61])
+def test_consumer_with_a_huge_rate_ends_its_deliveries_of_a_moment(rate: int) -> None:
+    """Its next message is due within less than the clock can show."""
+    house = filled([10] * 1_000)
+    house.broker.begin(8_593_883.060997017)
+    subscribe(house, consumer_max_rate=rate)
+    delivered = len(deliver(house))
+    assert 0 < delivered <= 1_000
+    assert not house.broker.has_dirty(), "nothing more is to be delivered in this moment"
+    for _ in range(1_000):
+        house.later(0.001)
+        delivered += len(deliver(house))
+    assert delivered == 1_000
+
+
 def slowness(house: House, seconds: float) -> list[SlowConsumer | Cancelled]:
     house.later(seconds)
     return [effect for effect in house.broker.effects() if isinstance(effect, SlowConsumer | Cancelled)]
