@@ -23,12 +23,13 @@ from tests.support.amqp10_dialogue import login
 from tests.support.brokers import PATIENCE, eventually
 from tests.support.certificates import SETTINGS, Authority, hello, localhost
 from tests.support.http_client import Web
-from tests.support.left_objects import left_by
+from tests.support.left_objects import left_by, unreachable_after
 from tests.support.logging_in import GREETING, start_ok
 
 ROUNDS = 30
 AT_ONCE = 15
 """Logins that are refused in one round: each is answered after two seconds."""
+CHUNKED = b"%b /api/overview HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: the socket is reset when it is closed."""
 
@@ -200,6 +201,37 @@ def event_stream(here: Here) -> None:
     connection.close()
 
 
+def http_octets(here: Here, request: bytes) -> bytes:
+    """Send octets to the HTTP API, and read its answer to the end."""
+    with here.socket(here.broker.http_addresses[0]) as sock:
+        sock.sendall(request)
+        return hear(sock)
+
+
+def http_without_its_host(here: Here) -> None:
+    assert b" 400 " in http_octets(here, b"GET /api/overview HTTP/1.1\r\n\r\n")
+
+
+def http_malformed_chunk(here: Here) -> None:
+    assert b" 400 " in http_octets(here, CHUNKED % b"GET")
+
+
+def http_malformed_chunk_of_head(here: Here) -> None:
+    assert b" 400 " in http_octets(here, CHUNKED % b"HEAD")
+
+
+def http_refused_import(here: Here) -> None:
+    assert here.web.ask("POST", "/definitions", body=b"[]").status == 400
+
+
+def http_stream_cut_off(here: Here) -> None:
+    request = f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: {here.web.login}\r\n\r\n"
+    with here.socket(here.broker.http_addresses[0]) as sock:
+        sock.sendall(request.encode())
+        assert sock.recv(1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+
+
 KINDS: list[Callable[[Here], None]] = [
     closed_at_once,
     reset_after_its_greeting,
@@ -216,6 +248,11 @@ KINDS: list[Callable[[Here], None]] = [
     http_refused_login,
     https_request,
     event_stream,
+    http_without_its_host,
+    http_malformed_chunk,
+    http_malformed_chunk_of_head,
+    http_refused_import,
+    http_stream_cut_off,
 ]
 
 
@@ -230,3 +267,4 @@ def test_sockets_that_come_and_go_leave_nothing(here: Here, kind: Callable[[Here
         assert {name: count for name, count in left.items() if count >= ROUNDS // 2} == {}
     else:
         assert left_by(round_trip, ROUNDS) == {}
+        assert unreachable_after(round_trip, ROUNDS) == 0

@@ -47,6 +47,18 @@ def left_by(come_and_go: Callable[[], object], times: int, warm_up: int = WARM_U
         return {name: count for name, count in (ours() - before).items() if count >= times // 2}
 
 
+def unreachable_after(come_and_go: Callable[[], object], times: int, warm_up: int = WARM_UP) -> int:
+    """Return how many objects of any class so many rounds leave to the garbage collector, 0 where it is below one for
+    every other round."""
+    for _ in range(warm_up):
+        come_and_go()
+    with without_collector():
+        for _ in range(times):
+            come_and_go()
+        found = gc.collect()
+        return found if found >= times // 2 else 0
+
+
 def end(driver: BrokerDriver) -> None:
     """Run what is left to do, and take what the loop would take."""
     while driver.run_turn():

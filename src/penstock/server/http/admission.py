@@ -131,12 +131,14 @@ class HttpDebts:
             except StopIteration:
                 return
             finally:
+                error = None  # An error that is raised refers to this frame.
                 self._end(scope)
-            error = None
             try:
                 yield step
             except BaseException as raised:  # It is raised where the request waits.
                 error = raised
+            finally:
+                del step  # A future whose error refers to this frame.
 
     def _end(self, scope: Scope) -> None:
         """End a step; charge it to its user, or to the address before the login, if it took too long."""
@@ -192,3 +194,5 @@ def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
     else:
         if not known.done():
             known.set_result(result)
+    finally:
+        del known  # Its error refers to this frame.

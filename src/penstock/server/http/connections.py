@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Final
@@ -230,6 +231,9 @@ class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """See `H11Protocol`. Malformed octets end the request in progress, whatever its handler still sends."""
+        error = sys.exception()
+        if error is not None:
+            error.__traceback__ = None  # A frame of h11 refers to the error, and others to this connection.
         self._refuse(400, msg)
 
     def shutdown(self) -> None:

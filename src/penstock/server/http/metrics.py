@@ -17,14 +17,14 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import CollectorRegistry
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from penstock.describe.exposition import COUNTER, Family, label
 from penstock.describe.metrics import GROUPS, Scrape, Selection
 from penstock.describe.node import NodeFigures
 from penstock.server.event_loop import EventLoop
-from penstock.server.http.request import ApiRequest, HttpError, bad_request
+from penstock.server.http.request import ApiRequest, HttpError, StreamedAnswer, bad_request
 
 SCRAPES_MOST: Final = 8
 """Most scrapes in progress."""
@@ -156,7 +156,7 @@ class MetricsService:
         return Selection(self._objects_max, frozenset(wanted), frozenset(vhosts) if vhosts else None, True)
 
 
-class BoundedStream(StreamingResponse):
+class BoundedStream(StreamedAnswer):
     """Streamed answer that must be read in time: otherwise its socket is closed."""
 
     def __init__(

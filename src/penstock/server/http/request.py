@@ -70,7 +70,27 @@ def json_octets(content: object) -> bytes:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode(errors="backslashreplace")
 
 
-class LongAnswer(StreamingResponse):
+class StreamedAnswer(StreamingResponse):
+    """Answer that is written in parts until its client has gone, and leaves no cycle of objects even then."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        writing = asyncio.ensure_future(self.stream_response(send))
+        gone = asyncio.ensure_future(until_gone(receive))
+        try:
+            try:
+                await asyncio.wait((writing, gone), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                writing.cancel()
+                gone.cancel()
+                await asyncio.wait((writing, gone))
+            if not writing.cancelled():
+                writing.result()
+        finally:
+            del writing  # Its error refers to this frame.
+
+
+class LongAnswer(StreamedAnswer):
     """Answer in JSON that is written in parts, to a client that reads it."""
 
     def __init__(self, parts: AsyncIterator[bytes], http_request: Request) -> None:
