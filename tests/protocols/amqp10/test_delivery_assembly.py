@@ -164,7 +164,7 @@ def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: Broker
 def test_the_input_waits_for_the_store(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = sender(driver)
-    for frame in frames_of(data_section(BODY * 4), 0):
+    for frame in frames_of(data_section(BODY * 16), 0):
         driver.scheduler.receive(client.connection, frame)
         serve(driver)
     waits = 0

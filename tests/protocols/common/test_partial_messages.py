@@ -233,14 +233,16 @@ def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: Broker
     send(client, persistent("q", bytes(2 * MIB))[:500_000])
     assert 0 < client.connection.arriving < PIECE_OCTETS
     assert client.connection.pausing.pieces.unwritten == PIECE_OCTETS
-    assert store.write() == PIECE_OCTETS
+    assert store.write() == 0, "its body is incomplete, and nobody waits for room"
+    send(client, persistent("q", bytes(2 * MIB))[500_000:])
+    assert store.write() == 2 * MIB
     assert client.connection.pausing.pieces.unwritten == 0
 
 
 def test_the_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q").confirm()
-    send(client, persistent("q", bytes(8 * MIB)))
+    send(client, persistent("q", bytes(32 * MIB)))
     queue = driver.broker.vhosts["/"].queues["q"]
     for filled in range(8):
         assert queue.available() == (1 if filled == 7 else 0)
@@ -256,19 +258,19 @@ def test_the_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None
 def test_a_connection_whose_input_waits_is_not_silent(driver: BrokerDriver) -> None:
     PieceStore(driver.broker.large)
     client = Dialogue(driver, heartbeat=1).declare("q")
-    send(client, persistent("q", bytes(3 * MIB)))
+    send(client, persistent("q", bytes(12 * MIB)))
     for seconds in range(1, 10):
         client.listen(driver.broker.now + seconds)
     assert driver.take_silent() == []
     sentences = of_connection(client.connection, driver)["sentences"]
-    assert "1,048,576 bytes of its large messages are not in the store yet" in str(sentences)
+    assert "4,194,304 bytes of its large messages are not in the store yet" in str(sentences)
 
 
 def test_another_connection_is_read_meanwhile(driver: BrokerDriver) -> None:
     PieceStore(driver.broker.large)
     client, other = Dialogue(driver), Dialogue(driver)
     client.declare("q")
-    send(client, persistent("q", bytes(3 * MIB)))
+    send(client, persistent("q", bytes(12 * MIB)))
     assert client.connection.busy
     send(other, publish("q", b"small"))
     assert driver.broker.vhosts["/"].queues["q"].available() == 1
@@ -277,7 +279,7 @@ def test_another_connection_is_read_meanwhile(driver: BrokerDriver) -> None:
 def test_a_connection_that_ends_leaves_nothing(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
-    send(client, persistent("q", bytes(3 * MIB)))
+    send(client, persistent("q", bytes(12 * MIB)))
     leaves_nothing(client, store)
     assert driver.broker.large.unwritten == 0
     assert client.connection.services.partial_messages.bytes == 0
@@ -286,7 +288,7 @@ def test_a_connection_that_ends_leaves_nothing(driver: BrokerDriver) -> None:
 def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
-    send(client, persistent("q", bytes(3 * MIB)))
+    send(client, persistent("q", bytes(12 * MIB)))
     driver.broker.large.disk_short = True
     store.write()
     assert client.connection.busy
@@ -300,7 +302,7 @@ def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(dri
 def test_client_is_told_when_the_disk_blocks_its_large_message_and_when_it_does_no_more(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q").confirm()
-    send(client, persistent("q", bytes(3 * MIB)))
+    send(client, persistent("q", bytes(12 * MIB)))
     assert client.connection.busy
     assert client.listen() == [], "that it waits for a transaction of the store is nothing to tell"
     disk = driver.broker.gates.disk
@@ -324,7 +326,7 @@ def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver
     PieceStore(driver.broker.large)
     driver.broker.gates.disk.fails("the disk is broken", driver.broker.now)
     client = Dialogue(driver).declare("q").confirm()
-    send(client, persistent("q", bytes(3 * MIB)))
+    send(client, persistent("q", bytes(12 * MIB)))
     assert [method.name for method in methods(client.listen())] == ["connection.blocked"]
     driver.disconnect(client.connection)
     driver.run_turn()
@@ -335,7 +337,7 @@ def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver
 def test_deadline_begins_anew_when_the_store_writes(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
-    send(client, persistent("q", bytes(8 * MIB)))
+    send(client, persistent("q", bytes(32 * MIB)))
     for _ in range(4):
         client.listen(driver.broker.now + driver.broker.defaults.hold_deadline_s - 1)
         assert client.connection.busy
