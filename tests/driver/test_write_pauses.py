@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.core.journal.journal import Journal
-from penstock.core.journal.write_shares import BOUND_MOST, LITTLE
+from penstock.core.journal.write_shares import BOUND_LEAST, BOUND_MOST, LITTLE
 from penstock.driver.driver import BrokerDriver
 from penstock.management.why import unread
 from penstock.wire.amqp091 import spec
@@ -132,3 +134,25 @@ def test_why_tells_of_a_paused_connection_what_of_it_is_not_written() -> None:
     assert hog.connection.waits_for_store()
     told = f"{hog.connection.name()} is not read: {share.writes.bytes:,} bytes of its changes are not in the store yet"
     assert unread(hog.connection).startswith(told)
+
+
+@pytest.mark.parametrize("is_given_up", [False, True], ids=["goes on", "given up"])
+def test_connection_paused_within_a_large_body_goes_on_with_the_next_transaction(is_given_up: bool) -> None:
+    driver = journaled()
+    driver.broker.large.stores = True
+    hog = ring(driver, "ring")
+    frames = publish("ring", bytes(2 * BOUND_LEAST), properties=PERSISTENT)
+    shares = journal_of(driver).shares
+    shares.bound = BOUND_LEAST
+    for sent in range(0, BOUND_LEAST, 131_072):
+        driver.scheduler.begin_turn()
+        driver.scheduler.receive(hog.connection, frames[sent : sent + 131_072])
+    assert shares.has_waiting()
+    if is_given_up:
+        driver.disconnect(hog.connection)
+        while driver.run_turn():
+            pass
+    assert journal_of(driver).has_urgent()
+    write(driver)
+    assert not shares.has_waiting()
+    assert journal_of(driver).is_idle() or not is_given_up

@@ -235,7 +235,7 @@ class LargeBodies:
         self.writes: list[PieceWrite] = []
         """Pieces that wait to be written, in order."""
         self._arriving: dict[int, None] = {}
-        """Numbers of the bodies of persistent messages that have not arrived completely."""
+        """Numbers of bodies of persistent messages that have not arrived completely, whose pieces wait for the rest."""
         self.unwritten: i64 = 0
         """Octets of pieces that wait or are being written."""
         self.recorded: i64 = 0
@@ -340,11 +340,10 @@ class LargeBodies:
     def take_writes(self) -> list[PieceWrite]:
         """Take the pieces of the next transaction; those of bodies that have ended are dropped."""
         self.review_ended()
-        if not self.crowded and self._arriving:
-            taken = [write for write in self.writes if int(write.number) not in self._arriving]
-            self.writes = [write for write in self.writes if int(write.number) in self._arriving]
-        else:
-            taken, self.writes = self.writes, []
+        if self.crowded:
+            self.write_everything()
+        taken = [write for write in self.writes if int(write.number) not in self._arriving]
+        self.writes = [write for write in self.writes if int(write.number) in self._arriving]
         for write in taken:
             self.ledger.count(int(write.number), len(write.octets))
         return taken
@@ -361,6 +360,10 @@ class LargeBodies:
             if int(write.number) not in self._arriving:
                 return True
         return False
+
+    def write_everything(self) -> None:
+        """Let the next transaction take pieces of bodies that have not arrived completely, too."""
+        self._arriving.clear()
 
     def arrived(self, number: i64) -> None:
         """Note that a body has arrived completely, or comes no more."""

@@ -362,8 +362,7 @@ class Journal(Backlog):
 
     def has_urgent(self) -> bool:
         """Return whether a group should be written at once."""
-        is_held = self.series.is_recorded()
-        if (self.open.urgent and not is_held) or self._full or self.shares.has_waiting():
+        if self._full or (not self.series.is_recorded() and (self.open.urgent or self.shares.has_waiting())):
             return True
         return self.series.leaves_some() or self.pieces.is_urgent()
 
@@ -459,7 +458,9 @@ class Journal(Backlog):
             return []
         if not self.series.is_recorded():
             self._move_sparse()
-            if self._full or not self.open.is_empty() or self.pieces.has_work():
+            if self.shares.has_waiting():
+                self.pieces.large.write_everything()
+            if self._full or not self.open.is_empty() or self.pieces.has_work() or self.shares.has_waiting():
                 self._seal()
         size: i64 = 0
         changes = 0
