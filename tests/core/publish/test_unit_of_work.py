@@ -257,7 +257,9 @@ def test_settlements_of_the_largest_commit_are_applied_and_one_more_is_refused(
     unit = rig.coordinator.begin()
     for tag in tags[:-1]:
         unit.settle(session, tag, False, outcome)
-    with pytest.raises(ResourceError, match=r"its size is 32,768, and with \d more it would pass the limit of 32,768"):
+    with pytest.raises(
+        ResourceError, match=r"its size is 32,768 with held commits, and \d more would pass the limit of 32,768"
+    ):
         unit.settle(session, tags[-1], multiple, outcome)
     unit.drop()
     again = rig.coordinator.begin()
@@ -278,7 +280,7 @@ def test_publishes_of_the_largest_commit_are_applied_and_one_more_is_refused(rig
     unit = rig.coordinator.begin()
     for _ in range(count):
         unit.add_publish(rig.producers[0], route, b"x", 1)
-    with pytest.raises(ResourceError, match=r"publish to 100 queues in a transaction refused: .* with 100 more"):
+    with pytest.raises(ResourceError, match=r"publish to 100 queues in a transaction refused: .* and 100 more"):
         unit.add_publish(rig.producers[0], route, b"x", 1)
     unit.commit()
     assert {rig.house.depth(name) for name in names} == {count}
@@ -296,7 +298,7 @@ def test_held_commits_count_in_the_size_of_the_next_one(rig: Rig) -> None:
     unit = rig.coordinator.begin()
     for _ in range(SIZE_MOST - 1 - QUEUE_SIZE):
         rig.publish(unit, 0, "nowhere", 1)
-    with pytest.raises(ResourceError, match="with held commits its size is 32,768"):
+    with pytest.raises(ResourceError, match="its size is 32,768 with held commits"):
         rig.publish(unit, 0, "nowhere", 1)
     rig.house.take("b", count=2)
     rig.publish(unit, 0, "nowhere", 1)

@@ -38,10 +38,8 @@ from penstock.core.consume.session import Session
 from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.publish.commit_delta import (
-    QUEUE_SIZE,
     RETURN_SIZE,
     SIZE_MOST,
-    TIMED_SIZE,
     Settlement,
 )
 from penstock.core.publish.held import ENDED, HeldPublish
@@ -63,10 +61,6 @@ SETTLED_AT_ONCE: Final = 1_000
 """Deliveries of a range that are looked up together."""
 COMMITS_HELD_MOST: Final = 4_096
 """Most held commits of a producer: they are refused together."""
-SIZE_RULE: Final = (
-    f"one for each queue of a message and each acknowledgement, {TIMED_SIZE} if the message expires, {RETURN_SIZE} for "
-    f"each requeue or rejection, {QUEUE_SIZE} more for each queue that it publishes to"
-)
 ALL: Final = 0
 """The delivery tag that means all deliveries, with `multiple` (AMQP 0-9-1 section 1.8.3.13)."""
 
@@ -417,9 +411,9 @@ class UnitOfWork:
     def _size_error(self, subject: str, size: i64) -> ResourceError:
         """Return the error of a publish or a settlement that would make its commit too large."""
         return ResourceError(
-            f"{subject} in a transaction refused: with held commits its size is {int(self.coordinator.size):,}, and "
-            f"with {int(size):,} more it would pass the limit of {SIZE_MOST:,} ({SIZE_RULE}); nothing was applied. "
-            "Commit more often"
+            f"{subject} in a transaction refused: its size is {int(self.coordinator.size):,} with held commits, and "
+            f"{int(size):,} more would pass the limit of {SIZE_MOST:,} (copies, queues, settlements); nothing was "
+            "applied, commit more often"
         )
 
     def _finish(self) -> None:
