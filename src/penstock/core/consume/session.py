@@ -29,6 +29,7 @@ from penstock.core.queue.context import QueueContext
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import hides_next
 from penstock.core.queue.storage import record_delivery
+from penstock.core.queue.sweeping import sweep
 from penstock.errors import BrokerError
 from penstock.flow.credit import Credit, LinkCredit
 from penstock.flow.gate import Waiter
@@ -176,7 +177,7 @@ class Session:
         unsettled = self.unsettled
         batch = Batch(consumer, unsettled.next_number, messages, charge, now)
         if queue.ready_queue.has_expiring():
-            queue.sweep()
+            sweep(queue)
         if queue.length is not None:
             queue.length.on_delivered(messages)
         if queue.storage is not None:

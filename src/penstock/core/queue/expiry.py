@@ -10,6 +10,7 @@ from typing_extensions import override
 from penstock.core.deaths import EXPIRED
 from penstock.core.queue.context import QueueContext
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.sweeping import sweep
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import Steps
@@ -46,7 +47,7 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
                 queue.release([message], now)
             messages += 1
             size += message.charge
-    queue.sweep()
+    sweep(queue)
     if messages > 0:
         queue.counters.own().withdrawn += messages
         queue.settle(messages, size, now)

@@ -24,17 +24,10 @@ from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.overflow import READ_BACK
 from penstock.core.queue.overflow.policy import ACCEPT, HOLD
-from penstock.core.queue.queue_room import (
-    Clearing,
-    Leftovers,
-    Membership,
-    QueueRoom,
-    Sweeping,
-    describe_depth,
-    describe_paging,
-)
+from penstock.core.queue.queue_room import Clearing, Leftovers, Membership, QueueRoom, describe_depth, describe_paging
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.ready_queue import Priorities, ReadyQueue
+from penstock.core.queue.sweeping import sweep
 from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import OVERHEAD, UNLIMITED, Measure
 from penstock.flow.reserved_room import Party
@@ -421,7 +414,7 @@ class Queue(GateOwner):
         """Drop the oldest ready message (drop-head); the caller updates the gate."""
         message = self.ready_queue.pull()
         if isinstance(message, TrackedMessage):
-            self.sweep()
+            sweep(self)
         if self.length is not None:
             self.length.on_removed(message)
         if self.tracks_removals:
@@ -431,11 +424,6 @@ class Queue(GateOwner):
         if self.dead_letters is not None:
             self.dead_letters.dead_letter(message, MAXLEN, False)
         self.counters.count_drop(self, message.charge)
-
-    def sweep(self) -> None:
-        """Begin to sweep the ready messages in later turns, if that is due."""
-        if self.ready_queue.begin_sweep():
-            self.turns.chores.add(Sweeping(self))
 
     def delivery_limit(self) -> i64:
         """Return the delivery limit; UNLIMITED for none."""

@@ -308,22 +308,6 @@ class Clearing(Chore):
         return letters is not None and letters.crowded()
 
 
-class Sweeping(Chore):
-    """A sweep of the tombstones and idle entries of a queue's ready messages."""
-
-    def __init__(self, queue: Queue) -> None:
-        super().__init__()
-        self._queue = queue
-
-    @override
-    def has_more(self) -> bool:
-        return not self._queue.ready_queue.is_swept()
-
-    @override
-    def work(self, most: i64, now: float) -> i64:
-        return self._queue.ready_queue.sweep(most)
-
-
 class Leftovers(DeferredFree):
     """Purged messages of a queue that is stored, or has messages with addresses, which still count them."""
 

@@ -213,7 +213,7 @@ class Resumption:
         self._tags: dict[int, int] = {}
         """Delivery-tags of those that were sent, by number: all others of the link have theirs by their number."""
         self._bytes: i64 = 0
-        """What it counts in the node's memory until the link ends."""
+        """Bytes that it counts in the node's memory until the link ends."""
 
     def begin(self, suspended: SuspendedReceiver, unsettled: dict[object, object]) -> None:
         """Take over the suspended deliveries; `unsettled` is the map of the receiver's attach."""
