@@ -221,7 +221,9 @@ class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def hang_up(self) -> None:
-        """See `Socket.hang_up`."""
+        """See `Socket.hang_up`. What a request in progress still sends goes nowhere."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
         self.transport.abort()
 
     def log_in(self, user: str) -> bool:
@@ -303,6 +305,8 @@ class _Charged:
         """See ASGI."""
         try:
             await self._debts.timed(scope, self._app(scope, receive, send))
+        except asyncio.CancelledError:
+            scope["state"]["socket"].hang_up()  # The broker stops; uvicorn would log a traceback.
         except Exception as unexpected:
             self._failures.report(f"{scope.get('method')} {scope.get('path')}", unexpected)
 
@@ -344,7 +348,7 @@ class HttpConnections:
         return BoundedProtocol(self._config, self._state, self._event_loop, self._admission, self._debts)
 
     async def stop(self) -> None:
-        """Wait for requests in progress up to `LEAVE_S`, and abort the rest."""
+        """Wait for requests in progress up to `LEAVE_S`, abort the rest, and cancel those that go on."""
         if self._on_stop is not None:
             self._on_stop()
         for connection in list(self._state.connections):
@@ -352,6 +356,9 @@ class HttpConnections:
         await self._wait_for_answers()
         for connection in list(self._state.connections):
             connection.transport.abort()  # Handlers that wait see the client as disconnected.
+        await self._wait_for_answers()
+        for task in list(self._state.tasks):
+            task.cancel()  # It waits for a thread.
         await self._wait_for_answers()
 
     async def _wait_for_answers(self) -> None:
