@@ -2,7 +2,8 @@
 
 For each gate it names the producer that is blocked longest, the number of others, the condition that the gate waits
 for, and advice for the operator. It covers the producers of all virtual hosts, HTTP and dead letters. Connections that
-are not read until the store takes their large messages follow, and those that are slowed by their own work come last.
+are not read until the store takes their large messages follow, then those that are slowed by their own work. Memory in
+reply queues, messages in pieces and published blocks comes last, with its holders.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 from penstock.management import why
 from penstock.management.node import Node
+from penstock.management.unlisted_memory import SAID_FROM, held_steps
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import ControlRequest
 
@@ -72,11 +74,14 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     slowed = node.slowed().slowed()
     lines = [f"{wait.connection.name()} is {wait.clause(broker.now)}" for wait in slowed[:GATES_TOLD]]
     sentences += why.first_lines(lines, "connections are slowed by their own work", GATES_TOLD, len(slowed))
+    held = yield from held_steps(node)
+    sentences += [each.sentence() for each in held if each.bytes >= SAID_FROM]
     return {
         "gates": [_plain(each, broker) for each in listed],
         "more_gates": len(blocked) - len(listed),
         "unread": [connection.name() for connection in unread[:GATES_TOLD]],
         "slowed": [wait.connection.name() for wait in slowed[:GATES_TOLD]],
+        "memory": [each.as_dict() for each in held],
         "sentences": sentences or ["nobody is blocked"],
     }
 

@@ -54,6 +54,10 @@ class RangeService(RangePlane):
         """Publish the rows of a block; see `SinkBlocks.publish_block`."""
         self._blocks.publish_block(request, properties, content, start, octets)
 
+    def published_blocks(self) -> list[tuple[Connection, int]]:
+        """Return the connections with published blocks that are not messages yet, and the octets of these."""
+        return self._blocks.held()
+
     # Changes
 
     def look_again(self, queue: Queue) -> None:

@@ -569,6 +569,10 @@ class SinkBlocks:
             self._publishers[connection.number] = publisher
         return publisher
 
+    def held(self) -> list[tuple[Connection, int]]:
+        """Return the connections with blocks that are not over, and the octets of these."""
+        return [(each.connection, int(each.octets)) for each in self._publishers.values() if each.octets > 0]
+
     def end(self, connection: Connection) -> None:
         """End the publisher of a connection that ends."""
         publisher = self._publishers.pop(connection.number, None)
