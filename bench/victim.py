@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -472,6 +473,61 @@ def held_by_many(place: Place) -> Act:
     return client.close
 
 
+def ahead(place: Place) -> Act:
+    """a million tx.commit behind a held commit, on one connection."""
+    place.prepare(declare("held", **{"capacity-messages": 1, "hold-deadline": "60s"}), publish("", "held") * 2)
+    client = place.client()
+    opened = method_frame(1000, spec.CHANNEL_OPEN) + method_frame(1000, spec.TX_SELECT)
+    client.send(opened + publish("", "held", channel=1000))
+    many = method_frame(1000, spec.TX_COMMIT) * 10_000
+
+    def act() -> None:
+        client.socket.settimeout(LEAST_S)
+        with contextlib.suppress(TimeoutError):  # The broker reads no more of them.
+            for _ in range(100):
+                client.socket.sendall(many)
+        client.close()
+
+    return act
+
+
+def secrets(place: Place) -> Act:
+    """200,000 connection.update-secret on one connection."""
+    client = place.client()
+    one = method_frame(0, spec.CONNECTION_UPDATE_SECRET, new_secret=b"secret", reason="again")
+
+    def act() -> None:
+        for _ in range(200):
+            client.send(one * 1_000)
+            client.finish()
+
+    return act
+
+
+def strangers(place: Place) -> Act:
+    """heads of 60 KiB, and pipelined requests for the console, on 16 HTTP sockets without a login."""
+    head = (
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"x%d: y\r\n" % number for number in range(6000)) + b"\r\n"
+    )
+    pages = b"GET /static/vendor/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50
+
+    def one() -> None:
+        end = time.monotonic() + LEAST_S
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", place.http_port), 1) as client:
+                client.sendall(head if int(time.monotonic() * 1000) % 2 else pages)
+                client.recv(100_000)
+
+    def act() -> None:
+        threads = [threading.Thread(target=one) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return act
+
+
 EXPERIMENTS: dict[str, Experiment] = {
     "copies": copies, "words": words, "rings": rings, "chain": chain, "settings": settings,
     "large-request": large_request, "exports": exports, "gets": gets, "imports": imports, "policies": policies,
@@ -479,7 +535,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "consumers": consumers, "hog": hog, "waited-for": waited_for, "resets": resets, "commits": commits,
     "large-commits": large_commits, "rejecting-commits": rejecting_commits, "waiting-commit": waiting_commit,
     "held-commits": held_commits, "tombstones": tombstones, "columns": columns, "acknowledged": acknowledged,
-    "held-by-many": held_by_many, **victim10.EXPERIMENTS, **victim_store.EXPERIMENTS,
+    "held-by-many": held_by_many, "ahead": ahead, "secrets": secrets, "strangers": strangers,
+    **victim10.EXPERIMENTS, **victim_store.EXPERIMENTS,
 }  # fmt: skip
 
 
