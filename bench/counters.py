@@ -8,10 +8,10 @@ from pathlib import Path
 
 import penstock
 from bench.hotpath import make_driver
-from penstock.cli.serve import COLLECT_AFTER
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.series import SLOT_S
 from penstock.flow.work import UNITS_A_TURN
+from penstock.server.collector import COLLECT_AFTER
 
 QUEUES = 100_000
 SLICE_GOAL_MS = 10.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -28,14 +27,6 @@ COMMAND_LINE = "command line"
 SWITCH_S = 0.0005
 """Seconds that the store's thread waits for the GIL while the loop is busy, at each of its calls of the disk, instead
 of Python's 0.005: reading a page takes a few such calls.
-"""
-COLLECT_AFTER = (1_000, 2, 10_000)
-"""Thresholds of the garbage collector: new objects between two collections of the youngest generation, and collections
-between two of each older one.
-
-What ends is freed by reference counts (core/unlinking.py), so the collector finds nothing, and only its pauses matter.
-With 10,000 queues and 100,000 messages the two younger generations took 0.5 and 1.6 ms at most; with (2000, 5, 2000)
-they took 1.5 and 6.5 ms. A collection of everything took 0.3 s, so it comes after 20 million objects (docs/memory.md).
 """
 
 
@@ -154,6 +145,7 @@ def with_options(settings: Settings, given: dict[str, Any]) -> Settings:
 async def _serve(settings: Settings, standby: bool) -> None:
     import asyncio
 
+    from penstock.server.collector import FREEZER, collect_little
     from penstock.server.process_limits import keep_freed_memory, unmap_start_pages
     from penstock.server.server import Server
     from penstock.server.service_manager import ServiceManager
@@ -162,7 +154,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stopped.set)
-    _calm_the_collector()
+    collect_little()
     sys.setswitchinterval(SWITCH_S)
     keep_freed_memory()
     broker = Server(settings=settings, standby=standby)
@@ -173,7 +165,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
     try:
         if not await _first(broker.start(), stopped.wait()):
             return  # Stopped as a standby.
-        gc.freeze()  # What was restored stays, as what was imported.
+        FREEZER.start(broker.driver.broker.work.done)
         loop.add_signal_handler(signal.SIGHUP, _reload, broker, manager)
         try:
             _tell_ready(broker)
@@ -231,13 +223,3 @@ async def _first(one: Awaitable[object], other: Awaitable[object]) -> bool:
     if done:
         await both[0]
     return done
-
-
-def _calm_the_collector() -> None:
-    """Collect little at a time, and everything rarely: what ends leaves no cycles, and every queued message is scanned.
-
-    A program that embeds a broker keeps its own collector settings.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)

@@ -69,7 +69,7 @@ class EntryClock:
         self.now = now
         """Monotonic seconds."""
         self.busy = busy
-        """Processor time of the loop's thread in seconds, without garbage collections of everything."""
+        """Processor time of the loop's thread in seconds, without garbage collections."""
         self.unit_s = unit_s
         """Seconds that a unit of work takes."""
 

@@ -25,6 +25,7 @@ from penstock.protocols.common.connection import GIVEN_UP, Connection
 from penstock.protocols.common.log_line import HANDSHAKE, LogLine
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.single_publish import SinglePublish
+from penstock.server.collector import FREEZER
 from penstock.server.logs import ADMITTED
 from penstock.server.record_log import RecordLog
 from penstock.server.store_writer import StoreWriter
@@ -229,6 +230,8 @@ class EventLoop:
             self.schedule()
         if driver.scheduler.has_onlookers():
             self.slices.add_jobs()
+        if driver.broker.work.done >= FREEZER.due:
+            FREEZER.freeze(driver.broker.work.done)
         self._began = 0.0
         self.buffers.present = self.buffers.whole
 

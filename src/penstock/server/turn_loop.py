@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import select
 import selectors
 import time
@@ -35,6 +34,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import TypeVarTuple, override
 
 from penstock.driver.entry_times import EntryClock
+from penstock.server.collector import busy_seconds, measure_collections
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -367,35 +367,13 @@ def new_loop() -> asyncio.AbstractEventLoop:
 COMPILED_UNIT_S: Final = 1e-6
 INTERPRETED_UNIT_S: Final = 1e-5
 """Seconds of a unit of work in either form."""
-EVERYTHING: Final = 2
-"""Generation of the garbage collector whose collection looks at all objects."""
-
-
-class CollectionTimes:
-    """Seconds that collections of all garbage have taken."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._began = 0.0
-
-    def __call__(self, phase: str, info: dict[str, int]) -> None:
-        """See `gc.callbacks`."""
-        if info["generation"] == EVERYTHING:
-            if phase == "start":
-                self._began = time.thread_time()
-            else:
-                self.seconds += time.thread_time() - self._began
-
-
-COLLECTIONS: Final = CollectionTimes()
 
 
 def loop_clock() -> EntryClock:
     """Return a clock for the event loop of this thread."""
-    if COLLECTIONS not in gc.callbacks:
-        gc.callbacks.append(COLLECTIONS)
+    measure_collections()
     return EntryClock(
-        time.monotonic, _busy, COMPILED_UNIT_S if import_module("penstock").compiled() else INTERPRETED_UNIT_S
+        time.monotonic, busy_seconds, COMPILED_UNIT_S if import_module("penstock").compiled() else INTERPRETED_UNIT_S
     )
 
 
@@ -403,10 +381,6 @@ def wall_clock(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
     """Return the wall clock of a loop: its own `wall_time` if its time is virtual, otherwise the system's."""
     clock: Callable[[], float] = getattr(loop, "wall_time", time.time)
     return clock
-
-
-def _busy() -> float:
-    return time.thread_time() - COLLECTIONS.seconds
 
 
 class Slices:
