@@ -513,7 +513,8 @@ class VirtualHost(Topology):
         if name == CONTROL_EXCHANGE:
             target.control = True
         else:
-            target.gates = self.gates.topics.gates(self, exchange, route.envelope.routing_key, self.broker.now)
+            target.gates = exchange.gates
+            target.topic = self.gates.topics.gates(self, exchange, route.envelope.routing_key)
         route.set_target(target, stores, self.epoch, self.era)
 
     def _named(self, route: Route) -> list[Queue]:

@@ -93,6 +93,10 @@ class Thresholds:
         self.stop = stop
         self.resume = resume
 
+    def equals(self, other: Thresholds) -> bool:
+        """Return whether all three are the same."""
+        return self.capacity == other.capacity and self.stop == other.stop and self.resume == other.resume
+
     def overfull(self, messages: i64, bytes: i64) -> bool:
         """Return whether the gate must close.
 

@@ -73,6 +73,7 @@ class Recovery(RowContext):
         """Pages on disk by queue, in order, without their data."""
         self._upto: dict[int, int] = {}
         """Highest sequence number by queue whose message is in memory."""
+        broker.gates.topics.keeps_empty = True  # Messages that are decoded count in them at the end.
         self.account = MessageAudit()
         self._settlements: list[SettlementRecord] = []
         """Settlements of rows that are not read yet."""
@@ -182,6 +183,7 @@ class Recovery(RowContext):
             trim_settled(queue, broker.now)
             broker.watch_lifetime(queue)
             broker.schedule_delivery(queue)
+        broker.gates.topics.keeps_empty = False
         self._delete_bodies()
         broker.apply_gate_transitions()
 
@@ -195,8 +197,8 @@ class Recovery(RowContext):
         exchange = vhost.exchanges.get(address.exchange)
         if exchange is None or not address.exchange:
             return None
-        gates = self.broker.gates.topics.gates(vhost, exchange, address.routing_key, self.broker.now)
-        return share_of(gates, charge)
+        topic = self.broker.gates.topics.gates(vhost, exchange, address.routing_key)
+        return share_of(exchange.gates if topic is None else topic.present(), charge)
 
     def _leave_on_disk(self, queue: Queue, pages: deque[MessageRow] | None) -> None:
         """Register pages with a queue, which loads them when it needs them."""

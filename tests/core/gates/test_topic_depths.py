@@ -25,6 +25,7 @@ from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support import at_once
 from tests.support.broker_fixture import House, told
+from tests.support.sender_links import Link, run_until_quiet
 from tests.support.topology import resolve
 
 
@@ -48,7 +49,7 @@ def test_each_topic_has_its_own_bound_for_all_its_subscriptions() -> None:
     assert house.depth("a") == 6
     assert told(other) == [(1, 4, True)]
     assert len(house.broker.gates.topics) == 2
-    depth = house.broker.gates.topics.depth(house.vhost, house.vhost.exchanges["amq.topic"], "prices.eur", 0.0)
+    depth = house.broker.gates.topics.depth(house.vhost, house.vhost.exchanges["amq.topic"], "prices.eur")
     assert depth.gate.name == "amq.topic/prices.eur"
     assert (int(depth.messages), int(depth.bytes)) == (2, 200)
     for _ in range(2):
@@ -65,7 +66,7 @@ def test_topic_bound_is_set_late_changed_and_removed() -> None:
     for number in range(3):
         producer.publish(route, b"price %d" % number, 100)
     house.set("address", "amq.topic/#", capacity_messages=2)
-    depth = house.broker.gates.topics.depth(house.vhost, house.vhost.exchanges["amq.topic"], "prices.eur", 0.0)
+    depth = house.broker.gates.topics.depth(house.vhost, house.vhost.exchanges["amq.topic"], "prices.eur")
     assert not depth.gate.open
     house.publish(producer, "prices.eur", 100, "amq.topic")
     assert house.depth("a") == 3
@@ -95,20 +96,128 @@ def test_invented_keys_share_a_depth_beyond_the_limit_and_empty_ones_are_dropped
     house.set("address", "amq.topic/#", capacity_messages=2)
     exchange = house.vhost.exchanges["amq.topic"]
     topics = TopicDepths(house.broker.table, house.broker.turns, 2)
-    one = topics.depth(house.vhost, exchange, "one", 0.0)
-    two = topics.depth(house.vhost, exchange, "two", 0.0)
+    one = topics.depth(house.vhost, exchange, "one")
+    two = topics.depth(house.vhost, exchange, "two")
     assert two is not None
     one.add(1, 100, 0.0)
-    version = exchange.version
-    assert topics.depth(house.vhost, exchange, "three", 0.0) is not two
-    assert exchange.version > version
+    drops = topics.drops
+    assert topics.depth(house.vhost, exchange, "three") is not two
+    assert topics.drops > drops
     assert len(topics) == 2
-    others = topics.depth(house.vhost, exchange, "four", 0.0)
-    assert others is topics.depth(house.vhost, exchange, "five", 0.0)
+    others = topics.depth(house.vhost, exchange, "four")
+    assert others is topics.depth(house.vhost, exchange, "five")
     assert others.gate.name == "amq.topic/#"
-    assert topics.depth(house.vhost, exchange, "one", 0.0) is one
+    assert topics.depth(house.vhost, exchange, "one") is one
     topics.forget(house.vhost, "amq.topic", 0.0)
     assert len(topics) == 0
+
+
+def few_topics(house: House, most: int) -> TopicDepths:
+    """Let a broker have so few depths of routing keys."""
+    topics = house.broker.gates.topics = TopicDepths(house.broker.table, house.broker.turns, most)
+    return topics
+
+
+def test_held_publish_enters_the_present_depth_of_a_key_whose_empty_depth_was_dropped() -> None:
+    house = listening("a")
+    topics = few_topics(house, 1)
+    house.set("address", "amq.topic/#", capacity_messages=2)
+    house.set("queue", "a", capacity_messages=1)
+    house.publish_now("a", 100)
+    held = house.published("held", "one", 100, "amq.topic", count=2)
+    assert house.depth("a") == 1
+    house.published("other", "two", 100, "amq.topic")  # The depth of key one counts nothing, and is dropped.
+    exchange = house.vhost.exchanges["amq.topic"]
+    house.set("queue", "a", capacity_messages=10)
+    house.later(0.1)
+    one = topics.depth(house.vhost, exchange, "one")
+    assert one is not None
+    assert int(one.messages) == 2
+    house.publish(held, "one", 100, "amq.topic", count=3)
+    house.later(0.1)
+    assert int(one.messages) == 2
+    assert house.depth("a") == 1 + 2 + 1
+
+
+def test_key_that_shares_a_depth_gets_its_own_when_nothing_counts_in_the_shared_one() -> None:
+    house = listening("a")
+    topics = few_topics(house, 2)
+    house.set("address", "amq.topic/#", capacity_messages=2)
+    exchange = house.vhost.exchanges["amq.topic"]
+    one, two = topics.depth(house.vhost, exchange, "one"), topics.depth(house.vhost, exchange, "two")
+    assert one is not None
+    assert two is not None
+    one.add(1, 100, 0.0)
+    two.add(1, 100, 0.0)
+    shared = topics.depth(house.vhost, exchange, "three")
+    assert shared is not None
+    shared.add(1, 100, 0.0)
+    one.add(-1, -100, 0.0)
+    two.add(-1, -100, 0.0)
+    for number in range(2_000):
+        assert topics.depth(house.vhost, exchange, "three") is shared
+        assert topics.depth(house.vhost, exchange, f"other {number}") is shared
+    shared.add(-1, -100, 0.0)
+    own = topics.depth(house.vhost, exchange, "three")
+    assert own is not None
+    assert own.gate.name == "amq.topic/three"
+
+
+def test_keys_with_different_bounds_share_no_depth() -> None:
+    house = listening("a")
+    topics = few_topics(house, 1)
+    house.set("address", "amq.topic/few.#", capacity_messages=2)
+    house.set("address", "amq.topic/many.#", capacity_messages=2_000)
+    exchange = house.vhost.exchanges["amq.topic"]
+    first = topics.depth(house.vhost, exchange, "many.0")
+    assert first is not None
+    first.add(1, 100, 0.0)
+    many, few = topics.depth(house.vhost, exchange, "many.1"), topics.depth(house.vhost, exchange, "few.1")
+    assert many is not None
+    assert few is not None
+    assert int(many.thresholds.capacity.messages) == 2_000
+    assert int(few.thresholds.capacity.messages) == 2
+    assert few is topics.depth(house.vhost, exchange, "few.2")
+    # A client may publish with the key "#"; it is a key as any other.
+    assert topics.depth(house.vhost, exchange, "#") is None
+
+
+def test_messages_count_again_when_the_bound_of_their_key_returns() -> None:
+    house = listening("a")
+    for most in (4, 1):  # With a depth of their own, and with a shared one.
+        topics = few_topics(house, most)
+        for key in ("few.0", "few.1", "few.2"):
+            house.set("address", "amq.topic/#", capacity_messages=2)
+            house.published(f"p {most} {key}", key, 100, "amq.topic")
+            at_once.remove(house.broker, "address", "amq.topic/#", [])
+        before = house.depth("a")
+        house.set("address", "amq.topic/#", capacity_messages=1)
+        exchange = house.vhost.exchanges["amq.topic"]
+        for key in ("few.0", "few.1", "few.2"):
+            depth = topics.depth(house.vhost, exchange, key)
+            assert depth is not None
+            assert int(depth.messages) >= 1, key
+            house.published(f"q {most} {key}", key, 100, "amq.topic", count=2)
+        assert house.depth("a") == before
+        house.take("a", before)
+
+
+def test_credit_of_a_link_follows_the_depth_of_its_key() -> None:
+    house = listening("a")
+    topics = few_topics(house, 1)
+    house.set("address", "amq.topic/#", capacity_messages=4)
+    link = Link(house, "one", "amq.topic")
+    run_until_quiet(house)
+    assert link.left > 0
+    house.published("other", "two", 100, "amq.topic")
+    filled = house.published("filling", "one", 100, "amq.topic", count=4)
+    assert told(filled)
+    assert link.send(link.left) > 0
+    run_until_quiet(house)
+    one = topics.depth(house.vhost, house.vhost.exchanges["amq.topic"], "one")
+    assert one is not None
+    assert int(one.messages) <= 4
+    assert house.depth("a") <= 1 + 4
 
 
 def test_exchange_with_a_slash_in_its_name_keeps_its_settings() -> None:

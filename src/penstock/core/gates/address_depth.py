@@ -20,6 +20,8 @@ class AddressDepth(CountedDepth):
 
     def __init__(self, name: str, thresholds: Thresholds, turns: Turns) -> None:
         super().__init__("address", name, thresholds, turns)
+        self.retired: bool = False
+        """True if its messages are to be counted elsewhere: see `AddressCount`."""
 
     def set_thresholds(self, thresholds: Thresholds, now: float) -> None:
         """Replace the thresholds and update the gate."""

@@ -2,13 +2,18 @@
 
 Each routing key has a depth of its own, as each address that a wildcard matches has in Artemis. It is made when a route
 is resolved, and counts in place of that of its exchange. So a message costs no further work. A client may invent
-routing keys: at `TOPICS_MAX` those are dropped that are empty, and further keys of an exchange share one depth.
+routing keys: at `TOPICS_MAX` those are dropped that are empty, and further keys of an exchange with
+the same bound share one depth, until nothing counts in it.
+
+A key must never have two depths that count: each would admit the whole bound. A route has the gates of a depth that may
+be dropped meanwhile, so it asks for them again after each drop (`TopicGates`).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.session import Session
@@ -18,20 +23,63 @@ from penstock.core.publish.context import PublishContext
 from penstock.core.queue.context import LateCount
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.route import AddressGates
 from penstock.core.routing.topology import Topology
 from penstock.core.settings.table import SettingsTable
-from penstock.flow.gate import Gate
+from penstock.flow.gate import NO_GATES, Gate
+from penstock.flow.level import Thresholds
 from penstock.flow.turns import Turns
 from penstock.flow.work import Steps, WorkMeter
 
 TOPICS_MAX: Final = 10_000
 """Routing keys with a depth, some 1,500 octets each."""
 OTHERS: Final = "#"
-"""The key of the depth that further keys of an exchange share."""
+"""The name of the depth that further keys of an exchange share."""
 SWEPT_AFTER: Final = 1_000
 """Routing keys beyond the limit from one look for empty depths to the next."""
 LOOK_WORK: Final = 15
 """Units of work to resolve the settings of a key."""
+
+
+class TopicGates(AddressGates):
+    """The gates of one routing key of an exchange, for routes."""
+
+    def __init__(self, topics: TopicDepths, vhost: Topology, exchange: Exchange, key: str) -> None:
+        self._topics = topics
+        self._vhost = vhost
+        self._exchange = exchange
+        self._key = key
+        self._drops: i64 = -1
+        """Number of drops when the gates were found."""
+        self._gates: list[Gate] = NO_GATES
+
+    @override
+    def present(self) -> list[Gate]:
+        if self._drops != self._topics.drops:
+            depth = self._topics.depth(self._vhost, self._exchange, self._key)
+            # Finding the depth may drop others, so the number is read afterwards.
+            self._drops = self._topics.drops
+            others = [gate for gate in self._exchange.gates if not isinstance(gate.owner, AddressDepth)]
+            self._gates = self._exchange.gates if depth is None else [*others, depth.gate]
+        return self._gates
+
+
+class ExchangeTopics:
+    """The depths of one exchange's topics."""
+
+    __slots__ = ("by_key", "others")
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, AddressDepth] = {}
+        self.others: list[AddressDepth] = []
+        """Depths that further keys share: one for each bound."""
+
+    def shared(self, thresholds: Thresholds) -> AddressDepth | None:
+        """Return the depth that further keys with this bound share; None for none."""
+        for depth in self.others:
+            if depth.thresholds.equals(thresholds):
+                return depth
+        return None
 
 
 class TopicDepths:
@@ -41,11 +89,15 @@ class TopicDepths:
         self._table = table
         self._turns = turns
         self._most = most
-        self._depths: dict[tuple[str, str], dict[str, AddressDepth]] = {}
-        """By virtual host and exchange, then by routing key."""
+        self._depths: dict[tuple[str, str], ExchangeTopics] = {}
+        """By virtual host and exchange."""
         self._count: int = 0
         self._calls: int = 0
         """Number of routing keys that were one too many."""
+        self.keeps_empty: bool = False
+        """True while no depth is dropped: at recovery, between the decoding of messages and their restoration."""
+        self.drops: i64 = 0
+        """Number of times that depths were dropped."""
 
     def __len__(self) -> int:
         return self._count
@@ -54,62 +106,103 @@ class TopicDepths:
         """Return whether any routing key may have a bound."""
         return self._table.has_topics()
 
-    def gates(self, vhost: Topology, exchange: Exchange, key: str, now: float) -> list[Gate]:
-        """Return the gates of a publish to an exchange: the depth of the topic in place of that of the exchange."""
-        depth = self.depth(vhost, exchange, key, now) if self._table.has_topics() else None
-        if depth is None:
-            return exchange.gates
-        return [*[gate for gate in exchange.gates if not isinstance(gate.owner, AddressDepth)], depth.gate]
+    def gates(self, vhost: Topology, exchange: Exchange, key: str) -> AddressGates | None:
+        """Return the gates of a publish to an exchange: the depth of the topic in place of that of the exchange.
 
-    def depth(self, vhost: Topology, exchange: Exchange, key: str, now: float) -> AddressDepth | None:
+        None if no routing key has a bound. Raises PreconditionFailed (406) as `limits` does.
+        """
+        if not self._table.has_topics():
+            return None
+        gates = TopicGates(self, vhost, exchange, key)
+        gates.present()
+        return gates
+
+    def depth(self, vhost: Topology, exchange: Exchange, key: str) -> AddressDepth | None:
         """Return the depth of a topic; None if it has no bound. Raises PreconditionFailed (406) as `limits` does."""
-        depths = self._depths.get((vhost.name, exchange.name), {})
-        depth = depths.get(key)
-        if depth is not None:
-            return depth
+        address = (vhost.name, exchange.name)
+        topics = self._depths.get(address)
+        if topics is not None:
+            depth = topics.by_key.get(key)
+            if depth is not None:
+                return depth
         thresholds = self._table.topic_limits(exchange.name, key).thresholds
         if thresholds is None:
             return None
+        if topics is None:
+            topics = ExchangeTopics()
+            self._depths[address] = topics
         if self._count >= self._most:
-            self._drop_empty(vhost, exchange)
+            self._drop_empty(topics)
+        shared = topics.shared(thresholds)
+        if shared is not None and shared.is_idle() and self._count < self._most and not self.keeps_empty:
+            topics.others.remove(shared)
+            self._end(shared)
+            shared = None
+        if shared is not None:  # Messages of this key may count there.
+            return shared
         if self._count >= self._most:
-            key = OTHERS
-            depth = depths.get(key)
-        if depth is None:
+            depth = AddressDepth(f"{exchange.name}/{OTHERS}", thresholds, self._turns)
+            topics.others.append(depth)
+        else:
             depth = AddressDepth(f"{exchange.name}/{key}", thresholds, self._turns)
-            self._depths.setdefault((vhost.name, exchange.name), {})[key] = depth
-            self._count += 1
+            topics.by_key[key] = depth
+        self._count += 1
         return depth
 
     def renew(self, vhost: Topology, exchange: Exchange, work: WorkMeter, now: float) -> Steps[None]:
-        """Apply changed settings to the topics of an exchange."""
-        depths = self._depths.get((vhost.name, exchange.name), {})
-        for key, depth in list(depths.items()):
+        """Apply changed settings to the topics of an exchange.
+
+        Messages of keys without a bound, and of those that shared a depth and may have different bounds now, are
+        counted anew (`AddressCount`).
+        """
+        topics = self._depths.get((vhost.name, exchange.name))
+        if topics is None:
+            return
+        for shared in topics.others:
+            self._retire(shared, now)
+        topics.others = []
+        for key, depth in list(topics.by_key.items()):
             if work.spend(LOOK_WORK):
                 yield
             thresholds = self._table.topic_limits(exchange.name, key).thresholds
-            depth.set_thresholds(NO_BOUND if thresholds is None else thresholds, now)
-            if thresholds is None and depths.pop(key, None) is not None:
-                self._count -= 1
+            if topics.by_key.get(key) is not depth:
+                continue
+            if thresholds is None:
+                del topics.by_key[key]
+                self._retire(depth, now)
+            else:
+                depth.set_thresholds(thresholds, now)
 
     def forget(self, vhost: Topology, name: str, now: float) -> None:
         """Open the gates of a deleted exchange's topics."""
-        for depth in self._depths.pop((vhost.name, name), {}).values():
-            depth.set_thresholds(NO_BOUND, now)
-            self._count -= 1
+        topics = self._depths.pop((vhost.name, name), None)
+        if topics is not None:
+            for depth in [*topics.by_key.values(), *topics.others]:
+                self._retire(depth, now)
 
-    def _drop_empty(self, vhost: Topology, exchange: Exchange) -> None:
+    def _drop_empty(self, topics: ExchangeTopics) -> None:
         """Drop the depths of an exchange in which nothing counts, once in `SWEPT_AFTER` calls."""
+        if self.keeps_empty:
+            return
         self._calls += 1
         if self._calls % SWEPT_AFTER != 1:
             return
-        depths = self._depths.get((vhost.name, exchange.name), {})
-        for key, depth in list(depths.items()):
+        for key, depth in list(topics.by_key.items()):
             if depth.is_idle():
-                del depths[key]
-                self._count -= 1
-        exchange.version += 1  # Routes that were resolved before may have a depth that was dropped.
-        vhost.epoch += 1
+                del topics.by_key[key]
+                self._end(depth)
+
+    def _retire(self, depth: AddressDepth, now: float) -> None:
+        """Open a gate for good; messages that count there still are counted elsewhere when a bound is set."""
+        depth.set_thresholds(NO_BOUND, now)
+        depth.retired = True
+        self._end(depth)
+
+    def _end(self, depth: AddressDepth) -> None:
+        """Let a depth go; routes find the present one of their key."""
+        depth.gate.owner = None  # Without the circle it is freed at once.
+        self._count -= 1
+        self.drops += 1
 
 
 class KnownTopics:
@@ -119,9 +212,14 @@ class KnownTopics:
         self._topics = topics
         self._vhost = vhost
         self._found: dict[tuple[str, str], AddressDepth | None] = {}
+        self._drops: i64 = topics.drops
+        """Number of drops when those were found."""
 
-    def depth(self, exchange: str, key: str, now: float) -> AddressDepth | None:
+    def depth(self, exchange: str, key: str) -> AddressDepth | None:
         """Return the depth of a topic; None if it has no bound."""
+        if self._drops != self._topics.drops:
+            self._found.clear()
+            self._drops = self._topics.drops
         address = (exchange, key)
         if address not in self._found:
             if len(self._found) >= TOPICS_MAX:
@@ -130,7 +228,7 @@ class KnownTopics:
             if source is None or exchange == "" or not self._topics.has_bounds():
                 self._found[address] = None
             else:
-                self._found[address] = self._topics.depth(self._vhost, source, key, now)
+                self._found[address] = self._topics.depth(self._vhost, source, key)
         return self._found[address]
 
 
@@ -180,10 +278,14 @@ class AddressCount(LateCount):
 
     @override
     def count(self, queue: Queue, message: Message, now: float) -> None:
-        if message.share is not None:
-            return
+        share = message.share
+        if share is not None:
+            if not share.depth.retired:
+                return
+            share.leave(now)
+            message.share = None
         address = message.envelope
-        depth = None if self._topics is None else self._topics.depth(address.exchange, address.routing_key, now)
+        depth = None if self._topics is None else self._topics.depth(address.exchange, address.routing_key)
         if depth is None:
             depth = self._depths.get(address.exchange)
         if depth is None:

@@ -148,7 +148,8 @@ class SenderCredit(CreditedLink):
         stored = is_stored(route)
         past_disk = not stored or self.window.stores() or passes_disk(route, charge)
         producer.has_stored = stored
-        if self.route is not None and (self.route.epoch != self.vhost.epoch or self.route.target is not self._target):
+        own = self.route
+        if own is not None and (own.epoch != self.vhost.epoch or not self._follows(own)):
             self._follow(now)
         past = past_disk and not admission.any_stops_granted(self._own_gates(), now)
         if route.target is self._target and self.reservation.messages > 0 and past and producer.is_ordinary():
@@ -533,13 +534,16 @@ class SenderCredit(CreditedLink):
                 self.vhost.refresh_route(route)
             except BrokerError:
                 return  # The next message meets the same error, and its link ends with it.
-        target = route.target
-        if target is not self._target:
-            self._target = target
+        if not self._follows(route):
+            target = self._target = route.target
             queues = NO_QUEUES if self._goes_anywhere() else target.queues
-            self.reservation.follow(queues, target.gates, now)
+            self.reservation.follow(queues, route.gates, now)
         else:
             self.reservation.refresh(now)
+
+    def _follows(self, route: Route) -> bool:
+        """Return whether its room is reserved on the present road of its route, with the gates of that."""
+        return route.target is self._target and route.gates is self.reservation.gates
 
     # Settlement
 

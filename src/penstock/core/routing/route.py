@@ -31,17 +31,27 @@ VARIANTS_MAX: Final = 1024
 """Variants of one route by time to live that are cached; at the limit all are dropped and created again."""
 
 
+class AddressGates:
+    """The gates of an address whose depth may be dropped while nothing counts there."""
+
+    def present(self) -> list[Gate]:
+        """Return the present gates."""
+        raise NotImplementedError
+
+
 class RouteTarget:
     """The outcome of one lookup: where a publish goes, for a route and all its variants. It never changes."""
 
-    __slots__ = ("queues", "exchanges", "gates", "counters", "control", "by_headers", "selects", "versions")
+    __slots__ = ("queues", "exchanges", "gates", "topic", "counters", "control", "by_headers", "selects", "versions")
 
     def __init__(self, queues: list[Queue]) -> None:
         self.queues = queues
         self.exchanges: list[Exchange] = NO_EXCHANGES
         """The exchanges that took part in the lookup; none for the default exchange."""
         self.gates: list[Gate] = NO_GATES
-        """Gates of the address; empty for most."""
+        """Gates of the exchange of the address; empty for most."""
+        self.topic: AddressGates | None = None
+        """The gates of the address where routing keys have bounds, in place of `gates`; None without any bound."""
         self.counters: ExchangeCounters = NO_COUNTERS
         """Those of the exchange of the address."""
         self.control: bool = False
@@ -137,7 +147,8 @@ class Route:
     @property
     def gates(self) -> list[Gate]:
         """Gates of the address; empty for most."""
-        return self.target.gates
+        target = self.target
+        return target.gates if target.topic is None else target.topic.present()
 
     @property
     def control(self) -> bool:
@@ -168,7 +179,7 @@ class Route:
         self.stored_queue = None
         self.append = NOWHERE.append
         address = self.envelope
-        if len(target.queues) == 1 and not target.by_headers and not target.gates and address.ttl_s == NEVER:
+        if len(target.queues) == 1 and not target.by_headers and not self.gates and address.ttl_s == NEVER:
             queue = target.queues[0]
             if address.persistent and queue.storage is not None:
                 self.stored_queue = queue
