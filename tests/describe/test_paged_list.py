@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from penstock.core.consume.consumer import Consumer
-from penstock.describe.lists import BEGUN_MOST, PAGE_MOST, QUEUES_AT_ONCE, PagedList, QueueOrder, first_steps
+from penstock.describe.lists import PAGE_MOST, QUEUES_AT_ONCE, PagedList, QueueOrder, first_steps
 from penstock.describe.vhost import totals_steps
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import LOOKING_SHARE, Steps, WorkMeter, finish
 from penstock.management.control_api import answer_list, answer_top
 from penstock.operations.definitions_export import answer_export
+from penstock.pools import LISTS
 from tests.support.access_of import access_of
 from tests.support.control_requests import answers, request
 from tests.support.driven_connection import Dialogue, make_driver
@@ -94,9 +95,9 @@ def test_page_that_is_asked_for_again_or_after_many_others_is_found_by_its_place
     whole = [each["name"] for each in onlooker.ask("list", kind="queues")["items"]]
     second = onlooker.ask("list", kind="queues", after=PAGE_MOST)
     assert second == onlooker.ask("list", kind="queues", after=PAGE_MOST)
-    for _ in range(BEGUN_MOST + 1):
+    for _ in range(LISTS.limit + 1):
         Dialogue(driver).say(request("list", kind="queues", count=1))
-    assert len(driver.control.lists._begun) == BEGUN_MOST
+    assert len(driver.control.lists._begun) == LISTS.limit
     assert onlooker.ask("list", kind="queues", after=10, count=5)["items"][0]["name"] == whole[10]
     assert onlooker.ask("list", kind="queues", after=10**9) == {"items": [], "next": None}
 

@@ -180,7 +180,7 @@ def test_mark_and_digest_and_promotion_come_back_and_count_once(sink: Sink) -> N
     count = sink.marks().count
     sink.die()
     marks = sink.marks()
-    assert marks.count == count
+    assert marks._idle.pool.taken == count
     found = marks.of("/", "q", TARGET)
     assert (int(found.batch), found.run, found.write, int(found.partitions), found.promoted) == (0, "w1", "w1", 7, True)
     mark = found.marks[1]

@@ -13,8 +13,9 @@ from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.cursor_state import holds_back
 from penstock.core.queue.queue import Queue
+from penstock.flow.pool import PoolHolder
+from penstock.pools import LEASES
 from penstock.protocols.amqp091.content_frames import body_of, make_content
-from penstock.ranges.cursor_table import LEASES_MAX
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver
 
@@ -146,11 +147,17 @@ def test_wrong_requests_are_refused_and_leave_nothing(desk: Desk) -> None:
 
 
 @pytest.mark.once
-def test_leases_have_a_limit(desk: Desk) -> None:
-    for _ in range(LEASES_MAX):
-        assert "lease" in desk.ask("lease.open", queues=["q"])
-    assert f"there are {LEASES_MAX} leases" in desk.ask("lease.open", queues=["q"])["text"]
-    assert len(desk.vhost.queues["q"].cursors) == LEASES_MAX
+def test_leases_of_one_user_leave_a_share_to_others(desk: Desk) -> None:
+    count = 0
+    while "lease" in (answer := desk.ask("lease.open", queues=["q"])):
+        count += 1
+    assert LEASES.limit // 4 < count <= 3 * LEASES.limit // 4
+    assert f"has {count} and one more does not fit into its share" in answer["text"]
+    pool = desk.vhost.broker.pools.of(LEASES)
+    assert int(pool.taken) == len(desk.vhost.queues["q"].cursors) == count
+    assert pool.fits(PoolHolder("bob", "other"), LEASES.limit // 20)
+    desk.ask("lease.close", lease=1)
+    assert "lease" in desk.ask("lease.open", queues=["q"])
 
 
 def test_lease_settles_nothing_and_is_no_cursor_by_name(desk: Desk) -> None:

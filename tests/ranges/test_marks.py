@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError
-from penstock.ranges.marks import IDLE_S, MARKS_MAX, SPARE_S, BatchProgress, SinkMark, SinkMarks
+from penstock.pools import MARKS
+from penstock.ranges.marks import IDLE_S, SPARE_S, BatchProgress, SinkMark, SinkMarks
 from tests.support.settings_bench import Bench, refused
 
 TARGET = "queue 'bills'"
@@ -42,9 +43,9 @@ def test_task_that_runs_again_finds_the_rows_that_are_taken(marks: SinkMarks) ->
 def test_next_batch_begins_at_row_zero_and_drops_the_marks_of_the_one_before(marks: SinkMarks) -> None:
     for partition in range(5):
         marks.advance(mark_of(marks, 0, partition), 10, True)
-    assert marks.count == 6
+    assert marks._idle.pool.taken == 6
     assert mark_of(marks, 1, 2, write="w1").rows == 0
-    assert marks.count == 2
+    assert marks._idle.pool.taken == 2
     assert mark_of(marks, 1, 2, write="w1").rows == 0
 
 
@@ -144,14 +145,47 @@ def test_batch_goes_on_in_the_mode_in_which_it_began(marks: SinkMarks) -> None:
 
 def test_at_the_limit_idle_progress_makes_room_and_used_progress_does_not(bench: Bench, marks: SinkMarks) -> None:
     progress = begin(marks, 0, query="old")
-    for partition in range(MARKS_MAX - 1):
-        marks.begin_partition(progress, partition, 0)
+    fill(marks, progress)
     text = refused(lambda: begin(marks, 0, query="new"), ResourceError)
     assert "at-least-once" in text
+    assert "marks of queries that publish: user 'u' in vhost '/' has " in text
     bench.run(bench.broker.now + SPARE_S)
     begin(marks, 0, query="new")
     assert marks.of("/", "old", TARGET) is None
-    assert marks.count == 1
+    assert marks._idle.pool.taken == 1
+
+
+def fill(marks: SinkMarks, progress: BatchProgress) -> int:
+    """Let a user take all the marks that it gets; return how many."""
+    partition = 0
+    try:
+        while True:
+            marks.begin_partition(progress, partition, 0)
+            partition += 1
+    except ResourceError:
+        return partition + 1
+
+
+def test_user_with_all_marks_that_it_gets_leaves_a_share_to_others(bench: Bench, marks: SinkMarks) -> None:
+    count = fill(marks, begin(marks, 0, query="eve's", user="eve"))
+    assert marks._idle.pool.taken == count <= MARKS.limit // 2
+    bob = marks.begin_batch("other", "bob's", TARGET, 0, "r", "w", "bob")
+    assert fill(marks, bob) > MARKS.limit // 10
+    bench.run(bench.broker.now + SPARE_S)
+    begin(marks, 0, query="bob's", user="bob")
+    for partition in range(50):  # Those of eve have been idle for an hour, and she has most.
+        marks.begin_partition(marks.begin_batch("other", "bob's", TARGET, 1, "r", "w", "bob"), partition, 0)
+    marks.drop_vhost("other")
+    marks.drop_vhost("/")
+    assert marks._idle.pool.taken == 0
+
+
+def test_marks_of_a_query_that_is_handed_over_count_for_the_new_user(marks: SinkMarks) -> None:
+    progress = begin(marks, 0)
+    marks.begin_partition(progress, 0, 0)
+    pool = marks._idle.pool
+    marks.assign("/", "q", "other")
+    assert pool.holders() == [("other", "/", 2)]
 
 
 def test_progress_that_nobody_asks_for_is_dropped_after_a_week(bench: Bench, marks: SinkMarks) -> None:
@@ -163,7 +197,7 @@ def test_progress_that_nobody_asks_for_is_dropped_after_a_week(bench: Bench, mar
     assert marks.of("/", "used", TARGET) is not None
     bench.run(bench.broker.now + IDLE_S)
     assert marks.every() == []
-    assert marks.count == 0
+    assert marks._idle.pool.taken == 0
 
 
 def test_clock_of_the_broker_that_begins_again_drops_nothing_early(bench: Bench, marks: SinkMarks) -> None:

@@ -17,9 +17,9 @@ from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
+from penstock.pools import CURSORS
 from penstock.protocols.amqp091.content_frames import body_of, make_content
 from penstock.protocols.common.connection import Peer
-from penstock.ranges import cursor_table
 from tests.profiles import examples
 from tests.support.access_of import access_of
 from tests.support.restored_broker import journaled
@@ -142,8 +142,8 @@ def test_refused_attach_changes_nothing(
 ) -> None:
     desk = Desk()
     history(desk)
-    most = cursor_table.CURSORS_MAX
-    cursor_table.CURSORS_MAX = 1 if history is without_room else most  # type: ignore[misc]
+    pool = desk.vhost.broker.pools.of(CURSORS)
+    pool.set_limit(0 if history is without_room else CURSORS.limit)
     try:
         before = desk.seen()
         fields: Fields = {"cursor": name, "queues": queues, "starting": starting, "dry_run": dry_run}
@@ -151,7 +151,7 @@ def test_refused_attach_changes_nothing(
         assert desk.seen() == before, "a dry run changes nothing"
         answer = desk.ask("cursor.attach", fields)
     finally:
-        cursor_table.CURSORS_MAX = most  # type: ignore[misc]
+        pool.set_limit(CURSORS.limit)
     assert checked.get("text") == answer.get("text"), "a dry run is refused for what an attach is refused for"
     if "code" in answer or dry_run:
         assert desk.seen() == before

@@ -67,6 +67,6 @@ def test_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_comes(
         driver.scheduler.receive(client.connection, asked[start : start + 131072])
         driver.run_turn()
         driver.scheduler.begin_turn()
-        most = max(most, int(driver.services.partial_messages.bytes))
+        most = max(most, int(driver.services.partial_messages.pool.taken))
     assert most < 131072
     assert int(driver.broker.vhosts["/"].queues["answers"].waiting()) == 1

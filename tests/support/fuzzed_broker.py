@@ -148,7 +148,7 @@ class World:
         gc.collect()  # Errors that were raised in sources that are not compiled hold the frames of their tracebacks.
         self.store.write()
         assert self.store.pieces == {}
-        assert driver.services.partial_messages.bytes == 0
+        assert driver.services.partial_messages.pool.taken == 0
 
     def _pass_time(self) -> None:
         self.now += 10_000

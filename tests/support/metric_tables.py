@@ -8,6 +8,7 @@ from penstock.describe import node
 from penstock.describe.exposition import Family
 from penstock.describe.metrics import CHANNEL_FAMILIES, OMITTED
 from penstock.describe.node import GATE_KINDS, NODE, SHARED_GATES
+from penstock.describe.pools import HOLDER_FIGURES, POOL_FIGURES
 from penstock.describe.queue import POSITION, QUEUE
 from penstock.describe.session import CONNECTION
 from penstock.describe.vhost import EXCHANGE
@@ -27,7 +28,14 @@ def node_level() -> list[Family]:
     several = [each for each in vars(node).values() if type(each) is Family]
     channels = {each.name for each in CHANNEL_FAMILIES}
     ours = [each for each in NODE.families if each.name not in channels]
-    return [*several, *ours, *GATE_KINDS.families, *SHARED_GATES.families]
+    return [
+        *several,
+        *ours,
+        *GATE_KINDS.families,
+        *SHARED_GATES.families,
+        *POOL_FIGURES.families,
+        *HOLDER_FIGURES.families,
+    ]
 
 
 def tables() -> dict[str, str]:
@@ -57,6 +65,10 @@ def all_families() -> set[str]:
 def _labels(family: Family) -> str:
     if family in GATE_KINDS.families:
         return "kind"
+    if family in POOL_FIGURES.families:
+        return "pool"
+    if family in HOLDER_FIGURES.families:
+        return "pool, user, vhost"
     if family in SHARED_GATES.families:
         return "kind, vhost, gate"
     return LABELS.get(family.name, "")

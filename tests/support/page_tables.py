@@ -19,6 +19,7 @@ from tests.support import (
     http_reference,
     log_id_table,
     metric_tables,
+    pool_tables,
     record_tables,
     seed_tables,
     settings_tables,
@@ -30,8 +31,8 @@ PLACE = re.compile(r"^<!-- table: (.+) -->$", re.MULTILINE)
 """The place of a table in a page."""
 MAKERS = (
     *(access_tables, checklist_tables, client_option_table, command_tables, conversion_table, error_table),
-    *(http_reference, log_id_table, metric_tables, record_tables, seed_tables, settings_tables),
-    *(spark_option_tables, state_diagrams, bench_page),
+    *(http_reference, log_id_table, metric_tables, pool_tables, record_tables, seed_tables),
+    *(settings_tables, spark_option_tables, state_diagrams, bench_page),
 )
 """Modules whose `tables` returns tables by name."""
 

@@ -11,8 +11,9 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.access.access_table import AccessTable
-from penstock.access.permission import Epoch, expanded, grants
+from penstock.access.permission import MONITORING, Epoch, expanded, grants
 from penstock.errors import AccessRefused
+from penstock.flow.pool import PoolHolder
 from penstock.flow.timers import NEVER
 
 CACHED_MOST: Final = 32
@@ -120,6 +121,10 @@ class ConnectionAccess:
                 f"{kind} access to {what} '{name}' in vhost '{self.vhost}' refused for user '{self.user}'"
             )
         self._keep(asked)
+
+    def holder(self) -> PoolHolder:
+        """Return its user and virtual host as a holder of units of pools."""
+        return PoolHolder(self.user, self.vhost, self.rules.has_tag(MONITORING))
 
     def may(self, kind: str, name: str) -> bool:
         """Return whether a queue or exchange may be accessed, for lists of what a client may see."""

@@ -74,6 +74,9 @@ def status(as_json: Json, url: Url) -> None:
     for each in answer["certificates"]:
         if each["warning"]:
             say(str(each["warning"]))
+    for each in answer["pools"]:
+        if each["refused"] or each["taken"] * 2 > each["limit"]:
+            say(_pool(each))
     for each in answer["queues"]:
         say(_queue(each))
     unlisted = answer["queue_count"] - len(answer["queues"])
@@ -101,6 +104,14 @@ def _queue(each: dict[str, Any]) -> str:
         f"{counted(each['consumers'], 'consumer')}{''.join(f', cursor {name}' for name in each['cursors'])}, "
         f"in {each['rates']['publish']:,.1f}/s, out {each['rates']['deliver_get']:,.1f}/s"
     )
+
+
+def _pool(each: dict[str, Any]) -> str:
+    """Return a pool that is half taken, or has refused something, as one line."""
+    holders = [f"{held['user'] or held['vhost']} {held['units']:,}" for held in each["holders"]]
+    refused = f", {counted(each['refused'], 'request')} refused" if each["refused"] else ""
+    most = f" (most: {', '.join(holders)})" if holders else ""
+    return f"pool of {each['name']}: {each['taken']:,} of {each['limit']:,} {each['unit']}{most}{refused}"
 
 
 def _turns(turns: dict[str, Any], slowed: list[str]) -> str:

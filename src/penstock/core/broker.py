@@ -104,7 +104,7 @@ class Broker(Dispatcher):
         """The broker's present default settings."""
         self.turns = Turns(self.timers, self.work)
         self.losses = UnreportedLosses()
-        self.closed_session_budget = Lingering()
+        self.closed_session_budget = Lingering(self.pools)
         self.vhosts: dict[str, VirtualHost] = {}
         self.access = AccessTable(self.vhosts)
         self.access.recorder = AccessJournal(self)

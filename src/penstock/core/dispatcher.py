@@ -25,6 +25,7 @@ from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue.pager import PageRead
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
+from penstock.flow.pool import Pools
 from penstock.flow.timers import NEVER, Timers
 from penstock.flow.work import ENDS_A_TURN, WorkMeter
 
@@ -47,6 +48,7 @@ class Dispatcher(PublishContext):
         """Links of senders whose credit changes."""
         self.pinned_rooms = PinnedRooms()
         self.ranges = RangePlane()
+        self.pools = Pools()
         self.producer_lanes = ProducerLanes(self)
         self.expirable = EXPIRED_A_TURN
         self.settleable = ENDS_A_TURN

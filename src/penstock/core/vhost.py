@@ -513,8 +513,7 @@ class VirtualHost(Topology):
         if name == CONTROL_EXCHANGE:
             target.control = True
         else:
-            target.gates = exchange.gates
-            target.topic = self.gates.topics.gates(self, exchange, route.envelope.routing_key)
+            target.set_gates(exchange.gates, self.gates.topics.gates(self, exchange, route.envelope.routing_key))
         route.set_target(target, stores, self.epoch, self.era)
 
     def _named(self, route: Route) -> list[Queue]:

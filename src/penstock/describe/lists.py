@@ -31,7 +31,9 @@ from penstock.describe.session import CONNECTION, CONSUMER, SESSION
 from penstock.describe.table import DescribedNode, Field, Key, Reading, Row, Table, field_at, key_of, reading
 from penstock.describe.vhost import BINDING, DEFAULT_BINDING, EXCHANGE, SUMMED_A_UNIT, VHOST
 from penstock.flow.level import UNLIMITED
+from penstock.flow.pool import STRANGER, IdleUnits, PoolHolder, Pools, PoolUnit
 from penstock.flow.work import Steps, WorkMeter
+from penstock.pools import LISTS
 from penstock.protocols.common.connection import Connection
 
 T = TypeVar("T")
@@ -42,8 +44,6 @@ QUEUES_AT_ONCE: Final = 250
 """Queues that are listed, or searched for consumers, per step."""
 PAGE_MOST: Final = 500
 """Most items of a page."""
-BEGUN_MOST: Final = 64
-"""Most lists that have begun and not ended."""
 MADE_A_UNIT: Final = 5
 """Items that are collected per unit of work: an object is made for each."""
 FIRST_MOST: Final = 500
@@ -281,10 +281,13 @@ def is_gone(item: Item) -> bool:
 # Page by page
 
 
-class PagedList:
+class PagedList(PoolUnit):
     """A list of which a part has been shown."""
 
     def __init__(self, groups: Groups) -> None:
+        self.holder = STRANGER
+        self.key: tuple[int, str, int] = (0, "", 0)
+        """Number of the connection, kind of items, and number of the items shown."""
         self.shown: int = 0
         """Number of items of the pages so far."""
         self.ended: bool = False
@@ -292,6 +295,11 @@ class PagedList:
         self._groups = groups
         self._collected: list[Item] = []
         """The first items of the next page."""
+
+    def wait(self, number: int, what: str, user: str) -> None:
+        """Note whose request for the next page it waits for."""
+        self.key = (number, what, self.shown)
+        self.holder = PoolHolder(user, "")
 
     def page_steps(self, most: int, work: WorkMeter) -> Steps[list[Item]]:
         """Return the next items."""
@@ -316,8 +324,10 @@ class PagedList:
 class PagedLists:
     """The lists of which clients have not asked for the next page yet: the newest ones."""
 
-    def __init__(self, work: WorkMeter) -> None:
+    def __init__(self, work: WorkMeter, pools: Pools) -> None:
         self._work = work
+        self._pool = pools.of(LISTS)
+        self._idle = IdleUnits(self._pool)
         self._begun: dict[tuple[int, str, int], PagedList] = {}
         """Begun lists by number of the connection, kind of items, and number of the items shown."""
 
@@ -326,18 +336,36 @@ class PagedLists:
     ) -> Steps[tuple[list[Item], int | None]]:
         """Return the page of a list after so many items, and where the next one begins, or None."""
         number = 0 if asker is None else asker.number
-        begun = self._begun.pop((number, what, after), None)
-        if begun is None:
+        begun = self._begun.get((number, what, after))
+        if begun is not None:
+            self._end(begun)
+        else:
             begun = PagedList(groups)
             while begun.shown < after and not begun.ended:
                 yield from begun.page_steps(min(after - begun.shown, PAGE_MOST), self._work)
         items = yield from begun.page_steps(most, self._work)
         if begun.ended:
             return items, None
-        self._begun[(number, what, begun.shown)] = begun
-        if len(self._begun) > BEGUN_MOST:
-            del self._begun[next(iter(self._begun))]
+        begun.wait(number, what, "" if asker is None else asker.user)
+        self._keep(begun)
         return items, begun.shown
+
+    def _keep(self, begun: PagedList) -> None:
+        """Keep a list until its next page is requested. At the bound the oldest one is forgotten."""
+        before = self._begun.get(begun.key)
+        if before is not None:
+            self._end(before)
+        oldest = self._idle.to_displace(1)
+        if isinstance(oldest, PagedList):
+            self._end(oldest)
+        self._pool.add(begun.holder, 1)
+        self._begun[begun.key] = begun
+        self._idle.rest(begun)
+
+    def _end(self, begun: PagedList) -> None:
+        del self._begun[begun.key]
+        self._idle.wake(begun)
+        self._pool.give(begun.holder, 1)
 
 
 # The first queues in an order

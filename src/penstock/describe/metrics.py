@@ -34,6 +34,7 @@ from penstock.describe.node import (
     write_figures,
     write_identity,
 )
+from penstock.describe.pools import HOLDER_FIGURES, POOL_FIGURES, labelled_holders, labelled_pools
 from penstock.describe.queue import POSITION, QUEUE, SUMMED, Progress
 from penstock.describe.session import CONNECTION, OCTETS, SESSION
 from penstock.describe.table import DescribedNode, Field, Reading, reading
@@ -141,6 +142,8 @@ class Scrape:
         count_closed(node, shared, totals)
         self._write_all(GATE_KINDS.families, gate_kinds(node, totals))
         yield out.take()
+        self._write_all(POOL_FIGURES.families, labelled_pools(node.broker))
+        self._write_all(HOLDER_FIGURES.families, labelled_holders(node.broker))
         self._omitted["gate"] = max(len(shared) - SHARED_MOST, 0)
         shown = [labelled(vhost, gate, totals) for vhost, gate in shared[:SHARED_MOST]]
         self._write_all(SHARED_GATES.families, shown)

@@ -287,8 +287,8 @@ class BrokerDriver(Node):
 
     def end_lingering(self) -> None:
         """Drop the waiting publishes of ended sessions, because the broker stops."""
-        for producer in list(self.broker.closed_session_budget.producers.values()):
-            producer.abort()
+        for lingering in list(self.broker.closed_session_budget.producers.values()):
+            lingering.producer.abort()
 
     def receive(self, connection: Connection, data: bytes, now: float) -> bool:
         """Handle bytes that were read at `now` (monotonic seconds).

@@ -14,6 +14,7 @@ from penstock.core.broker import Broker
 from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.describe.gate import gate_row, text_of
+from penstock.describe.pools import pool_rows, pool_sentences
 from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 from penstock.management import why
@@ -76,13 +77,15 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     sentences += why.first_lines(lines, "connections are slowed by their own work", GATES_TOLD, len(slowed))
     held = yield from held_steps(node)
     sentences += [each.sentence() for each in held if each.bytes >= SAID_FROM]
+    pools = pool_sentences(broker)
     return {
         "gates": [_plain(each, broker) for each in listed],
         "more_gates": len(blocked) - len(listed),
         "unread": [connection.name() for connection in unread[:GATES_TOLD]],
         "slowed": [wait.connection.name() for wait in slowed[:GATES_TOLD]],
         "memory": [each.as_dict() for each in held],
-        "sentences": sentences or ["nobody is blocked"],
+        "pools": pool_rows(broker, None),
+        "sentences": [*(sentences or ["nobody is blocked"]), *pools],
     }
 
 

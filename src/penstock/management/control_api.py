@@ -15,6 +15,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.access.permission import MONITORING
 from penstock.content.properties import Properties, answers_control
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
@@ -33,6 +34,7 @@ from penstock.describe import lists
 from penstock.describe.gate import gate_row
 from penstock.describe.lists import KINDS, PAGE_MOST, Best, Item, PagedLists, Rows, groups, is_gone, is_seen, work_of
 from penstock.describe.message_stats import Depths, deliver_rate, publish_rate
+from penstock.describe.pools import pool_rows
 from penstock.describe.queue import QUEUE, fill_percent, queue_row
 from penstock.describe.session import connection_row
 from penstock.describe.stats_sampler import recent
@@ -79,7 +81,7 @@ class ControlApi(Replies):
         """Form and last change of this build; empty in tests."""
         self.ranges: RangeService = RangeService(self, node)
         self.operations: dict[str, Operation] = {row.name: row for row in operations if row.name}
-        self.lists: PagedLists = PagedLists(broker.work)
+        self.lists: PagedLists = PagedLists(broker.work, broker.pools)
         """Lists of which onlookers have seen the first pages."""
 
     def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
@@ -357,6 +359,7 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[Row]:
         "exchanges": len(vhost.exchanges),
         "bindings": int(vhost.bindings.count),
         "unroutable": int(broker.unroutable),
+        "pools": pool_rows(broker, None if request.access.rules.has_tag(MONITORING) else request.access.user),
         "lingering": {**amounts(lingering.messages, lingering.bytes), "sessions": len(lingering.producers)},
     }
 

@@ -73,7 +73,7 @@ class Recovery(RowContext):
         """Pages on disk by queue, in order, without their data."""
         self._upto: dict[int, int] = {}
         """Highest sequence number by queue whose message is in memory."""
-        broker.gates.topics.keeps_empty = True  # Messages that are decoded count in them at the end.
+        broker.gates.topics.keep_empty(True)  # Messages that are decoded count in them at the end.
         self.account = MessageAudit()
         self._settlements: list[SettlementRecord] = []
         """Settlements of rows that are not read yet."""
@@ -183,7 +183,7 @@ class Recovery(RowContext):
             trim_settled(queue, broker.now)
             broker.watch_lifetime(queue)
             broker.schedule_delivery(queue)
-        broker.gates.topics.keeps_empty = False
+        broker.gates.topics.keep_empty(False)
         self._delete_bodies()
         broker.apply_gate_transitions()
 

@@ -61,7 +61,7 @@ class CursorRequests:
         starting = request.starting("starting", names)
         if not holder and name in request.vhost.cursors:
             self._check_owner(self._table.find(request.vhost, name), request)
-        cursor = self._table.held(request) if holder else self._table.to_attach(request.vhost, name)
+        cursor = self._table.held(request) if holder else self._to_attach(request, name)
         create = request.flag("create")
         if create and name in request.vhost.cursors:
             raise ResourceLocked(
@@ -85,7 +85,8 @@ class CursorRequests:
         created = cursor.attach(queues, starting, self._broker.now, holder)
         if request.flag("release"):
             cursor.release([each for each, position in cursor.positions.items() if position.left], self._broker.now)
-        cursors[name] = cursor
+        if name not in cursors:
+            self._table.add(cursor)
         self._attached(cursor, queues, request)
         return {"token": cursor.token, "created": created, "refused": refused, **_positions(cursor, queues, {})}
 
@@ -106,6 +107,9 @@ class CursorRequests:
         """Check that a cursor belongs to the requester, or reads only what the requester may read."""
         if cursor.user != request.access.user:
             check_read_cursor(request.access, cursor)
+
+    def _to_attach(self, request: ControlRequest, name: str) -> Cursor:
+        return self._table.to_attach(request.vhost, name, request.access.holder())
 
     def _other_reader(self, cursor: Cursor, request: ControlRequest) -> str:
         """Tell who else reads through a cursor, as a sentence; empty if an attach takes nothing away."""

@@ -29,22 +29,20 @@ from penstock.describe.gate import text_of
 from penstock.describe.table import DescribedNode
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED
+from penstock.flow.pool import IdleUnits, PoolHolder, PoolUnit
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.pools import CURSORS, DETACHED, LEASES
 from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
 from penstock.protocols.common.control_request import ControlRequest, Replies
 from penstock.protocols.common.log_line import LogLine
 from penstock.ranges.columns import left_out
 from penstock.ranges.cursors import Cursor, earliest_offset, watch_drops
 
-CURSORS_MAX: Final = 10_000
-"""Most cursors of all virtual hosts."""
 LOOK_S: Final = 1.0
 """Seconds between two looks at a queue."""
 LOOK_WORK: Final = 5
 LOOK_SHARE: Final = 1000
 """Units of work to look at a cursor, and of one step of a look; the next step follows in a later turn."""
-DETACHED_MAX: Final = 1_000
-"""Most detached cursors whose reason is remembered for their readers; beyond it the oldest is forgotten."""
 
 
 class WaitingRequest(TimerHandler):
@@ -107,17 +105,21 @@ class CursorTable:
             return self.leases.cursor(request)
         return self.held(request)
 
-    def to_attach(self, vhost: VirtualHost, name: str) -> Cursor:
+    def to_attach(self, vhost: VirtualHost, name: str, holder: PoolHolder) -> Cursor:
         """Return a cursor, or a new one that is in no list yet. Raises ResourceError (506) at the limit."""
         if name in vhost.cursors:
             return self.find(vhost, name)
-        if sum(len(each.cursors) for each in self.broker.vhosts.values()) >= CURSORS_MAX:
-            raise ResourceError(
-                f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
-            )
+        pool = self.broker.pools.of(CURSORS)
+        if not pool.fits(holder, 1):
+            raise ResourceError(f"{pool.refusal(holder, 1)}. Delete a cursor that is not used")
         if self.broker.journal is not None:
             self.broker.journal.check_writable()
-        return Cursor(vhost.name, name)
+        return Cursor(vhost.name, name, holder)
+
+    def add(self, cursor: Cursor) -> None:
+        """Add a new cursor to its virtual host."""
+        self.broker.vhosts[cursor.vhost].cursors[cursor.name] = cursor
+        self.broker.pools.of(CURSORS).add(cursor.holder, 1)
 
     def reach_settle(self, cursor: Cursor, ends: dict[str, int]) -> bool:
         """Prepare the counts of a query that pins room; False if this turn's share of work is used up."""
@@ -171,6 +173,7 @@ class CursorTable:
         self.broker.pinned_rooms.assign(cursor, "")
         self.answer_waiting(cursor)
         del self.broker.vhosts[cursor.vhost].cursors[cursor.name]
+        self.broker.pools.of(CURSORS).give(cursor.holder, 1)
         if self.broker.journal is not None:
             self.broker.journal.forget(cursor)
 
@@ -196,14 +199,25 @@ def set_reader(cursor: Cursor, request: ControlRequest) -> None:
         cursor.identity = "" if request.fields.get("identity") is None else request.text("identity")
 
 
+class DetachedCursor(PoolUnit):
+    """A detached cursor, whose reason is remembered for its reader."""
+
+    def __init__(self, vhost: str, name: str, sentence: str) -> None:
+        self.holder = PoolHolder("", vhost)
+        self.name = name
+        self.sentence = sentence
+
+
 class LagLimits:
     """The watches of queues, and the cursors that were detached."""
 
     def __init__(self, table: CursorTable) -> None:
         self.table = table
         self._watches: dict[Queue, LagWatch] = {}
-        self._detached: dict[tuple[str, str], str] = {}
-        """Sentences by virtual host and name."""
+        self._detached: dict[tuple[str, str], DetachedCursor] = {}
+        """By virtual host and name."""
+        self._pool = table.broker.pools.of(DETACHED)
+        self._idle = IdleUnits(self._pool)
 
     def review(self, queue: Queue) -> None:
         """Watch a queue if it has a limit and a cursor."""
@@ -219,13 +233,16 @@ class LagLimits:
 
     def check(self, vhost: str, name: str) -> None:
         """Raise PreconditionFailed (406) for a cursor that was detached."""
-        sentence = self._detached.get((vhost, name))
-        if sentence is not None:
-            raise PreconditionFailed(sentence)
+        detached = self._detached.get((vhost, name))
+        if detached is not None:
+            raise PreconditionFailed(detached.sentence)
 
     def attached(self, vhost: str, name: str) -> None:
         """Forget that a cursor of this name was detached."""
-        self._detached.pop((vhost, name), None)
+        detached = self._detached.pop((vhost, name), None)
+        if detached is not None:
+            self._idle.wake(detached)
+            self._pool.give(detached.holder, 1)
 
     def tell(self, cursor: CursorState, queue: Queue, clause: str) -> None:
         """Log that a cursor is too far behind (PST-1020)."""
@@ -233,13 +250,18 @@ class LagLimits:
 
     def detach(self, cursor: CursorState, queue: Queue, clause: str) -> None:
         """Delete a cursor, and drop what only it had not settled."""
-        if len(self._detached) >= DETACHED_MAX:
-            del self._detached[next(iter(self._detached))]
+        self.attached(cursor.vhost, cursor.name)
+        oldest = self._idle.to_displace(1)
+        if isinstance(oldest, DetachedCursor):
+            self.attached(oldest.holder.vhost, oldest.name)
         sentence = (
             f"cursor '{cursor.name}' was detached: in queue '{queue.name}' it was {clause}, with "
             "cursor-max-lag-policy=detach; what only it had not settled was dropped. Attach it again to begin anew"
         )
-        self._detached[(cursor.vhost, cursor.name)] = sentence
+        detached = DetachedCursor(cursor.vhost, cursor.name, sentence)
+        self._detached[(cursor.vhost, cursor.name)] = detached
+        self._pool.add(detached.holder, 1)
+        self._idle.rest(detached)
         vhost = self.table.broker.vhosts[cursor.vhost]
         alone = [each.queue for each in cursor.positions.values() if _is_alone(each.queue)]
         waiting = self.table.waiting.get((cursor.vhost, cursor.name))
@@ -323,8 +345,6 @@ def _is_alone(queue: Queue) -> bool:
     return len(queue.cursors) == 1 and not queue.deleted and not queue.consumers and not may_come_back(queue)
 
 
-LEASES_MAX: Final = 1_000
-"""Most leases of all virtual hosts."""
 TIMEOUT_MS: Final = 300_000
 TIMEOUT_MS_MAX: Final = 3_600_000
 """Milliseconds without a request after which a lease ends: without a wish, and at most."""
@@ -333,9 +353,12 @@ TIMEOUT_MS_MAX: Final = 3_600_000
 class Lease(TimerHandler):
     """One lease."""
 
-    def __init__(self, leases: Leases, number: int, vhost: VirtualHost, asker: str, timeout_s: float) -> None:
+    def __init__(
+        self, leases: Leases, number: int, vhost: VirtualHost, asker: str, timeout_s: float, holder: PoolHolder
+    ) -> None:
         super().__init__()
         self.vhost = vhost
+        self.holder = holder
         self.cursor = Cursor(vhost.name, f"lease {number} of {asker}")
         """Its positions are at 0, so that nothing that comes back to a queue counts as settled."""
         self.cursor.is_lease = True
@@ -358,6 +381,7 @@ class Leases:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._pool = broker.pools.of(LEASES)
         self._leases: dict[int, Lease] = {}
         self._count: int = 0
 
@@ -375,13 +399,11 @@ class Leases:
         timeout_ms = request.amount("timeout_ms", TIMEOUT_MS)
         if not 0 < timeout_ms <= TIMEOUT_MS_MAX:
             raise PreconditionFailed(f"'timeout_ms' must be from 1 to {TIMEOUT_MS_MAX}, not {timeout_ms}")
-        if len(self._leases) >= LEASES_MAX:
-            raise ResourceError(
-                f"there are {LEASES_MAX} leases, the most that there may be; wait until batch reads have ended"
-            )
         queues, refused = named_queues(request, names, _check_order)
+        holder = request.access.holder()
+        self._pool.require(holder, 1)
         self._count += 1
-        lease = Lease(self, self._count, request.vhost, request.asker(), timeout_ms / 1000)
+        lease = Lease(self, self._count, request.vhost, request.asker(), timeout_ms / 1000, holder)
         self._leases[self._count] = lease
         offsets = {queue.name: self._pin(lease.cursor, queue, reader) for queue in queues}
         self._touch(lease)
@@ -409,6 +431,7 @@ class Leases:
     def end(self, number: int) -> None:
         """End a lease by its number."""
         lease = self._leases.pop(number)
+        self._pool.give(lease.holder, 1)
         self._broker.timers.drop(lease)
         shared = [position.shared for position in lease.cursor.positions.values()]
         queues = [position.queue for position in lease.cursor.positions.values()]

@@ -15,7 +15,8 @@ The progress of a query belongs to the user that began it. Another one that may 
 would fence the query, or have its rows left out. An operator hands the progress over (`assign`).
 
 No wall clock takes part. Progress that nobody has asked for in a week is dropped, counted from the start of the broker
-at the earliest. At the limit the progress that is idle for longest makes room, if that is an hour.
+at the earliest. Users share a pool of marks. At the bound progress that is idle for an hour makes room: the own, or
+that of the user who has most.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from typing_extensions import override
 from penstock.core.journal.group import WHOLE_BATCH, MarkRecord
 from penstock.core.publish.context import PublishContext
 from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError
+from penstock.flow.pool import IdleUnits, PoolHolder, PoolUnit
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.pools import MARKS
 from penstock.ranges.held_block import MISSING, BlockMark
 from penstock.ranges.stages import Stage, StagedBatch
 
-MARKS_MAX: Final = 10_000
-"""Most marks and progress records of all queries. Each is 1 KiB at most in the store."""
 IDLE_S: Final = 604_800.0
 """Seconds after the last request after which progress is dropped: a week."""
 SPARE_S: Final = 3_600.0
@@ -84,7 +85,7 @@ class SinkMark:
             )
 
 
-class BatchProgress:
+class BatchProgress(PoolUnit):
     """The present batch of a query at one target, with its marks."""
 
     def __init__(self, vhost: str, query: str, target: str) -> None:
@@ -99,6 +100,8 @@ class BatchProgress:
         """The writer that publishes the batch; empty after it was aborted."""
         self.user: str = ""
         """The user that it belongs to; empty for none yet, in a store of a version that did not record it."""
+        self.holder = PoolHolder("", vhost)
+        """That user, as a holder of marks."""
         self.partitions: i64 = UNKNOWN
         """Number of partitions of the batch, from its driver."""
         self.promoted: bool = False
@@ -152,8 +155,7 @@ class SinkMarks(TimerHandler):
         self._broker = broker
         self._progress: dict[tuple[str, str, str], BatchProgress] = {}
         """Those asked for longest ago first."""
-        self.count: i64 = 0
-        """Records of all of them."""
+        self._idle = IdleUnits(broker.pools.of(MARKS))
 
     def of(self, vhost: str, query: str, target: str) -> BatchProgress | None:
         """Return the progress of a query at a target; None for none."""
@@ -179,11 +181,14 @@ class SinkMarks(TimerHandler):
         if progress is not None:
             progress.check_user(user)
         if progress is None:
-            self._make_room()
+            holder = PoolHolder(user, vhost)
+            self._make_room(holder)
             self._check_writable()
             progress = BatchProgress(vhost, query, target)
             progress.batch = batch
-            self.count += 1
+            progress.user = user
+            progress.holder = holder
+            self._idle.pool.add(holder, 1)
             self._progress[key] = progress
         elif batch > progress.batch:
             self._check_writable()
@@ -200,7 +205,7 @@ class SinkMarks(TimerHandler):
             self.drop_stages(progress)
         progress.run = run
         progress.write = write
-        progress.user = user
+        self._move(progress, user)
         self._touch(key, progress)
         return progress
 
@@ -221,7 +226,7 @@ class SinkMarks(TimerHandler):
 
     def _assign(self, progress: BatchProgress, user: str) -> None:
         """Change the user in memory and in the store; the records of older batches do not matter."""
-        progress.user = user
+        self._move(progress, user)
         self.abort(progress, progress.write)
         self._broker.work.done += len(progress.marks)
         for mark in progress.marks.values():
@@ -247,8 +252,9 @@ class SinkMarks(TimerHandler):
         mark = progress.marks.get(int(partition))
         if mark is None:
             if int(partition) not in progress.stale:
-                self._make_room()
-                self.count += 1
+                self._make_room(progress.holder)
+                self._idle.pool.add(progress.holder, 1)
+                self._idle.rest(progress)
             mark = SinkMark(progress, partition)
             progress.marks[int(partition)] = mark
             if int(partition) in progress.stale:  # Its record is replaced, not deleted.
@@ -348,7 +354,7 @@ class SinkMarks(TimerHandler):
             progress = BatchProgress(record.vhost, record.query, record.target)
             progress.batch = -1
             self._progress[key] = progress
-            self.count += 1
+            self._idle.pool.add(progress.holder, 1)
             self._touch(key, progress)
         partition = int(record.partition)
         if record.batch > progress.batch:
@@ -357,18 +363,18 @@ class SinkMarks(TimerHandler):
             progress.batch = record.batch
             progress.run = record.run
             progress.write = record.write
-            progress.user = record.user
+            self._move(progress, record.user)
             progress.partitions = UNKNOWN
             progress.promoted = False
         elif record.batch == progress.batch and not progress.user:
-            progress.user = record.user
+            self._move(progress, record.user)
         if partition == WHOLE_BATCH:
             progress.recorded = True
             if record.batch == progress.batch:
                 progress.partitions = record.partitions
                 progress.promoted = record.promoted
             return
-        self.count += 1
+        self._idle.pool.add(progress.holder, 1)
         if record.batch < progress.batch:
             progress.stale[partition] = None
             return
@@ -398,23 +404,46 @@ class SinkMarks(TimerHandler):
         progress.touched = now
         del self._progress[key]
         self._progress[key] = progress
+        self._idle.rest(progress)
         self._broker.timers.add(self, now + IDLE_S)
 
-    def _make_room(self) -> None:
-        """Drop the progress that was asked for longest ago, if all records are in use and it is idle for an hour."""
-        while self.count >= MARKS_MAX:
-            key, oldest = next(iter(self._progress.items()))
-            if self._broker.now < oldest.touched + SPARE_S:
+    def _move(self, progress: BatchProgress, user: str) -> None:
+        """Let progress belong to a user, who has its marks in the pool."""
+        if user != progress.user:
+            self._idle.wake(progress)
+            self._idle.pool.give(progress.holder, progress.size())
+            progress.user = user
+            progress.holder = PoolHolder(user, progress.vhost)
+            self._idle.pool.add(progress.holder, progress.size())
+            self._idle.rest(progress)
+
+    def _make_room(self, holder: PoolHolder) -> None:
+        """Drop idle progress until one more mark fits into the share of a user. Raises ResourceError (506)."""
+        while not self._idle.pool.fits(holder, 1):
+            spare = self._spare(holder)
+            if spare is None:
                 raise ResourceError(
-                    f"queries have {int(self.count):,} marks of their progress, the most that there may be "
-                    f"({MARKS_MAX:,}), and each was used within the last hour; use fewer partitions "
-                    "(coalesce before the write), or delivery=at-least-once"
+                    f"{self._idle.pool.refusal(holder, 1)}. Each mark that could make room was used within the "
+                    "last hour; use fewer partitions (coalesce before the write), or delivery=at-least-once"
                 )
-            self._drop(key, oldest)
+            self._drop((spare.vhost, spare.query, spare.target), spare)
+
+    def _spare(self, holder: PoolHolder) -> BatchProgress | None:
+        """Return progress that is idle for an hour: the oldest own one, or that of a user who has more than this."""
+        pool = self._idle.pool
+        own = pool.of_part(pool.part_of(holder))
+        oldest = next(iter(self._progress.values()), None)
+        for each in (self._idle.oldest_of(holder), self._idle.oldest_of_most(), oldest):
+            if isinstance(each, BatchProgress) and self._broker.now >= each.touched + SPARE_S:
+                part = pool.part_of(each.holder)
+                if part == pool.part_of(holder) or pool.of_part(part) > own:
+                    return each
+        return None
 
     def _drop(self, key: tuple[str, str, str], progress: BatchProgress) -> None:
         self.drop_stages(progress)
-        self.count -= progress.size()
+        self._idle.wake(progress)
+        self._idle.pool.give(progress.holder, progress.size())
         self._broker.work.done += progress.size()
         for partition, mark in progress.marks.items():
             if mark.record is not None:
@@ -434,7 +463,7 @@ class SinkMarks(TimerHandler):
             if mark.record is not None:
                 progress.stale[partition] = None
             else:
-                self.count -= 1
+                self._idle.pool.give(progress.holder, 1)
         progress.marks = {}
         progress.batch = batch
         progress.partitions = UNKNOWN
@@ -442,7 +471,7 @@ class SinkMarks(TimerHandler):
 
     def _forget_stale(self, progress: BatchProgress) -> None:
         self._broker.work.done += len(progress.stale)
-        self.count -= len(progress.stale)
+        self._idle.pool.give(progress.holder, len(progress.stale))
         for partition in progress.stale:
             self._forget(progress, partition)
         progress.stale = {}

@@ -86,7 +86,7 @@ class RangeService(RangePlane):
         cursor.hand_over(user)
         cursor.lost = lost
         cursor.resume(token, positions)
-        vhost.cursors[name] = cursor
+        self.cursors.add(cursor)
 
     @override
     def restore_mark(self, record: MarkRecord) -> None:

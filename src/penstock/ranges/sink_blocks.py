@@ -40,6 +40,7 @@ from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.work import SHARE
+from penstock.pools import BLOCKS
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection import Connection
@@ -383,8 +384,7 @@ PROGRESS_TYPE: Final = "application/vnd.penstock.progress+json"
 COPIED_A_UNIT: Final = 4096
 """Octets of a block that were put together with one unit of work."""
 CONNECTION_OCTETS_MAX: Final = 32 * 1024 * 1024
-NODE_OCTETS_MAX: Final = 256 * 1024 * 1024
-"""Most octets of blocks that are not over, of one connection and of all; the next block is refused."""
+"""Most octets of blocks of one connection that are not over; the next block is refused."""
 
 
 class PublishedBlock:
@@ -410,6 +410,7 @@ class BlockPublisher(ProducerListener):
         super().__init__(connection.number)
         self._sinks = sinks
         self.connection = connection
+        self._holder = connection.access.holder()
         self.producer = Producer(
             sinks.broker, f"{connection.name()}/blocks", connection.pausing.budget, connection.origin, self
         )
@@ -426,7 +427,7 @@ class BlockPublisher(ProducerListener):
         """Publish a block, after those before it."""
         block = HeldBlock(self.line, rows, mark)
         self.octets += octets
-        self._sinks.count(octets)
+        self._sinks.pool.add(self._holder, octets)
         self._unanswered.append(PublishedBlock(request, block, octets, progress_s, self.producer.broker.now))
         self.line.add(block)
         self.producer.broker.work.count(self.line.work(SHARE, self.producer.broker.now))
@@ -436,7 +437,7 @@ class BlockPublisher(ProducerListener):
         """Drop the remaining rows, because the connection ends and nobody waits for an answer."""
         self.line.end()
         self.producer.abort()
-        self._sinks.count(-self.octets)
+        self._sinks.pool.give(self._holder, self.octets)
         self.octets = 0
         self._unanswered.clear()
 
@@ -446,7 +447,7 @@ class BlockPublisher(ProducerListener):
             if not published.block.over:
                 break
             self.octets -= published.octets
-            self._sinks.count(-published.octets)
+            self._sinks.pool.give(self._holder, published.octets)
             published.octets = 0
 
     # Its producer (ProducerListener)
@@ -513,15 +514,9 @@ class SinkBlocks:
         self._publishers: dict[int, BlockPublisher] = {}
         """By the number of the connection."""
         self._batches = batches
-        self._octets: i64 = 0
-        """Octets of all blocks that are not over."""
-
-    def count(self, octets: i64) -> None:
-        """Count octets of blocks that came, or are over (negative).
-
-        They are no part of the node's memory limit, as held publishes are not: they may wait for its gate.
-        """
-        self._octets += octets
+        self.pool = self.broker.pools.of(BLOCKS)
+        """Octets of all blocks that are not over. They are no part of the node's memory limit, as held publishes are
+        not: they may wait for its gate."""
 
     def publish_block(
         self, request: ControlRequest, properties: Properties, content: bytes, start: i64, octets: i64
@@ -559,11 +554,9 @@ class SinkBlocks:
                 f"blocks of this connection that are not published yet hold {int(of_connection):,} octets of at most "
                 f"{CONNECTION_OCTETS_MAX:,}; wait for an answer"
             )
-        if self._octets + octets > NODE_OCTETS_MAX:
-            raise ResourceError(
-                f"blocks that are not published yet hold {int(self._octets):,} octets of at most {NODE_OCTETS_MAX:,}; "
-                "send the block again later"
-            )
+        holder = connection.access.holder()
+        if not self.pool.fits(holder, octets):
+            raise ResourceError(f"{self.pool.refusal(holder, octets)}. Send the block again later")
         if publisher is None:
             publisher = BlockPublisher(self, connection)
             self._publishers[connection.number] = publisher

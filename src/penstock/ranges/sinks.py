@@ -26,7 +26,9 @@ from penstock.describe.table import DescribedNode
 from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
+from penstock.flow.pool import PoolHolder
 from penstock.flow.work import Steps
+from penstock.pools import WAITING_TASKS
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.authorization import check_publish, check_write_exchange
 from penstock.protocols.common.connection import Connection
@@ -49,8 +51,6 @@ NO_ROOM: Final = "no-room"
 """Cause of rows that could not be staged for now."""
 WAITING_S: Final = 15.0
 """Seconds for which a task counts as waiting after its report."""
-WAITING_MAX: Final = 10_000
-"""Most waiting tasks that are counted."""
 IDLE_READER_S: Final = 4.0
 """Seconds without a request after which a reader with a planned batch may be short of cores."""
 
@@ -181,7 +181,8 @@ class SinkBatches:
         self.promotions = PromotionLine(self.broker, self.marks)
         self._promotions: dict[int, list[PromotionAnswer]] = {}
         """Commits under way, by number of the connection."""
-        self._waiting: dict[tuple[str, str, str], float] = {}
+        self._pool = self.broker.pools.of(WAITING_TASKS)
+        self._waiting: dict[tuple[str, str, str], tuple[float, PoolHolder]] = {}
         """Time of the last report of a waiting task (monotonic seconds), by user, application and task.
 
         The oldest is first.
@@ -351,10 +352,11 @@ class SinkBatches:
         queue = request.vhost.queues.get(request.text("queue"))
         now = self.broker.now
         user = request.access.user
-        self._waiting.pop((user, application, task), None)
+        self._end_waiting((user, application, task))
         self._forget_waiting(now)
-        if len(self._waiting) < WAITING_MAX:
-            self._waiting[(user, application, task)] = now
+        holder = request.access.holder()
+        if self._pool.take(holder, 1):
+            self._waiting[(user, application, task)] = (now, holder)
         tasks = sum([1 for waiting in self._waiting if waiting[0] == user and waiting[1] == application])
         self.broker.work.done += len(self._waiting) // 10
         if queue is None or tasks < cores or not request.access.may(READ, queue.name):
@@ -362,10 +364,15 @@ class SinkBatches:
         return _starvation(queue, tasks, cores, now)
 
     def _forget_waiting(self, now: float) -> None:
-        for key, since in list(self._waiting.items()):
+        for key, (since, _) in list(self._waiting.items()):
             if now < since + WAITING_S:
                 return
-            del self._waiting[key]
+            self._end_waiting(key)
+
+    def _end_waiting(self, key: tuple[str, str, str]) -> None:
+        waiting = self._waiting.pop(key, None)
+        if waiting is not None:
+            self._pool.give(waiting[1], 1)
 
     # Helpers
 

@@ -20,7 +20,9 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.core.settings.table import SettingsChange
 from penstock.flow.level import Level, Thresholds
+from penstock.flow.pool import Pools
 from penstock.flow.work import UNLIMITED_WORK, Steps, finish
+from penstock.pools import TOPICS
 from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support import at_once
@@ -95,7 +97,7 @@ def test_invented_keys_share_a_depth_beyond_the_limit_and_empty_ones_are_dropped
     house = listening("a")
     house.set("address", "amq.topic/#", capacity_messages=2)
     exchange = house.vhost.exchanges["amq.topic"]
-    topics = TopicDepths(house.broker.table, house.broker.turns, 2)
+    topics = few_topics(house, 2)
     one = topics.depth(house.vhost, exchange, "one")
     two = topics.depth(house.vhost, exchange, "two")
     assert two is not None
@@ -114,7 +116,9 @@ def test_invented_keys_share_a_depth_beyond_the_limit_and_empty_ones_are_dropped
 
 def few_topics(house: House, most: int) -> TopicDepths:
     """Let a broker have so few depths of routing keys."""
-    topics = house.broker.gates.topics = TopicDepths(house.broker.table, house.broker.turns, most)
+    pool = Pools().of(TOPICS)
+    pool.set_limit(2 * most + most // 4)  # One virtual host may have half, and a small pool has a reserve of one.
+    topics = house.broker.gates.topics = TopicDepths(house.broker.table, house.broker.turns, pool)
     return topics
 
 

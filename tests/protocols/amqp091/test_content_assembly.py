@@ -68,7 +68,7 @@ def test_content_assembly_drops_a_publish_when_its_channel_ends() -> None:
     assert channel.content.state == ContentState.BODY
     dialogue.driver.disconnect(dialogue.connection)
     assert channel.content.state == ContentState.METHOD
-    assert dialogue.driver.services.partial_messages.bytes == 0
+    assert dialogue.driver.services.partial_messages.pool.taken == 0
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import SHARE, UNITS_A_TURN
+from penstock.pools import OUTCOMES
 from penstock.protocols.amqp10 import suspended_links
 from penstock.protocols.amqp10.engine import DECODED_A_UNIT, Amqp10Engine
 from penstock.protocols.amqp10.outgoing_link import RESUMED_BYTES, SUSPENDED_DELIVERIES
@@ -213,8 +214,21 @@ def test_outcomes_of_suspended_senders_are_bounded() -> None:
         key = ("/", "guest", f"c{number}", False, "s")
         outcomes = {b"%d" % n: b"" for n in range(2048)}
         suspended.suspend(suspended_links.SuspendedSender(suspended, key, expiry, outcomes), None, 0)
-    assert suspended.outcomes <= suspended_links.OUTCOMES_MAX
-    assert suspended.count() == suspended_links.OUTCOMES_MAX // 2048
+    assert suspended.outcomes.taken <= OUTCOMES.limit
+    assert suspended.count() == OUTCOMES.limit // 2048
+
+
+def test_suspended_link_of_the_user_with_most_expires_first() -> None:
+    client = receiver()
+    suspended = owner(client)
+    suspended.links.set_limit(20)
+    expiry = suspended_links.Expiry(composite(spec.SOURCE, expiry_policy="never"))
+    for user, count in (("bob", 2), ("eve", 50), ("bob", 1)):
+        for number in range(count):
+            key = ("/", user, f"c{number} {count}", False, "s")
+            suspended.suspend(suspended_links.SuspendedSender(suspended, key, expiry, {}), None, 0)
+    assert suspended.links.holders() == [("eve", "/", 17), ("bob", "/", 3)]
+    assert suspended.count() == 20
 
 
 def test_link_of_the_same_container_and_name_steals() -> None:

@@ -78,11 +78,11 @@ def test_pieces_count_with_their_connection_and_the_nodes_memory_as_they_come() 
     assert announced < KIB, "what is announced and has not come is no memory"
     go_on(dialogue, 1, 40 * KIB)
     assert int(dialogue.connection.arriving) == announced + 40 * KIB + 10 * PIECE_BYTES
-    assert dialogue.connection.arriving == driver.services.partial_messages.bytes
+    assert dialogue.connection.arriving == driver.services.partial_messages.pool.taken
     before = int(driver.broker.gates.other_memory.bytes)
     assert before >= 40 * KIB
     go_on(dialogue, 1, 88 * KIB)
-    assert dialogue.connection.arriving == driver.services.partial_messages.bytes == 0
+    assert dialogue.connection.arriving == driver.services.partial_messages.pool.taken == 0
     assert int(driver.broker.gates.other_memory.bytes) == 0
     assert driver.broker.vhosts["/"].queues["q"].messages == 1
 
@@ -113,7 +113,7 @@ def test_the_largest_message_always_fits_however_small_its_pieces_and_the_bound(
     assert begin(dialogue, 1) == []
     pieces = b"".join(frame(spec.FRAME_BODY, 1, bytes(64)) for _ in range(2 * KIB))
     assert closes(dialogue, pieces) == []
-    assert driver.services.partial_messages.bytes == 0
+    assert driver.services.partial_messages.pool.taken == 0
 
 
 def test_large_content_headers_count_as_well() -> None:
@@ -143,7 +143,7 @@ def test_at_the_nodes_bound_the_connection_with_the_most_gives_way_to_others() -
     assert "this connection has the most of them" in reason
     assert go_on(other, 1, 68 * KIB) == []
     assert driver.broker.vhosts["/"].queues["q"].messages == 1
-    assert driver.services.partial_messages.bytes == 0
+    assert driver.services.partial_messages.pool.taken == 0
 
 
 def test_a_client_that_never_ends_its_messages_does_not_keep_others_from_publishing() -> None:
@@ -154,7 +154,7 @@ def test_a_client_that_never_ends_its_messages_does_not_keep_others_from_publish
         for channel in range(1, 13):
             begin(hog, channel)
             go_on(hog, channel, 100 * KIB)
-    assert driver.services.partial_messages.bytes <= driver.services.partial_messages.node_most()
+    assert driver.services.partial_messages.pool.taken <= driver.services.partial_messages.node_most()
     other = talk(driver, 1)
     for _ in range(10):
         begin(other, 1)
@@ -189,12 +189,13 @@ def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int
         elif what == "close channel" and not waiting:
             dialogue.say(method_frame(number, spec.CHANNEL_CLOSE))
         partial = driver.services.partial_messages
-        there = [int(each.charge) for arriving in partial._arriving.values() for each in arriving]
-        assert sum(there) == driver.services.partial_messages.bytes == int(driver.broker.gates.other_memory.bytes)
-        assert sum(int(one.connection.arriving) for one in dialogues) == driver.services.partial_messages.bytes
+        arriving = [each for connections in partial._arriving.values() for each in connections.values()]
+        there = [int(each.charge) for of_one in arriving for each in of_one.messages]
+        assert sum(there) == partial.pool.taken == int(driver.broker.gates.other_memory.bytes)
+        assert sum(int(one.connection.arriving) for one in dialogues) == driver.services.partial_messages.pool.taken
     for dialogue in dialogues:
         driver.disconnect(dialogue.connection)
-    assert driver.services.partial_messages.bytes == int(driver.broker.gates.other_memory.bytes) == 0
+    assert driver.services.partial_messages.pool.taken == int(driver.broker.gates.other_memory.bytes) == 0
     assert driver.services.partial_messages._arriving == {}
 
 
@@ -220,11 +221,11 @@ def test_without_a_store_all_that_came_counts_as_memory(driver: BrokerDriver) ->
     client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(2 * MIB))[: MIB + 500_000])
     partial = client.connection.services.partial_messages
-    assert MIB < partial.bytes < 2 * MIB
-    assert client.connection.arriving == partial.bytes
+    assert MIB < partial.pool.taken < 2 * MIB
+    assert client.connection.arriving == partial.pool.taken
     driver.disconnect(client.connection)
     driver.run_turn()
-    assert partial.bytes == 0
+    assert partial.pool.taken == 0
 
 
 def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: BrokerDriver) -> None:
@@ -282,7 +283,7 @@ def test_a_connection_that_ends_leaves_nothing(driver: BrokerDriver) -> None:
     send(client, persistent("q", bytes(12 * MIB)))
     leaves_nothing(client, store)
     assert driver.broker.large.unwritten == 0
-    assert client.connection.services.partial_messages.bytes == 0
+    assert client.connection.services.partial_messages.pool.taken == 0
 
 
 def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(driver: BrokerDriver) -> None:

@@ -8,6 +8,9 @@ import time
 
 import pytest
 
+from penstock.flow.pool import PoolHolder, Pools
+from penstock.pools import HTTP_SOCKETS
+from penstock.server.http.admission import Admission
 from tests.support.brokers import BrokerProcess, eventually
 from tests.support.http_client import Web, received
 from tests.support.stalls import undisturbed
@@ -51,6 +54,10 @@ def test_stranger_has_a_bounded_time_however_it_spends_it(own_served: BrokerProc
                     pass
 
 
+OF_OPERATOR = 3 * HTTP_SOCKETS.limit // 4
+"""Sockets of the only user, who is an operator."""
+
+
 def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_room(own_served: BrokerProcess) -> None:
     """A socket that is idle for 15 seconds is closed for that, so this is no test on a machine that stands still."""
     web = Web(own_served.http)
@@ -58,7 +65,7 @@ def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_roo
     def crowd() -> None:
         with contextlib.ExitStack() as sockets:
             users = []
-            for _ in range(192):
+            for _ in range(OF_OPERATOR):
                 users.append(sockets.enter_context(web.connected()))
                 users[-1].sendall(web.whole())
                 assert received(users[-1], b"}").startswith(b"HTTP/1.1 200")
@@ -66,7 +73,7 @@ def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_roo
                 sockets.enter_context(web.connected())
             assert web.get("/whoami")["name"] == "guest"
             eventually(lambda: not is_open(users[0]), "it makes room")
-            assert [is_open(user) for user in users[1:]] == [True] * 191
+            assert [is_open(user) for user in users[1:]] == [True] * (OF_OPERATOR - 1)
 
     undisturbed(crowd, own_served)
 
@@ -80,7 +87,7 @@ def test_request_is_refused_and_health_check_is_not_where_all_sockets_of_users_a
     )
     with contextlib.ExitStack() as sockets:
         busy = []
-        for _ in range(192):
+        for _ in range(OF_OPERATOR):
             busy.append(sockets.enter_context(web.connected()))
             busy[-1].sendall(web.whole())
             assert received(busy[-1], b"}").startswith(b"HTTP/1.1 200")
@@ -125,3 +132,39 @@ def test_64_wrong_passwords_that_wait_for_their_answers_shut_nobody_out(own_serv
             with contextlib.suppress(ConnectionError):
                 stranger.sendall(eve.whole())
         assert web.get("/health/checks/alarms") == {"status": "ok"}
+
+
+class Waiting:
+    """A socket whose request is being answered, or is not."""
+
+    def __init__(self, busy: bool) -> None:
+        self.host = "127.0.0.1"
+        self.busy = busy
+        self.closed = False
+
+    def is_busy(self) -> bool:
+        return self.busy
+
+    def hang_up(self) -> None:
+        self.closed = True
+
+
+def test_busy_sockets_of_one_user_leave_sockets_to_others_and_operators() -> None:
+    admission = Admission(Pools())
+    eve, bob, operator = PoolHolder("eve", ""), PoolHolder("bob", ""), PoolHolder("root", "", True)
+    admitted = [admission.log_in(Waiting(True), eve) for _ in range(200)]
+    assert admitted.count(True) == 90
+    refusal = admission.refusal(eve)
+    assert "HTTP: sockets of users: user 'eve' has 90 and one more does not fit into its share" in refusal
+    assert [admission.log_in(Waiting(True), bob) for _ in range(45)] == [True] * 45
+    assert [admission.log_in(Waiting(True), operator) for _ in range(40)] == [True] * 40
+
+
+def test_idle_socket_of_the_user_with_most_makes_room() -> None:
+    admission = Admission(Pools())
+    eve, bob = PoolHolder("eve", ""), PoolHolder("bob", "")
+    idle = [Waiting(False) for _ in range(80)]
+    assert all(admission.log_in(socket, eve) for socket in idle)
+    while not any(socket.closed for socket in idle):
+        assert admission.log_in(Waiting(True), bob)
+    assert [socket.closed for socket in idle[:3]] == [True, True, False]

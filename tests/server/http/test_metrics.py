@@ -13,6 +13,8 @@ from prometheus_client.metrics_core import Metric
 from starlette.requests import Request
 
 from penstock.describe.metrics import GROUPS
+from penstock.flow.pool import STRANGER, Pools
+from penstock.pools import HTTP_SCRAPES
 from penstock.server.http import metrics
 from penstock.server.http.metrics import Collector
 from tests.support.brokers import BrokerProcess, in_process
@@ -73,16 +75,19 @@ async def test_open_files_are_counted_beside_the_event_loop() -> None:
 
     threads: list[threading.Thread] = []
     async with in_process() as broker:
-        service = metrics.MetricsService(broker._event_loop, 10)
+        service = metrics.MetricsService(broker._event_loop, 10, Pools())
         service._source._collectors.append(Noting())
-        await service.answer(Request({"type": "http", "path": "/metrics", "headers": [], "query_string": b""}), pause)
+        await service.answer(
+            Request({"type": "http", "path": "/metrics", "headers": [], "query_string": b""}), pause, STRANGER
+        )
     assert len(threads) == 1
     assert threads[0] is not threading.current_thread()
 
 
-async def test_scraper_that_does_not_read_is_cut_off_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "SCRAPES_MOST", 1)
+async def test_scraper_that_does_not_read_is_cut_off_and_stops_no_other() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
+        pool = broker.driver.broker.pools.of(HTTP_SCRAPES)
+        pool.set_limit(1)
         vhost = broker.driver.broker.vhosts["/"]
         for number in range(6000):
             vhost.declare_queue(f"q{number}", {}, False, False, None, None)
@@ -94,7 +99,7 @@ async def test_scraper_that_does_not_read_is_cut_off_and_stops_no_other(monkeypa
             await asyncio.get_running_loop().sock_recv(silent, 1)
             refused = await asyncio.to_thread(Web(broker.http_url).fetch, "/metrics")
             assert (refused.status, refused.headers["retry-after"]) == (503, "1")
-            monkeypatch.setattr(metrics, "SCRAPES_MOST", 8)
+            pool.set_limit(HTTP_SCRAPES.limit)
             assert (await asyncio.to_thread(Web(broker.http_url).fetch, "/metrics")).status == 200
     # The broker has stopped although the scraper never read.
 

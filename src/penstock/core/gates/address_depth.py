@@ -28,6 +28,15 @@ class AddressDepth(CountedDepth):
         self.thresholds = thresholds
         self.update_gate(now)
 
+    def end(self) -> None:
+        """Let it go: without the circle of gate and owner it is freed at once."""
+        self.gate.owner = None
+
+    def retire(self, now: float) -> None:
+        """Open its gate for good; what counts here still is counted elsewhere once a bound is set."""
+        self.set_thresholds(NO_BOUND, now)
+        self.retired = True
+
     def is_idle(self) -> bool:
         """Return whether it counts no messages, and has no waiters."""
         gate = self.gate

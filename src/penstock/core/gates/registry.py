@@ -33,6 +33,7 @@ from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.series import Tally
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.work import Steps
+from penstock.pools import TOPICS
 
 MEMORY_PERCENT: Final = 40
 """Default share of the host's memory for messages: 40, for long RabbitMQ's default."""
@@ -64,7 +65,7 @@ class Gates(NodeMemory):
         """By scope, virtual host and name."""
         self.depths: dict[str, AddressDepth] = {}
         """Depths of addresses that have or had a limit; by `_address`."""
-        self.topics = TopicDepths(table, broker.turns)
+        self.topics = TopicDepths(table, broker.turns, broker.pools.of(TOPICS))
         """Depths of routing keys."""
         self.address_rates: dict[str, RateGate] = {}
         self.user_rates: dict[str, RateGate] = {}

@@ -2,7 +2,7 @@
 
 Each routing key has a depth of its own, as each address that a wildcard matches has in Artemis. It is made when a route
 is resolved, and counts in place of that of its exchange. So a message costs no further work. A client may invent
-routing keys: at `TOPICS_MAX` those are dropped that are empty, and further keys of an exchange with
+routing keys: at the bound of the pool those are dropped that are empty, and further keys of an exchange with
 the same bound share one depth, until nothing counts in it.
 
 A key must never have two depths that count: each would admit the whole bound. A route has the gates of a depth that may
@@ -17,7 +17,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.session import Session
-from penstock.core.gates.address_depth import NO_BOUND, AddressDepth, AddressShare
+from penstock.core.gates.address_depth import AddressDepth, AddressShare
 from penstock.core.message import Message, TrackedMessage
 from penstock.core.publish.context import PublishContext
 from penstock.core.queue.context import LateCount
@@ -28,13 +28,14 @@ from penstock.core.routing.topology import Topology
 from penstock.core.settings.table import SettingsTable
 from penstock.flow.gate import NO_GATES, Gate
 from penstock.flow.level import Thresholds
+from penstock.flow.pool import Pool, PoolHolder
 from penstock.flow.turns import Turns
 from penstock.flow.work import Steps, WorkMeter
 
-TOPICS_MAX: Final = 10_000
-"""Routing keys with a depth, some 1,500 octets each."""
 OTHERS: Final = "#"
 """The name of the depth that further keys of an exchange share."""
+FOUND_MAX: Final = 10_000
+"""Routing keys that a count remembers; beyond it all are looked up again."""
 SWEPT_AFTER: Final = 1_000
 """Routing keys beyond the limit from one look for empty depths to the next."""
 LOOK_WORK: Final = 15
@@ -85,22 +86,25 @@ class ExchangeTopics:
 class TopicDepths:
     """The depths of topics of all virtual hosts."""
 
-    def __init__(self, table: SettingsTable, turns: Turns, most: int = TOPICS_MAX) -> None:
+    def __init__(self, table: SettingsTable, turns: Turns, pool: Pool) -> None:
         self._table = table
         self._turns = turns
-        self._most = most
+        self._pool = pool
         self._depths: dict[tuple[str, str], ExchangeTopics] = {}
         """By virtual host and exchange."""
-        self._count: int = 0
-        self._calls: int = 0
-        """Number of routing keys that were one too many."""
-        self.keeps_empty: bool = False
+        self._calls: dict[str, int] = {}
+        """Number of routing keys of each virtual host that were one too many since it last got one."""
+        self._keeps_empty: bool = False
         """True while no depth is dropped: at recovery, between the decoding of messages and their restoration."""
         self.drops: i64 = 0
         """Number of times that depths were dropped."""
 
     def __len__(self) -> int:
-        return self._count
+        return int(self._pool.taken)
+
+    def keep_empty(self, keeps: bool) -> None:
+        """Drop no depth until further notice."""
+        self._keeps_empty = keeps
 
     def has_bounds(self) -> bool:
         """Return whether any routing key may have a bound."""
@@ -131,22 +135,23 @@ class TopicDepths:
         if topics is None:
             topics = ExchangeTopics()
             self._depths[address] = topics
-        if self._count >= self._most:
-            self._drop_empty(topics)
+        holder = PoolHolder("", vhost.name)
+        if not self._pool.fits(holder, 1):
+            self._drop_empty(vhost.name)
         shared = topics.shared(thresholds)
-        if shared is not None and shared.is_idle() and self._count < self._most and not self.keeps_empty:
+        if shared is not None and shared.is_idle() and self._pool.fits(holder, 1) and not self._keeps_empty:
             topics.others.remove(shared)
-            self._end(shared)
+            self._end(shared, vhost.name)
             shared = None
         if shared is not None:  # Messages of this key may count there.
             return shared
-        if self._count >= self._most:
+        if not self._pool.fits(holder, 1):
             depth = AddressDepth(f"{exchange.name}/{OTHERS}", thresholds, self._turns)
             topics.others.append(depth)
         else:
             depth = AddressDepth(f"{exchange.name}/{key}", thresholds, self._turns)
             topics.by_key[key] = depth
-        self._count += 1
+        self._pool.add(holder, 1)
         return depth
 
     def renew(self, vhost: Topology, exchange: Exchange, work: WorkMeter, now: float) -> Steps[None]:
@@ -159,7 +164,7 @@ class TopicDepths:
         if topics is None:
             return
         for shared in topics.others:
-            self._retire(shared, now)
+            self._retire(shared, vhost.name, now)
         topics.others = []
         for key, depth in list(topics.by_key.items()):
             if work.spend(LOOK_WORK):
@@ -169,7 +174,7 @@ class TopicDepths:
                 continue
             if thresholds is None:
                 del topics.by_key[key]
-                self._retire(depth, now)
+                self._retire(depth, vhost.name, now)
             else:
                 depth.set_thresholds(thresholds, now)
 
@@ -178,30 +183,30 @@ class TopicDepths:
         topics = self._depths.pop((vhost.name, name), None)
         if topics is not None:
             for depth in [*topics.by_key.values(), *topics.others]:
-                self._retire(depth, now)
+                self._retire(depth, vhost.name, now)
 
-    def _drop_empty(self, topics: ExchangeTopics) -> None:
-        """Drop the depths of an exchange in which nothing counts, once in `SWEPT_AFTER` calls."""
-        if self.keeps_empty:
+    def _drop_empty(self, vhost: str) -> None:
+        """Drop the depths of a virtual host in which nothing counts, once in `SWEPT_AFTER` calls."""
+        calls = self._calls.get(vhost, 0)
+        if self._keeps_empty:
             return
-        self._calls += 1
-        if self._calls % SWEPT_AFTER != 1:
+        self._calls[vhost] = (calls + 1) % SWEPT_AFTER
+        if calls > 0:
             return
-        for key, depth in list(topics.by_key.items()):
-            if depth.is_idle():
-                del topics.by_key[key]
-                self._end(depth)
+        for address, topics in self._depths.items():
+            for key, depth in list(topics.by_key.items()) if address[0] == vhost else []:
+                if depth.is_idle():
+                    del topics.by_key[key]
+                    self._end(depth, vhost)
 
-    def _retire(self, depth: AddressDepth, now: float) -> None:
-        """Open a gate for good; messages that count there still are counted elsewhere when a bound is set."""
-        depth.set_thresholds(NO_BOUND, now)
-        depth.retired = True
-        self._end(depth)
+    def _retire(self, depth: AddressDepth, vhost: str, now: float) -> None:
+        depth.retire(now)
+        self._end(depth, vhost)
 
-    def _end(self, depth: AddressDepth) -> None:
+    def _end(self, depth: AddressDepth, vhost: str) -> None:
         """Let a depth go; routes find the present one of their key."""
-        depth.gate.owner = None  # Without the circle it is freed at once.
-        self._count -= 1
+        depth.end()
+        self._pool.give(PoolHolder("", vhost), 1)
         self.drops += 1
 
 
@@ -222,7 +227,7 @@ class KnownTopics:
             self._drops = self._topics.drops
         address = (exchange, key)
         if address not in self._found:
-            if len(self._found) >= TOPICS_MAX:
+            if len(self._found) >= FOUND_MAX:
                 self._found.clear()
             source = self._vhost.exchanges.get(exchange)
             if source is None or exchange == "" or not self._topics.has_bounds():

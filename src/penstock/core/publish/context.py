@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from penstock.core.routing.route import Route
     from penstock.core.teardown import Teardowns
     from penstock.errors import BrokerError
-    from penstock.flow.gate import Gate
+    from penstock.flow.pool import Pools
+from penstock.flow.gate import Gate
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -34,6 +35,8 @@ class PublishContext(ConsumeContext):
     """Users, permissions and limits."""
     durable_changes: DurableChanges
     dead_letters: PendingDeadLetters
+    pools: Pools
+    """Pools that users and virtual hosts share."""
     closed_session_budget: Lingering
     endings: Teardowns
     credits: CreditLine

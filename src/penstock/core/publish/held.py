@@ -23,6 +23,9 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.confirms import PendingConfirm
 from penstock.flow.gate import DEADLINE, WITHDRAWN, Gate, Refusal
+from penstock.flow.level import UNLIMITED
+from penstock.flow.pool import PoolHolder, Pools
+from penstock.pools import ENDED_BYTES, ENDED_SESSIONS
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
@@ -150,16 +153,13 @@ def withdraw(producer: Producer, number: i64) -> bool:
 DROP_WORK: Final = 1
 LOST_A_UNIT: Final = 2
 """Units of work to drop a held publish, and queues per unit that count it as refused."""
-LINGERING_BYTES: Final = 64 * 1024 * 1024
-LINGERING_SESSIONS: Final = 4096
-"""Limits of the publishes held for closed sessions: bytes (charges), and sessions (each takes about 10 KiB more)."""
 
 ENDED: Final = "ended"
 """The broker closed the channel or the connection: its publisher is notified, or can know."""
 RESET: Final = "reset"
 """The client reset the socket."""
 LINGER_BOUND: Final = "linger-bound"
-"""No room is left in `Lingering`."""
+"""No room is left in `Lingering` for its user."""
 UNCONFIRMED: Final = "unconfirmed"
 """The session closed normally, in confirm mode."""
 
@@ -178,33 +178,63 @@ class Loss:
         """The cause as a sentence that names the gate, for those whose deadline passed; otherwise empty."""
 
 
+class LingeringProducer:
+    """A producer of a closed session, with its bytes (charges) in the pool."""
+
+    __slots__ = ("producer", "holder", "charge")
+
+    def __init__(self, producer: Producer, holder: PoolHolder, charge: i64) -> None:
+        self.producer = producer
+        self.holder = holder
+        self.charge: i64 = charge
+
+
 class Lingering(HoldBudget):
-    """The held publishes of all sessions that closed normally; counted apart from their connections."""
+    """The held publishes of all sessions that closed normally; counted apart from their connections.
 
-    __slots__ = ("producers", "sessions")
+    Users share two pools: of sessions, each of which takes about 10 KiB more, and of bytes (charges). The bytes of a
+    session count until all its publishes are decided.
+    """
 
-    def __init__(self) -> None:
-        super().__init__(LINGERING_BYTES)
-        self.sessions: i64 = LINGERING_SESSIONS
-        """Limit of producers."""
-        self.producers: dict[int, Producer] = {}
+    __slots__ = ("producers", "sessions", "charges")
+
+    def __init__(self, pools: Pools) -> None:
+        super().__init__(UNLIMITED)
+        self.sessions = pools.of(ENDED_SESSIONS)
+        self.charges = pools.of(ENDED_BYTES)
+        self.producers: dict[int, LingeringProducer] = {}
         """Their producers, by identity."""
 
     def adopt(self, producer: Producer) -> bool:
-        """Keep a producer's held publishes, in order, within the limits. Returns whether any was kept."""
+        """Keep a producer's held publishes, in order, within its user's share. Returns whether any was kept."""
+        origin = producer.origin
+        holder = PoolHolder("" if origin is None else origin.user, "")
         keep: i64 = 0
-        if len(self.producers) < self.sessions:
+        kept: i64 = 0
+        if self.sessions.fits(holder, 1):
             for held in producer.outbox:
-                if self.bytes + held.charge > self.bound:
+                if not self.charges.fits(holder, kept + held.charge):
                     break
                 producer.hold_budget.release(held.charge, held.messages)
                 self.take(held.charge, held.messages)
                 keep += 1
+                kept += held.charge
         drop_held(producer, keep, LINGER_BOUND)
         if keep == 0:
             return False
-        self.producers[id(producer)] = producer
+        self.sessions.add(holder, 1)
+        self.charges.add(holder, kept)
+        self.producers[id(producer)] = LingeringProducer(producer, holder, kept)
         producer.hold_budget = self
+        return True
+
+    def part(self, producer: Producer) -> bool:
+        """Remove a producer whose publishes are all decided; returns whether it was there."""
+        found = self.producers.pop(id(producer), None)
+        if found is None:
+            return False
+        self.sessions.give(found.holder, 1)
+        self.charges.give(found.holder, found.charge)
         return True
 
 

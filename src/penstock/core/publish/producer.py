@@ -514,7 +514,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.origin.part(self)
         if place is not None:
             place.review(now)
-        if self.broker.closed_session_budget.producers.pop(id(self), None) is not None or self.loss is not None:
+        if self.broker.closed_session_budget.part(self) or self.loss is not None:
             self.broker.emit_departed(self)
 
 

@@ -29,10 +29,10 @@ from penstock.core.publish.context import PublishContext
 from penstock.core.publish.producer import Producer
 from penstock.errors import Fenced, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.confirms import LaneNumbers
+from penstock.flow.pool import PoolHolder
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.pools import LANES
 
-LANES_MAX: Final = 100_000
-"""Most lanes of all users: in memory about 1 KiB each while it has a session, and half of it without."""
 USER_LANES_MAX: Final = 20_000
 """Most lanes of one user."""
 NAMED_IDLE_S: Final = 86_400.0
@@ -216,6 +216,7 @@ class ProducerLanes:
 
     def __init__(self, broker: PublishContext) -> None:
         self._broker = broker
+        self._pool = broker.pools.of(LANES)
         self._lanes: dict[LaneKey, Lane] = {}
         self._users: dict[str, UserLanes] = {}
 
@@ -280,6 +281,7 @@ class ProducerLanes:
         user = self._users[lane.user]
         user.wake(lane)
         user.count -= 1
+        self._pool.give(PoolHolder(lane.user, lane.vhost), 1)
         del self._lanes[lane.key()]
         if user.count == 0:
             self._broker.timers.drop(user)
@@ -320,7 +322,8 @@ class ProducerLanes:
 
     def _add(self, lane: Lane) -> None:
         user = self._users.get(lane.user)
-        if user is not None and (user.count >= USER_LANES_MAX or len(self._lanes) >= LANES_MAX):
+        holder = PoolHolder(lane.user, lane.vhost)
+        if user is not None and (user.count >= USER_LANES_MAX or not self._pool.fits(holder, 1)):
             idle = user.longest_idle()
             if idle is not None:
                 self.drop(idle)
@@ -330,11 +333,8 @@ class ProducerLanes:
                 f"user '{lane.user}' has {USER_LANES_MAX:,} lanes, the most there may be, and each has a session; "
                 "use fewer publishers, or publish without a lane"
             )
-        if len(self._lanes) >= LANES_MAX:
-            raise ResourceError(
-                f"all users have {LANES_MAX:,} lanes, the most there may be; use fewer publishers, or publish without "
-                "a lane"
-            )
+        if not self._pool.fits(holder, 1):
+            raise ResourceError(f"{self._pool.refusal(holder, 1)}. Use fewer publishers, or publish without a lane")
         self._put(lane)
 
     def _put(self, lane: Lane) -> None:
@@ -343,6 +343,7 @@ class ProducerLanes:
             user = UserLanes(self)
             self._users[lane.user] = user
         user.count += 1
+        self._pool.add(PoolHolder(lane.user, lane.vhost), 1)
         self._lanes[lane.key()] = lane
 
     def _rest(self, lane: Lane) -> None:

@@ -24,6 +24,7 @@ from penstock.core.queue.queue_room import visible_tail
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
+from penstock.flow.pool import PoolHolder
 from penstock.flow.shared_limit import CountedDepth
 from penstock.flow.timers import NEVER
 from penstock.flow.work import AT_ONCE, Chore, WorkMeter
@@ -108,9 +109,11 @@ class ReadCounters:
 class CursorState:
     """Interface of one application's durable read position. `ranges/cursors.py` implements it."""
 
-    def __init__(self, vhost: str, name: str) -> None:
+    def __init__(self, vhost: str, name: str, holder: PoolHolder | None = None) -> None:
         self.vhost = vhost
         self.name = name
+        self.holder = PoolHolder("", vhost) if holder is None else holder
+        """User who made it, in the pool of cursors; a virtual host alone after a restart."""
         self.token: int = 0
         self.positions: dict[str, Position] = {}
         self.polling: bool = False

@@ -63,6 +63,11 @@ class RouteTarget:
         self.versions: i64 = 0
         """Sum of the exchanges' versions; versions only grow, so an equal sum means that none has changed."""
 
+    def set_gates(self, gates: list[Gate], topic: AddressGates | None) -> None:
+        """Set the gates of its exchange, and those of its routing key if keys have bounds."""
+        self.gates = gates
+        self.topic = topic
+
     def is_current(self) -> bool:
         """Return whether the result of the last lookup is still valid by the versions of its exchanges."""
         return bool(self.exchanges) and _versions(self.exchanges) == self.versions

@@ -18,6 +18,8 @@ from mypy_extensions import i64
 from penstock.core.gates.metadata_memory import NodeMemory
 from penstock.core.publish.producer import Producer
 from penstock.flow.confirms import HELD, REFUSED
+from penstock.flow.pool import PoolHolder, Pools
+from penstock.pools import STORED_TAGS
 from penstock.wire.amqp10.composite import as_described, decode_composite
 from penstock.wire.amqp10.transfer import ACCEPTED_STATE
 from penstock.wire.amqp10.values import serial_add, serial_distance
@@ -31,10 +33,9 @@ STEP: Final = 256
 """Tags that each connection may store. It takes room for more from that of all connections, as many at a time."""
 STEP_BYTES: Final = STEP * 288
 """Memory of a step: a tag of 32 octets with its outcome takes up to 280 octets."""
-STORED_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Most memory of these steps of all connections."""
 SHARE_OF_MEMORY: Final = 16
-"""And this part (a sixteenth) of the node's memory limit: they alone never close its gate."""
+"""Part of the node's memory limit (a sixteenth) that these steps of all connections may have: they alone never close
+its gate."""
 
 NONE_TAKEN: Final = -1
 """Width of the tags of a link that has stored ones, or has taken none."""
@@ -59,46 +60,52 @@ _NO_RUNS: Final[list[_Run]] = []
 
 
 class StoredTags:
-    """Room for the stored tags of all connections, which counts in the node's memory."""
+    """Room for the stored tags of all connections, which users share, and which counts in the node's memory."""
 
-    def __init__(self, node: NodeMemory) -> None:
+    def __init__(self, node: NodeMemory, pools: Pools) -> None:
         self._node = node
-        self._bytes: i64 = 0
+        self._pool = pools.of(STORED_TAGS)
 
-    def take(self) -> bool:
-        """Take room for a step, and return True; return False if there is none."""
+    def take(self, holder: PoolHolder) -> bool:
+        """Take room for a step, and return True; return False if there is none for the user."""
         memory = self._node.memory
-        most: i64 = STORED_BYTES_MAX
+        most: i64 = STORED_TAGS.limit
         if memory is not None:
             most = min(most, memory.thresholds.capacity.bytes // SHARE_OF_MEMORY)
-        if self._bytes + STEP_BYTES > most:
+        self._pool.set_limit(most)
+        if not self._pool.take(holder, STEP_BYTES):
             return False
-        self._bytes += STEP_BYTES
         self._node.count_other_memory(STEP_BYTES)
         return True
 
-    def give_back(self) -> None:
+    def give_back(self, holder: PoolHolder) -> None:
         """Give back the room of a step."""
-        self._bytes -= STEP_BYTES
+        self._pool.give(holder, STEP_BYTES)
         self._node.count_other_memory(-STEP_BYTES)
 
 
 class TagCount:
     """Number of stored tags of all links of one connection, with those of outcomes that their senders settle."""
 
-    __slots__ = ("count", "_of_all", "_room")
+    __slots__ = ("count", "_holder", "_of_all", "_room")
 
     def __init__(self, of_all: StoredTags) -> None:
         self.count: i64 = 0
+        self._holder = PoolHolder("", "")
+        """The user of its connection, once it has logged in."""
         self._of_all = of_all
         self._room: i64 = STEP
         """Number that it may store with the steps that it has taken."""
+
+    def log_in(self, user: str) -> None:
+        """Count for a user, who has logged in."""
+        self._holder = PoolHolder(user, "")
 
     def has_room(self) -> bool:
         """Return whether another one may be stored; takes a step for it where one is needed."""
         if self.count < self._room:
             return True
-        if self._room >= OF_CONNECTION_MAX or not self._of_all.take():
+        if self._room >= OF_CONNECTION_MAX or not self._of_all.take(self._holder):
             return False
         self._room += STEP
         return True
@@ -108,7 +115,7 @@ class TagCount:
         self.count -= count
         while self._room > STEP and self.count <= self._room - STEP - STEP // 2:
             self._room -= STEP
-            self._of_all.give_back()
+            self._of_all.give_back(self._holder)
 
 
 class DeliveryTags:

@@ -25,7 +25,9 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, ResourceError
+from penstock.flow.pool import PoolHolder
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.pools import DYNAMIC_NODES
 from penstock.protocols.common.authorization import check_declare_exchange, check_declare_queue
 from penstock.protocols.common.engine import ClientSession
 from penstock.wire.amqp10 import spec
@@ -42,8 +44,6 @@ LIFETIME: Final = Symbol("lifetime-policy")
 DISTRIBUTION_MODES: Final = Symbol("supported-dist-modes")
 IGNORED: Final = ("lifetime-policy", "supported-dist-modes")
 """Node properties that are no arguments of a queue."""
-NODES_MAX: Final = 10_000
-"""Most dynamic nodes of a broker that outlive their links."""
 LOOKED_AT: Final = 500
 """Most of them that are looked at in one step."""
 REVIEW_S: Final = 1.0
@@ -61,7 +61,9 @@ class LinkNode:
 class DynamicNode:
     """A queue or exchange that an attach has created."""
 
-    def __init__(self, vhost: VirtualHost, queue: Queue | None, exchange: Exchange | None, policy: int) -> None:
+    def __init__(
+        self, vhost: VirtualHost, queue: Queue | None, exchange: Exchange | None, policy: int, holder: PoolHolder
+    ) -> None:
         self.vhost: Final = vhost
         self.queue: Final = queue
         self.exchange: Final = exchange
@@ -69,6 +71,8 @@ class DynamicNode:
         """Descriptor of the lifetime policy."""
         self.senders: int = 0
         """Number of links that send to it."""
+        self.holder = holder
+        """User who made it, in the pool if it may outlive its link."""
 
     @property
     def address(self) -> str:
@@ -117,6 +121,7 @@ class DynamicNodes(TimerHandler):
     def __init__(self, broker: Broker) -> None:
         super().__init__()
         self.broker = broker
+        self._pool = broker.pools.of(DYNAMIC_NODES)
         self._lasting: dict[tuple[str, str], DynamicNode] = {}
         """Nodes of all policies but delete-on-close, by virtual host and address."""
         self._orphans: deque[DynamicNode] = deque()
@@ -127,10 +132,11 @@ class DynamicNodes(TimerHandler):
         properties = terminus.mapping("dynamic_node_properties")
         policy = _policy(properties.get(LIFETIME))
         _check_modes(properties.get(DISTRIBUTION_MODES))
-        if policy != spec.DELETE_ON_CLOSE and len(self._lasting) >= NODES_MAX:
-            raise ResourceError(f"there are {NODES_MAX} dynamic nodes that outlive their links, the most")
         make_name = session.connection.services.make_name
         vhost, access = session.vhost, session.connection.access
+        holder = access.holder()
+        if policy != spec.DELETE_ON_CLOSE and not self._pool.fits(holder, 1):
+            raise ResourceError(self._pool.refusal(holder, 1))
         queue: Queue | None = None
         exchange: Exchange | None = None
         if any(capability in TOPICS for capability in terminus.texts("capabilities")):
@@ -146,9 +152,10 @@ class DynamicNodes(TimerHandler):
             queue = vhost.declare_queue(name, arguments, False, False, owner, connection)
             if owner is not None:
                 connection.exclusive.add(queue)
-        node = DynamicNode(vhost, queue, exchange, policy)
+        node = DynamicNode(vhost, queue, exchange, policy, holder)
         if policy != spec.DELETE_ON_CLOSE:
             self._lasting[vhost.name, node.address] = node
+            self._pool.add(holder, 1)
         return node
 
     def find(self, vhost: VirtualHost, address: str) -> DynamicNode | None:
@@ -175,7 +182,8 @@ class DynamicNodes(TimerHandler):
         return now + REVIEW_S if self._orphans else NEVER
 
     def _delete(self, node: DynamicNode) -> None:
-        self._lasting.pop((node.vhost.name, node.address), None)
+        if self._lasting.pop((node.vhost.name, node.address), None) is not None:
+            self._pool.give(node.holder, 1)
         node.delete(self.broker)
 
 

@@ -140,6 +140,7 @@ class Endpoint:
         if size < FRAME_MIN_SIZE:
             raise InvalidField(f"open with a max-frame-size of {size}; at least 512 is valid")
         self.container = opened.text("container_id")[:SHOWN_LETTERS]
+        self.unsent.log_in(self.connection.user)
         self.max_frame_size = limits.frame_max
         self.peer_max_frame_size = min(size, limits.frame_max)
         self.channel_max = min(opened.number("channel_max", 0xFFFF), limits.channel_max)

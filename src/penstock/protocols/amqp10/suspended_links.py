@@ -11,8 +11,9 @@ them, until the link is resumed or the session has ended. For a sender there are
 message in its queue is accepted, even if its outcome was withheld, or waits for fsync: nothing is kept across a
 restart. A held message is dropped as if it had never come.
 
-Bounds: `PER_CONTAINER`, `LINKS_MAX` and `OUTCOMES_MAX`; at a bound the link that has been suspended for longest
-expires. No link is suspended for longer than `LONGEST_S`, or the acknowledgement timeout of its queue.
+Bounds: `PER_CONTAINER`, and two pools: of links, and of outcomes for senders. At a bound the link that has been
+suspended for longest expires: of the container, or of the user that has most. No link is suspended for longer than
+`LONGEST_S`, or the acknowledgement timeout of its queue.
 """
 
 from __future__ import annotations
@@ -24,16 +25,15 @@ from typing_extensions import override
 
 from penstock.core.broker import Broker
 from penstock.errors import Fenced
+from penstock.flow.pool import IdleUnits, PoolHolder, PoolUnit
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.pools import OUTCOMES, SUSPENDED
 from penstock.protocols.amqp10.delivery_tags import StoredTags
 from penstock.protocols.amqp10.link import Link, LinkKey
 from penstock.wire.amqp10.composite import Composite
 
 PER_CONTAINER: Final = 1000
-LINKS_MAX: Final = 10_000
-"""Most suspended links of a container, and of the broker."""
-OUTCOMES_MAX: Final = 100_000
-"""Most outcomes of all suspended senders; about 150 octets each."""
+"""Most suspended links of a container."""
 LONGEST_S: Final = 1800.0
 """Seconds after which any suspended link expires: RabbitMQ's acknowledgement timeout."""
 POLICY_DETACH: Final = "link-detach"
@@ -79,11 +79,12 @@ class _Timer(TimerHandler):
         return NEVER
 
 
-class SuspendedLink:
+class SuspendedLink(PoolUnit):
     """A suspended link: of a receiver with its unsettled messages, or of a sender with the outcomes of its own."""
 
     def __init__(self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry) -> None:
         self.owner = owner
+        self.holder = PoolHolder(key[1], key[0])
         self.timer: _Timer | None = None
         """Its timer while it is suspended."""
         self.key = key
@@ -92,7 +93,7 @@ class SuspendedLink:
         self.session: object = None
         """Session that it was attached on; None when that has ended."""
         self.weight: i64 = 0
-        """Outcomes that count towards `OUTCOMES_MAX`."""
+        """Outcomes of its sender."""
 
     def on_session_ended(self) -> bool:
         """Prepare for the end of its session; returns whether it has anything to keep for its timeout."""
@@ -132,9 +133,12 @@ class SuspendedLinks:
         self._of_container: dict[tuple[str, str, str], dict[SuspendedLink, None]] = {}
         self._of_connection: dict[int, dict[SuspendedLink, None]] = {}
         """Those whose timeout has not begun, by the number of the connection that they were attached on."""
-        self.outcomes: i64 = 0
+        self.links = broker.pools.of(SUSPENDED)
+        self.outcomes = broker.pools.of(OUTCOMES)
         """Outcomes of all suspended senders."""
-        self.stored_tags = StoredTags(broker.gates)
+        self._by_links = IdleUnits(self.links)
+        self._by_outcomes = IdleUnits(self.outcomes)
+        self.stored_tags = StoredTags(broker.gates, broker.pools)
         """Room for the tags of senders that are attached."""
 
     # Attached
@@ -164,11 +168,15 @@ class SuspendedLinks:
         container = self._of_container.setdefault(link.key[:3], {})
         if len(container) >= PER_CONTAINER:
             self.expire(next(iter(container)))
-        while len(self._suspended) >= LINKS_MAX or (self._suspended and self.outcomes + link.weight > OUTCOMES_MAX):
-            self.expire(next(iter(self._suspended.values())))
+        self._make_room(self._by_links, 1)
+        self._make_room(self._by_outcomes, link.weight)
         self._suspended[link.key] = link
         self._of_container.setdefault(link.key[:3], {})[link] = None
-        self.outcomes += link.weight
+        self.links.add(link.holder, 1)
+        self._by_links.rest(link)
+        if link.weight > 0:
+            self.outcomes.add(link.holder, link.weight)
+            self._by_outcomes.rest(link)
         policy = link.expiry.policy
         link.timer = _Timer(link)
         self.broker.timers.add(link.timer, self.broker.now + link.longest_s())
@@ -179,12 +187,23 @@ class SuspendedLinks:
             link.connection_number = connection_number
             self._of_connection.setdefault(connection_number, {})[link] = None
 
+    def _make_room(self, idle: IdleUnits, units: i64) -> None:
+        while True:
+            oldest = idle.to_displace(units)
+            if not isinstance(oldest, SuspendedLink):
+                return
+            self.expire(oldest)
+
     def take(self, key: LinkKey) -> SuspendedLink | None:
         """Remove and return the suspended link with this key; None if there is none."""
         link = self._suspended.pop(key, None)
         if link is None:
             return None
-        self.outcomes -= link.weight
+        self.links.give(link.holder, 1)
+        self._by_links.wake(link)
+        if link.weight > 0:
+            self.outcomes.give(link.holder, link.weight)
+            self._by_outcomes.wake(link)
         if link.timer is not None:
             self.broker.timers.drop(link.timer)
             link.timer = None

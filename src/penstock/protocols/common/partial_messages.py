@@ -5,8 +5,9 @@ per message, per connection, for the node and in the node's memory gate. It is r
 was dropped. A channel of AMQP 0-9-1 has one such message at a time, a session of AMQP 1.0 one for each of its links.
 
 A connection has a bound into which its largest message always fits. Beyond it what sent the next piece is closed (506):
-a channel, or a link. The node has a bound too. Beyond it the connection with the most loses its largest message, so a
-client that never completes its messages keeps no other client out.
+a channel, or a link. The node has a bound too, a pool. Beyond it who has most loses its largest message: the connection
+with the most, of the user with the most, in the virtual host with the most. So a client that never completes its
+messages keeps no other client out.
 
 Large messages that arrive on a connection: memory that is counted, and input that waits for the store.
 
@@ -31,7 +32,9 @@ from typing_extensions import override
 from penstock.core.large_bodies import LargeArrival, LargeBody, RoomListener, Span
 from penstock.errors import BrokerError, ResourceError
 from penstock.flow.gate import Gate
+from penstock.flow.pool import PoolHolder
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.pools import ARRIVING
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.services import Services
 
@@ -56,15 +59,25 @@ class PartialMessage:
         raise NotImplementedError
 
 
+class Arriving:
+    """The partial messages of one connection."""
+
+    __slots__ = ("holder", "messages")
+
+    def __init__(self, holder: PoolHolder) -> None:
+        self.holder = holder
+        self.messages: dict[PartialMessage, None] = {}
+
+
 class PartialMessages:
     """Partial messages of all connections."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self.bytes: i64 = 0
+        self.pool = services.broker.pools.of(ARRIVING)
         """Charge of all partial messages."""
-        self._arriving: dict[Connection, dict[PartialMessage, None]] = {}
-        """Connections with partial messages, and these."""
+        self._arriving: dict[tuple[str, str], dict[Connection, Arriving]] = {}
+        """Connections with partial messages, by virtual host and user."""
 
     def add(self, message: PartialMessage, size: i64) -> None:
         """Count a piece. Raises ResourceError (506) if its connection, or the node, is over its bound."""
@@ -75,17 +88,19 @@ class PartialMessages:
                 f"messages of this connection that have arrived in part hold {int(connection.arriving):,} bytes "
                 f"of at most {most:,} (arriving-bytes-max); complete one before the next begins"
             )
-        if self.bytes + size > self.node_most():
-            self._make_room(connection, size)
+        part = (connection.access.vhost, connection.access.user)
+        if self.pool.taken + size > self.node_most():
+            self._make_room(connection, part, size)
         if message.charge == 0:
-            arriving = self._arriving.get(connection)
+            connections = self._arriving.setdefault(part, {})
+            arriving = connections.get(connection)
             if arriving is None:
-                arriving = {}
-                self._arriving[connection] = arriving
-            arriving[message] = None
+                arriving = Arriving(connection.access.holder())
+                connections[connection] = arriving
+            arriving.messages[message] = None
         message.charge += size
         connection.arriving += size
-        self._count(size)
+        self._count(connection, size)
 
     def resize(self, message: PartialMessage, charge: i64) -> None:
         """Count the octets of a message in memory, at least 1. Raises ResourceError (506) as `add`."""
@@ -95,7 +110,7 @@ class PartialMessages:
             freed = message.charge - charge
             message.charge = charge
             message.connection.arriving -= freed
-            self._count(-freed)
+            self._count(message.connection, -freed)
 
     def give_back(self, message: PartialMessage) -> None:
         """Release a message: it is complete, or was dropped."""
@@ -104,11 +119,14 @@ class PartialMessages:
             connection = message.connection
             message.charge = 0
             connection.arriving -= size
-            arriving = self._arriving[connection]
-            del arriving[message]
-            if not arriving:
-                del self._arriving[connection]
-            self._count(-size)
+            self._count(connection, -size)
+            part = (connection.access.vhost, connection.access.user)
+            connections = self._arriving[part]
+            del connections[connection].messages[message]
+            if not connections[connection].messages:
+                del connections[connection]
+                if not connections:
+                    del self._arriving[part]
 
     def connection_most(self) -> int:
         """Return the bound of a connection: the configured one, and at least its largest message."""
@@ -119,28 +137,30 @@ class PartialMessages:
         """Return the bound of all connections: a part of the node's memory, and at least one message."""
         memory = self._services.broker.gates.memory
         share = NODE_BYTES if memory is None else int(memory.thresholds.capacity.bytes) // SHARE_OF_MEMORY
-        return max(share, self._services.connection_limits.largest_arrival())
+        most = max(share, self._services.connection_limits.largest_arrival())
+        self.pool.set_limit(most)
+        return most
 
-    def _make_room(self, connection: Connection, size: i64) -> None:
-        """Fail messages of the connections with the most until a piece fits.
-
-        Raises ResourceError for the own connection.
-        """
-        while self.bytes + size > self.node_most():
-            crowd = connection
-            for each in self._arriving:
-                if each.arriving > crowd.arriving:
+    def _make_room(self, connection: Connection, part: tuple[str, str], size: i64) -> None:
+        """Fail messages of who has most until a piece fits. Raises ResourceError for the own connection."""
+        while self.pool.taken + size > self.node_most():
+            largest = self.pool.largest_part(part, size)
+            crowd = connection if largest == part else None
+            for each in self._arriving.get(largest, {}):
+                if crowd is None or each.arriving > crowd.arriving:
                     crowd = each
             error = ResourceError(
-                f"messages that arrive in pieces hold {int(self.bytes):,} bytes of all connections, of at most "
-                f"{self.node_most():,}, and this connection has the most of them; publish again later"
+                f"messages that arrive in pieces hold {int(self.pool.taken):,} bytes of all connections, of at most "
+                f"{self.node_most():,}, and this connection has the most of them; publish again later "
+                f"(most: {self.pool.describe_holders()})"
             )
-            if crowd is connection:
+            if crowd is None or crowd is connection:
                 raise error
-            max(self._arriving[crowd], key=_charge).fail(error)
+            max(self._arriving[largest][crowd].messages, key=_charge).fail(error)
 
-    def _count(self, by: i64) -> None:
-        self.bytes += by
+    def _count(self, connection: Connection, by: i64) -> None:
+        arriving = self._arriving[connection.access.vhost, connection.access.user][connection]
+        self.pool.add(arriving.holder, by)
         self._services.broker.gates.count_other_memory(by)
 
 

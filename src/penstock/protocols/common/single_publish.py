@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import i64
+
 from penstock.access.rules import ConnectionAccess
 from penstock.content.properties import BCC, Properties
 from penstock.core.broker import Broker
@@ -24,11 +26,10 @@ from penstock.flow.gate import Refusal
 from penstock.flow.level import OVERHEAD
 from penstock.flow.series import Tally
 from penstock.flow.timers import NEVER
+from penstock.pools import HTTP_HELD
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_limits import ConnectionLimits
 
-HELD_BYTES: Final = 64 * 1024 * 1024
-"""Most bytes (charges) of single messages that may be held; the next one is refused."""
 ORIGINS_MOST: Final = 1_000
 """Users whose gates and rates are kept for their next publish; beyond that the longest unused ones are forgotten."""
 PENDING: Final = ""
@@ -41,7 +42,9 @@ class SinglePublishes:
     def __init__(self, broker: Broker, limits: ConnectionLimits) -> None:
         self.broker = broker
         self.limits = limits
-        self.hold_budget = HoldBudget(HELD_BYTES)
+        self.hold_budget = HoldBudget(HTTP_HELD.limit)
+        self.pool = broker.pools.of(HTTP_HELD)
+        """Bytes (charges) of those that are held."""
         self._done: list[SinglePublish] = []
         """Those whose outcome is known and not taken yet."""
         self._origins: dict[str, ConnectionGates] = {}
@@ -90,6 +93,9 @@ class SinglePublish(ProducerListener):
         super().__init__()
         self._publishes = publishes
         self._access = access
+        self._holder = access.holder()
+        self._held: i64 = 0
+        """Its bytes in the pool."""
         user = access.user
         self.user = user
         self.producer = Producer(
@@ -146,12 +152,25 @@ class SinglePublish(ProducerListener):
         self.target = admission.describe_target(route)
         self.timeout_s = 2 * admission.hold_deadline_s(route.queues)
         self.producer.publish(route, content, charge)
+        if self.producer.outbox:
+            pool = self._publishes.pool
+            if pool.take(self._holder, charge):
+                self._held = charge
+            else:
+                self.refusal = pool.refusal(self._holder, charge)
+                self.retriable = True
+                self._finish()
 
     def give_up(self) -> None:
         """Discard it: it was answered, or the client is gone."""
         self.done = True
+        self._give_back()
         self._leave_counts()
         self.producer.abort()
+
+    def _give_back(self) -> None:
+        self._publishes.pool.give(self._holder, self._held)
+        self._held = 0
 
     def _leave_counts(self) -> None:
         counts = Tally()
@@ -188,5 +207,6 @@ class SinglePublish(ProducerListener):
 
     def _finish(self) -> None:
         if not self.done:
+            self._give_back()
             self.done = True
             self._publishes.finish(self)

@@ -2,9 +2,10 @@
 
 Theory of operation. A socket is a stranger until a request on it has logged in. Strangers have a share of their own and
 limited time. When that share is full, the oldest stranger of the host with the most is closed. So half-sent requests
-exclude nobody who sends whole ones, and a flooding host displaces only itself. Users have the other sockets. When those
-are taken, an idle one is closed for the next; if all are busy the request is answered with 503. A health check needs no
-share: it is answered on its own socket, which is closed afterwards if the users' share is full.
+exclude nobody who sends whole ones, and a flooding host displaces only itself. Users have the other sockets, a
+pool that they share. At the bound an idle one is closed for the next, of the user that has most; if all are busy the
+request is answered with 503. A health check needs no share: it is answered on its own socket, which is closed
+afterwards if the pool is full.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from starlette.types import Scope
 
 from penstock.driver.entry_times import HTTP, Debt, EntryTimes
 from penstock.errors import BrokerError
+from penstock.flow.pool import PoolHolder, Pools
 from penstock.flow.work import Steps
+from penstock.pools import HTTP_SOCKETS
 from penstock.protocols.common.peer import is_loopback, network_of
 from penstock.server.event_loop import EventLoop
 
 STRANGERS_MOST: Final = 64
 """Most sockets that are not logged in, health checks included."""
-USERS_MOST: Final = 192
-"""Most sockets that are logged in."""
 
 
 class Socket(Protocol):
@@ -46,10 +47,11 @@ class Socket(Protocol):
 class Admission:
     """Sockets of one broker's HTTP API."""
 
-    def __init__(self) -> None:
+    def __init__(self, pools: Pools) -> None:
+        self._pool = pools.of(HTTP_SOCKETS)
         self._strangers: dict[Socket, None] = {}
         """Strangers in the order of their arrival."""
-        self._users: dict[Socket, None] = {}
+        self._users: dict[Socket, PoolHolder] = {}
         """Users in the order of their last requests."""
 
     def arrive(self, socket: Socket) -> bool:
@@ -66,18 +68,34 @@ class Admission:
         self._strangers[socket] = None
         return displaced
 
-    def log_in(self, socket: Socket) -> bool:
-        """Make a socket a user's; return false, and leave it a stranger, if all of those are busy."""
-        self._users.pop(socket, None)
-        if len(self._users) >= USERS_MOST:
-            idle = next((each for each in self._users if not each.is_busy()), None)
+    def log_in(self, socket: Socket, holder: PoolHolder) -> bool:
+        """Make a socket a user's; return false, and leave it a stranger, if it does not fit into the user's share."""
+        self._leave_users(socket)
+        while not self._pool.fits(holder, 1):
+            idle = self._idle_one(holder)
             if idle is None:
                 return False
             self.leave(idle)
             idle.hang_up()
         self._strangers.pop(socket, None)
-        self._users[socket] = None
+        self._pool.add(holder, 1)
+        self._users[socket] = holder
         return True
+
+    def refusal(self, holder: PoolHolder) -> str:
+        """Return why a user gets no further socket."""
+        return self._pool.refusal(holder, 1)
+
+    def _idle_one(self, holder: PoolHolder) -> Socket | None:
+        """Return the socket that is to make room: idle for longest, of the user that has most."""
+        most: Socket | None = None
+        for socket, owner in self._users.items():
+            if not socket.is_busy():
+                if most is None or self._pool.of_user(owner.user) > self._pool.of_user(self._users[most].user):
+                    most = socket
+        if most is None or self._pool.of_user(self._users[most].user) < self._pool.of_user(holder.user):
+            return None
+        return most
 
     def is_stranger(self, socket: Socket) -> bool:
         """Return whether a socket is not logged in."""
@@ -86,7 +104,12 @@ class Admission:
     def leave(self, socket: Socket) -> None:
         """Remove a closed socket."""
         self._strangers.pop(socket, None)
-        self._users.pop(socket, None)
+        self._leave_users(socket)
+
+    def _leave_users(self, socket: Socket) -> None:
+        holder = self._users.pop(socket, None)
+        if holder is not None:
+            self._pool.give(holder, 1)
 
 
 DEBTORS_MOST: Final = 1000

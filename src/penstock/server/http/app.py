@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING
 from penstock.describe.table import Row
 from penstock.errors import BrokerError
+from penstock.flow.pool import PoolHolder
 from penstock.management.operation import ANYWHERE, CHANGES, Answer, Need, Operation, Route, need_at
 from penstock.operations.table import OPERATIONS
 from penstock.protocols.common.control_request import ControlRequest
@@ -263,9 +264,11 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
                 actor = http_actor(http_request, identity.user)
                 event_loop.driver.audit.refused(actor, f"{method} {path}", str(refusal))
                 raise refusal
-            room = http_request.state.socket.log_in(identity.user)
+            holder = PoolHolder(identity.user, "", identity.rules.has_tag(MONITORING))
+            room = http_request.state.socket.log_in(holder)
             if not room and not probes:
-                raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
+                reason = http_request.state.socket.admission.refusal(holder)
+                raise HttpError(503, "service_unavailable", reason, BUSY)
             request = ApiRequest(http_request, service, identity)
             promises = event_loop.driver.broker.durable_changes
             declared = promises.durable_declarations

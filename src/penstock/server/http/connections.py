@@ -20,6 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from penstock.config import Settings
+from penstock.flow.pool import PoolHolder, Pools
 from penstock.protocols.common.log_line import HTTP
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import Admission, HttpDebts, stranger_at
@@ -226,10 +227,10 @@ class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
             self.cycle.disconnected = True
         self.transport.abort()
 
-    def log_in(self, user: str) -> bool:
+    def log_in(self, holder: PoolHolder) -> bool:
         """See `Admission.log_in`; without a user it is a scraper's."""
-        self._payer = user or self._payer
-        return self.admission.log_in(self)
+        self._payer = holder.user or self._payer
+        return self.admission.log_in(self, holder)
 
     def send_400_response(self, msg: str) -> None:
         """See `H11Protocol`. Malformed octets end the request in progress, whatever its handler still sends."""
@@ -281,15 +282,15 @@ class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
 
 def api_connections(event_loop: EventLoop, settings: Settings) -> HttpConnections:
     """Return the connections of the HTTP API, of metrics for users, and of the console."""
-    service = Service(event_loop)
-    app = make_app(service, MetricsService(event_loop, settings.metrics_objects_max))
+    service, pools = Service(event_loop), event_loop.driver.broker.pools
+    app = make_app(service, MetricsService(event_loop, settings.metrics_objects_max, pools))
     hosts, origins = settings.http_hosts, settings.http_origins
-    return HttpConnections(event_loop, app, service.debts, hosts, origins, service.hub.close)
+    return HttpConnections(event_loop, app, service.debts, hosts, origins, service.hub.close, pools)
 
 
 def metrics_connections(event_loop: EventLoop, settings: Settings) -> HttpConnections:
     """Return the connections of metrics and probes without a login."""
-    app = probe_app(event_loop, MetricsService(event_loop, settings.metrics_objects_max))
+    app = probe_app(event_loop, MetricsService(event_loop, settings.metrics_objects_max, Pools()))
     return HttpConnections(event_loop, app, HttpDebts(event_loop.driver.scheduler.entries), settings.http_hosts)
 
 
@@ -322,8 +323,12 @@ class HttpConnections:
         hosts: Sequence[str] = (),
         origins: Sequence[str] = (),
         on_stop: Callable[[], None] | None = None,
+        pools: Pools | None = None,
     ) -> None:
-        """`hosts` and `origins` are those of `BrowserGuard`; `on_stop` ends the running work of the application."""
+        """`hosts` and `origins` are those of `BrowserGuard`; `on_stop` ends the running work of the application.
+
+        `pools`: those of the broker, None for own ones.
+        """
         self._event_loop = event_loop
         self._debts = debts
         self._on_stop = on_stop
@@ -341,7 +346,7 @@ class HttpConnections:
         self._config.load()
         self._state = ServerState()
         self._state.default_headers = [(b"server", b"Penstock"), (b"cache-control", b"no-cache")]
-        self._admission = Admission()
+        self._admission = Admission(Pools() if pools is None else pools)
 
     def make(self) -> BoundedProtocol:
         """Return the protocol of a new connection."""

@@ -1,7 +1,7 @@
 """Handlers of metrics: `/metrics`, `/metrics/per-object` and `/metrics/detailed`, streamed in slices.
 
 The format is chosen by the header Accept, by prometheus_client's rules. A scraper that does not read holds its socket
-and the labels of its objects for `SCRAPE_S` at most, and at most `SCRAPES_MOST` scrapes are in progress.
+and the labels of its objects for `SCRAPE_S` at most, and scrapes in progress are a pool.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from starlette.types import Receive, Scope, Send
 from penstock.describe.exposition import COUNTER, Family, label
 from penstock.describe.metrics import GROUPS, Scrape, Selection
 from penstock.describe.node import NodeFigures
+from penstock.flow.pool import Pool, PoolHolder, Pools
+from penstock.pools import HTTP_SCRAPES
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.request import ApiRequest, HttpError, StreamedAnswer, bad_request
 
-SCRAPES_MOST: Final = 8
-"""Most scrapes in progress."""
 SCRAPE_S: Final = 30.0
 """Seconds that a scraper has to read its answer."""
 OPENMETRICS: Final = "application/openmetrics-text"
@@ -116,23 +116,23 @@ def _family(metric: Metric) -> tuple[Family, list[tuple[str, str, float]]]:
 class MetricsService:
     """Metrics of one broker, for all its listeners."""
 
-    def __init__(self, event_loop: EventLoop, objects_max: int) -> None:
+    def __init__(self, event_loop: EventLoop, objects_max: int, pools: Pools) -> None:
+        self.pool = pools.of(HTTP_SCRAPES)
+        """Scrapes in progress."""
         self._event_loop = event_loop
         self._source = FigureSource(event_loop)
         self._objects_max = objects_max
-        self.scrapes: int = 0
-        """Number of scrapes in progress."""
 
     async def scraped(self, request: ApiRequest) -> Response:
         """Answer a user of the HTTP API."""
-        return await self.answer(request.http_request, request.pause)
+        return await self.answer(request.http_request, request.pause, request.holder)
 
-    async def answer(self, http_request: Request, pause: Callable[[], Awaitable[None]]) -> Response:
+    async def answer(self, http_request: Request, pause: Callable[[], Awaitable[None]], holder: PoolHolder) -> Response:
         """Answer a scrape of one of `PATHS`; `pause` lets the broker work. Raises HttpError (400, 503)."""
         process = await asyncio.to_thread(self._source.process)
         await pause()
-        if self.scrapes >= SCRAPES_MOST:
-            reason = f"{SCRAPES_MOST} scrapes are in progress; try again"
+        if not self.pool.fits(holder, 1):
+            reason = self.pool.refusal(holder, 1)
             raise HttpError(503, "service_unavailable", reason, {"Retry-After": "1"})
         openmetrics = choose_encoder(http_request.headers.get("accept", ""))[1].startswith(OPENMETRICS)
         scrape = Scrape(self._event_loop.driver, self._source.figures(process), openmetrics)
@@ -143,7 +143,8 @@ class MetricsService:
             slices = scrape.per_object(Selection(self._objects_max))
         else:
             slices = scrape.per_object(self._selection(http_request))
-        return BoundedStream(self, _texts(slices, pause), OPENMETRICS_TYPE if openmetrics else PLAIN, http_request)
+        media_type = OPENMETRICS_TYPE if openmetrics else PLAIN
+        return BoundedStream(self.pool, holder, _texts(slices, pause), media_type, http_request)
 
     def _selection(self, http_request: Request) -> Selection:
         """Return the families and virtual hosts in the query of `/metrics/detailed`: any number of `family` and
@@ -160,23 +161,24 @@ class BoundedStream(StreamedAnswer):
     """Streamed answer that must be read in time: otherwise its socket is closed."""
 
     def __init__(
-        self, service: MetricsService, texts: AsyncIterator[bytes], media_type: str, http_request: Request
+        self, pool: Pool, holder: PoolHolder, texts: AsyncIterator[bytes], media_type: str, http_request: Request
     ) -> None:
         super().__init__(texts)
         self.headers["Content-Type"] = media_type  # Starlette would append a second charset.
-        self._service = service
+        self._pool = pool
+        self._holder = holder
         self._http_request = http_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        self._service.scrapes += 1
+        self._pool.add(self._holder, 1)
         try:
             async with asyncio.timeout(SCRAPE_S):
                 await super().__call__(scope, receive, send)
         except TimeoutError:
             self._http_request.state.socket.hang_up()
         finally:
-            self._service.scrapes -= 1
+            self._pool.give(self._holder, 1)
 
 
 async def _texts(slices: Iterator[str], pause: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from penstock.flow.pool import STRANGER
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.metrics import PATHS, MetricsService
 from penstock.server.http.request import ApiRequest, HttpError, bad_request, json_response, not_found
@@ -126,9 +127,9 @@ def probe_app(event_loop: EventLoop, metrics: MetricsService) -> ASGIApp:
     async def scrape(http_request: Request) -> Response:
         await pause()
         try:
-            if not http_request.state.socket.log_in(""):
+            if not http_request.state.socket.log_in(STRANGER):
                 raise HttpError(503, "service_unavailable", "all sockets are busy", {"Retry-After": "1"})
-            return await metrics.answer(http_request, pause)
+            return await metrics.answer(http_request, pause, STRANGER)
         except HttpError as error:
             return error.answer()
 

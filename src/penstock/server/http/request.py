@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from penstock.access.permission import MONITORING
 from penstock.access.rules import ConnectionAccess, Rules
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
@@ -19,9 +20,11 @@ from penstock.core.vhost import VirtualHost
 from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused
+from penstock.flow.pool import PoolHolder
 from penstock.flow.work import Steps
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.operation import Route
+from penstock.pools import HTTP_BODIES
 from penstock.protocols.common.audit_trail import Actor
 from penstock.protocols.common.control_request import ControlRequest as Control
 from penstock.server.event_loop import EventLoop
@@ -142,8 +145,6 @@ class Service:
         self.slices = event_loop.slices
         self.hub = Hub(event_loop)
         self.debts = HttpDebts(event_loop.driver.scheduler.entries)
-        self.bodies_taken = 0
-        """Octets of all request bodies in memory."""
 
     async def pause(self, first: bool = False) -> None:
         """Wait for a slice, among the `first` or with the others, and set the time at which later reads are made."""
@@ -173,7 +174,9 @@ class ApiRequest:
         self.driver: BrokerDriver = service.driver
         self.user, self.rules, self.expires_at = identity
         self.query = http_request.query_params
+        self.holder = PoolHolder(self.user, "", self.rules.has_tag(MONITORING))
         self._taken = 0
+        """Octets of its body in memory."""
         self.before: object = None
         """State before the request, for the audit log; None if it records none."""
         self._given: Row | None = None
@@ -199,7 +202,7 @@ class ApiRequest:
 
     def end(self) -> None:
         """Release the memory of its body."""
-        self.service.bodies_taken -= self._taken
+        self.service.driver.broker.pools.of(HTTP_BODIES).give(self.holder, self._taken)
         self._taken = 0
 
     def audit(self, operation: str) -> None:
@@ -311,10 +314,9 @@ class ApiRequest:
         return b"".join(parts)
 
     def _take(self, size: int) -> None:
-        if self.service.bodies_taken + size > BODIES_MOST:
-            reason = f"other requests hold {self.service.bodies_taken:,} bytes; try again"
-            raise HttpError(503, "service_unavailable", reason, {"Retry-After": "1"})
-        self.service.bodies_taken += size
+        pool, holder = self.service.driver.broker.pools.of(HTTP_BODIES), self.holder
+        if not pool.take(holder, size):
+            raise HttpError(503, "service_unavailable", pool.refusal(holder, size), {"Retry-After": "1"})
         self._taken += size
 
     async def fields(self, *needed: str, most: int = BODY_MOST) -> Row:

@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.server.http.console.hub import OF_USER_MOST, WATCHERS_MOST, Hub
+from penstock.flow.pool import PoolHolder
+from penstock.pools import CONSOLES
+from penstock.server.http.console.hub import OF_USER_MOST, Hub
 from tests.support.brokers import eventually, in_process, serving, settings_file, some_name
 from tests.support.http_client import Web
 from tests.support.stalls import undisturbed
@@ -128,12 +130,13 @@ def test_streams_of_a_user_are_bounded_and_a_closed_one_makes_room(web: Web) -> 
 async def test_streams_of_all_users_are_bounded() -> None:
     async with in_process() as broker:
         hub = Hub(broker._event_loop)
-        joined = [hub.join("", None) for _ in range(WATCHERS_MOST - 1)]
-        assert hub.refusal("anna") == ""
-        joined.append(hub.join("", None))
-        assert hub.refusal("anna") == f"{WATCHERS_MOST} streams of events are open; close a console"
-        for each in joined:
-            each.leave()
+        users = 0
+        while hub.refusal(PoolHolder("anna", "")) == "":
+            hub.pool.add(PoolHolder(f"user {users}", ""), 1)
+            users += 1
+        assert users == CONSOLES.limit - CONSOLES.limit // 16
+        assert "consoles with events: user 'anna' has 0" in hub.refusal(PoolHolder("anna", ""))
+        assert hub.refusal(PoolHolder("operator", "", True)) == ""
 
 
 def test_question_for_its_head_only_has_an_end(web: Web) -> None:

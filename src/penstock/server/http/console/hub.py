@@ -7,22 +7,21 @@ they are ready for it, so a slow one misses some and delays nobody.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import Final
 
 from penstock.access.rules import Rules
 from penstock.describe.flow_map import FlowMap
+from penstock.flow.pool import PoolHolder
 from penstock.flow.work import Steps
 from penstock.log_ids import INTERNAL_ERROR
 from penstock.logger import log
 from penstock.management.json_reader import text_steps
+from penstock.pools import CONSOLES
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import result_of
 
 INTERVAL_S: Final = 2.0
 """Seconds from the end of one map to the beginning of the next."""
-WATCHERS_MOST: Final = 64
-"""Most streams of events of one broker."""
 OF_USER_MOST: Final = 8
 """Most streams of events of one user: consoles that it has open."""
 
@@ -101,21 +100,21 @@ class Hub:
     def __init__(self, event_loop: EventLoop) -> None:
         self.event_loop = event_loop
         self.channels: dict[str, Channel] = {}
-        self.of_user: Counter[str] = Counter()
-        """Number of streams by user."""
+        self.pool = event_loop.driver.broker.pools.of(CONSOLES)
+        """Streams of all users."""
         self.closed = False
 
     def watchers(self) -> int:
         """Return the number of all watchers."""
         return sum(channel.watchers for channel in self.channels.values())
 
-    def refusal(self, user: str) -> str:
+    def refusal(self, holder: PoolHolder) -> str:
         """Return why a user gets no further stream; empty if it may have one."""
-        if self.of_user[user] >= OF_USER_MOST:
-            return f"{OF_USER_MOST} streams of events of user '{user}' are open; close a console"
-        if self.watchers() >= WATCHERS_MOST or self.closed:
-            return f"{WATCHERS_MOST} streams of events are open; close a console"
-        return ""
+        if self.pool.of_user(holder.user) >= OF_USER_MOST:
+            return f"{OF_USER_MOST} streams of events of user '{holder.user}' are open; close a console"
+        if not self.pool.fits(holder, 1):
+            return f"{self.pool.refusal(holder, 1)}. Close a console"
+        return "the broker stops" if self.closed else ""
 
     def join(self, key: str, rules: Rules | None) -> Channel:
         """Return the channel of a key with one watcher more; `rules` None shows everything."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import Final
 
 from starlette.responses import Response
@@ -25,7 +24,7 @@ EVERYTHING: Final = ""
 async def events(request: ApiRequest) -> Response:
     """Stream the flow map: the newest at once, and each further one. Raises HttpError (503) at a bound."""
     hub = request.service.hub
-    reason = hub.refusal(request.user)
+    reason = hub.refusal(request.holder)
     if reason:
         raise HttpError(503, "service_unavailable", reason, {"Retry-After": "10"})
     if request.http_request.method == "HEAD":
@@ -52,8 +51,8 @@ class EventStream(Response):
         self._expires_at = request.expires_at
         self._channel = channel
         self._tag = tag
-        self._user = request.user
-        channel.hub.of_user[self._user] += 1
+        self._holder = request.holder
+        channel.hub.pool.add(self._holder, 1)
         self._ends_at = request.event_loop.loop.time() + LIFE_S
         self._http_request = request.http_request
 
@@ -70,7 +69,7 @@ class EventStream(Response):
         finally:
             gone.cancel()
             self._channel.leave()
-            self._channel.hub.of_user -= Counter((self._user,))  # It drops a count of 0.
+            self._channel.hub.pool.give(self._holder, 1)
 
     async def _send_all(self, send: Send, gone: asyncio.Future[None]) -> None:
         loop = asyncio.get_running_loop()

@@ -1,0 +1,47 @@
+"""The table of pools: every pool is made of its row, and every row says who shares it or why nobody does."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from penstock import pools
+from penstock.flow.pool import Pools
+from penstock.pools import BOUNDS, POOLS, SHARED, PoolRow
+
+SRC = Path(__file__).resolve().parents[1] / "src" / "penstock"
+
+
+def calls_of(name: str) -> set[str]:
+    """Return the modules that call something by this name."""
+    return {
+        str(path.relative_to(SRC))
+        for path in SRC.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+    }
+
+
+def test_pools_are_made_of_rows_of_the_table_alone() -> None:
+    assert calls_of("Pool") == {"flow/pool.py"}
+    assert calls_of("PoolRow") == {"pools.py"}
+    rows = [value for value in vars(pools).values() if isinstance(value, PoolRow)]
+    assert sorted(row.key for row in rows) == sorted(row.key for row in POOLS)
+    assert [pool.row for pool in Pools().every()] == list(POOLS)
+
+
+@pytest.mark.parametrize("row", POOLS, ids=lambda row: row.key)
+def test_every_pool_is_used_by_the_code(row: PoolRow) -> None:
+    constant = next(name for name, value in vars(pools).items() if value is row)
+    users = [path for path in SRC.rglob("*.py") if path.name != "pools.py" and f"of({constant})" in path.read_text()]
+    assert users, constant
+
+
+def test_rows_say_who_shares_them_or_why_nobody_does() -> None:
+    assert [row.name for row in POOLS if not row.is_shared() or not row.key or not row.unit] == []
+    assert [row.name for row in BOUNDS if row.is_shared() or row.key or len(row.shared) < 4] == []
+    assert len({row.key for row in POOLS}) == len(POOLS)
+    assert len({row.name for row in (*POOLS, *BOUNDS)}) == len(POOLS) + len(BOUNDS)
+    assert set(SHARED) >= {row.shared for row in POOLS}
