@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,34 @@ def test_rows_say_who_shares_them_or_why_nobody_does() -> None:
     assert len({row.key for row in POOLS}) == len(POOLS)
     assert len({row.name for row in (*POOLS, *BOUNDS)}) == len(POOLS) + len(BOUNDS)
     assert set(SHARED) >= {row.shared for row in POOLS}
+
+
+BROKER = ("access", "content", "core", "describe", "driver", "flow", "management", "operations", "persistence")
+BROKER_TOO = ("protocols", "ranges", "server", "settings", "store", "wire")
+NAMES = ("_MAX", "_MOST")
+"""Ends of the names of constants that are bounds."""
+
+
+def constants() -> list[str]:
+    """Return the constants of the broker that are bounds, as MODULE.NAME."""
+    return [
+        ".".join((*path.relative_to(SRC).with_suffix("").parts, node.target.id))
+        for package in (*BROKER, *BROKER_TOO)
+        for path in (SRC / package).rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and node.target.id.endswith(NAMES)
+        and not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str))
+    ]
+
+
+def test_constant_that_is_a_bound_is_in_a_row_or_is_said_to_be_none_of_the_node() -> None:
+    """A bound of the node that users fill is a row of `penstock.pools`; tests/bounds.toml lists all others."""
+    listed = tomllib.loads((Path(__file__).parent / "bounds.toml").read_text())
+    others = [name for group in listed.values() for name in group["bounds"]]
+    rows = [name for row in (*POOLS, *BOUNDS) for name in row.constants]
+    known = Counter([*others, *rows])
+    assert [name for name, count in known.items() if count > 1] == []
+    assert sorted(set(constants()) - set(known)) == []
+    assert sorted(set(known) - set(constants())) == []

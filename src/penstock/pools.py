@@ -71,7 +71,6 @@ TOPICS: Final = PoolRow(
 SUSPENDED: Final = PoolRow(
     "suspended_links", "AMQP 1.0: suspended links", "1,000 of a container, 10,000 in all, 500 B each; 30 minutes",
     "the one suspended first expires, of who has most; a receiver's messages return", BOTH, "links", 10_000,
-    ("protocols.amqp10.suspended_links.PER_CONTAINER",),
 )  # fmt: skip
 OUTCOMES: Final = PoolRow(
     "suspended_outcomes", "AMQP 1.0: outcomes for suspended senders", "100,000, 150 B each", "as above", BOTH,

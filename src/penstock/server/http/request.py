@@ -37,8 +37,6 @@ BODY_MOST: Final = 128 * 1024
 """Most octets of a request body, other than messages and definitions."""
 MESSAGE_MOST: Final = 4 * 1024 * 1024
 """Most octets of the body of a publish; larger messages need AMQP."""
-BODIES_MOST: Final = 64 * 1024 * 1024
-"""Most octets of the bodies of all requests in progress."""
 BODY_S: Final = 30.0
 """Seconds that a body may take to arrive."""
 SEND_S: Final = 30.0
