@@ -384,6 +384,8 @@ def waiting_commit(place: Place) -> Act:
         unset = {"scope": "vhost", "pattern": "/", "names": []}
         place.prepare(control("settings.unset", json.dumps(unset).encode()))
 
+    return act
+
 
 LARGE: dict[str, object] = {"capacity-bytes": 1 << 31}
 """Arguments of a queue for a million messages."""
