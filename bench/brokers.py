@@ -96,7 +96,7 @@ class PenstockNode:
             self._command = [sys.executable, "-m", "penstock"]
             self._environment["PYTHONPATH"] = str(ROOT / "src")
         self.title = _say_version(self._command, self._environment)
-        if f"({name})" not in self.title:
+        if f"({name}" not in self.title:
             asked = f"The {name} form was asked for, but `{' '.join(self._command)} --version` says {self.title}."
             raise BrokerUnavailable(asked)
         self.data = scratch / f"{name}-data"

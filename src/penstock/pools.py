@@ -133,9 +133,9 @@ LISTS: Final = PoolRow(
 )  # fmt: skip
 
 
-def bound(name: str, bound: str, at_bound: str, reason: str) -> PoolRow:
-    """Return the row of a bound that users do not share, for a reason."""
-    return PoolRow("", name, bound, at_bound, reason)
+def bound(name: str, bound: str, at_bound: str, reason: str, *constants: str) -> PoolRow:
+    """Return the row of a bound that users do not share, for a reason; `constants` as in `PoolRow`."""
+    return PoolRow("", name, bound, at_bound, reason, constants=constants)
 
 
 BOUNDS: Final = (
@@ -180,7 +180,20 @@ BOUNDS: Final = (
         "pieces of large messages that are not written",
         "64 MiB",
         "connections that are sending a large message are not read",
-        "connection, 1 MiB each",
+        "connection, 4 MiB each; by user on the way to the disk",
+    ),
+    bound(
+        "the way to the disk: what is recorded and in no transaction yet",
+        "what the disk writes in 20 ms, 1 to 16 MiB (charges; 8 KiB for a change)",
+        "a connection over its share is not read until a transaction takes enough, unless the store cannot be written",
+        "user, as much as is left free; and connection, as much as its user leaves free",
+        "core.journal.write_shares.BOUND_MOST",
+    ),
+    bound(
+        "AMQP 1.0: deliveries that a suspended receiver keeps",
+        "4,096; 350 B each when the link is resumed, counted in the node's memory until the link ends",
+        "the oldest are kept, the others are released",
+        "of one object, request or connection",
     ),
     bound(
         "connections before the login",

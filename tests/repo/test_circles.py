@@ -103,8 +103,3 @@ def test_package_has_at_most_one_circle_of_imports_and_most_have_none() -> None:
 
 def test_circle_of_imports_has_at_most_ten_modules() -> None:
     assert {min(circle): len(circle) for circle in circles(imports()) if len(circle) > 10} == {}
-
-
-def test_fewer_than_60_files_import_for_types_alone() -> None:
-    sources = (SOURCES / "penstock").rglob("*.py")
-    assert len([path for path in sources if "\nif TYPE_CHECKING:" in path.read_text()]) < 60

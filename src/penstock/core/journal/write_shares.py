@@ -45,7 +45,7 @@ class WriteListener:
 
 
 class WriteShare:
-    """What one connection has recorded that is not taken yet."""
+    """Bytes that one connection has recorded and no transaction has taken yet."""
 
     __slots__ = ("user", "bytes", "entry", "listener")
 

@@ -40,7 +40,7 @@ class ConnectionGates(Party):
         self.series: Series | None = None
         """Its samples; None before its first message."""
         self.writes = WriteShare(user)
-        """What it has recorded that is still to be written to the store."""
+        """Its share of what is to be written to the store."""
 
     def count(self, counts: Tally) -> None:
         """Add the counts of a session or producer that ends."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.log_ids import (
     FILE_LIMIT,
     HANDSHAKE_REFUSED,
@@ -20,6 +22,7 @@ from penstock.log_ids import (
 )
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LogLine:
     """Log line. The fields become attributes of its `logging.LogRecord` (docs/flow-log.md); empty for free text."""
 
