@@ -184,7 +184,7 @@ BOUNDS: Final = (
     ),
     bound(
         "the way to the disk: what is recorded and in no transaction yet",
-        "what the disk writes in 20 ms, 1 to 16 MiB (charges; 8 KiB for a change)",
+        "what the disk writes in 12 ms, 1 to 16 MiB (charges; 8 KiB for a change)",
         "a connection over its share is not read until a transaction takes enough, unless the store cannot be written",
         "user, as much as is left free; and connection, as much as its user leaves free",
         "core.journal.write_shares.BOUND_MOST",

@@ -25,7 +25,7 @@ CHANGE_BYTES: Final = 8192
 BOUND_LEAST: Final = 1024 * 1024
 BOUND_MOST: Final = 16 * 1024 * 1024
 """Bytes of the bound at least, on a slow disk, and at most: one user then fills a transaction."""
-TARGET_S: Final = 0.02
+TARGET_S: Final = 0.012
 """Seconds in which the store writes as much as the bound."""
 MEASURED_BYTES: Final = 262144
 """Bytes of a transaction that tells the speed of the disk; most of a smaller one is its synchronisation."""
