@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.journal.journal import Journal
+from penstock.core.journal.journal import CHANGES_A_GROUP, Journal
 from penstock.core.journal.write_shares import BOUND_LEAST, BOUND_MOST, LITTLE
 from penstock.driver.driver import BrokerDriver
+from penstock.flow.work import Steps
 from penstock.management.why import unread
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, method_frame
@@ -156,3 +157,50 @@ def test_connection_paused_within_a_large_body_goes_on_with_the_next_transaction
     write(driver)
     assert not shares.has_waiting()
     assert journal_of(driver).is_idle() or not is_given_up
+
+
+def test_end_of_very_many_durable_bindings_waits_for_transactions_and_ends() -> None:
+    driver = journaled()
+    client = Dialogue(driver)
+    journal, vhost = journal_of(driver), driver.broker.vhosts["/"]
+    journal.shares.bound = BOUND_LEAST
+    queue = vhost.declare_queue("q", {}, True, False, None, None)
+    for number in range(5_000):
+        vhost.bind("amq.direct", queue, None, f"k{number}", {})
+    while not journal.is_idle():
+        write(driver)
+    client.say(method_frame(1, spec.QUEUE_DELETE, queue="q", no_wait=True))
+    transactions, most = 0, 0
+    while driver.broker.endings.pending():
+        assert not driver.broker.turns.chores.pending(), "it waits, and takes no turns"
+        transactions += 1
+        changes = sum(len(group.changes) for group in journal.take())
+        journal.written()
+        most = max(most, changes)
+        while driver.run_turn():
+            pass
+    assert transactions > 10
+    assert most <= 4 * CHANGES_A_GROUP
+    assert vhost.bindings.count == 0
+
+
+def test_job_without_a_connection_waits_for_transactions_between_its_steps() -> None:
+    driver = journaled()
+    vhost = driver.broker.vhosts["/"]
+    journal_of(driver).shares.bound = BOUND_LEAST
+
+    def declare() -> Steps[None]:
+        for number in range(1_000):
+            vhost.declare_queue(f"q{number}", {}, True, False, None, None)
+            driver.broker.work.done += 10
+            yield
+
+    driver.scheduler.start(declare())
+    transactions = 0
+    while len(vhost.queues) < 1_000:
+        while driver.run_turn():
+            pass
+        assert not driver.scheduler.has_jobs()
+        write(driver)
+        transactions += 1
+    assert transactions > 5

@@ -12,6 +12,7 @@ from penstock.content.properties import answers_control, check_name
 from penstock.content.selector.fields import SelectableMessage
 from penstock.core.gates.metadata_memory import COMPARED
 from penstock.core.gates.registry import Gates
+from penstock.core.journal.write_shares import WriteListener, WriteShare
 from penstock.core.message import Envelope
 from penstock.core.publish.attached_senders import AttachedSenders
 from penstock.core.publish.context import PublishContext
@@ -89,10 +90,13 @@ ROUTE_WORK: Final = 5
 QUEUES_MAX: Final = 200_000
 EXCHANGES_MAX: Final = 50_000
 BINDINGS_MAX: Final = 500_000
+"""Limits of a virtual host, so that a client that declares in a loop meets a limit before the memory does."""
 BINDING_COST: Final = 3
 """Units of work to remove a binding."""
 BINDINGS_AT_ONCE: Final = 500
-"""Limits of a virtual host, so that a client that declares in a loop meets a limit before the memory does."""
+"""Bindings of a deleted queue or exchange that are removed at once; more take several turns."""
+BINDINGS_A_LOOK: Final = 64
+"""Bindings that are removed between two looks at the share of what goes to the store."""
 
 
 class VirtualHost(Topology):
@@ -541,8 +545,11 @@ def argument_copies(source: Exchange) -> int:
     return COMPARED if source.by_headers else 1
 
 
-class BindingsTeardown(Teardown):
-    """Removal of the bindings of a deleted queue or exchange, whose name stays reserved until they are gone."""
+class BindingsTeardown(Teardown, WriteListener):
+    """Removal of the bindings of a deleted queue or exchange, whose name stays reserved until they are gone.
+
+    Very many durable ones wait for the store: its user has a share of what goes there.
+    """
 
     def __init__(
         self,
@@ -558,9 +565,32 @@ class BindingsTeardown(Teardown):
         self._outgoing = outgoing
         """Bindings of a deleted exchange; itself the table of the exchange, as a copy of all would take a turn."""
         self._incoming = incoming
+        self._journal = vhost.broker.journal
+        self._writes = WriteShare("" if self._journal is None else self._journal.served_user())
 
     @override
     def work(self, most: i64, now: float) -> i64:
+        journal = self._journal
+        if journal is None:
+            return self._remove(most)
+        done: i64 = 0
+        while done < most and self.has_more():
+            served = journal.serve(self._writes)
+            done += self._remove(BINDINGS_A_LOOK * BINDING_COST)
+            journal.serve(served)
+            if self.left():
+                journal.wait_if_over(self._writes, self)
+        return done
+
+    @override
+    def has_more(self) -> bool:
+        return self.left() > 0 and self._writes.listener is None
+
+    @override
+    def on_taken(self) -> None:
+        self.vhost.broker.turns.chores.add(self)
+
+    def _remove(self, most: i64) -> i64:
         done: i64 = 0
         while done < most and self.left():
             binding = self._outgoing.popitem()[1] if self._outgoing else self._incoming.popitem()[0]

@@ -16,9 +16,10 @@ from collections import deque
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
+from penstock.core.journal.write_shares import WriteShare
 from penstock.driver.entry_times import INPUT, JOB, EntryTimes, TurnTimes
 from penstock.driver.log_queue import Failures, LogQueue
-from penstock.driver.write_pauses import is_paused, pause_if_over
+from penstock.driver.write_pauses import PausedJobs, pause_if_over
 from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, TURN, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.slowed_connections import SlowedConnections
@@ -37,6 +38,8 @@ class Scheduler:
         self.turn_times = TurnTimes(broker.work)
         self.entries = EntryTimes(broker.work, broker.timers, log_queue)
         self.slowed = SlowedConnections()
+        self._writes = WriteShare("")
+        """Share of jobs without a connection in what goes to the store."""
         self._connections = connections
         """Open connections by number; owned by the driver."""
         self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
@@ -160,7 +163,7 @@ class Scheduler:
         until = entries.spent_s + float(share) * entries.clock.unit_s
         while jobs and not work.used_up() and entries.spent_s < until:
             steps, connection = jobs[0]
-            if is_paused(connection):
+            if self._writes_of(connection).listener is not None:
                 break
             ended = False
             try:
@@ -188,20 +191,30 @@ class Scheduler:
     def _step(self, steps: Steps[None], connection: Connection | None) -> None:
         """Do a step of a job. What it records for the store belongs to its connection."""
         journal = self.broker.journal
-        origin = None if connection is None else connection.origin
-        if journal is None or connection is None or origin is None:
+        if journal is None:
             next(steps)
             return
-        journal.serve(origin.writes)
+        share = self._writes_of(connection)
+        journal.serve(share)
         try:
             next(steps)
         finally:
             journal.serve(None)
-        pause_if_over(connection, origin.writes, journal)
+            if connection is None or share is self._writes:
+                journal.wait_if_over(share, PausedJobs())
+            else:
+                pause_if_over(connection, share, journal)
+
+    def _writes_of(self, connection: Connection | None) -> WriteShare:
+        """Return the share of a job's connection; None, or one that has ended: that of all such jobs."""
+        origin = None if connection is None else connection.origin
+        return self._writes if origin is None else origin.writes
 
     def has_jobs(self) -> bool:
         """Return whether any job may go on, besides those of onlookers."""
-        return (len(self._jobs) > 0 and not is_paused(self._jobs[0][1])) or len(self._asked) > 0
+        if self._asked:
+            return True
+        return len(self._jobs) > 0 and self._writes_of(self._jobs[0][1]).listener is None
 
     def has_onlookers(self) -> bool:
         """Return whether any job of an onlooker is not done."""

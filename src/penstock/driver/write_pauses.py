@@ -1,7 +1,8 @@
 """Pauses of clients that have recorded more than their share of what goes to the store (core/journal/write_shares.py).
 
-A paused client is not read, and a job of it does no steps, until a transaction has taken enough of its records. While
-the store cannot be written nobody is paused: persistent messages then wait at a gate, and changes have a bound.
+A paused client is not read, and a job of it does no steps, until a transaction has taken enough of its records. Jobs
+without a connection have a share together. While the store cannot be written nobody is paused: persistent messages then
+wait at a gate, and changes have a bound.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing_extensions import override
 
 from penstock.core.journal.journal import Journal
 from penstock.core.journal.write_shares import WriteListener, WriteShare
-from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection import Connection, hold_input, release_input
 
 
 class PausedConnection(WriteListener):
@@ -18,21 +19,22 @@ class PausedConnection(WriteListener):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        connection.busy += 1
+        hold_input(connection)
 
     @override
     def on_taken(self) -> None:
-        connection = self._connection
-        connection.busy -= 1
-        connection.services.resume_input(connection)
+        release_input(self._connection)
+
+
+class PausedJobs(WriteListener):
+    """The pause of jobs. The next turn, which follows a transaction, looks at them again."""
+
+    @override
+    def on_taken(self) -> None:
+        pass
 
 
 def pause_if_over(connection: Connection, share: WriteShare, journal: Journal) -> None:
     """Pause a connection if it is over its share, until the next transactions have taken enough of it."""
     if share.listener is None and journal.shares.is_over(share) and not journal.disk.is_failing():
         journal.shares.wait(share, PausedConnection(connection))
-
-
-def is_paused(connection: Connection | None) -> bool:
-    """Return whether a connection is paused; None: that of a job without one, which never is."""
-    return connection is not None and connection.origin is not None and connection.origin.writes.listener is not None

@@ -42,7 +42,7 @@ from penstock.core.journal.group import (
     QueueProgress,
     SettlementRecord,
 )
-from penstock.core.journal.write_shares import CHANGE_BYTES, WriteShare, WriteShares
+from penstock.core.journal.write_shares import CHANGE_BYTES, WriteListener, WriteShare, WriteShares
 from penstock.core.large_bodies import LargeBodies
 from penstock.core.large_content import body_of
 from penstock.core.message import StoredMessage
@@ -420,6 +420,15 @@ class Journal(Backlog):
         self._served = share
         self._served_from = recorded
         return served
+
+    def served_user(self) -> str:
+        """Return the user of the client that is served; empty for none."""
+        return "" if self._served is None else self._served.user
+
+    def wait_if_over(self, share: WriteShare, listener: WriteListener) -> None:
+        """Let somebody over a share wait for the next transactions, unless the store cannot be written."""
+        if share.listener is None and self.shares.is_over(share) and not self.disk.is_failing():
+            self.shares.wait(share, listener)
 
     def begin_series(self) -> bool:
         """Begin a series with the open group; earlier ones are written before it. Returns False as `Series.begin`."""

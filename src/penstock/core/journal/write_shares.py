@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64, mypyc_attr, trait
 
 CHANGE_BYTES: Final = 8192
 """Bytes that a metadata change counts: about as many take as long to write, some 20 microseconds."""
@@ -35,12 +35,13 @@ ALONE: Final = 64
 """Transactions in a row of one client from which on it counts as the only one."""
 
 
+@trait
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WriteListener:
-    """A client that waits for the next transaction."""
+    """Somebody over a share, who waits for the next transaction."""
 
     def on_taken(self) -> None:
-        """Go on: the client is within its share, or the store cannot be written."""
+        """Go on: it is within its share, or the store cannot be written."""
         raise NotImplementedError
 
 
