@@ -74,7 +74,7 @@ TRACEBACK: Final = "PST-2091"
 
 LINES: Final = 20
 """Most lines of a log id in a second; further ones are counted, and the last one has their number."""
-GATE_LINES: Final = 100
+GATE_LINES: Final = 500
 """The same for gates and the channels that they block: one cause may close many gates."""
 UNLIMITED: Final = 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
+from penstock.core.publish.commit_delta import SIZE_MOST
 from tests.support.brokers import serving
 from tests.support.raw_client import CAPABILITIES, HEADER, Peer, open_peer, publish_frames
 
@@ -45,27 +46,25 @@ def test_connection_with_a_transaction_is_never_paused(peer: Peer, queue: str) -
 
 
 def test_settlements_past_the_bound_close_the_channel_and_return_their_deliveries(tmp_path: Path) -> None:
-    """The bound of a transaction is that of its bytes, 512 for each settlement."""
-    config = tmp_path / "penstock.toml"
-    config.write_text("[broker]\ntransaction-bytes = 614_400\nhold-bytes = 65_536\n")
-    with serving(tmp_path, "--config", str(config)) as broker, open_peer(broker) as peer:
+    most = SIZE_MOST // 2  # A requeued delivery counts twice.
+    with serving(tmp_path) as broker, open_peer(broker) as peer:
         peer.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
-        peer.say(publish_frames(1, "", "q", b"m") * 1300)
+        peer.say(publish_frames(1, "", "q", b"m") * (most + 1))
         select(peer)
         peer.send(1, commands.Basic.Consume(queue="q", consumer_tag="c"))
         peer.expect(1, commands.Basic.ConsumeOk)
-        for _ in range(1300):
+        for _ in range(most + 1):
             peer.expect(1, commands.Basic.Deliver)
             peer.read_frame()
             peer.read_frame()
-        peer.send(1, commands.Basic.Ack(1200, multiple=True))
-        peer.send(1, commands.Basic.Ack(1201))
+        peer.send(1, commands.Basic.Nack(most, multiple=True, requeue=True))
+        peer.send(1, commands.Basic.Ack(most + 1))
         closed = peer.expect(1, commands.Channel.Close)
         assert closed.reply_code == 506
-        assert "it has 1,200 already, the limit (transaction-bytes" in closed.reply_text
+        assert f"would pass the limit of {SIZE_MOST:,}" in closed.reply_text
         peer.send(1, commands.Channel.CloseOk())
         peer.ask(1, commands.Channel.Open(), commands.Channel.OpenOk)
-        assert peer.depth("q") == 1300
+        assert peer.depth("q") == most + 1
 
 
 # Commits that may be tried again
