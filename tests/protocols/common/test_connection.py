@@ -16,9 +16,10 @@ from itertools import pairwise
 import pytest
 
 from penstock.core.publish.held import ENDED, RESET
-from penstock.driver.driver import LIMITED_A_SECOND, BrokerDriver
+from penstock.driver.driver import BrokerDriver
 from penstock.errors import ConnectionForced, FrameError
 from penstock.flow.work import UNITS_A_TURN
+from penstock.log_ids import LINES
 from penstock.protocols.common.connection import DELETED_KEPT, GIVEN_UP, Connection, ConnectionTimes, ExclusiveQueues
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
 from penstock.protocols.common.engine import CLOSED_ENGINE
@@ -136,7 +137,7 @@ def test_only_errors_of_a_client_are_logged_as_such() -> None:
 def test_a_flood_of_connections_does_not_flood_the_log(driver: BrokerDriver) -> None:
     for _ in range(500):
         driver.disconnect(Dialogue(driver).connection)
-    assert len(driver.log_queue.take()) == 2 * LIMITED_A_SECOND
+    assert len(driver.log_queue.take()) == 2 * LINES
     driver.begin(driver.broker.now + 1.0)
     driver.tick()
     assert [(line.fields["id"], line.fields["more"]) for line in driver.log_queue.take()] == [
