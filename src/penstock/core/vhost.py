@@ -571,15 +571,18 @@ class BindingsTeardown(Teardown, WriteListener):
     @override
     def work(self, most: i64, now: float) -> i64:
         journal = self._journal
-        if journal is None:
-            return self._remove(most)
         done: i64 = 0
         while done < most and self.has_more():
+            if journal is None:
+                done += self._remove(most)
+                continue
             served = journal.serve(self._writes)
             done += self._remove(BINDINGS_A_LOOK * BINDING_COST)
             journal.serve(served)
             if self.left():
                 journal.wait_if_over(self._writes, self)
+        if not self.left():
+            self.vhost.ending.pop(self.end, None)
         return done
 
     @override
@@ -597,8 +600,6 @@ class BindingsTeardown(Teardown, WriteListener):
             if not binding.removed:
                 self.vhost.drop_binding(binding)
             done += BINDING_COST
-        if not self.left():
-            self.vhost.ending.pop(self.end, None)
         return done
 
     def left(self) -> int:

@@ -70,7 +70,7 @@ def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_
 def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_in(driver: BrokerDriver) -> None:
     client = publisher(driver)
     each = client.connection.pausing.budget.bytes // (SENT - CAPACITY)
-    driver.broker.closed_session_budget.bound = each * 6
+    driver.broker.closed_session_budget.charges.set_limit(each * 13)  # A user has half, without the reserve.
     end(driver, client)
     assert driver.broker.closed_session_budget.messages == 6
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(CAPACITY + 6)]
@@ -82,7 +82,7 @@ def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_i
 def test_no_more_sessions_linger_than_are_allowed(driver: BrokerDriver) -> None:
     first, second = publisher(driver), Dialogue(driver)
     second.say(publish("q", b"second"))
-    driver.broker.closed_session_budget.sessions = 1
+    driver.broker.closed_session_budget.sessions.set_limit(1)
     end(driver, first)
     end(driver, second)
     assert len(driver.broker.closed_session_budget.producers) == 1

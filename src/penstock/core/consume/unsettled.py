@@ -182,7 +182,7 @@ class UnsettledDeliveries:
     def settle(
         self, first: i64, last: i64, outcome: Outcome, now: float, added: AddedHeaders | None = None
     ) -> list[Queue]:
-        """Settle the unsettled deliveries with the numbers first..last; other numbers are ignored.
+        """Settle the unsettled deliveries with the numbers first..last at once; other numbers are ignored.
 
         Returns the queues that have messages back. A session with very many calls `settle_in_slices`.
         """
@@ -192,7 +192,7 @@ class UnsettledDeliveries:
             if batch is not None:
                 self._settle_one(batch, first - batch.first, outcome, touched, now, added)
         elif outcome is Outcome.ACCEPTED and self.is_front(first):
-            self.accept_front(last, now)
+            self.accept_front(last, now, UNLIMITED)
         else:
             for batch in self.detach(first, last):
                 if outcome is Outcome.ACCEPTED:
@@ -365,11 +365,11 @@ class UnsettledDeliveries:
             queue.requeue(message, now, outcome is Outcome.FAILED)
             touched.append(queue)
 
-    def accept_front(self, last: i64, now: float) -> i64:
+    def accept_front(self, last: i64, now: float, most: i64 = BATCHES_AT_ONCE) -> i64:
         """Accept all deliveries up to a number; returns the units of work.
 
-        More than `AT_ONCE` are released and freed in later turns, and those beyond `BATCHES_AT_ONCE` batches leave
-        the depth of their queues in later turns as well.
+        More than `AT_ONCE` are released and freed in later turns, and those beyond `most` batches leave the depth of
+        their queues in later turns as well.
         """
         later: BulkAcceptance | None = None
         settled: i64 = 0
@@ -385,7 +385,7 @@ class UnsettledDeliveries:
                 if later is None:
                     later = BulkAcceptance()
                     batch.consumer.queue.turns.chores.add(later)
-                if accepted >= BATCHES_AT_ONCE:
+                if accepted >= most:
                     self._accept_later(last, later)
                     continue
             settled += len(batch.messages)

@@ -212,8 +212,9 @@ class Lingering(HoldBudget):
         keep: i64 = 0
         kept: i64 = 0
         if self.sessions.fits(holder, 1):
+            room = self.charges.room(holder)
             for held in producer.outbox:
-                if not self.charges.fits(holder, kept + held.charge):
+                if kept + held.charge > room and (keep > 0 or not self.charges.fits(holder, held.charge)):
                     break
                 producer.hold_budget.release(held.charge, held.messages)
                 self.take(held.charge, held.messages)
