@@ -14,18 +14,14 @@ from penstock.core.settings.limits import Defaults
 from penstock.protocols.common import audit_trail
 from penstock.protocols.common.audit_trail import (
     APART_S,
-    BURST_OCTETS,
     KINDS_KEPT,
     NAME_MAX,
-    OCTETS_A_SECOND,
     RECORD_WORK,
     RECORDS_KEPT,
     SUM_WORK,
     SUMS_KEPT,
     TEXT_MAX,
-    USERS_KEPT,
     Actor,
-    AuditAllowance,
     AuditTrail,
 )
 
@@ -266,23 +262,3 @@ def test_change_beyond_the_allowance_counts_as_work_and_shows_no_states(trail, b
     (summed,) = trail.take()
     assert (summed["subject"], summed["reason"], "after" in summed) == ("q49", "summed", False)
     assert summed["count"] >= 50
-
-
-def test_allowance_is_a_burst_and_a_rate_of_each_user():
-    allowance = AuditAllowance()
-    assert allowance.spend("anna", BURST_OCTETS, 1.0)
-    assert not allowance.spend("anna", 1, 1.0)
-    assert allowance.spend("bob", 1, 1.0)
-    assert not allowance.spend("anna", int(OCTETS_A_SECOND) + 1, 2.0)
-    assert allowance.spend("anna", int(OCTETS_A_SECOND), 2.0)
-
-
-def test_users_with_an_allowance_are_bounded():
-    allowance = AuditAllowance()
-    assert allowance.spend("anna", BURST_OCTETS, 1.0)
-    for number in range(USERS_KEPT - 1):
-        assert allowance.spend(f"user {number}", 1, 1.0)
-    assert not allowance.spend("anna", 1, 1.0), "it wrote last now"
-    for number in range(USERS_KEPT):
-        allowance.spend(f"other {number}", 1, 1.0)
-    assert allowance.spend("anna", BURST_OCTETS, 1.0)

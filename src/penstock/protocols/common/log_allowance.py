@@ -1,0 +1,42 @@
+"""Allowances of users in a log whose oldest file is deleted: octets that each may write at once, and in a second."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.flow.token_bucket import TokenBucket
+
+PART_OF_LOG: Final = 32
+"""Part of the files that one user may fill at once."""
+USERS_KEPT: Final = 10_000
+"""Most users with an allowance that was used; of more the one that wrote longest ago has all of it again."""
+
+
+class LogAllowance:
+    """Allowances of the users of one log."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self.rate = rate
+        """Octets by which an allowance grows in a second."""
+        self.burst: int = burst
+        """Octets that a user may write at once."""
+        self._of: dict[str, TokenBucket] = {}
+        """By user, the one that wrote longest ago first."""
+
+    def left(self, user: str, now: float) -> int:
+        """Return the octets that a user may write now."""
+        bucket = self._of.get(user)
+        return self.burst if bucket is None else bucket.whole(now)
+
+    def spend(self, user: str, octets: int, now: float) -> bool:
+        """Take the octets of a record from the allowance of a user; return False, and take nothing, beyond it."""
+        bucket = self._of.pop(user, None)
+        if bucket is None:
+            bucket = TokenBucket(self.rate, float(self.burst))
+        self._of[user] = bucket
+        if len(self._of) > USERS_KEPT:
+            del self._of[next(iter(self._of))]
+        if bucket.whole(now) < octets:
+            return False
+        bucket.take(octets, now)
+        return True
