@@ -32,6 +32,7 @@ RECORD: Final[dict[str, tuple[str, str]]] = {
     "vhost": ("STRING", "virtual host of the gate"),
     "queue": ("STRING", "queue of the gate, where it is a queue's"),
     "producer": ("STRING", "channel that published, as the log names it: `con:2(guest@127.0.0.1:40312/)/ch:1`"),
+    "user": ("STRING", "user whose events are summed; left out for events of gates, which have no user"),
     "cause": ("STRING", "why: the cause of a refusal or drop (below), else in words"),
     "setting": ("STRING", "name of the setting that changed"),
     "messages": ("BIGINT", "depth at that moment, in messages"),
@@ -104,6 +105,7 @@ EVENTS: Final = (
     "confirmed-late",
     "channel-closed",
     "dropped",
+    "summed",
     "paging-started",
     "paging-stopped",
     "setting",
@@ -166,8 +168,8 @@ def _first_wall(path: Path) -> float | None:
 
 
 def read_queue(queue: str, paths: Iterable[Path], report: Callable[[Path], None]) -> Iterator[dict[str, Any]]:
-    """Read from files the records of a queue, starts, stops, and what was lost; see `RecordFiles.read_holding`."""
-    return FILES.read_holding([queue, "start", "stop", "lost"], paths, report)
+    """Read from files the records of a queue, starts, stops, sums and losses; see `RecordFiles.read_holding`."""
+    return FILES.read_holding([queue, "start", "stop", "lost", "summed"], paths, report)
 
 
 def seconds_between(ends: Iterable[tuple[float, bool]], lo: float, hi: float) -> tuple[float, int]:

@@ -77,6 +77,8 @@ class Recording:
     runs: list[Run] = field(default_factory=list)
     lost: int = 0
     """Records that the log has lost."""
+    summed: int = 0
+    """Events that were beyond the share of a user or virtual host, which the log has as sums."""
     is_too_large: bool = False
     closings: list[tuple[float, int, int]] = field(default_factory=list)
     """Closings of the gate within the recorded time: when, and depth in messages and bytes."""
@@ -363,6 +365,8 @@ class _Taker:
             return
         if event == "lost":
             self._found.lost += int(each.get("count", 0))
+        elif event == "summed":
+            self._found.summed += int(each.get("count", 0))
         elif of_queue and event == "depth" and "in_messages" in each:
             self._found.add(sample_of(each, len(self._runs) - 1, mono, run.offset))
         elif of_queue:

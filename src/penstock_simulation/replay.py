@@ -66,6 +66,8 @@ class Comparison:
             found.append(f"other settings:    {_words(self.others)}")
         if self.recording.lost:
             found.append(f"the log has lost {self.recording.lost:,} records of this time")
+        if self.recording.summed:
+            found.append(f"{self.recording.summed:,} events of this time are sums of a user or virtual host")
         restarts = len(self.recording.runs) - 1
         if restarts > 0:
             times = "once" if restarts == 1 else f"{restarts} times"

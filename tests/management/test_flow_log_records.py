@@ -48,7 +48,7 @@ def test_flow_log_records_have_both_times() -> None:
     house = House()
     recorder = Recorder(house.broker)
     recorder.wall_offset = 1000.0
-    recorder.setting("queue 'a'", "set by somebody")
+    recorder.setting("queue 'a'", "set by somebody", "anna")
     (record,) = recorder.take()
     assert (record["mono"], record["wall"]) == (100.0, 1100.0)
     assert recorder.take() == []
@@ -57,7 +57,7 @@ def test_flow_log_records_have_both_times() -> None:
 def test_flow_log_records_beyond_the_bound_of_a_turn_are_counted() -> None:
     recorder = Recorder(House().broker)
     for _ in range(RECORDS_KEPT + 3):
-        recorder.setting("queue 'a'", "set by somebody")
+        recorder.setting("queue 'a'", "set by somebody", "anna")
     records = recorder.take()
     assert len(records) == RECORDS_KEPT + 1
     assert (records[-1]["event"], records[-1]["count"]) == ("lost", 3)
@@ -84,7 +84,7 @@ def test_watch_has_the_last_records_page_by_page_and_counts_those_that_are_gone(
     recorder = Recorder(House().broker)
     assert recorder.since(0) == ([], 0)
     for _ in range(RECENT + 10):
-        recorder.setting("queue 'a'", "set by somebody")
+        recorder.setting("queue 'a'", "set by somebody", "anna")
     recorder.take()
     records, end = recorder.since(3)
     assert (records[0]["event"], records[0]["count"], len(records), end) == ("lost", 7, WATCH_PAGE + 1, 10 + WATCH_PAGE)

@@ -241,9 +241,11 @@ def test_closed_time_counts_as_in_the_analysis_of_the_whole_log() -> None:
         {"event": "start", "wall": 3000.0, "mono": 5.0},
         {"event": "gate-closed", "wall": 3010.0, "mono": 15.0, "kind": "queue", "queue": "orders"},
         {"event": "lost", "wall": 3015.0, "mono": 20.0, "count": 1},
+        {"event": "summed", "wall": 3015.0, "mono": 20.0, "count": 2, "vhost": "/"},
     ]  # fmt: skip
     whole = record(records, "orders")
     assert (whole.seconds, whole.measures()["closed"], whole.measures()["crossings"]) == (35.0, 7.0 / 35.0, 2)
+    assert (whole.lost, whole.summed) == (1, 2)
     part = record(records, "orders", 2005.0, 3011.0)
     assert (part.seconds, part.measures()["closed"], part.measures()["crossings"]) == (26.0, 2.0 / 26.0, 1)
 

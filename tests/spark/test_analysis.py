@@ -102,6 +102,7 @@ def made_up(seed: int) -> list[list[Record]]:
                                     sizes=[0, chance.randrange(4)], **numbers))  # fmt: skip
         if number == 1:
             records.append({"v": 1, "event": "lost", "wall": mono + offset, "mono": mono, "count": 7, "cause": "x"})
+            records.append({"v": 1, "event": "summed", "wall": mono + offset, "mono": mono, "count": 5, "user": "eve"})
         runs.append(records)
     return runs
 
@@ -314,6 +315,7 @@ def test_analysis_of_a_brokers_log_and_of_another_one_is_a_page_with_all_plots(s
     checker = checked(found)
     assert checker.count["svg"] == 10, steps
     assert "7 records were lost" in checker.text
+    assert "5 events were beyond the share" in checker.text
     assert "1 line could not be read" in checker.text
     assert queue in checker.text
     assert not (tmp_path / "out" / "staged").exists()

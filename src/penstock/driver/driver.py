@@ -451,11 +451,11 @@ class BrokerDriver(Node):
         """Write a log line; its field `id` is one of log_ids.py."""
         self.log_queue.add(line)
 
-    def record_setting(self, subject: str, change: str) -> None:
-        """Log and record a change of settings at run time: its subject, and the change with its author."""
+    def record_setting(self, subject: str, change: str, user: str) -> None:
+        """Log and record a change of settings at run time: its subject, the change with its author, and the user."""
         self.log(LogLine(f"settings of {subject} {change}", {"id": CHANGED}))
         if self.recorder is not None:
-            self.recorder.setting(subject, change)
+            self.recorder.setting(subject, change, user)
 
     @override
     def record_query(self, query: str, cursor: CursorState, fields: dict[str, object]) -> None:

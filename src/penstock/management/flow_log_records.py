@@ -4,7 +4,8 @@ Theory of operation. Gate transitions and blocks have one record each, while the
 Others are summed, as are events that may occur with every message (refusals, losses, expired confirms): one record a
 second for each producer, gate and cause, with its count.
 Depths and counts are sampled once a second (flow_log_samples.py). So the number of records per second is bounded by
-the producers and queues, not by the messages. docs/flow-log.md documents the schema, `penstock.flowlog`
+the producers and queues, not by the messages. Events use the shares of users and virtual hosts (flow_log_shares.py);
+samples do not. docs/flow-log.md documents the schema, `penstock.flowlog`
 defines it, and the writer of the records adds its version.
 """
 
@@ -38,6 +39,7 @@ from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.work import Steps
 from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY
 from penstock.management.flow_log_samples import Record, Sampler, record_at, record_of_gate
+from penstock.management.flow_log_shares import Author, FlowLogShares
 from penstock.management.gate_lines import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, Spell, Spells, SpellSum
 from penstock.management.node import Node
 from penstock.protocols.common.control_request import ControlRequest
@@ -51,6 +53,16 @@ WATCH_PAGE: Final = 500
 """Most records in an answer to `watch`."""
 LOOKED_AT_A_UNIT: Final = 10
 """Records that `watch` looks at per unit of work."""
+
+
+def user_of(producer: WaitingPublisher | None) -> str:
+    """Return the user of a publisher; empty for one without a connection."""
+    return "" if producer is None or producer.writes is None else producer.writes.user
+
+
+def author_of(gate: Gate, producer: WaitingPublisher | None = None) -> Author:
+    """Return whose share an event at a gate uses: the publisher's user's, else the virtual host's."""
+    return Author(user_of(producer), text_of(gate).vhost(gate) or "")
 
 
 class Recorder:
@@ -68,8 +80,9 @@ class Recorder:
         """Number of all records that were taken."""
         self._sums: dict[str, Record] = {}
         """Sums for the next second, by producer, gate and cause."""
-        self._closings = Spells(CLOSINGS_AT_ONCE)
-        self._blocks = Spells(BLOCKS_AT_ONCE)
+        self._closings = Spells(CLOSINGS_AT_ONCE, self._admits)
+        self._blocks = Spells(BLOCKS_AT_ONCE, self._admits)
+        self.shares = FlowLogShares()
         self._sampler = Sampler(broker)
         self._handlers = self._effect_handlers()
 
@@ -100,20 +113,23 @@ class Recorder:
             "gate-closed" if crossing.closed else "gate-opened",
             text_of(crossing.gate).log_line(crossing)[0],
         )
-        self._tell(event, number, crossing.gate, crossing.now, amounts(crossing.messages, crossing.bytes))
+        record = self._of_gate(event, number, crossing.gate, crossing.now)
+        record.update(amounts(crossing.messages, crossing.bytes))
+        self._append_spell(author_of(crossing.gate), record, crossing.closed)
 
     def _on_blocked(self, effect: Blocked) -> None:
         if not effect.gate.frequent:
             key = (id(effect.producer), id(effect.gate))
             if self._blocks.begin(key, Spell(effect.gate, effect.now, effect.producer)):
-                self._block("blocked", "CHN-1005", effect.producer, effect.gate, effect.now)
+                self._block(effect.producer, effect.gate, effect.now, True)
 
     def _on_unblocked(self, effect: Unblocked) -> None:
         if not effect.gate.frequent and self._blocks.end((id(effect.producer), id(effect.gate)), effect.now):
-            self._block("unblocked", "CHN-1006", effect.producer, effect.gate, effect.now)
+            self._block(effect.producer, effect.gate, effect.now, False)
 
     def _on_stopped(self, effect: Stopped) -> None:
-        self._block("stopped", "PST-1014", effect.producer, effect.gate, effect.now)
+        record = self._of_producer("stopped", "PST-1014", effect.producer, effect.gate, effect.now)
+        self._append_single(author_of(effect.gate, effect.producer), record)
 
     def _on_publish_refused(self, effect: PublishRefused) -> None:
         self._add("refused", effect.producer, effect.gate, effect.cause, int(effect.messages), int(effect.bytes))
@@ -126,17 +142,29 @@ class Recorder:
 
     def _on_close_session(self, effect: CloseSession) -> None:
         record = self._at("channel-closed", self.broker.now)
-        self._append({**record, "producer": effect.producer.name, "cause": str(effect.error)})
+        record.update({"producer": effect.producer.name, "cause": str(effect.error)})
+        self._append_single(Author(user_of(effect.producer), ""), record)
 
-    def _block(self, event: str, number: str, producer: WaitingPublisher, gate: Gate, now: float) -> None:
-        fields: Record = {"producer": producer.name}
+    def _block(self, producer: WaitingPublisher, gate: Gate, now: float, begins: bool) -> None:
+        event, number = ("blocked", "CHN-1005") if begins else ("unblocked", "CHN-1006")
+        record = self._of_producer(event, number, producer, gate, now)
+        self._append_spell(author_of(gate, producer), record, begins)
+
+    def _of_producer(self, event: str, number: str, producer: WaitingPublisher, gate: Gate, now: float) -> Record:
+        record = self._of_gate(event, number, gate, now)
+        record["producer"] = producer.name
         if isinstance(producer, Producer) and producer.credit is not None:
-            fields.update(producer.credit.counts.as_dict(producer.credit.credit))
-        self._tell(event, number, gate, now, fields)
+            record.update(producer.credit.counts.as_dict(producer.credit.credit))
+        return record
 
     def _on_paging(self, effect: Paging) -> None:
         event, number = ("paging-started", "PST-1010") if effect.started else ("paging-stopped", "PST-1011")
-        self._tell(event, number, effect.queue.gate, effect.now, amounts(effect.messages, effect.bytes))
+        record = self._of_gate(event, number, effect.queue.gate, effect.now)
+        record.update(amounts(effect.messages, effect.bytes))
+        if effect.started:
+            self._append_single(author_of(effect.queue.gate), record)
+        else:
+            self._append_shared(author_of(effect.queue.gate), record)
 
     def lost(self, queue: Queue) -> None:
         """Record messages that a queue's overflow policy dropped, or lost dead letters."""
@@ -147,23 +175,35 @@ class Recorder:
 
     def _dropped(self, queue: Queue, number: str, cause: str, count: int) -> None:
         fields = {"cause": cause, "count": count, **amounts(queue.depth_messages(), queue.depth_bytes())}
-        self._tell("dropped", number, queue.gate, self.broker.now, fields)
+        record = self._of_gate("dropped", number, queue.gate, self.broker.now)
+        self._append_shared(author_of(queue.gate), {**record, **fields})
 
-    def setting(self, name: str, change: str) -> None:
-        """Record a change of settings at run time: its name, and the old value, new value and author as text."""
-        self._append({**self._at("setting", self.broker.now), "setting": name, "cause": change})
+    def setting(self, name: str, change: str, user: str) -> None:
+        """Record a change of settings at run time: its name, the old and new value as text, and its user."""
+        record = {**self._at("setting", self.broker.now), "setting": name, "cause": change}
+        self._append_single(Author(user, ""), record)
 
     def query(self, query: str, cursor: CursorState, fields: Record) -> None:
         """Record the progress of a query at a cursor of its own: the last one of a second."""
-        self._sums[f"query {query} {id(cursor)}"] = {**self._at("query", self.broker.now), "query": query, **fields}
+        key, now = f"query {query} {id(cursor)}", self.broker.now
+        record: Record = {**self._at("query", now), "query": query, **fields}
+        author = Author(cursor.user, str(fields.get("vhost", "")))
+        if key in self._sums or self.shares.spend(author, record, now):
+            self._sums[key] = record
+        else:
+            self.shares.sum_of(author, now).count += 1
 
     def slowed(self, began: list[Wait], ceased: list[Wait]) -> None:
         """Record connections that became slowed by their own work, or ceased to be."""
         for event, number, waits in (("blocked", "PST-1016", began), ("unblocked", "PST-1017", ceased)):
             for wait in waits:
-                name = wait.connection.name()
+                name, author = wait.connection.name(), Author(wait.connection.user, "")
                 record = self._at(event, self.broker.now)
-                self._append({**record, "id": number, "kind": KIND, "gate": name, "producer": name})
+                record.update({"id": number, "kind": KIND, "gate": name, "producer": name})
+                if event == "blocked":
+                    self._append_single(author, record)
+                else:
+                    self._append_shared(author, record)
 
     def tell_lasting(self, now: float) -> None:
         """Record the closings and blocks that were not recorded when they began and last."""
@@ -172,14 +212,23 @@ class Recorder:
                 self._crossed(each.closing)
         for each in self._blocks.lasting(now):
             if each.producer is not None:
-                self._block("blocked", "CHN-1005", each.producer, each.gate, each.since)
+                self._block(each.producer, each.gate, each.since, True)
 
     def _brief(self, event: str, number: str, spells: SpellSum) -> None:
-        fields: Record = {} if spells.producer is None else {"producer": spells.producer.name}
+        first, now = spells.first, self.broker.now
+        record = self._of_gate(event, number, first.gate, first.since)
+        if spells.producer is not None:
+            record["producer"] = spells.producer.name
         if spells.first.closing is not None:
-            fields.update(amounts(spells.messages, spells.bytes))
-        fields.update({"count": spells.count, "brief_s": round(spells.total_s, 6)})
-        self._tell(event, number, spells.first.gate, spells.first.since, fields)
+            record.update(amounts(spells.messages, spells.bytes))
+        record.update({"count": spells.count, "brief_s": round(spells.total_s, 6)})
+        author = author_of(first.gate, spells.producer)
+        if self.shares.spend(author, record, now):
+            self._append(record)
+        else:
+            beyond = self.shares.sum_of(author, now)
+            beyond.count += spells.count
+            beyond.brief_s += spells.total_s
 
     # Once a second
 
@@ -197,6 +246,8 @@ class Recorder:
         self._sums = {}
         for record in sums.values():
             self._append(record)
+        for author, beyond in self.shares.take().items():
+            self._append({**self._at("summed", beyond.began), **beyond.fields(author)})
         for record in self._sampler.tick(self.wall_offset):
             self._append(record)
 
@@ -237,9 +288,35 @@ class Recorder:
     def _of_lost(self, count: int, cause: str) -> Record:
         return {**self._at("lost", self.broker.now), "count": count, "cause": cause}
 
-    def _tell(self, event: str, number: str, gate: Gate, now: float, fields: Record) -> None:
-        """Record an event at a gate that has a log id."""
-        self._append({**record_of_gate(event, gate, now, self.wall_offset), "id": number, **fields})
+    def _of_gate(self, event: str, number: str, gate: Gate, now: float) -> Record:
+        """Return the beginning of a record of an event at a gate that has a log id."""
+        record = record_of_gate(event, gate, now, self.wall_offset)
+        record["id"] = number
+        return record
+
+    def _admits(self, spell: Spell) -> bool:
+        """Return whether a closing or block may be recorded by itself."""
+        return self.shares.admits(author_of(spell.gate, spell.producer), self.broker.now)
+
+    def _append_spell(self, author: Author, record: Record, begins: bool) -> None:
+        """Append the record of a beginning that was admitted, or of its end, for which the beginning has paid."""
+        if begins:
+            self.shares.spend(author, record, self.broker.now, 2)
+        self._append(record)
+
+    def _append_single(self, author: Author, record: Record) -> None:
+        """Append the record of a single event, or count it if half of its author's share is used."""
+        if self.shares.admits(author, self.broker.now):
+            self._append_shared(author, record)
+        else:
+            self.shares.sum_of(author, self.broker.now).count += 1
+
+    def _append_shared(self, author: Author, record: Record) -> None:
+        """Append a record, or count it if its author's share is used."""
+        if self.shares.spend(author, record, self.broker.now):
+            self._append(record)
+        else:
+            self.shares.sum_of(author, self.broker.now).count += 1
 
     def _add(self, event: str, producer: WaitingPublisher, gate: Gate, cause: str, messages: int, bytes: int) -> None:
         key = f"{event} {cause} {id(gate)} {producer.name}"
@@ -247,6 +324,14 @@ class Recorder:
         if record is None:
             record = record_of_gate(event, gate, self.broker.now, self.wall_offset)
             record.update({"producer": producer.name, "cause": cause, "count": 0, "count_bytes": 0})
+            author, now = author_of(gate, producer), self.broker.now
+            if not self.shares.spend(author, record, now):
+                beyond = self.shares.sum_of(author, now)
+                beyond.count += 1
+                if event == "refused":
+                    beyond.refused_messages += messages
+                    beyond.refused_bytes += bytes
+                return
             self._sums[key] = record
         for name, more in (("count", messages), ("count_bytes", bytes)):
             before = record[name]
@@ -276,6 +361,6 @@ def answer_watch(node: Node, request: ControlRequest) -> Steps[dict[str, object]
         records = [
             each
             for each in records
-            if each["event"] == "lost" or (each.get("queue") == name and each.get("vhost") == vhost)
+            if each["event"] in ("lost", "summed") or (each.get("queue") == name and each.get("vhost") == vhost)
         ]
     return {"items": records, "next": end}

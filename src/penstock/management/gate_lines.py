@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from mypy_extensions import i64
@@ -33,6 +35,8 @@ SUMS_KEPT: Final = 500
 """Most sums of one producer in a second; those of further producers are one for each gate."""
 SUBJECTS_KEPT: Final = 1_000
 """Most subjects of a second whose spells are counted; those of further ones are logged if they last."""
+RETRIED_A_SECOND: Final = 1_000
+"""Most lasting spells without admission that ask again in a second."""
 Key = tuple[int, int]
 """Subject of a spell, by identity: a gate or a producer, or a producer and a gate."""
 
@@ -83,11 +87,15 @@ class SpellSum:
 class Spells:
     """The spells of one kind, for one log."""
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self, at_once: int, admits: Callable[[Spell], bool] | None = None) -> None:
         self._at_once = at_once
         """Most spells of one subject in two seconds that are logged at once."""
+        self._admits = admits
+        """Returns whether the log has room for a spell; None: always."""
         self._unreported: dict[Key, Spell] = {}
         """Spells that last and are not logged, oldest first."""
+        self._without_room: dict[Key, Spell] = {}
+        """Spells that lasted and were not admitted."""
         self._begun: dict[Key, tuple[Spell, int]] = {}
         self._begun_before: dict[Key, tuple[Spell, int]] = {}
         """Spells that began in this second, and in the last one: the first of a subject, and their number.
@@ -111,11 +119,14 @@ class Spells:
 
     def begin(self, key: Key, spell: Spell) -> bool:
         """Begin a spell; return whether its beginning is to be logged now."""
-        if self._is_rare(key, spell) and self._reported < TOLD_A_SECOND:
+        if self._is_rare(key, spell) and self._reported < TOLD_A_SECOND and self._has_room(spell):
             self._reported += 1
             return True
         self._unreported[key] = spell
         return False
+
+    def _has_room(self, spell: Spell) -> bool:
+        return self._admits is None or self._admits(spell)
 
     def _is_rare(self, key: Key, spell: Spell) -> bool:
         """Count a spell; return whether its subject has few of them."""
@@ -128,7 +139,7 @@ class Spells:
 
     def end(self, key: Key, now: float) -> bool:
         """End a spell; return whether that is to be logged. Otherwise it is summed."""
-        spell = self._unreported.pop(key, None)
+        spell = self._unreported.pop(key, None) or self._without_room.pop(key, None)
         if spell is None:
             done = self._sums.pop(key, None)
             if done is not None:
@@ -153,8 +164,12 @@ class Spells:
             key = next(iter(untold))
             if untold[key].since + LASTING_S > now:
                 break
-            spells.append(untold.pop(key))
-            self._reported += 1
+            spell = untold.pop(key)
+            if self._has_room(spell):
+                spells.append(spell)
+                self._reported += 1
+            else:
+                self._without_room[key] = spell
         return spells
 
     def tick(self) -> list[SpellSum]:
@@ -162,6 +177,8 @@ class Spells:
         self._begun_before = self._begun
         self._begun = {}
         self._reported = 0
+        for key in list(islice(self._without_room, RETRIED_A_SECOND)):
+            self._unreported[key] = self._without_room.pop(key)
         sums = [*self._done, *self._sums.values()]
         self._done.clear()
         self._sums.clear()

@@ -122,6 +122,6 @@ class Node(DescribedNode):
         """
         raise NotImplementedError
 
-    def record_setting(self, subject: str, change: str) -> None:
-        """Log and record a change of settings at run time: its subject, and the change with its author."""
+    def record_setting(self, subject: str, change: str, user: str) -> None:
+        """Log and record a change of settings at run time: its subject, the change with its author, and the user."""
         raise NotImplementedError

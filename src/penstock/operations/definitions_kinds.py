@@ -192,7 +192,7 @@ class DefinitionKind:
         made.undo_steps.append(lambda: together.put_back(self.node, values))
         for entry, (value, before) in zip(entries, values, strict=True):
             self._count(made, entry, value, before, None)
-            self.node.record_setting(*together.record(value))
+            self.node.record_setting(*together.record(value), "")
 
     def rehearse(self, entries: list[Entry], planned: Planned) -> Steps[None]:
         """Apply the entries that `compare` gathered to the planned table, as `finish` applies them to the broker's."""

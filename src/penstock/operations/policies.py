@@ -40,7 +40,9 @@ def set_policy(node: Node, request: ControlRequest) -> Steps[Row]:
     policy = read_policy(host, request.text("name"), fields, operator)
     created = _find(node, request) is None
     plan = yield from change_policies_steps(node.broker, [setting(policy)])
-    node.record_setting(policy.title(), f"set by {request.asker()}: '{policy.pattern.text}', {policy.definition}")
+    node.record_setting(
+        policy.title(), f"set by {request.asker()}: '{policy.pattern.text}', {policy.definition}", request.access.user
+    )
     both = [(queue, queue.settings.policies) for queue, _ in plan.queues]
     queues = [queue for queue, pair in both if policy in (pair.policy, pair.operator)]
     hidden = yield from hidden_steps(node.broker, queues, policy.values)
@@ -60,7 +62,7 @@ def clear_policy(node: Node, request: ControlRequest) -> Steps[Row]:
     before = _find(node, request)
     plan = yield from clear_policy_steps(node.broker, host, name, operator)
     assert before is not None
-    node.record_setting(before.title(), f"cleared by {request.asker()}")
+    node.record_setting(before.title(), f"cleared by {request.asker()}", request.access.user)
     return {"name": name, "operator": operator, "queues": len(plan.queues), "exchanges": len(plan.exchanges)}
 
 

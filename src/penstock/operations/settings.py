@@ -73,7 +73,7 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[Row]:
                 f"{name} takes precedence over the settings file for {_subject(scope, pattern)}, until it is unset"
             )
     how = "set as an override" if request.flag("override") else "set"
-    node.record_setting(_subject(scope, pattern), f"{how} by {request.asker()}: {_listed(values)}")
+    node.record_setting(_subject(scope, pattern), f"{how} by {request.asker()}: {_listed(values)}", request.access.user)
     return {
         **_answer(node.broker, scope, pattern, matched),
         "queues": len(plan.queues),
@@ -107,7 +107,9 @@ def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
     for name, value in node.broker.table.entries_of(scope, pattern, FILE).items():
         if not names or name in names:
             sentences.append(f"{name}: the settings file's {shown(value.raw)} is in effect again")
-    node.record_setting(_subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
+    node.record_setting(
+        _subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}", request.access.user
+    )
     return {**_answer(node.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
 
 

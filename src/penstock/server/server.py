@@ -179,6 +179,7 @@ class Server:
                 self._flow_log.start()
                 self.driver.recorder = Recorder(self.driver.broker)
                 self.driver.recorder.wall_offset = self.driver.broker.wall_offset
+                self.driver.recorder.shares.resize(self._flow_log.files_most * self._flow_log.file_bytes)
             if self._audit_log is not None:
                 self._audit_log.start()
                 self.driver.audit.enable(self._audit_log.files_most * self._audit_log.file_bytes)
@@ -340,7 +341,7 @@ class Server:
             )
             self.driver.audit.change(Actor("", "file", "signal"), "settings.reload", str(file))
             if self.driver.recorder is not None:
-                self.driver.recorder.setting("file", f"'{file}' was read again")
+                self.driver.recorder.setting("file", f"'{file}' was read again", "")
             if self.driver.broker.table.has_commands():
                 log(
                     RELOADED,

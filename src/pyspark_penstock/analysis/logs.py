@@ -245,6 +245,7 @@ def _found_runs(numbered: DataFrame) -> list[Any]:
             (F.max(offset) - F.min(offset)).alias("shift"),
             F.count(F.lit(1)).alias("records"),
             F.sum(F.when(F.col("event") == "lost", F.col("count")).otherwise(0)).alias("lost"),
+            F.sum(F.when(F.col("event") == "summed", F.col("count")).otherwise(0)).alias("summed"),
             F.count_if(F.col("event") == "stop").alias("stops"),
             F.count_if((F.col("event") == "depth") & F.col("seconds").isNull()).alias("without_traffic"),
             F.count_if(F.col("event").isNull()).alias("torn"),
@@ -304,6 +305,12 @@ def notices_of(found: list[Any]) -> list[str]:
         notices.append(
             f"{lost:,} records were lost when they were written (full disk, or too many at once): "
             "what they would say is missing here."
+        )
+    summed = sum(each["summed"] or 0 for each in found)
+    if summed:
+        notices.append(
+            f"{summed:,} events were beyond the share of their users or virtual hosts and are sums: closings, blocks "
+            "and refusals of these are too few here."
         )
     torn = sum(each["torn"] or 0 for each in found)
     if torn:

@@ -9,7 +9,7 @@ LOG = "log"
 UNUSED = frozenset({
     "id", "cause", "setting", "count_bytes", "paged_messages", "paged_bytes", "waiting", "granted", "used", "drained",
     "moved", "idle", "version", "batch", "rows", "batch_ms", "lag_messages", "lag_bytes", "oldest_s", "closed_s",
-    "unconfirmed", "held_messages", "settlements",
+    "unconfirmed", "held_messages", "settlements", "user",
 })  # fmt: skip
 """Fields that no measure needs. They are not parsed."""
 FIELDS = {name: kind for name, kind in flowlog.FIELDS.items() if name not in UNUSED} | {LOG: "STRING"}

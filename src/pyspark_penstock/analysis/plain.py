@@ -159,6 +159,7 @@ def _found_run(log: str, number: int, rows: list[Row]) -> Row:
         "shift": max(offsets) - min(offsets) if offsets else None,
         "records": len(rows),
         "lost": sum(row.get("count", 0) for row in rows if row.get("event") == "lost"),
+        "summed": sum(row.get("count", 0) for row in rows if row.get("event") == "summed"),
         "stops": sum(row.get("event") == "stop" for row in rows),
         "without_traffic": sum(row.get("event") == "depth" and "seconds" not in row for row in rows),
         "torn": sum("event" not in row for row in rows),

@@ -362,7 +362,7 @@ class ServedCertificates(Certificates):
                 log(CERTIFICATE_REFUSED, "tls: %s", failure)
             else:
                 user = "" if requests[0].connection is None else requests[0].connection.user
-                self._driver.record_setting("tls", f"were reloaded by user '{user}'")
+                self._driver.record_setting("tls", f"were reloaded by user '{user}'", user)
 
     def _refuse(self, line: str) -> None:
         self._driver.begin(self._loop.time())
