@@ -10,6 +10,7 @@ from penstock.describe.metrics import CHANNEL_FAMILIES, OMITTED
 from penstock.describe.node import GATE_KINDS, NODE, SHARED_GATES
 from penstock.describe.pools import HOLDER_FIGURES, POOL_FIGURES
 from penstock.describe.queue import POSITION, QUEUE
+from penstock.describe.reply_queues import REPLY_QUEUES
 from penstock.describe.session import CONNECTION
 from penstock.describe.vhost import EXCHANGE
 
@@ -33,6 +34,7 @@ def node_level() -> list[Family]:
         *ours,
         *GATE_KINDS.families,
         *SHARED_GATES.families,
+        *REPLY_QUEUES.families,
         *POOL_FIGURES.families,
         *HOLDER_FIGURES.families,
     ]

@@ -36,6 +36,7 @@ from penstock.describe.node import (
 )
 from penstock.describe.pools import HOLDER_FIGURES, POOL_FIGURES, labelled_holders, labelled_pools
 from penstock.describe.queue import POSITION, QUEUE, SUMMED, Progress
+from penstock.describe.reply_queues import REPLY_QUEUES, ReplyTotals
 from penstock.describe.session import CONNECTION, OCTETS, SESSION
 from penstock.describe.table import DescribedNode, Field, Reading, reading
 from penstock.describe.vhost import EXCHANGE, churn
@@ -113,6 +114,7 @@ class Scrape:
         self._figures = figures
         self._out = Exposition(openmetrics)
         self._omitted: dict[str, int] = {}
+        self._replies = ReplyTotals()
 
     # The sums over all objects
 
@@ -123,6 +125,8 @@ class Scrape:
         write_identity(out, node, figures)
         yield out.take()
         for _ in self._sum_queues():
+            yield ""
+        for _ in self._sum_reply_queues():
             yield ""
         for _ in self._sum_clients():
             yield ""
@@ -142,6 +146,7 @@ class Scrape:
         count_closed(node, shared, totals)
         self._write_all(GATE_KINDS.families, gate_kinds(node, totals))
         yield out.take()
+        self._write_all(REPLY_QUEUES.families, [("", self._replies)])
         self._write_all(POOL_FIGURES.families, labelled_pools(node.broker))
         self._write_all(HOLDER_FIGURES.families, labelled_holders(node.broker))
         self._omitted["gate"] = max(len(shared) - SHARED_MOST, 0)
@@ -177,6 +182,16 @@ class Scrape:
                     for pool in queue.membership.pools if slack else ():
                         totals.slack[id(pool)] = totals.slack.get(id(pool), 0) + slack
                 yield
+
+    def _sum_reply_queues(self) -> Iterator[None]:
+        done = 0
+        for vhost in list(self._node.broker.vhosts.values()):
+            for queue in list(vhost.replies.values()):
+                if not queue.deleted:
+                    self._replies.add(queue)
+                done += 1
+                if done % QUEUES_A_SLICE == 0:
+                    yield
 
     def _sum_clients(self) -> Iterator[None]:
         # Of this moment, as the list of connections: what ends meanwhile is still in the list.
