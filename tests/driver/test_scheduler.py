@@ -34,6 +34,21 @@ def test_publishes_by_thousands_of_routing_keys_in_one_read_are_acted_on_share_b
     assert driver.broker.unroutable == 3000
 
 
+def test_work_outside_of_shares_is_charged_and_input_waits_for_the_next_turn(driver: BrokerDriver) -> None:
+    hog = Dialogue(driver)
+    hog.declare("q")
+    driver.scheduler.begin_turn()
+    done = hog.connection.work_done
+    driver.scheduler.charge(hog.connection, TURN)
+    driver.scheduler.receive(hog.connection, publish("q", b"later"))
+    queue = driver.broker.vhosts["/"].queues["q"]
+    assert hog.connection.work_done == done + TURN
+    assert (queue.messages, hog.connection.input_paused, driver.scheduler.has_room()) == (0, True, False)
+    driver.scheduler.begin_turn()
+    turn(driver)
+    assert (queue.messages, hog.connection.input_paused) == (1, False)
+
+
 def test_publish_overtakes_what_waits_of_another_connection(driver: BrokerDriver) -> None:
     hogs, victim = [Dialogue(driver) for _ in range(20)], Dialogue(driver)
     victim.declare("victim")

@@ -59,6 +59,12 @@ class Scheduler:
             connection.receive_later(data)
             self.go_on(connection)
 
+    def charge(self, connection: Connection, units: i64) -> None:
+        """Count work that was done for a connection, outside its shares, as a share of this turn."""
+        self.line.begin(connection)
+        self.broker.work.done += units
+        self.turn_times.count(connection, self.line.end(connection))
+
     def begin_turn(self) -> bool:
         """Begin another turn; return whether input waits for its share."""
         self.entries.spent_s = 0.0

@@ -151,6 +151,13 @@ class EventLoop:
             if not self.driver.scheduler.has_room():
                 self.buffers.present = self.buffers.small
 
+    def charge(self, transport: Transport, units: int) -> None:
+        """Charge a connection for work outside its shares; its input waits for the next turn."""
+        connection = transport.connection
+        assert connection is not None
+        self.driver.scheduler.charge(connection, units)
+        self.received(transport, b"")
+
     def drained(self, transport: Transport) -> None:
         """Resume a socket that takes output again."""
         if transport.connection is not None:

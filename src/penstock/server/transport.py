@@ -174,6 +174,11 @@ class Transport(SecuredProtocol):
         self.connection.peer.secure(session)
         self.event_loop.driver.services.logins.end_handshake(self.connection)
 
+    @override
+    def charge_bare(self, units: int) -> None:
+        if self.state is OPEN:
+            self.event_loop.charge(self, units)
+
     def get_buffer(self, sizehint: int) -> memoryview | None:  # type: ignore[override]
         """Return the buffer to read into; None within a large body: its octets are passed on without a copy of them."""
         buffers = self._buffers

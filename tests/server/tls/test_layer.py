@@ -18,11 +18,19 @@ from penstock.file_tables import TlsSettings
 from penstock.protocols.common.peer import TlsSession
 from penstock.server import turn_loop
 from penstock.server.socket_transport import SocketTransport
-from penstock.server.tls.contexts import TlsServer
-from penstock.server.tls.layer import SecuredProtocol, TlsLayer, TlsState
+from penstock.server.tls.contexts import READ_OCTETS, TlsServer
+from penstock.server.tls.layer import (
+    BARE_OCTETS,
+    BARE_OCTETS_A_UNIT,
+    HANDSHAKE_OCTETS,
+    SecuredProtocol,
+    TlsLayer,
+    TlsState,
+)
 from penstock.server.turn_loop import TurnLoop
 from tests.profiles import examples
 from tests.support.certificates import Authority
+from tests.support.tls_records import BARE_RECORD_OCTETS, DATA, RecordMaker
 
 LARGE = bytes(range(256)) * 16_384
 """4 MiB: more than any socket takes at once."""
@@ -42,6 +50,7 @@ class Recording(SecuredProtocol):
         self.lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self.heard = asyncio.Event()
         self.pause_after = False
+        self.charged: list[int] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -50,6 +59,9 @@ class Recording(SecuredProtocol):
     def secured(self, session: TlsSession) -> None:
         self.session = session
         self.heard.set()
+
+    def charge_bare(self, units: int) -> None:
+        self.charged.append(units)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.buffer
@@ -337,6 +349,43 @@ def test_damaged_record_ends_the_connection_after_what_came_before_it(authority:
         await protocol.lost
         assert protocol.data == b"the last words"
         assert "bad record mac" in refused[0]
+
+    run(authority, loop_factory, story)
+
+
+def bare_key_updates(maker: RecordMaker) -> tuple[bytes, int]:
+    """Return 5,000 key updates and a record of data, and the number of octets that carry no data."""
+    records = b"".join([maker.key_update() for _ in range(5_000)]) + maker.record(DATA, b"end")
+    return records, len(records) - 3
+
+
+def tiny_records(maker: RecordMaker) -> tuple[bytes, int]:
+    return b"".join([maker.record(DATA, b"x") for _ in range(5_000)]), 5_000 * BARE_RECORD_OCTETS
+
+
+def full_records(maker: RecordMaker) -> tuple[bytes, int]:
+    return b"".join([maker.record(DATA, bytes(16_384)) for _ in range(100)]), 100 * BARE_RECORD_OCTETS
+
+
+@pytest.mark.parametrize("flood", [bare_key_updates, tiny_records, full_records])
+def test_octets_without_data_are_charged(
+    flood: Callable[[RecordMaker], tuple[bytes, int]], authority: Authority, tmp_path: Path, loop_factory: Any
+) -> None:
+    """All but the last and those that came with the handshake are charged, a read and `BARE_OCTETS` at most at once."""
+
+    async def story(protocol: Recording, far: socket.socket, _: list[str]) -> None:
+        loop = asyncio.get_running_loop()
+        maker = RecordMaker(authority.trusting(), tmp_path)
+        await loop.sock_sendall(far, maker.first_words())
+        while not (said := maker.answer(await loop.sock_recv(far, 65536))):
+            pass
+        await loop.sock_sendall(far, said)
+        records, bare = flood(maker)
+        await loop.sock_sendall(far, records)
+        await protocol.until(len(records) - bare)
+        charged = sum(protocol.charged) * BARE_OCTETS_A_UNIT
+        assert bare - BARE_OCTETS - HANDSHAKE_OCTETS <= charged <= bare
+        assert all(each * BARE_OCTETS_A_UNIT <= BARE_OCTETS + READ_OCTETS for each in protocol.charged)
 
     run(authority, loop_factory, story)
 

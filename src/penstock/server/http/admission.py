@@ -26,6 +26,7 @@ from penstock.flow.work import Steps
 from penstock.pools import HTTP_SOCKETS
 from penstock.protocols.common.peer import is_loopback, network_of
 from penstock.server.event_loop import EventLoop
+from penstock.server.turn_loop import COMPILED_UNIT_S
 
 STRANGERS_MOST: Final = 64
 """Most sockets that are not logged in, health checks included."""
@@ -178,11 +179,18 @@ class HttpDebts:
         """End an entry; charge it to a payer ("" is nobody) if it took too long."""
         owed = self._entries.end(HTTP, name)
         if owed and payer:
-            if payer not in self._debts and len(self._debts) >= DEBTORS_MOST:
-                oldest = next(iter(self._debts))
-                del self._debts[oldest], self._until[oldest]
-            now = monotonic()
-            self._until[payer] = now + self._debts.setdefault(payer, Debt()).add(owed, now)
+            self._owe(payer, owed)
+
+    def charge(self, payer: str, units: int) -> None:
+        """Charge a payer for work outside of entries, of a library that is compiled in either form of the broker."""
+        self._owe(payer, units * COMPILED_UNIT_S)
+
+    def _owe(self, payer: str, seconds: float) -> None:
+        if payer not in self._debts and len(self._debts) >= DEBTORS_MOST:
+            oldest = next(iter(self._debts))
+            del self._debts[oldest], self._until[oldest]
+        now = monotonic()
+        self._until[payer] = now + self._debts.setdefault(payer, Debt()).add(seconds, now)
 
 
 Told = TypeVar("Told")

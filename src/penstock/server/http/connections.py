@@ -22,6 +22,7 @@ from uvicorn.server import ServerState
 from penstock.config import Settings
 from penstock.flow.pool import PoolHolder, Pools
 from penstock.protocols.common.log_line import HTTP
+from penstock.protocols.common.peer import TlsSession
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import Admission, HttpDebts, stranger_at
 from penstock.server.http.app import make_app
@@ -29,6 +30,7 @@ from penstock.server.http.login import BrowserGuard
 from penstock.server.http.metrics import MetricsService
 from penstock.server.http.probes import probe_app
 from penstock.server.http.request import Service
+from penstock.server.tls.layer import SecuredProtocol
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # Requests of strangers are not worth a line each.
 
@@ -52,7 +54,7 @@ LEAVE_S: Final = 0.5
 """Seconds that requests in progress get when the broker stops."""
 
 
-class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
+class BoundedProtocol(H11Protocol, SecuredProtocol):
     """HTTP connection; it is closed if no whole request arrives in time, or `Admission` needs its place.
 
     It reads into the buffer of the event loop, as AMQP does: asyncio's transports for other protocols refer to
@@ -95,6 +97,15 @@ class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
             self.event_loop.driver.begin(self.loop.time())
             line = f"[http {self.host}] too many sockets without a login: the oldest was closed"
             self.event_loop.driver.log_queue.add_refusal(HTTP, line)
+
+    def secured(self, session: TlsSession) -> None:
+        """See `SecuredProtocol`: requests do not ask for it."""
+
+    def charge_bare(self, units: int) -> None:
+        """See `SecuredProtocol`: the socket is read again after a slice, which a stranger rests before."""
+        self.transport.pause_reading()
+        self.debts.charge(self._payer, units)
+        self._wait()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """See `asyncio.BufferedProtocol`."""

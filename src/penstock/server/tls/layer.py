@@ -9,6 +9,9 @@ handshake as well. The handshake goes on in a thread (handshakes.py); the socket
 connection: one record that is not whole, what does not fit into the protocol's buffer (one record), and answers of the
 TLS protocol itself to a peer that does not read (`CONTROL_OCTETS`). Memory of OpenSSL is filled in pieces, because it
 never shrinks.
+
+Records without data cost work as well: key updates, alerts, refused renegotiations, empty records. Octets that are read
+and carry none of the protocol's (bare ones) are counted, and `SecuredProtocol.charge_bare` charges them to the peer.
 """
 
 from __future__ import annotations
@@ -37,6 +40,10 @@ WRITTEN_OCTETS: Final = 64 * 1024
 """Octets that it encrypts at once."""
 CONTROL_OCTETS: Final = 64 * 1024
 """Most octets of the TLS protocol's own (alerts, keys) that wait for a peer that does not read."""
+BARE_OCTETS: Final = 32 * 1024
+"""Bare octets that are charged at once: a record that is not whole has fewer."""
+BARE_OCTETS_A_UNIT: Final = 4
+"""Bare octets in a unit of work: a key update has 27, and takes 6 us; a record of one octet takes 2 us."""
 NOBODY: Final = asyncio.BufferedProtocol()
 """Protocol above a layer whose socket is gone."""
 HELLO: Final = 0x16
@@ -74,12 +81,16 @@ TLS_STATES: Final = StateTable(
 
 
 class SecuredProtocol(asyncio.BufferedProtocol):
-    """Protocol with a callback for the end of the handshake, which is called before its first octets."""
+    """Protocol with callbacks for the end of the handshake, before the first octets, and for work of TLS."""
 
     __slots__ = ()
 
     def secured(self, session: TlsSession) -> None:
         """Take the TLS of the connection."""
+        raise NotImplementedError
+
+    def charge_bare(self, units: int) -> None:
+        """Charge units of work for records without data; the input waits for its next share."""
         raise NotImplementedError
 
 
@@ -98,6 +109,8 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self.state: TlsState = TlsState.HANDSHAKE
         self._reads = 0
         """Reads of the handshake."""
+        self._bare = 0
+        """Bare octets that are not charged yet, those of a record that is not whole included."""
         self._paused = False
         """True if the protocol wants no input."""
         self._more = False
@@ -136,7 +149,10 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         for start in range(0, nbytes, PIECE_OCTETS):
             self._incoming.write(raw[start : min(start + PIECE_OCTETS, nbytes)])
             filled = self._decrypt(buffer, filled)
+        self._bare += nbytes
         self._pass_on(filled)
+        if self._bare >= BARE_OCTETS:
+            self._charge_bare()
 
     def eof_received(self) -> bool | None:
         """Handle the end of the peer's side without a farewell of TLS: the protocols have their own."""
@@ -249,6 +265,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
     def _pass_on(self, filled: int) -> None:
         """Hand decrypted octets to the protocol, and those that did not fit into its buffer, unless it pauses."""
         while True:
+            self._bare -= filled
             if filled and not self._lost:
                 if isinstance(self._upper, asyncio.BufferedProtocol):
                     self._upper.buffer_updated(filled)
@@ -263,6 +280,12 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
                 self._lower.pause_reading()
             else:
                 self.close()
+
+    def _charge_bare(self) -> None:
+        units = self._bare // BARE_OCTETS_A_UNIT
+        self._bare = 0
+        if not self._lost and isinstance(self._upper, SecuredProtocol):
+            self._upper.charge_bare(units)
 
     def _may_pass_on(self) -> bool:
         return not self._paused and not self._lost and self.state is TlsState.OPEN
