@@ -56,7 +56,7 @@ from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.engine import HeaderReader, Protocol
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login import InlineAuthenticator
-from penstock.protocols.common.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins
+from penstock.protocols.common.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins, RenewalRate
 from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.peer import Peer
 from penstock.protocols.common.services import Services
@@ -78,6 +78,7 @@ class DriverServices(Services):
         """Users of an HTTP back end; None without one."""
         self.backoff = Backoff(driver.broker.access)
         self.login_rate = LoginRate(driver.connection_limits)
+        self.renewal_rate = RenewalRate()
         self.version = version
         self.audit = driver.audit
         self.logins = PendingLogins(self)

@@ -16,8 +16,14 @@ from penstock.access.permission import READ, WRITE
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.login import VERIFYING_OCTETS_MAX, CredentialExpiry, InlineAuthenticator, Verification
-from penstock.protocols.common.login_limits import WAITING_MOST
+from penstock.protocols.common.login import (
+    RENEWAL_WORK,
+    VERIFYING_OCTETS_MAX,
+    CredentialExpiry,
+    InlineAuthenticator,
+    Verification,
+)
+from penstock.protocols.common.login_limits import RENEWALS_A_S, WAITING_MOST
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, method_frame
 from penstock.wire.sasl import plain_response
@@ -260,6 +266,50 @@ def test_a_secret_that_is_no_token_of_the_user_closes_the_connection(secret: str
     (close,) = update(client_of_secret_update(make(), "penstock.read:*/*"), secret)
     assert (close.name, close.args["reply_code"]) == ("connection.close", 530)
     assert close.args["reply_text"] == "NOT_ALLOWED - New secret was refused by one of the backends"
+
+
+def renewals(number: int) -> bytes:
+    secret = token("penstock.read:*/*").encode()
+    return method_frame(0, spec.CONNECTION_UPDATE_SECRET, new_secret=secret, reason="it expires") * number
+
+
+def test_renewals_of_one_user_are_verified_at_a_bounded_rate_and_then_its_input_waits() -> None:
+    driver = make()
+    eager, other = (
+        client_of_secret_update(driver, "penstock.read:*/*"),
+        client_of_secret_update(driver, "penstock.read:*/*", sub="eve"),
+    )
+    eager.connection.receive_later(renewals(RENEWALS_A_S + 50))
+    driver.begin(1.0)
+    for _ in range(RENEWALS_A_S):
+        driver.scheduler.go_on(eager.connection)
+        driver.run_turn()
+        driver.end_turn(0.0, 1.0)
+        driver.serve(1.0)
+    answered = methods(cut(output_of(eager.connection)))
+    assert len(answered) == RENEWALS_A_S
+    assert eager.connection.work_done >= RENEWALS_A_S * RENEWAL_WORK
+    assert (eager.connection.busy, eager.connection.input_paused) == (1, True)
+    assert driver.next_deadline() == pytest.approx(1.0 + 1 / RENEWALS_A_S)
+    assert [method.name for method in update(other, token("penstock.read:*/*", sub="eve"))] == [
+        "connection.update-secret-ok"
+    ]
+    driver.begin(1.0 + 1 / RENEWALS_A_S)
+    driver.run_turn()
+    assert [method.name for method in methods(cut(output_of(eager.connection)))] == ["connection.update-secret-ok"]
+
+
+def test_renewal_that_waits_is_forgotten_with_its_connection() -> None:
+    driver = make()
+    for _ in range(RENEWALS_A_S):
+        driver.services.renewal_rate.reserve("anna", driver.broker.now)
+    client = client_of_secret_update(driver, "penstock.read:*/*")
+    assert update(client, token("penstock.read:*/*")) == []
+    assert driver.next_deadline() is not None
+    driver.disconnect(client.connection)
+    assert driver.next_deadline() is None
+    now = driver.broker.now
+    assert driver.services.renewal_rate.reserve("anna", now) == pytest.approx(now + 1 / RENEWALS_A_S)
 
 
 def test_a_user_with_a_password_is_not_asked_for_it_again() -> None:

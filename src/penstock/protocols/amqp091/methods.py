@@ -311,7 +311,7 @@ def connection_method(engine: Amqp091Engine, method: Method) -> None:
     elif method.id == spec.CONNECTION_OPEN and state is ConnectionState.OPEN:
         open_vhost(engine, method.args)
     elif method.id == spec.CONNECTION_UPDATE_SECRET and state is ConnectionState.RUNNING:
-        SecretUpdate(engine.connection).start(arg.octets(method.args, "new_secret").decode(errors="replace"))
+        SecretUpdate(engine.connection).start(arg.octets(method.args, "new_secret"))
     elif state is ConnectionState.RUNNING:
         raise ChannelError("unexpected method in connection state running")
     else:

@@ -204,7 +204,7 @@ class ManagementNode:
         token = request.body
         if not isinstance(token, bytes):
             raise InvalidField("PUT /auth/tokens needs the token as binary")
-        SecretUpdate(self._connection).start(token.decode(errors="replace"))
+        SecretUpdate(self._connection).start(token)
         return 204, None
 
     # Queues

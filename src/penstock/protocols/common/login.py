@@ -132,6 +132,8 @@ class CredentialExpiry(TimerHandler):
         return NEVER
 
 
+RENEWAL_WORK: Final = 400
+"""Units of work of the verification of a token: its thread runs Python, and takes its time from the event loop."""
 VERIFYING_OCTETS_MAX: Final = 65_536
 """Most octets of input that are read and wait while a password is verified."""
 
@@ -195,6 +197,54 @@ class LoginAttempt(Verification):
         self._listener = None
         if listener is not None:
             listener.on_login(self._check, refusal, delay_s)
+
+
+class Renewal(LoginAttempt):
+    """Verification of a newer token: renewals of one user begin at a bounded rate, and wait for their time."""
+
+    def __init__(self, services: Services, check: CredentialCheck, network: str, listener: LoginListener) -> None:
+        super().__init__(services, check, network, listener)
+        self._user: str = ""
+        self._timer: RenewalTimer | None = None
+        """Timer of its beginning; None if it does not wait."""
+
+    def start_at_rate(self, user: str) -> None:
+        """Begin, now or when it is the turn of this renewal of a user."""
+        broker = self._services.broker
+        broker.work.count(RENEWAL_WORK)
+        self._user = user
+        at = self._services.renewal_rate.reserve(user, broker.now)
+        if at <= broker.now:
+            self.start()
+        else:
+            self._timer = RenewalTimer(self)
+            broker.timers.add(self._timer, at)
+
+    def begin(self) -> None:
+        """Begin: its time has come."""
+        self._timer = None
+        self.start()
+
+    @override
+    def cancel(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            self._services.broker.timers.drop(timer)
+            self._services.renewal_rate.give_back(self._user, self._services.broker.now)
+        super().cancel()
+
+
+class RenewalTimer(TimerHandler):
+    """Timer of the beginning of a renewal."""
+
+    def __init__(self, renewal: Renewal) -> None:
+        super().__init__()
+        self._renewal = renewal
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        self._renewal.begin()
+        return NEVER
 
 
 class AttemptListener(LoginListener):
@@ -363,14 +413,17 @@ class SecretUpdate(LoginListener):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def start(self, secret: str) -> None:
+    def start(self, secret: bytes) -> None:
         """Verify the new secret; `ProtocolEngine.on_login` or a close (530) follows, now or later."""
         connection = self._connection
         if not isinstance(connection.access.rules, TokenRules):
             connection.engine.on_login(True)
             return
-        check = connection.services.password_check(connection.user, secret, connection.peer.loopback)
-        connection.login.verify(connection, check, self)
+        services, peer = connection.services, connection.peer
+        check = services.password_check(connection.user, secret.decode(errors="replace"), peer.loopback)
+        renewal = Renewal(services, check, peer.network, self)
+        connection.login.begin(connection, renewal)
+        renewal.start_at_rate(connection.user)
 
     @override
     def on_login(self, check: CredentialCheck, refusal: str, delay_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Limits of logins: back-off after wrong passwords, logins a second, the line of verifications, pending connections.
+"""Limits of logins: back-off after wrong passwords, logins a second, renewals, the line, pending connections.
 
 **Back-off** delays answers to wrong passwords by address and by user, without locking anybody out for long.
 
@@ -23,6 +23,9 @@ Each limit is a token bucket with the logins of one second. A login beyond it is
 takes nothing from any bucket, so an address that floods does not use up the logins of others.
 
 This machine has as many as all others together, and no limit by address: an operator always gets in.
+
+**Renewals of tokens** are verified as often as `RENEWALS_A_S` says for each user; further ones wait, and the input of
+their connections with them.
 
 **The line of verifications**: networks take turns, users of a network take turns, and the number is bounded.
 
@@ -253,6 +256,38 @@ class LoginRate:
         if len(self._addresses) > REMEMBERED:
             del self._addresses[next(iter(self._addresses))]
         return bucket
+
+
+RENEWALS_A_S: Final = 100
+"""Verifications of newer tokens a second of one user, and so many at once: 4 % of a core."""
+
+
+class RenewalRate:
+    """Renewals of tokens, by user."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, TokenBucket] = {}
+        """By user, the one that was used latest last. A forgotten one is full again."""
+
+    def reserve(self, user: str, now: float) -> float:
+        """Count a renewal; return the time at which it may begin."""
+        bucket = self._users.pop(user, None) or TokenBucket(RENEWALS_A_S, RENEWALS_A_S)
+        self._users[user] = bucket
+        if len(self._users) > REMEMBERED:
+            del self._users[next(iter(self._users))]
+        at = bucket.ready_at(now)
+        bucket.take(1.0, now)
+        return at
+
+    def give_back(self, user: str, now: float) -> None:
+        """Undo `reserve`: the client is gone before its time."""
+        bucket = self._users.get(user)
+        if bucket is not None:
+            bucket.take(-1.0, now)
+
+    def users(self) -> int:
+        """Return the number of users that are remembered."""
+        return len(self._users)
 
 
 LINE_MOST: Final = 2_000

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from penstock.protocols.common.connection_limits import ConnectionLimits
     from penstock.protocols.common.log_line import LogLine
     from penstock.protocols.common.login import Authenticator
-    from penstock.protocols.common.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins
+    from penstock.protocols.common.login_limits import (
+        Backoff,
+        LoginRate,
+        OpenConnections,
+        PendingLogins,
+        RenewalRate,
+    )
     from penstock.protocols.common.partial_messages import PartialMessages
 
 
@@ -36,6 +42,8 @@ class Services:
     """Back-off of answers to wrong passwords."""
     login_rate: LoginRate
     """Limits of logins a second."""
+    renewal_rate: RenewalRate
+    """Limit of renewals of tokens a second."""
     open_connections: OpenConnections
     logins: PendingLogins
     """Connections that are not logged in."""
