@@ -7,8 +7,8 @@ all of them are decrypted into the one buffer of the protocol, which is called o
 The protocol is told of its connection at once, so that all bounds of connections without a login hold during the
 handshake as well. The handshake goes on in a thread (handshakes.py); the socket is not read meanwhile. Bounds per
 connection: one record that is not whole, what does not fit into the protocol's buffer (one record), and answers of the
-TLS protocol itself to a peer that does not read (`CONTROL_OCTETS`). Memory of OpenSSL is filled in pieces, because it
-never shrinks.
+TLS protocol itself to a peer that does not read (`CONTROL_OCTETS`). Memory of OpenSSL never shrinks: a read is at most
+`READ_OCTETS`.
 
 Records without data cost work as well: key updates, alerts, refused renegotiations, empty records. Octets that are read
 and carry none of the protocol's (bare ones) are counted, and `SecuredProtocol.charge_bare` charges them to the peer.
@@ -27,23 +27,23 @@ from typing_extensions import override
 from penstock.flow.states import StateTable
 from penstock.protocols.common.peer import TlsSession, is_loopback, network_of
 from penstock.server.tls.certificate import session_of
-from penstock.server.tls.contexts import TlsServer
+from penstock.server.tls.contexts import READ_OCTETS, TlsServer
 from penstock.server.tls.handshakes import Handshake, reason_of
 
 HANDSHAKE_OCTETS: Final = 16 * 1024
 """Most octets of a handshake that are read at once."""
 HANDSHAKE_READS: Final = 64
 """Most reads of a handshake: each costs a step of a thread."""
-PIECE_OCTETS: Final = 32 * 1024
-"""Octets that OpenSSL gets at once, encrypted."""
 WRITTEN_OCTETS: Final = 64 * 1024
 """Octets that it encrypts at once."""
 CONTROL_OCTETS: Final = 64 * 1024
 """Most octets of the TLS protocol's own (alerts, keys) that wait for a peer that does not read."""
-BARE_OCTETS: Final = 32 * 1024
+BARE_OCTETS: Final = 20 * 1024
 """Bare octets that are charged at once: a record that is not whole has fewer."""
-BARE_OCTETS_A_UNIT: Final = 4
-"""Bare octets in a unit of work: a key update has 27, and takes 6 us; a record of one octet takes 2 us."""
+BARE_OCTETS_A_UNIT: Final = 2
+"""Bare octets in a unit of work: a key update has 27, and takes up to 24 us; a record of one octet has 22, and 2 us."""
+BARE_READ_OCTETS: Final = 8 * 1024
+"""Most octets of a read after one that was mostly bare."""
 NOBODY: Final = asyncio.BufferedProtocol()
 """Protocol above a layer whose socket is gone."""
 HELLO: Final = 0x16
@@ -111,6 +111,8 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         """Reads of the handshake."""
         self._bare = 0
         """Bare octets that are not charged yet, those of a record that is not whole included."""
+        self._most: int = BARE_READ_OCTETS
+        """Most octets of the next read."""
         self._paused = False
         """True if the protocol wants no input."""
         self._more = False
@@ -134,7 +136,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where encrypted octets are read to: as many as the protocol takes decrypted."""
         if self.state is TlsState.OPEN:
-            return self._server.raw[: len(self._buffer())]
+            return self._server.raw[: min(len(self._buffer()), self._most)]
         return self._server.raw[:HANDSHAKE_OCTETS]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -144,12 +146,10 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             if self.state is TlsState.HANDSHAKE:
                 self._continue_handshake(bytes(raw[:nbytes]))
             return
-        buffer = self._buffer()
-        filled = 0
-        for start in range(0, nbytes, PIECE_OCTETS):
-            self._incoming.write(raw[start : min(start + PIECE_OCTETS, nbytes)])
-            filled = self._decrypt(buffer, filled)
+        self._incoming.write(raw[:nbytes])
+        filled = self._decrypt(self._buffer())
         self._bare += nbytes
+        self._most = READ_OCTETS if 2 * filled > nbytes else BARE_READ_OCTETS
         self._pass_on(filled)
         if self._bare >= BARE_OCTETS:
             self._charge_bare()
@@ -233,9 +233,10 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             return buffer
         return self._server.plain
 
-    def _decrypt(self, buffer: memoryview, filled: int) -> int:
-        """Decrypt received octets into a buffer that is filled up to a position; return the new position."""
+    def _decrypt(self, buffer: memoryview) -> int:
+        """Decrypt received octets into a buffer; return their number."""
         room = len(buffer)
+        filled = 0
         read = self._tls.read
         try:
             while filled < room:
@@ -273,7 +274,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
                     self._upper.data_received(bytes(self._server.plain[:filled]))
             if not self._more or not self._may_pass_on():
                 break
-            filled = self._decrypt(self._buffer(), 0)
+            filled = self._decrypt(self._buffer())
         self._send_control()
         if self._peer_ended and not self._more and self._may_pass_on():
             if self._upper_ended():
@@ -295,7 +296,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         if not self._may_pass_on():
             return
         try:
-            self._pass_on(self._decrypt(self._buffer(), 0))
+            self._pass_on(self._decrypt(self._buffer()))
         except Exception:
             self.abort()
             raise
