@@ -366,27 +366,6 @@ def rejecting_commits(place: Place) -> Act:
     return lambda: client.ask(reject + TX_COMMIT)
 
 
-def waiting_commit(place: Place) -> Act:
-    """basic.get one by one where a commit to 4,500 queues waits at the limit of the virtual host."""
-    place.prepare(*[declare(f"part{number}") for number in range(4500)], declare("full"))
-    filled = 20_000
-    place.prepare(publish("", "full", b"") * filled)
-    limit = {"capacity-messages": filled + 100, "stop-messages": filled + 100, "resume-messages": filled}
-    place.prepare(control("settings.set", json.dumps({"scope": "vhost", "pattern": "/", "settings": limit}).encode()))
-    held, other = place.client(), place.client()
-    held.ask(TX_SELECT + b"".join(publish("", f"part{number}", b"") for number in range(4500)) + TX_COMMIT)
-    get = method_frame(1, spec.BASIC_GET, queue="full", no_ack=True)
-
-    def act() -> None:
-        for _ in range(1000):
-            other.ask(get)
-        held.close()
-        unset = {"scope": "vhost", "pattern": "/", "names": []}
-        place.prepare(control("settings.unset", json.dumps(unset).encode()))
-
-    return act
-
-
 LARGE: dict[str, object] = {"capacity-bytes": 1 << 31}
 """Arguments of a queue for a million messages."""
 
@@ -535,7 +514,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "large-request": large_request, "exports": exports, "gets": gets, "imports": imports, "policies": policies,
     "bodies": bodies, "bindings": bindings, "headers": by_headers, "signals": signals, "expiries": expiries,
     "consumers": consumers, "hog": hog, "waited-for": waited_for, "resets": resets, "commits": commits,
-    "large-commits": large_commits, "rejecting-commits": rejecting_commits, "waiting-commit": waiting_commit,
+    "large-commits": large_commits, "rejecting-commits": rejecting_commits, 
     "held-commits": held_commits, "tombstones": tombstones, "columns": columns, "acknowledged": acknowledged,
     "held-by-many": held_by_many, "ahead": ahead, "secrets": secrets, "strangers": strangers,
     **victim10.EXPERIMENTS, **victim_store.EXPERIMENTS,
