@@ -514,7 +514,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "large-request": large_request, "exports": exports, "gets": gets, "imports": imports, "policies": policies,
     "bodies": bodies, "bindings": bindings, "headers": by_headers, "signals": signals, "expiries": expiries,
     "consumers": consumers, "hog": hog, "waited-for": waited_for, "resets": resets, "commits": commits,
-    "large-commits": large_commits, "rejecting-commits": rejecting_commits, 
+    "large-commits": large_commits, "rejecting-commits": rejecting_commits,
     "held-commits": held_commits, "tombstones": tombstones, "columns": columns, "acknowledged": acknowledged,
     "held-by-many": held_by_many, "ahead": ahead, "secrets": secrets, "strangers": strangers,
     **victim10.EXPERIMENTS, **victim_store.EXPERIMENTS,

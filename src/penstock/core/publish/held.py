@@ -272,32 +272,41 @@ def shed_held(producer: Producer, most: i64, cause: str) -> i64:
 def count_dropped(producer: Producer, dropped: list[Held], cause: str, why: str = "") -> i64:
     """Count held publishes as refused, and as lost unless their publisher is connected and notified.
 
-    They no longer count in the hold budget. Neighbours for the same queues are counted together. Returns the units of
-    work.
+    They no longer count in the hold budget. Those for the same queues are counted together. Returns the units of work.
     """
-    units: i64 = 0
-    at: i64 = 0
-    count: i64 = len(dropped)
-    while at < count:
-        first = dropped[at]
-        charge: i64 = 0
-        messages: i64 = 0
-        entries: i64 = 0
-        while at < count and dropped[at].queues is first.queues:
-            held = dropped[at]
-            producer.hold_budget.release(held.charge, held.messages)
-            end_hold(producer, held, cause, why)
-            charge += held.charge
-            messages += held.messages
-            entries += 1
-            at += 1
-        for queue in first.queues:
-            queue.counters.count_refusal(None, entries)
-            producer.count_refused(queue.gate, cause, charge, why, entries)
-        units += entries * DROP_WORK + len(first.queues) // LOST_A_UNIT
-        if cause != DEADLINE or producer.state is ProducerState.LINGERING:
-            _count_loss(producer, cause, messages, charge)
+    charge: i64 = 0
+    messages: i64 = 0
+    alike: dict[int, _Alike] = {}
+    for held in dropped:
+        producer.hold_budget.release(held.charge, held.messages)
+        end_hold(producer, held, cause, why)
+        charge += held.charge
+        messages += held.messages
+        sums = alike.get(id(held.queues))
+        if sums is None:
+            sums = alike[id(held.queues)] = _Alike(held.queues)
+        sums.charge += held.charge
+        sums.entries += 1
+    units: i64 = len(dropped) * DROP_WORK
+    for sums in alike.values():
+        units += len(sums.queues) // LOST_A_UNIT
+        for queue in sums.queues:
+            queue.counters.count_refusal(None, sums.entries)
+            producer.count_refused(queue.gate, cause, sums.charge, why, sums.entries)
+    if dropped and (cause != DEADLINE or producer.state is ProducerState.LINGERING):
+        _count_loss(producer, cause, messages, charge)
     return units
+
+
+class _Alike:
+    """Sums of held publishes for the same queues."""
+
+    __slots__ = ("queues", "charge", "entries")
+
+    def __init__(self, queues: list[Queue]) -> None:
+        self.queues = queues
+        self.charge: i64 = 0
+        self.entries: i64 = 0
 
 
 def drop_unconfirmed(producer: Producer) -> None:
