@@ -179,10 +179,11 @@ def registered(lines: LogLines, name: str = "penstock") -> Iterator[logging.Logg
 
 
 @pytest.mark.parametrize("log_id", [each.name for each in CATALOGUE if not each.unlimited])
-def test_records_of_a_log_id_are_limited_without_the_log_queue(log_id: str) -> None:
-    lines, flood = LogLines(Text()), 200
+def test_records_of_a_log_id_are_limited_without_the_log_queue(monkeypatch: pytest.MonkeyPatch, log_id: str) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    lines = LogLines(Text())
     with registered(lines):
-        for _ in range(flood):
+        for _ in range(2 * lines_of(log_id)):
             log(log_id, "again %d", 1)
     assert len(lines.writer.waiting) == lines_of(log_id)
 
