@@ -545,7 +545,7 @@ def argument_copies(source: Exchange) -> int:
     return COMPARED if source.by_headers else 1
 
 
-class BindingsTeardown(Teardown, WriteListener):
+class BindingsTeardown(Teardown):
     """Removal of the bindings of a deleted queue or exchange, whose name stays reserved until they are gone.
 
     Very many durable ones wait for the store: its user has a share of what goes there.
@@ -580,7 +580,7 @@ class BindingsTeardown(Teardown, WriteListener):
             done += self._remove(BINDINGS_A_LOOK * BINDING_COST)
             journal.serve(served)
             if self.left():
-                journal.wait_if_over(self._writes, self)
+                journal.wait_if_over(self._writes, WaitingTeardown(self))
         if not self.left():
             self.vhost.ending.pop(self.end, None)
         return done
@@ -588,10 +588,6 @@ class BindingsTeardown(Teardown, WriteListener):
     @override
     def has_more(self) -> bool:
         return self.left() > 0 and self._writes.listener is None
-
-    @override
-    def on_taken(self) -> None:
-        self.vhost.broker.turns.chores.add(self)
 
     def _remove(self, most: i64) -> i64:
         done: i64 = 0
@@ -609,3 +605,14 @@ class BindingsTeardown(Teardown, WriteListener):
     @override
     def is_over(self) -> bool:
         return not self.left()
+
+
+class WaitingTeardown(WriteListener):
+    """The wait of a teardown for the store; it goes on as a chore."""
+
+    def __init__(self, teardown: BindingsTeardown) -> None:
+        self._teardown = teardown
+
+    @override
+    def on_taken(self) -> None:
+        self._teardown.vhost.broker.turns.chores.add(self._teardown)

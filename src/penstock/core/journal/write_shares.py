@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr, trait
+from mypy_extensions import i64, mypyc_attr
 
 CHANGE_BYTES: Final = 8192
 """Bytes that a metadata change counts: about as many take as long to write, some 20 microseconds."""
@@ -35,7 +35,6 @@ ALONE: Final = 64
 """Transactions in a row of one client from which on it counts as the only one."""
 
 
-@trait
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WriteListener:
     """Somebody over a share, who waits for the next transaction."""
