@@ -6,10 +6,11 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed
+from penstock.flow.work import SHARE
 from penstock.protocols.amqp091 import frame_reader as frames
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import FLAGS_AT, decode_method, method_frame
+from penstock.wire.amqp091.codec import FLAGS_AT, decode_method, frame, method_frame
 from penstock.wire.amqp091.spec import FRAME_OVERHEAD
 from tests.support.driven_connection import Dialogue, cut, make_driver, output_of, publish
 from tests.support.large_messages import frames_received
@@ -154,6 +155,29 @@ def test_input_of_a_large_body_costs_a_sixteenth_of_the_work_of_other_input() ->
     client.connection.receive(rest[:100_000])
     large = work.done - before
     assert 100_000 // 2048 <= large <= 100_000 // 2048 + 20
+
+
+SMALL_HEADER = bytes.fromhex("003c0000") + (1 << 20).to_bytes(8, "big") + bytes(2)
+FLOODS = {
+    "heartbeats": frame(spec.FRAME_HEARTBEAT, 0, b"") * 10_000,
+    "body frames of one octet": publish("q", b"")[: -len(frame(spec.FRAME_HEADER, 1, SMALL_HEADER))]
+    + frame(spec.FRAME_HEADER, 1, SMALL_HEADER)
+    + frame(spec.FRAME_BODY, 1, b"x") * 10_000,
+    "frames of a closed channel": method_frame(1, spec.QUEUE_DELETE, queue="q")
+    + method_frame(1, spec.QUEUE_DECLARE, queue="q", passive=True)
+    + frame(spec.FRAME_BODY, 1, b"x") * 10_000,
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_flood_of_small_frames_is_cut_into_shares(flood: str) -> None:
+    client = Dialogue(make_driver()).declare("q")
+    scheduler = client.driver.scheduler
+    scheduler.begin_turn()
+    before = client.driver.broker.work.done
+    scheduler.receive(client.connection, FLOODS[flood])
+    assert client.connection.input_paused
+    assert client.driver.broker.work.done - before < SHARE * 1.5
 
 
 def test_after_the_handshake_frames_are_as_large_as_was_agreed() -> None:

@@ -105,6 +105,12 @@ def test_requests_to_the_management_node_count() -> None:
     assert cost(client, *requests) >= 10 * REQUEST_WORK >= 900
 
 
+def in_parts() -> tuple[Amqp10Dialogue, bytes]:
+    client = sender()
+    first = client.transfer(b"\x00", more=True)
+    return client, first + performative(spec.TRANSFER, 0, b"\x00", handle=0, more=True) * 10_000
+
+
 FLOODS: dict[str, Callable[[], tuple[Amqp10Dialogue, bytes]]] = {
     "annotations": lambda: (
         consuming(1000),
@@ -114,6 +120,8 @@ FLOODS: dict[str, Callable[[], tuple[Amqp10Dialogue, bytes]]] = {
         ),
     ),
     "echoes": lambda: (Amqp10Dialogue(), performative(spec.FLOW, echo=True, **WINDOWS) * 10_000),
+    "empty frames": lambda: (Amqp10Dialogue(), b"\x00\x00\x00\x08\x02\x00\x00\x00" * 10_000),
+    "parts of a message": in_parts,
 }
 
 

@@ -51,6 +51,8 @@ ROUTES_KEPT: Final = 4096
 """Most routes cached by a connection; at the bound the cache is cleared."""
 METHOD_WORK: Final = 16
 """Units of work that each method costs for decoding, lookup and reply."""
+FRAME_WORK: Final = 2
+"""Units of each frame of a message that arrives in pieces, of a heartbeat, and of what is ignored."""
 
 # Layout of frames, in octets from the first one of each (AMQP 0-9-1 sections 2.3.5 and 4.2.6.1):
 #
@@ -255,7 +257,9 @@ class FrameReader:
             else:
                 engine.work.done += METHOD_WORK
                 engine.on_method(number, data[pos + PAYLOAD_AT : end - 1])
-        elif kind == FRAME_HEARTBEAT:
+            return False
+        engine.work.done += FRAME_WORK
+        if kind == FRAME_HEARTBEAT:
             if number:
                 engine.on_error(0, UnexpectedFrame(f"a heartbeat came on channel {number}; it belongs to channel 0"))
             elif end - pos > FRAME_OVERHEAD:

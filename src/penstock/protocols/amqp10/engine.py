@@ -67,6 +67,8 @@ USUAL_FRAME: Final = 0x0200
 """Data offset and type of an AMQP frame without an extended header."""
 DECODED_A_UNIT: Final = 8
 """Octets of a performative with values, such as a map of unsettled deliveries, that are decoded with a unit of work."""
+FRAME_WORK: Final = 1
+"""Units of an empty frame, of a part of a message, and of a frame that is ignored."""
 
 
 class FrameReader:
@@ -151,6 +153,7 @@ class FrameReader:
             self._sasl_frame(engine, data, pos, body, end)
             return True
         if body == end:
+            engine.work.done += FRAME_WORK
             return True  # An empty frame: it is traffic, no more (section 2.4.5).
         channel = int(frame_channel(data, pos))
         cursor = self.parts.cursor
@@ -160,13 +163,16 @@ class FrameReader:
             engine.on_performative(channel, decode_performative(data, int(body), int(end))[0])
             return True
         if engine.connection.ignores_input():
+            engine.work.done += FRAME_WORK
             return True
         if engine.connection.state is not ConnectionState.RUNNING:
             raise CommandInvalid("a frame of a session before open")
         session = self._session_of(engine, channel)
         if session is None:
+            engine.work.done += FRAME_WORK
             return True
         if code == TRANSFER:
+            engine.work.done += FRAME_WORK
             transfer = self.parts.transfer
             transfer.read(cursor, data, body, end)
             session.on_transfer(transfer, data, end)
