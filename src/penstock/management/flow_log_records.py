@@ -322,10 +322,11 @@ class Recorder:
         key = f"{event} {cause} {id(gate)} {producer.name}"
         record = self._sums.get(key)
         if record is None:
-            record = record_of_gate(event, gate, self.broker.now, self.wall_offset)
-            record.update({"producer": producer.name, "cause": cause, "count": 0, "count_bytes": 0})
             author, now = author_of(gate, producer), self.broker.now
-            if not self.shares.spend(author, record, now):
+            if not self.shares.is_used_up(author, now):  # Records are built for nothing else: a fan-out has thousands.
+                record = record_of_gate(event, gate, now, self.wall_offset)
+                record.update({"producer": producer.name, "cause": cause, "count": 0, "count_bytes": 0})
+            if record is None or not self.shares.spend(author, record, now):
                 beyond = self.shares.sum_of(author, now)
                 beyond.count += 1
                 if event == "refused":

@@ -87,12 +87,15 @@ class FlowLogShares:
         """Return whether single events of an author are recorded: half of its share is left."""
         return self.allowance.left(author.key(), now) * 2 >= self.allowance.burst
 
+    def is_used_up(self, author: Author, now: float) -> bool:
+        """Return whether an author's share has no room for another record."""
+        return self.allowance.left(author.key(), now) < RECORD_OCTETS
+
     def spend(self, author: Author, record: dict[str, object], now: float, times: int = 1) -> bool:
         """Take the octets of a record, as many times, from its author's share; return False beyond the share."""
-        key = author.key()
-        if self.allowance.left(key, now) < RECORD_OCTETS:
+        if self.is_used_up(author, now):
             return False
-        return self.allowance.spend(key, times * len(json.dumps(record)), now)
+        return self.allowance.spend(author.key(), times * len(json.dumps(record)), now)
 
     def sum_of(self, author: Author, now: float) -> EventSum:
         """Return the sum of this second for events of an author."""

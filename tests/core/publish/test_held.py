@@ -7,7 +7,9 @@ Prompt producers: confirms behind a closed gate, and publishes that are withdraw
 
 from __future__ import annotations
 
+from penstock.core.effects import PublishRefused
 from penstock.core.publish.held import HeldPublish, ProducerEnded, Withheld, withdraw
+from penstock.core.publish.hold_room import PLACE_BYTES, held_bytes
 from penstock.core.publish.outbox import REFUSED_AT_ONCE, HoldEvent
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import HoldEnd
@@ -112,6 +114,25 @@ def test_hold_ends_when_it_passes_and_tells_where_it_began() -> None:
     assert isinstance(end, HoldEnd)
     assert isinstance(end.held, HeldPublish)
     assert (end.producer, end.cause, end.held.gate) == (producer, "", house.vhost.queues["a"].gate)
+
+
+def test_held_publish_to_many_queues_takes_hold_budget_for_each_and_a_queue_reports_its_losses_once() -> None:
+    house = House()
+    for name in ("a", "b", "c"):
+        house.queue(name, capacity_messages=1)
+        house.vhost.bind("amq.fanout", house.vhost.queue(name), None, "", {})
+    producer = house.published("p", "", 100, "amq.fanout")
+    house.broker.effects()
+    for key in ("", "1", "2", "1"):
+        house.publish(producer, key, 100, "amq.fanout")
+    assert producer.hold_budget.bytes == 4 * held_bytes(100, 3) == 4 * (100 + 2 * PLACE_BYTES)
+    producer.abort()
+    assert (producer.hold_budget.bytes, producer.hold_budget.messages) == (0, 0)
+    refused = [effect for effect in house.broker.effects() if isinstance(effect, PublishRefused)]
+    assert [(effect.gate.name, effect.messages, effect.bytes) for effect in refused] == [
+        (name, 4, 400) for name in ("a", "b", "c")
+    ]
+    assert [house.vhost.queues[name].counters.refused for name in ("a", "b", "c")] == [4, 4, 4]
 
 
 def test_hold_that_is_refused_or_dropped_tells_the_cause() -> None:

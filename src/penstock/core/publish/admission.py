@@ -313,6 +313,8 @@ def refusal_reason(queues: list[Queue], gate: Gate | None = None) -> str:
 
 QUEUE_WORK: Final = 1
 """Units of work of each queue of a message."""
+LOOKED_AT_A_UNIT: Final = 16
+"""Queues of a publish whose limits are looked at with one unit of work, whether it passes or is held."""
 
 
 def enqueue_all(

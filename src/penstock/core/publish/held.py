@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID
-from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget, held_bytes
 from penstock.core.publish.outbox import Held, HoldEvent
 from penstock.core.publish.waiting_publisher import ProducerState, end_hold
 from penstock.core.queue.queue import Queue
@@ -52,6 +52,10 @@ class HeldPublish(Held):
         self.content = content
         self.prepaid = prepaid
         """The gates that counted it when its credit was granted, and stop it only if such credit was saved up."""
+
+    @override
+    def budgeted(self) -> i64:
+        return held_bytes(self.charge, len(self.queues))
 
     @override
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
@@ -137,7 +141,7 @@ def withdraw(producer: Producer, number: i64) -> bool:
         return False
     is_first = withdrawn is producer.outbox[0]
     producer.outbox.remove(withdrawn)
-    producer.hold_budget.release(withdrawn.charge, withdrawn.messages)
+    producer.hold_budget.release(withdrawn.budgeted(), withdrawn.messages)
     end_hold(producer, withdrawn, WITHDRAWN)
     for queue in withdrawn.queues:
         queue.counters.count_refusal()
@@ -152,7 +156,8 @@ def withdraw(producer: Producer, number: i64) -> bool:
 
 DROP_WORK: Final = 1
 LOST_A_UNIT: Final = 2
-"""Units of work to drop a held publish, and queues per unit that count it as refused."""
+SUMMED_A_UNIT: Final = 16
+"""Units of work to drop a held publish; and queues per unit that count refusals, and whose refusals are summed up."""
 
 ENDED: Final = "ended"
 """The broker closed the channel or the connection: its publisher is notified, or can know."""
@@ -214,12 +219,12 @@ class Lingering(HoldBudget):
         if self.sessions.fits(holder, 1):
             room = self.charges.room(holder)
             for held in producer.outbox:
-                if kept + held.charge > room and (keep > 0 or not self.charges.fits(holder, held.charge)):
+                if kept + held.budgeted() > room and (keep > 0 or not self.charges.fits(holder, held.budgeted())):
                     break
-                producer.hold_budget.release(held.charge, held.messages)
-                self.take(held.charge, held.messages)
+                producer.hold_budget.release(held.budgeted(), held.messages)
+                self.take(held.budgeted(), held.messages)
                 keep += 1
-                kept += held.charge
+                kept += held.budgeted()
         drop_held(producer, keep, LINGER_BOUND)
         if keep == 0:
             return False
@@ -272,23 +277,27 @@ def shed_held(producer: Producer, most: i64, cause: str) -> i64:
 def count_dropped(producer: Producer, dropped: list[Held], cause: str, why: str = "") -> i64:
     """Count held publishes as refused, and as lost unless their publisher is connected and notified.
 
-    They no longer count in the hold budget. Those for the same queues are counted together. Returns the units of work.
+    They no longer count in the hold budget. Each queue counts them together. Returns the units of work.
     """
     charge: i64 = 0
     messages: i64 = 0
-    alike: dict[int, _Alike] = {}
+    alike: dict[int, _Refusals] = {}
     for held in dropped:
-        producer.hold_budget.release(held.charge, held.messages)
+        producer.hold_budget.release(held.budgeted(), held.messages)
         end_hold(producer, held, cause, why)
         charge += held.charge
         messages += held.messages
         sums = alike.get(id(held.queues))
         if sums is None:
-            sums = alike[id(held.queues)] = _Alike(held.queues)
+            sums = alike[id(held.queues)] = _Refusals(held.queues)
         sums.charge += held.charge
         sums.entries += 1
     units: i64 = len(dropped) * DROP_WORK
-    for sums in alike.values():
+    refusals = list(alike.values()) if len(alike) == 1 else _by_queue(alike)
+    if len(alike) > 1:
+        for sums in alike.values():
+            units += len(sums.queues) // SUMMED_A_UNIT
+    for sums in refusals:
         units += len(sums.queues) // LOST_A_UNIT
         for queue in sums.queues:
             queue.counters.count_refusal(None, sums.entries)
@@ -298,8 +307,8 @@ def count_dropped(producer: Producer, dropped: list[Held], cause: str, why: str 
     return units
 
 
-class _Alike:
-    """Sums of held publishes for the same queues."""
+class _Refusals:
+    """Sums of dropped publishes for the same queues."""
 
     __slots__ = ("queues", "charge", "entries")
 
@@ -307,6 +316,19 @@ class _Alike:
         self.queues = queues
         self.charge: i64 = 0
         self.entries: i64 = 0
+
+
+def _by_queue(alike: dict[int, _Refusals]) -> list[_Refusals]:
+    """Return the sums by queue: a queue in several of them is counted, and reported, once."""
+    found: dict[int, _Refusals] = {}
+    for sums in alike.values():
+        for queue in sums.queues:
+            of_queue = found.get(id(queue))
+            if of_queue is None:
+                of_queue = found[id(queue)] = _Refusals([queue])
+            of_queue.charge += sums.charge
+            of_queue.entries += sums.entries
+    return list(found.values())
 
 
 def drop_unconfirmed(producer: Producer) -> None:

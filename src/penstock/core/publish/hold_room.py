@@ -34,6 +34,15 @@ ASIDE_BYTES: Final = HELD_ON_CREDIT_BYTES - HOLD_ROOM_BYTES
 """Most bytes (charges) of a connection's credit that is set aside."""
 
 
+PLACE_BYTES: Final = 32
+"""Bytes of a hold budget for each further queue of a held publish: each queue is looked at, and counts a refusal."""
+
+
+def held_bytes(charge: i64, queues: i64) -> i64:
+    """Return the bytes of a hold budget that a publish of this charge to so many queues takes."""
+    return charge + PLACE_BYTES * (queues - 1) if queues > 1 else charge
+
+
 class HoldBudget:
     """The limit of held publishes of one connection, shared by its producers."""
 
@@ -43,7 +52,7 @@ class HoldBudget:
         self.bytes: i64 = 0
         self.messages: i64 = 0
         self.bound: i64 = bound
-        """Bytes (charges) at which the next publish is refused; a single message may always be held."""
+        """Bytes (see `held_bytes`) at which the next publish is refused; a single message may always be held."""
         self.uncommitted: i64 = 0
         """Those of the bytes that are publishes of open units of work: they wait for their client, not for room."""
         self.reserved: i64 = 0

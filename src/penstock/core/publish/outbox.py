@@ -39,6 +39,10 @@ class Held:
         self.gate: Gate | None = None
         """The gate at which its wait began."""
 
+    def budgeted(self) -> i64:
+        """Return the bytes of the hold budget that it takes."""
+        return self.charge
+
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
         """Return the first gate that stops it in its turn; `own` are its producer's gates.
 

@@ -27,6 +27,7 @@ from penstock.core.publish.admission import NOT_PREPAID, enqueue_all
 from penstock.core.publish.connection_gates import ConnectionGates, count_refused
 from penstock.core.publish.held import (
     ENDED,
+    LOST_A_UNIT,
     HeldPublish,
     Loss,
     ProducerEnded,
@@ -35,7 +36,7 @@ from penstock.core.publish.held import (
     drop_held,
     drop_unconfirmed,
 )
-from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.hold_room import HoldBudget, held_bytes
 from penstock.core.publish.outbox import Held, due_at
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.waiting_publisher import (
@@ -175,6 +176,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             return
         broker = self.broker
         broker.run_waiting()
+        broker.work.done += len(route.queues) // admission.LOOKED_AT_A_UNIT
         never = admission.too_large_error(route, route.queues, charge, broker.now)
         if never is not None:
             self.close(never)
@@ -203,7 +205,8 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None, prepaid: int) -> None:
         holding = self.hold_budget
-        if not (holding.fits(charge) if prepaid == NOT_PREPAID else holding.fits_on_credit(charge)):
+        taken = held_bytes(charge, len(route.queues))
+        if not (holding.fits(taken) if prepaid == NOT_PREPAID else holding.fits_on_credit(taken)):
             held = f"{holding.messages} publishes ({holding.bytes} bytes) are held already"
             self._refuse_new(route, held, content, charge)
             return
@@ -211,7 +214,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.mark_stops()
         deadline = self.deadline_of(route.queues)
         pending = self.confirms.hold(deadline) if self.confirming else None
-        holding.take(charge, 1)
+        holding.take(taken, 1)
         self.wait_in_line(HeldPublish(self, route, content, charge, pending, deadline, prepaid), obstacle)
 
     @override
@@ -399,6 +402,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def _refuse_new(self, route: Route, why: str, content: bytes, charge: i64) -> None:
         why = f"{why}; {admission.refusal_reason(route.queues, self.gate)}"
+        self.broker.work.done += len(route.queues) // LOST_A_UNIT
         for queue in route.queues:
             self.count_refused(queue.gate, HOLD_BOUND, charge, why)
         if self.confirming:

@@ -226,7 +226,7 @@ class WaitingPublisher(Waiter):
     def pop_held(self) -> Held:
         """Remove and return the first entry of the outbox."""
         held = self.outbox.popleft()
-        self.hold_budget.release(held.charge, held.messages)
+        self.hold_budget.release(held.budgeted(), held.messages)
         return held
 
     @override
