@@ -17,7 +17,8 @@ WRITES: Final = getattr(select, "EPOLLOUT", 4)
 HIGH: Final = 64 * 1024
 """Bytes that wait to be sent at which writing pauses, until `set_write_buffer_limits`."""
 LARGE_READ_BYTES: Final = 1024 * 1024
-"""Hint to `get_buffer` of a protocol: it may return None to get up to so many octets with `data_received`."""
+"""Hint to `get_buffer` of a protocol. It may return None to get up to so many octets with `data_received`, and an empty
+buffer to be asked again in the next poll."""
 NOBODY: Final = asyncio.BufferedProtocol()
 """Protocol of a transport that has ended: it no longer refers to its own, which refers to it."""
 
@@ -84,6 +85,10 @@ class SocketTransport(asyncio.Transport):
         if events & ~READS and self._events & WRITES:
             self._send_rest()
 
+    def after_poll(self, turn: Callable[[], None]) -> None:
+        """Call a function when all events of the present poll are handled."""
+        self._selector.schedule(turn)
+
     def _read(self) -> None:
         data = b""
         try:
@@ -91,6 +96,8 @@ class SocketTransport(asyncio.Transport):
             if buffer is None:
                 data = self._socket.recv(LARGE_READ_BYTES)
                 count = len(data)
+            elif not len(memoryview(buffer)):
+                return  # The event lasts: it is read in a later poll.
             else:
                 count = self._receive(buffer)
         except (BlockingIOError, InterruptedError):

@@ -22,6 +22,7 @@ from penstock.server.tls.contexts import READ_OCTETS, TlsServer
 from penstock.server.tls.layer import (
     BARE_OCTETS,
     BARE_OCTETS_A_UNIT,
+    BARE_READ_OCTETS,
     HANDSHAKE_OCTETS,
     SecuredProtocol,
     TlsLayer,
@@ -388,6 +389,26 @@ def test_octets_without_data_are_charged(
         assert all(each * BARE_OCTETS_A_UNIT <= BARE_OCTETS + READ_OCTETS for each in protocol.charged)
 
     run(authority, loop_factory, story)
+
+
+@pytest.mark.skipif(not turn_loop.HAS_EPOLL, reason="polls are those of the broker's loop")
+def test_poll_reads_one_peer_whose_octets_may_be_bare(authority: Authority, tmp_path: Path) -> None:
+    async def story(protocol: Recording, far: socket.socket, _: list[str]) -> None:
+        loop = asyncio.get_running_loop()
+        maker = RecordMaker(authority.trusting(), tmp_path)
+        await loop.sock_sendall(far, maker.first_words())
+        while not (said := maker.answer(await loop.sock_recv(far, 65536))):
+            pass
+        await loop.sock_sendall(far, said + maker.record(DATA, b"x"))
+        await protocol.until(1)
+        layer = protocol.transport
+        assert isinstance(layer, TlsLayer)
+        assert [len(layer.get_buffer(-1)) for _ in range(3)] == [BARE_READ_OCTETS, 0, 0]
+        await loop.sock_sendall(far, maker.record(DATA, b"x" * 16_000))
+        await protocol.until(16_001)
+        assert [len(layer.get_buffer(-1)) for _ in range(3)] == [READ_OCTETS] * 3
+
+    run(authority, TurnLoop, story)
 
 
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

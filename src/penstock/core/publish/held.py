@@ -155,9 +155,9 @@ def withdraw(producer: Producer, number: i64) -> bool:
 
 
 DROP_WORK: Final = 1
-LOST_A_UNIT: Final = 2
+LOSS_WORK: Final = 3
 SUMMED_A_UNIT: Final = 16
-"""Units of work to drop a held publish; and queues per unit that count refusals, and whose refusals are summed up."""
+"""Units of work to drop a held publish, and for each queue to report refusals; queues per unit that sum them up."""
 
 ENDED: Final = "ended"
 """The broker closed the channel or the connection: its publisher is notified, or can know."""
@@ -268,7 +268,7 @@ def shed_held(producer: Producer, most: i64, cause: str) -> i64:
         left -= DROP_WORK
         if held.queues is not queues:
             queues = held.queues
-            left -= len(queues) // LOST_A_UNIT
+            left -= len(queues) // SUMMED_A_UNIT
         dropped.append(held)
     dropped.reverse()
     return count_dropped(producer, dropped, cause)
@@ -298,7 +298,7 @@ def count_dropped(producer: Producer, dropped: list[Held], cause: str, why: str 
         for sums in alike.values():
             units += len(sums.queues) // SUMMED_A_UNIT
     for sums in refusals:
-        units += len(sums.queues) // LOST_A_UNIT
+        units += len(sums.queues) * LOSS_WORK
         for queue in sums.queues:
             queue.counters.count_refusal(None, sums.entries)
             producer.count_refused(queue.gate, cause, sums.charge, why, sums.entries)

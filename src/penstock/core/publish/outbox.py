@@ -14,7 +14,7 @@ from penstock.flow.gate import Gate
 REFUSED_AT_ONCE: Final = 500
 """Held publishes of one publisher that are refused at once at their deadline; the others follow within milliseconds."""
 
-QUEUES_OF_A_REFUSAL: Final = 16
+QUEUES_OF_A_REFUSAL: Final = 4
 """Queues of a held publish whose counts of refusals take as long as another refusal."""
 
 

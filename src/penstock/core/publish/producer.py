@@ -27,7 +27,7 @@ from penstock.core.publish.admission import NOT_PREPAID, enqueue_all
 from penstock.core.publish.connection_gates import ConnectionGates, count_refused
 from penstock.core.publish.held import (
     ENDED,
-    LOST_A_UNIT,
+    LOSS_WORK,
     HeldPublish,
     Loss,
     ProducerEnded,
@@ -402,7 +402,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def _refuse_new(self, route: Route, why: str, content: bytes, charge: i64) -> None:
         why = f"{why}; {admission.refusal_reason(route.queues, self.gate)}"
-        self.broker.work.done += len(route.queues) // LOST_A_UNIT
+        self.broker.work.done += len(route.queues) * LOSS_WORK
         for queue in route.queues:
             self.count_refused(queue.gate, HOLD_BOUND, charge, why)
         if self.confirming:

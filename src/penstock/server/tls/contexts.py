@@ -279,6 +279,12 @@ class TlsServer:
         """Buffer that encrypted octets are read into: each read is handled before the next."""
         self.plain = memoryview(bytearray(READ_OCTETS))
         """Buffer that is decrypted into for protocols without one."""
+        self.bare_was_read = False
+        """True while the present poll has read a peer whose last octets were mostly bare (tls/layer.py)."""
+
+    def end_poll(self) -> None:
+        """Permit another read of such a peer: all events of a poll are handled."""
+        self.bare_was_read = False
 
 
 WARN_EVERY_S: Final = 86_400.0
