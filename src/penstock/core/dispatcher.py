@@ -31,6 +31,8 @@ from penstock.flow.work import ENDS_A_TURN, WorkMeter
 
 DRAIN_WORK: Final = 2
 """Units of work to give up the credit of a drained consumer."""
+SEARCHED_WORK: Final = 1
+"""Units of work of each message that is searched for: in a heap, behind tombstones, or by priority."""
 SCANNED_FIRST: Final = 4_000
 """Units of work for the scans of one queue before a method that comes between its messages and its consumers."""
 
@@ -197,7 +199,10 @@ class Dispatcher(PublishContext):
         consumer = turn.consumer
         if consumer.scan is not None:
             return self._scanned(rotation, consumer, consumer.scan, turn.room)
+        is_searched = len(queue.ready_queue.contiguous()) == 0
         batch = consumer.session.take_batch(consumer, turn.room, self.now)
+        if is_searched:
+            self.work.done += batch.left * SEARCHED_WORK
         if consumer.adaptive_window is not None:
             consumer.adaptive_window.took(batch.left, self.now)
         if consumer.rate_limiter is not None:

@@ -508,7 +508,7 @@ def test_suspended_link_keeps_its_oldest_deliveries(terminus: dict[str, object])
         None, 10, source=source(**terminus), unsettled=remembered, properties=properties
     )
     kept = attached.performative.mapping("unsettled")
-    assert set(kept) < {tag(n) for n in range(1, SUSPENDED_DELIVERIES + 1)}, "all that fit into a frame"
+    assert set(kept) == {tag(n) for n in range(1, SUSPENDED_DELIVERIES + 1)}
     assert (client.available(), client.depth("q")) == (more, SUSPENDED_DELIVERIES + more)
     sent = transfers(client.flow(10, SUSPENDED_DELIVERIES + more))
     while len(sent) < SUSPENDED_DELIVERIES + more:

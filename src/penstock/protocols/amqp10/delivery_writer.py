@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp10.outgoing_link import OutgoingLink
     from penstock.protocols.amqp10.session import AmqpSession
 
+CONVERTED_WORK: Final = 2
+OTHER_WORK: Final = 1
+RESUMED_WORK: Final = 5
+"""Units of work of a delivery that is converted, that has headers of its own, or that resumes an earlier one."""
 DATA_START: Final = b"\x00\x53\x75\xb0"
 """First octets of a data section, up to its size in four octets."""
 PLAIN_FIRST: Final = 0x005373
@@ -286,6 +290,7 @@ class DeliveryWriter:
         self._resume(delivery)
 
     def _resume(self, delivery: PendingDelivery) -> None:
+        self._session.broker.work.done += RESUMED_WORK
         delivery.resumed = True
         self._pending.append(delivery)
         self.go_on()
@@ -314,6 +319,7 @@ class DeliveryWriter:
     ) -> None:
         """Write one delivery of any kind, or let it wait."""
         session = self._session
+        session.broker.work.done += OTHER_WORK
         out = session.connection.output.buffer
         windows = session.windows
         tag = number + link.tag_base
@@ -484,6 +490,7 @@ class DeliveryWriter:
         content = message.content
         if content and (content[0] == FIRST_OCTET or content[0] == LARGE_OCTET):
             return content
+        self._session.broker.work.done += CONVERTED_WORK
         return self._session.broker.formats.convert(content, self._format())
 
     def _parts(self, message: Message, content: bytes) -> tuple[bytes, bytes, i64]:

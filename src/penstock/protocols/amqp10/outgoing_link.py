@@ -119,8 +119,9 @@ TXN_ID: Final = Symbol("txn-id")
 """Property of a flow that asks for deliveries in a transaction (section 4.4.3)."""
 
 
-SUSPENDED_DELIVERIES: Final = 4096
-"""Most deliveries that a suspended link keeps, the oldest ones; the others are released."""
+SUSPENDED_DELIVERIES: Final = 2048
+"""Most deliveries that a suspended link keeps, the oldest ones; the others are released. A flow may send all at once,
+in some 10 ms."""
 SCANNED_A_UNIT: Final = 32
 """Batches of a session that are searched for those of a link with one unit of work."""
 RESUMED_BYTES: Final = 350
