@@ -8,7 +8,7 @@ Prompt producers: confirms behind a closed gate, and publishes that are withdraw
 from __future__ import annotations
 
 from penstock.core.effects import PublishRefused
-from penstock.core.publish.held import HeldPublish, ProducerEnded, Withheld, withdraw
+from penstock.core.publish.held import REPORTED_MOST, HeldPublish, ProducerEnded, Withheld, withdraw
 from penstock.core.publish.hold_room import PLACE_BYTES, held_bytes
 from penstock.core.publish.outbox import REFUSED_AT_ONCE, HoldEvent
 from penstock.core.publish.producer import Producer
@@ -133,6 +133,23 @@ def test_held_publish_to_many_queues_takes_hold_budget_for_each_and_a_queue_repo
         (name, 4, 400) for name in ("a", "b", "c")
     ]
     assert [house.vhost.queues[name].counters.refused for name in ("a", "b", "c")] == [4, 4, 4]
+
+
+def test_refusal_at_very_many_queues_is_counted_by_each_and_reported_at_closed_gates() -> None:
+    house = House("full", capacity_messages=1)
+    names = ["full", *(f"q{number}" for number in range(REPORTED_MOST))]
+    for name in names:
+        if name not in house.vhost.queues:
+            house.queue(name)
+        house.vhost.bind("amq.fanout", house.vhost.queue(name), None, "", {})
+    producer = house.published("p", "", 100, "amq.fanout", count=3)
+    house.broker.effects()
+    held = len(producer.outbox)
+    assert held > 0
+    producer.abort()
+    refused = [effect for effect in house.broker.effects() if isinstance(effect, PublishRefused)]
+    assert [(effect.gate.name, effect.messages) for effect in refused] == [("full", held)]
+    assert {house.vhost.queues[name].counters.refused for name in names} == {held}
 
 
 def test_hold_that_is_refused_or_dropped_tells_the_cause() -> None:

@@ -145,6 +145,7 @@ def withdraw(producer: Producer, number: i64) -> bool:
     end_hold(producer, withdrawn, WITHDRAWN)
     for queue in withdrawn.queues:
         queue.counters.count_refusal()
+    for queue in reported(withdrawn.queues):
         producer.count_refused(queue.gate, WITHDRAWN, withdrawn.charge, BY_PUBLISHER)
     refusal = Refusal(WITHDRAWN, withdrawn.gate, BY_PUBLISHER, retriable=True)
     producer.confirms.refuse(withdrawn.pending, refusal)
@@ -155,9 +156,11 @@ def withdraw(producer: Producer, number: i64) -> bool:
 
 
 DROP_WORK: Final = 1
-LOSS_WORK: Final = 3
 SUMMED_A_UNIT: Final = 16
-"""Units of work to drop a held publish, and for each queue to report refusals; queues per unit that sum them up."""
+"""Units of work to drop a held publish; queues per unit of work that sum up refusals, and count them."""
+REPORT_WORK: Final = 20
+REPORTED_MOST: Final = 64
+"""Units of work to report refusals at the gate of a queue, and most queues of one publish where they are reported."""
 
 ENDED: Final = "ended"
 """The broker closed the channel or the connection: its publisher is notified, or can know."""
@@ -293,15 +296,15 @@ def count_dropped(producer: Producer, dropped: list[Held], cause: str, why: str 
         sums.charge += held.charge
         sums.entries += 1
     units: i64 = len(dropped) * DROP_WORK
-    refusals = list(alike.values()) if len(alike) == 1 else _by_queue(alike)
-    if len(alike) > 1:
-        for sums in alike.values():
-            units += len(sums.queues) // SUMMED_A_UNIT
-    for sums in refusals:
-        units += len(sums.queues) * LOSS_WORK
-        for queue in sums.queues:
-            queue.counters.count_refusal(None, sums.entries)
-            producer.count_refused(queue.gate, cause, sums.charge, why, sums.entries)
+    for sums in alike.values():
+        units += len(sums.queues) // SUMMED_A_UNIT
+    by_queue = _by_queue(alike)
+    for sums in by_queue.values():
+        sums.queues[0].counters.count_refusal(None, sums.entries)
+    for queue in reported([sums.queues[0] for sums in by_queue.values()]):
+        sums = by_queue[id(queue)]
+        producer.count_refused(queue.gate, cause, sums.charge, why, sums.entries)
+        units += REPORT_WORK
     if dropped and (cause != DEADLINE or producer.state is ProducerState.LINGERING):
         _count_loss(producer, cause, messages, charge)
     return units
@@ -318,7 +321,7 @@ class _Refusals:
         self.entries: i64 = 0
 
 
-def _by_queue(alike: dict[int, _Refusals]) -> list[_Refusals]:
+def _by_queue(alike: dict[int, _Refusals]) -> dict[int, _Refusals]:
     """Return the sums by queue: a queue in several of them is counted, and reported, once."""
     found: dict[int, _Refusals] = {}
     for sums in alike.values():
@@ -328,7 +331,20 @@ def _by_queue(alike: dict[int, _Refusals]) -> list[_Refusals]:
                 of_queue = found[id(queue)] = _Refusals([queue])
             of_queue.charge += sums.charge
             of_queue.entries += sums.entries
-    return list(found.values())
+    return found
+
+
+def reported(queues: list[Queue]) -> list[Queue]:
+    """Return the queues at whose gates a refused publish is reported: all, or those of very many that are closed."""
+    if len(queues) <= REPORTED_MOST:
+        return queues
+    closed: list[Queue] = []
+    for queue in queues:
+        if not queue.gate.open:
+            closed.append(queue)
+            if len(closed) == REPORTED_MOST:
+                break
+    return closed or queues[:1]
 
 
 def drop_unconfirmed(producer: Producer) -> None:

@@ -27,7 +27,8 @@ from penstock.core.publish.admission import NOT_PREPAID, enqueue_all
 from penstock.core.publish.connection_gates import ConnectionGates, count_refused
 from penstock.core.publish.held import (
     ENDED,
-    LOSS_WORK,
+    REPORT_WORK,
+    SUMMED_A_UNIT,
     HeldPublish,
     Loss,
     ProducerEnded,
@@ -35,6 +36,7 @@ from penstock.core.publish.held import (
     count_dropped,
     drop_held,
     drop_unconfirmed,
+    reported,
 )
 from penstock.core.publish.hold_room import HoldBudget, held_bytes
 from penstock.core.publish.outbox import Held, due_at
@@ -402,8 +404,9 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def _refuse_new(self, route: Route, why: str, content: bytes, charge: i64) -> None:
         why = f"{why}; {admission.refusal_reason(route.queues, self.gate)}"
-        self.broker.work.done += len(route.queues) * LOSS_WORK
-        for queue in route.queues:
+        self.broker.work.done += len(route.queues) // SUMMED_A_UNIT
+        for queue in reported(route.queues):
+            self.broker.work.done += REPORT_WORK
             self.count_refused(queue.gate, HOLD_BOUND, charge, why)
         if self.confirming:
             refusal = Refusal(HOLD_BOUND, self.gate, f"refused: {why}", retriable=True)
