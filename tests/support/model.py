@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from penstock.core.publish.hold_room import held_bytes
+
 EARLY_S = 0.05
 """How long before its deadline a publish may be dealt with."""
 
@@ -285,4 +287,4 @@ class ProducerModel:
     """Bytes that it holds now, as was last seen."""
 
     def beyond_bound(self, publish: Publish) -> bool:
-        return self.held > 0 and self.held + publish.charge > self.bound
+        return self.held > 0 and self.held + held_bytes(publish.charge, len(publish.route)) > self.bound

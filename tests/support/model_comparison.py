@@ -189,7 +189,7 @@ class Looking:
         for producer in self.broker.take_confirming():
             assert isinstance(producer, Watched)
             outcomes = producer.confirms.take()
-            producer.model.held = sum(int(held.charge) for held in producer.outbox)
+            producer.model.held = sum(int(held.budgeted()) for held in producer.outbox)
             if producer in self.producers:
                 for outcome in outcomes:
                     producer.model.told(int(outcome.first), int(outcome.last), outcome.confirmed, self.broker.now)
@@ -218,7 +218,7 @@ class Looking:
         else:
             assert effect.error.code == 506
             assert not model.confirming
-            model.held = sum(int(held.charge) for held in producer.outbox)
+            model.held = sum(int(held.budgeted()) for held in producer.outbox)
             due = any(publish.deadline - EARLY_S <= now + 1e-9 for publish in model.open.values())
             assert due or (just is not None and model.beyond_bound(just)), "it was refused for nothing"
         if producer in self.leaving:
