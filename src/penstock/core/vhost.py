@@ -225,7 +225,8 @@ class VirtualHost(Topology):
 
         A replying client is never blocked by the requesting one: a reply beyond the capacity is refused.
         """
-        settings = self.table.queue(self.name, address, read_arguments(address, {"overflow": "reject"}), "")
+        arguments: dict[str, object] = {"overflow": "reject", "max-length": "none", "max-length-bytes": "none"}
+        settings = self.table.queue(self.name, address, read_arguments(address, arguments), "")
         queue = Queue(self.name, address, settings, self.broker.turns, self.broker.losses, Features())
         queue.auto_delete = True
         self.replies[address] = queue

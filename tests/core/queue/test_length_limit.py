@@ -210,6 +210,15 @@ def test_everything_that_a_queue_of_length_0_gets_is_dead_lettered(policy: str, 
 def test_depth_never_passes_the_capacity_whatever_the_length_allows() -> None:
     line = Line(x_max_length=100, capacity_bytes=3 * CHARGE)
     line.put(b"1", b"2", b"3", b"4")
+    assert line.ready() == [b"1", b"2", b"3"], "the capacity holds what the length would have dropped the oldest for"
+    assert len(line.writer.outbox) == 1
+    line.get()
+    assert line.q.bytes == 3 * CHARGE
+
+
+def test_ring_at_its_capacity_refuses_what_consumers_leave_no_room_for() -> None:
+    line = Line(x_max_length=100, capacity_bytes=3 * CHARGE, x_overflow="drop-head")
+    line.put(b"1", b"2", b"3", b"4")
     assert line.ready() == [b"2", b"3", b"4"]
     assert [line.get(), line.get(), line.get()] == [b"2", b"3", b"4"]
     line.put(b"5")
