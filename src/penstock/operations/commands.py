@@ -99,8 +99,8 @@ def _deletion(kind: str, text: str, *more: Field, says: str | Says = "", first: 
 
 def _declared(given: Given, answer: Answer) -> Iterable[str]:
     messages, consumers = counted(answer["message_count"], "message"), counted(answer["consumer_count"], "consumer")
-    overflow = [f"it {answer['overflow']}"] if "overflow" in answer else []
-    return [f"queue {answer['queue']} is declared; it has {messages} and {consumers}", *overflow]
+    overflow = f"; it {answer['overflow']}" if "overflow" in answer else ""
+    return [f"queue {answer['queue']} is declared; it has {messages} and {consumers}{overflow}"]
 
 
 def _binding(verb: str, does: str, sentence: str, text: str) -> Command:
