@@ -298,7 +298,9 @@ def _thresholds(
             rows.append(_row(name, value, percent, "the stop"))
             continue
         otherwise = f"{share:g} % of the capacity, by default"
-        if mark == "resume" and value == thresholds.stop.as_dict()[unit]:
+        if unit == "messages" and percent is None and value == queue.settings.length.messages:
+            otherwise = "the length, to which the default gives way"
+        elif mark == "resume" and value == thresholds.stop.as_dict()[unit]:
             otherwise = "the stop"
         elif mark == "stop" and has_one_mark(values, unit):
             otherwise = "the capacity: by this name the gate closes there"

@@ -243,9 +243,11 @@ def preview_steps(node: Node, request: ControlRequest) -> Steps[Row]:
     matched = yield from matching_steps(node.broker, "queue", pattern)
     after, without_effect = resolved(node.broker, queue, pattern, values)
     sentences = consequences(queue, after.thresholds)
-    changed = OverflowChanges()
-    changed.add(queue.name, queue.settings, after)
-    sentences += changed.sentences()
+    now = queue.settings
+    if (after.overflow, after.at_length) != (now.overflow, now.at_length) or after.length != now.length:
+        changed = OverflowChanges()
+        changed.add(queue.name, now, after)
+        sentences += changed.sentences()
     others = len(matched) - 1
     if others > 0:
         noun = "queue" if others == 1 else "queues"

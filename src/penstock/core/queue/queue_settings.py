@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
+from penstock.core.queue.overflow import PAGE
 from penstock.core.queue.overflow.choice import Ways, choose, counts_ready, lengths_as_capacity
 from penstock.core.queue.overflow.policy import OverflowPolicy
 from penstock.core.settings.limits import (
@@ -181,6 +182,9 @@ def limiting(queue: str, values: dict[str, SettingValue]) -> tuple[dict[str, Set
         values = lengths_as_capacity(queue, values)
     ways = choose(values)
     _check_pages(queue, values, ways.capacity)
+    if ways.capacity.pages:
+        full = values.get("page-full-policy")
+        ways = Ways(PAGE["block" if full is None else full.text], None)
     if ways.capacity.drops:
         return _without_thresholds(queue, values, ways.capacity), ways
     if ways.length is not None and ways.length.drops:

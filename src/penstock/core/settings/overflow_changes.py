@@ -22,7 +22,7 @@ DOES: Final = {
     "self-destruct": "is deleted",
     "page": "pages to the disk",
 }
-"""What a queue does at a limit, by policy."""
+"""Actions of a queue at a limit, by policy."""
 
 
 def describe_overflow(settings: Settings) -> str:

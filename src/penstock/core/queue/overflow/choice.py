@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.core.queue.overflow import PAGE, POLICIES
+from penstock.core.queue.overflow import POLICIES
 from penstock.core.queue.overflow.policy import OverflowPolicy
 from penstock.core.settings.limits import is_explicit
 from penstock.errors import PreconditionFailed
@@ -41,9 +41,6 @@ def choose(values: dict[str, SettingValue]) -> Ways:
     if length is not None:
         length = POLICIES[chosen.text]
     name = chosen.text if _acts_at_capacity(chosen, values) else "block"
-    if name == "page":
-        full = values.get("page-full-policy")
-        return Ways(PAGE["block" if full is None else full.text], length)
     return Ways(POLICIES[name], length)
 
 
