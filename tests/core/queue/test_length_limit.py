@@ -226,6 +226,29 @@ def test_ring_at_its_capacity_refuses_what_consumers_leave_no_room_for() -> None
     assert line.q.bytes == 3 * CHARGE
 
 
+def test_message_beyond_a_length_is_refused_by_the_policy_of_the_length() -> None:
+    line = Line(x_max_length=2, x_overflow="reject-publish")
+    line.put(b"1", b"2", b"3")
+    assert (line.ready(), sorted(told(line.writer))) == ([b"1", b"2"], [(1, 2, True), (3, 3, False)])
+    assert line.q.refusing(b"4", line.broker.now).name == "reject"
+    assert line.q.dropping() is None
+    line.get()
+    assert line.q.refusing(b"4", line.broker.now).name == "block", "nothing of the length is in the way"
+
+
+def test_messages_held_at_the_capacity_stay_held_when_a_length_comes() -> None:
+    line = Line(capacity_messages=4)
+    line.put(*[b"%d" % number for number in range(12)])
+    assert (len(line.ready()), len(line.writer.outbox)) == (4, 8)
+    line.set(max_length=5_000_000)
+    line.turn()
+    assert (len(line.ready()), len(line.writer.outbox), int(line.q.counters.dropped)) == (4, 8, 0)
+    line.set(max_length=3)
+    line.turn()
+    assert line.ready() == [b"9", b"10", b"11"], "the length that somebody asked for"
+    assert int(line.q.counters.dropped) == 9
+
+
 def test_length_without_a_capacity_has_the_default_capacity() -> None:
     assert Line(x_max_length=5).q.thresholds.capacity.as_dict() == {"messages": None, "bytes": 100 * 1024 * 1024}
 
