@@ -53,7 +53,7 @@ def test_overflow_at_a_length_is_described_beside_the_capacity() -> None:
     assert describe_depth(house.vhost.queues["a"]) == (
         "queue 'a' holds 0 messages, 0 bytes; its capacity is 2 messages and its overflow policy block; it has 0 "
         "messages ready, of a max-length of 1 message, which does not count what consumers have; above it the oldest "
-        "are dropped"
+        "are dropped by its overflow policy drop-head"
     )
 
 

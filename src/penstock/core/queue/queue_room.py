@@ -462,7 +462,8 @@ def describe_depth(queue: Queue) -> str:
         paged = f"; of these {int(pages.messages):,}, {int(pages.bytes):,} bytes, are on the disk, where "
         paged += f"{queue.settings.page_limit.describe()} is the most"
     if queue.length is not None:
-        paged = f"; it has {queue.length.clause()}; above it {queue.length.acts()}{paged}"
+        acts = f"{queue.length.acts()} by its overflow policy {queue.length.policy.name}"
+        paged = f"; it has {queue.length.clause()}; above it {acts}{paged}"
     return (
         f"queue '{queue.name}' holds {amounts(queue.depth_messages(), queue.measure().bytes)}; its "
         f"capacity is {queue.thresholds.capacity.describe()} and its overflow policy {queue.overflow.name}{paged}"
