@@ -22,6 +22,12 @@ class Candidate:
     """Messages of a producer without a confirm: its confirm window, or its credit."""
     prefetch: int | None = 100
     """Messages of a consumer without an acknowledgement."""
+    max_length: int | None = None
+    """Most ready messages."""
+    max_length_bytes: int | None = None
+    """Most bytes of their bodies."""
+    overflow: str | None = None
+    """Overflow policy; None holds publishers at the capacity, and drops the oldest messages above a length."""
 
     def queue_settings(self) -> dict[str, object]:
         """Return the settings of the queue by their names, without those that are defaults."""
@@ -31,6 +37,9 @@ class Candidate:
             "stop-percent": self.stop_percent,
             "resume-percent": self.resume_percent,
             "hold-deadline": self.hold_deadline_s,
+            "max-length": self.max_length,
+            "max-length-bytes": self.max_length_bytes,
+            "overflow": self.overflow,
         }
         return {name: value for name, value in found.items() if value is not None}
 

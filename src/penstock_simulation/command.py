@@ -138,7 +138,7 @@ def replay(logs: Sequence[Path], queue: str, changes: Sequence[str], as_json: bo
 
     Prints three columns: what the flow log recorded, what a simulation with the same settings gives (how far to trust
     the third), and what it gives with the settings of --set: capacity-bytes, capacity-messages, stop-percent,
-    resume-percent, hold-deadline.
+    resume-percent, hold-deadline, max-length, max-length-bytes.
 
     For example: penstock flow replay data/flow-log --queue orders --from 2026-11-22T17:00 --set capacity-bytes=128MiB
     """
@@ -164,6 +164,8 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "stop-percent": ("stop_percent", texts.percent),
     "resume-percent": ("resume_percent", texts.percent),
     "hold-deadline": ("hold_deadline_s", texts.seconds),
+    "max-length": ("max_length", texts.whole),
+    "max-length-bytes": ("max_length_bytes", texts.octets),
 }
 
 

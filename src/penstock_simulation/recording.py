@@ -29,6 +29,8 @@ from penstock_simulation.offers import offered
 from penstock_simulation.samples import Fill, Run, Sample, sample_of
 from penstock_simulation.workload import Source, Worker, Workload
 
+MARKS = ("capacity", "stop", "resume", "length")
+"""Beginnings of the limits in a record of a queue."""
 MESSAGES_MAX = 2_000_000
 """Most messages of a recording that is simulated: about half a minute of one core for each candidate."""
 SAMPLES_MAX = 500_000
@@ -73,6 +75,8 @@ class Recording:
     thresholds: dict[str, int] = field(default_factory=dict)
     """Thresholds that were in force last, by the names of the log's fields."""
     hold_deadline_s: float | None = None
+    at_length: str = ""
+    """Overflow policy at the length; "" without a length."""
     prefetch: int | None = None
     runs: list[Run] = field(default_factory=list)
     lost: int = 0
@@ -178,6 +182,8 @@ class Recording:
     def candidate(self) -> Candidate:
         """Return the settings that were in force, as far as the log has them."""
         found = settings_of(self.thresholds, self.hold_deadline_s, self.prefetch)
+        if self.at_length not in ("", "drop-head"):
+            found = found.with_changes(overflow=self.at_length)
         return found if self.window is None else found.with_changes(window=self.window)
 
     def workload(self, seed: int = 1, round_trip_s: float = 0.001) -> Workload:
@@ -312,6 +318,8 @@ def settings_of(
         hold_deadline_s=hold_deadline_s,
         window=window,
         prefetch=prefetch,
+        max_length=thresholds.get("length_messages"),
+        max_length_bytes=thresholds.get("length_bytes"),
     )
 
 
@@ -498,8 +506,9 @@ def _take(found: Recording, event: object, each: Mapping[str, Any]) -> None:
         name = str(each["producer"])
         found.producers[name] = found.producers.get(name, 0) + int(each.get("in_messages", 0))
     elif event == "queue":
-        names = [name for name in each if name.partition("_")[0] in ("capacity", "stop", "resume")]
-        found.thresholds = {name: int(each[name]) for name in names}
+        names = [f"{mark}_{unit}" for mark in MARKS for unit in ("messages", "bytes")]
+        found.thresholds = {name: int(each[name]) for name in names if name in each}
+        found.at_length = str(each.get("length_overflow", ""))
         found.hold_deadline_s = float(each["hold_deadline"]) if "hold_deadline" in each else 0.0
     elif event == "consumer" and "prefetch" in each:
         found.prefetch = int(each["prefetch"])

@@ -45,7 +45,11 @@ def test_set_names_the_stronger_source_and_an_override_counts_over_a_restart(tmp
         )
         assert _shown(broker, "orders", "capacity-messages") == (10, "argument capacity-messages=10")
         told_so = run(broker, "set", "queue", "orders", "capacity-messages=1000", "--override")
-        assert told_so.splitlines()[-1] == "queue 'orders' matches orders"
+        assert told_so.splitlines()[1:] == [
+            "queue 'orders' matches orders",
+            "overflow changes for queue orders: holds publishers at 1,000 messages; before: holds publishers at 10 "
+            "messages",
+        ]
         raised = (1000, "pattern 'orders', set by override: capacity-messages=1000")
         assert _shown(broker, "orders", "capacity-messages") == raised
         run(broker, "publish", "orders", *(["one"] * 20))
@@ -145,7 +149,7 @@ def test_show_lists_what_was_declared_and_which_of_several_sources_counts(own_br
     rows = {row["setting"]: row for row in told(own_broker, "show", "queue", "orders")}
     shown = {name: (rows[name]["value"], rows[name]["from"]) for name in rows}
     assert {
-        "max-length": (7, "policy 'length': max-length=7; of what is ready"),
+        "max-length": (7, "policy 'length': max-length=7; of what is ready; beyond, drop-head"),
         "delivery-limit": (None, "default of classic queues"),
         "dead-letter-exchange": ("lost", "argument x-dead-letter-exchange=lost"),
         "dead-letter-routing-key": ("key", "policy 'length': dead-letter-routing-key=key"),

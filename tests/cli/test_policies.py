@@ -10,9 +10,12 @@ def test_policies_are_set_listed_and_cleared(broker: BrokerProcess, name: str) -
     run(broker, "declare", "queue", name)
     pattern = f"^{name}"
     said = run(broker, "policies", "set", name, pattern, "max-length=5", "queue-mode=lazy")
+    holds = "holds publishers at 104,857,600 bytes"
+    rings = f"drops its oldest messages above 5 ready messages and {holds}"
     assert said == (
         f"policy {name} is set\nit applies to queue {name}\nqueue-mode has no effect here; kept, and exported again"
         "; it does not apply to quorum queues because of queue-mode\n"
+        f"overflow changes for queue {name}: {rings}; before: {holds}\n"
     )
     queue = next(each for each in listed(broker, "queues") if each["name"] == name)
     assert (queue["policy"], queue["operator_policy"]) == (name, None)
@@ -23,8 +26,12 @@ def test_policies_are_set_listed_and_cleared(broker: BrokerProcess, name: str) -
     assert "operator policy 'limit': max-length=1" in run(broker, "show", "queue", name)
     assert name in run(broker, "policies", "list", "--everywhere")
     assert f"  {pattern}  " in run(broker, "policies", "list", "--operator")
-    assert run(broker, "policies", "clear", "limit", "--operator") == "policy limit is cleared\n"
-    run(broker, "policies", "clear", name)
+    gone = run(broker, "policies", "clear", "limit", "--operator").splitlines()
+    assert (gone[0], gone[1].startswith(f"overflow changes for queue {name}: drops")) == (
+        "policy limit is cleared",
+        True,
+    )
+    assert f"{name}: {holds}; before: drops" in run(broker, "policies", "clear", name)
     assert (
         run(broker, "policies", "clear", name, code=1) == f"penstock: no policy '{name}' of vhost '/' (404 not-found)\n"
     )

@@ -23,7 +23,7 @@ ALIASES: list[tuple[dict[str, Any], dict[str, tuple[int | None, int | None]], st
         {"capacity": (None, 5000), "stop": (None, 4000), "resume": (None, 2999)},
         "reject",
     ),
-    ({"x-max-length": 5}, {"capacity": (None, 100 * MIB), "max_length": (5, None)}, "drop-head"),
+    ({"x-max-length": 5}, {"capacity": (None, 100 * MIB), "max_length": (5, None)}, "block"),
 ]
 """A name of ours, of Qpid C++ and of RabbitMQ; tests/core/settings/test_thresholds.py has them all."""
 

@@ -248,9 +248,10 @@ def test_what_was_set_by_command_survives_a_reload_and_beats_the_file(
     assert control.why("q").raw["capacity"]["messages"] == 10
     assert control.set("queue", "q", {"capacity-messages": 11})["sentences"] == [
         "queue 'q' matches q",
+        "overflow changes for queue q: holds publishers at 11 messages; before: holds publishers at 10 messages",
         "capacity-messages takes precedence over the settings file for queue 'q', until it is unset",
     ]
-    assert "is in effect again" in control.unset("queue", "q")["sentences"][1]
+    assert "is in effect again" in control.unset("queue", "q")["sentences"][2]
     assert control.why("q").raw["capacity"]["messages"] == 99
     with pytest.raises(ControlError, match="not set by command but by the settings file"):
         control.unset("queue", "q")
@@ -281,7 +282,8 @@ def test_settings_of_a_file_count_from_the_start(make: Callable[..., Publisher],
         name = some_name("q")
         publisher = make(broker, name)
         found = broker.queue(name)
-        assert (found["max_length"]["messages"], found["overflow"]) == (7, "drop-head")
+        assert (found["max_length"]["messages"], found["max_length"]["overflow"]) == (7, "drop-head")
+        assert found["overflow"] == "block"
         other = make(broker, "a.b")
         assert broker.queue("a.b")["stop"]["bytes"] == 512 * 1024
         publisher.connection.close()

@@ -18,6 +18,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.reservation import Reservation
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
+from penstock.core.settings.table import COMMAND
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.shared_limit import SharedLimit
 from penstock.settings.read import read_settings
@@ -91,7 +92,8 @@ class Reservations(RuleBasedStateMachine):
             self.house.vhost.bind("amq.fanout", self.house.vhost.queues[name], None, "", {})
 
     def set_queue(self, name: str, messages: int, size: int, policy: str) -> None:
-        how = {"capacity-messages": messages, "capacity-bytes": size * self.scale, "overflow": policy}
+        limits = {"capacity-messages": messages, "capacity-bytes": size * self.scale, "max-length": "none"}
+        how = {**limits, "overflow": policy}
         at_once.set_named(self.broker, "queue", name, **how)
 
     # Senders
@@ -194,6 +196,17 @@ class Reservations(RuleBasedStateMachine):
         self.set_queue(name, messages, size, policy)
         self.look()
 
+    @rule(name=QUEUE, length=st.sampled_from([0, 1, 3, 15, 10_000]))
+    def change_length(self, name: str, length: int) -> None:
+        """Give a queue a length, which drops, beside its capacity, which holds."""
+        set_so_far = self.broker.table.entries_of("queue", name, COMMAND)
+        gone = [each for each in ("overflow", "max-length") if each in set_so_far]
+        if gone:
+            at_once.remove(self.broker, "queue", name, gone)
+        if length:
+            at_once.set_named(self.broker, "queue", name, **{"max-length": length})
+        self.run(1000)
+
     @rule(size=st.sampled_from([0, 200, 600, 2_000, 100_000]))
     def change_vhost(self, size: int) -> None:
         self.broker.gates.set_vhost_limit(self.house.vhost, in_bytes(size * self.scale) if size else None)
@@ -286,6 +299,7 @@ class Reservations(RuleBasedStateMachine):
         if not hasattr(self, "senders"):
             return
         for name in NAMES:
+            self.change_length(name, 0)
             self.set_queue(name, 1_000, MUCH, "block")
         self.change_vhost(0)
         self.change_memory(0)

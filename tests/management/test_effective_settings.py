@@ -35,6 +35,27 @@ def test_thresholds_of_a_small_capacity_say_why_they_are_lower_than_by_default()
     assert found["resume-messages"] == (12, "the stop")
 
 
+def test_effective_settings_say_which_limit_an_overflow_is_of() -> None:
+    house = House()
+    house.queue("a", capacity_messages=20, x_max_length=18)
+    house.queue("b", x_max_length=18, x_overflow="reject-publish")
+    house.queue("c", capacity_messages=20, x_max_length=18, x_overflow="reject-publish")
+    found = rows(queue_settings(house.broker, house.vhost.queue("a")))
+    assert found["max-length"] == (18, "argument x-max-length=18; of what is ready; beyond, drop-head")
+    assert found["overflow"] == ("block", "default; at the capacity")
+    assert found["stop-messages"] == (18, "the length, to which the default gives way")
+    found = rows(queue_settings(house.broker, house.vhost.queue("b")))
+    assert found["max-length"] == (18, "argument x-max-length=18; of what is ready; beyond, reject")
+    assert found["overflow"] == ("block", "argument x-overflow=reject-publish is of the length; at the capacity")
+    found = rows(queue_settings(house.broker, house.vhost.queue("c")))
+    assert found["overflow"] == ("reject", "argument x-overflow=reject-publish; at the capacity")
+    house.queue("d", capacity_messages=20)
+    house.set("queue", "d", capacity_messages=1000, overflow="drop-head")
+    found = rows(queue_settings(house.broker, house.vhost.queue("d")))
+    beside = "the capacity is not beside pattern 'd', set by command: overflow=drop-head"
+    assert found["overflow"] == ("block", beside)
+
+
 def test_effective_settings_of_a_scope_are_those_that_were_given_and_what_follows_from_them() -> None:
     house = House()
     assert {row["origin"] for row in scope_settings(house.broker, "vhost", "/")} == {"default"}

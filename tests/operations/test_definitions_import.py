@@ -58,6 +58,21 @@ def gathered(section: str, bad: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("section", ["policies", "settings"])
+def test_definitions_import_tells_which_queues_overflow_otherwise(section: str) -> None:
+    driver = make_driver()
+    driver.broker.vhost("/").declare_queue("a", {"capacity-messages": 4}, False, False, None, None)
+    text = json.dumps(gathered(section, "")).encode()
+    told: Any = finish(import_steps(driver, text, "/", dry_run=True))
+    answer: Any = finish(import_steps(driver, text, "/"))
+    assert answer["overflow"] == told["overflow"] == [
+        "overflow changes for queue a: drops its oldest messages above 5 ready messages and holds publishers at 4 "
+        "messages; before: holds publishers at 4 messages"
+    ]  # fmt: skip
+    again: Any = finish(import_steps(driver, text, "/"))
+    assert again["overflow"] == []
+
+
+@pytest.mark.parametrize("section", ["policies", "settings"])
 @pytest.mark.parametrize("bad", ["", "a", "j", "cd", "afj", "abcdefghij"])
 def test_definitions_import_finds_those_that_existing_queues_refuse(section: str, bad: str) -> None:
     driver = make_driver()

@@ -25,11 +25,14 @@ def test_policy_that_is_set_tells_what_it_applies_to_and_what_has_no_effect() ->
         "it applies to exchange q.x",
         "ha-mode, ha-params have no effect here; kept, and exported again"
         "; it does not apply to quorum queues because of ha-mode",
+        "overflow changes for queues q0, q1, q2 and 2 more: drops its oldest messages above 5 ready messages and holds "
+        "publishers at 104,857,600 bytes; before: holds publishers at 104,857,600 bytes",
     ]
     (listed,) = ask(driver, "policy.list", {"everywhere": True})["policies"]
     assert (listed["name"], listed["without_effect"]) == ("p", ["ha-mode", "ha-params"])
     cleared = ask(driver, "policy.clear", {"name": "p"})
     assert (cleared["queues"], cleared["exchanges"]) == (5, 1)
+    assert cleared["overflow"][0].startswith("overflow changes for queues q0, q1, q2 and 2 more: holds publishers at")
     with pytest.raises(NotFound):
         ask(driver, "policy.clear", {"name": "p"})
 

@@ -65,6 +65,17 @@ def test_recording_has_arrivals_services_and_settings_of_one_queue() -> None:
     }
 
 
+def test_recording_of_a_queue_with_a_length_replays_the_length() -> None:
+    records = log()
+    records[1] |= {"overflow": "block", "length_messages": 40, "length_overflow": "drop-head"}
+    found = record(records, "orders")
+    assert found.candidate().queue_settings()["max-length"] == 40
+    assert "overflow" not in found.candidate().queue_settings()
+    assert compare(found, found.candidate(), None).same.depth_messages == 40 + 50, "what is ready, and a prefetch"
+    records[1]["length_overflow"] = "reject"
+    assert record(records, "orders").candidate().queue_settings()["overflow"] == "reject"
+
+
 def test_what_came_while_producers_were_blocked_is_offered_when_the_block_began() -> None:
     records = log(seconds=6)
     about = {"kind": "queue", "gate": "orders", "vhost": "/", "queue": "orders", "producer": "a"}

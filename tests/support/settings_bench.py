@@ -14,7 +14,10 @@ from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults
+from penstock.core.settings.policies import read_policy
+from penstock.core.settings.table import SettingsChange
 from penstock.errors import BrokerError
+from penstock.flow.work import finish
 from penstock.settings.read import read_settings
 from tests.support import at_once
 
@@ -33,9 +36,23 @@ class Bench:
         self.broker.touch_queue(queue)
         return queue
 
-    def set(self, scope: str, pattern: str, **settings: object) -> changes.SettingsChange:
+    def set(self, scope: str, pattern: str, **settings: object) -> SettingsChange:
         given = {key.replace("_", "-"): value for key, value in settings.items()}
         return at_once.set_named(self.broker, scope, pattern, **given)
+
+    def policy(self, policy: str, operator: bool = False, match: str = ".*", **definition: object) -> SettingsChange:
+        """Set a policy, or an operator policy, of the queues that a regular expression matches."""
+        given = {key.replace("_", "-"): value for key, value in definition.items()}
+        return self.set_policy(policy, given, operator, match)
+
+    def set_policy(
+        self, policy: str, definition: dict[str, object], operator: bool = False, match: str = ".*"
+    ) -> SettingsChange:
+        change = changes.setting(read_policy("/", policy, {"pattern": match, "definition": definition}, operator))
+        return finish(changes.change_policies_steps(self.broker, [change]))
+
+    def clear_policy(self, policy: str, operator: bool = False) -> SettingsChange:
+        return finish(changes.clear_policy_steps(self.broker, "/", policy, operator))
 
     def file(self, *entries: tuple[str, str, dict[str, object]]) -> None:
         said = [(scope, pattern, read_settings(scope, pattern, given)) for scope, pattern, given in entries]

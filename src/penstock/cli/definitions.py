@@ -118,7 +118,8 @@ def _print_imported(answer: dict[str, Any], as_json: bool) -> None:
         sentence += f"; {_counted(answer['not_imported'])} not imported"
     if answer["skipped"]:
         sentence += f"; {_counted(Counter(each['kind'] for each in answer['skipped']))} skipped"
-    print_result(as_json, answer, *_lines(answer["skipped"]), *answer["notes"], *_remarks(answer), sentence)
+    said = [*_lines(answer["skipped"]), *answer.get("overflow", ()), *answer["notes"], *_remarks(answer)]
+    print_result(as_json, answer, *said, sentence)
 
 
 def _octets(file: Path) -> bytes:
@@ -177,7 +178,7 @@ def _print_differences(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         say_json(answer)
     else:
-        for line in (*_lines(found), *answer["notes"], *_remarks(answer)):
+        for line in (*_lines(found), *answer.get("overflow", ()), *answer["notes"], *_remarks(answer)):
             say(line)
         unchanged = sum(answer["unchanged"].values())
         said = f"{counts['created']:,} to be created, {counts['changed']:,} to be changed, {unchanged:,} unchanged"

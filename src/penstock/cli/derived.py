@@ -5,6 +5,7 @@ Lists are for people and programs: all have the same options for columns, order,
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -271,6 +272,9 @@ def _ask(row: Command, given: Given, as_json: bool, url: str) -> None:
                 noun = row.first.partition(".")[0]
                 common.ask(connection, row.first, {noun: given[noun], "passive": True}, True)
             answer = common.ask(connection, operation, fields, operation in METHODS)
+            if row.then is not None:
+                with contextlib.suppress(PenstockError):
+                    answer = {**common.ask(connection, *row.then(given), False), **answer}
         except PenstockError as error:
             is_absent = isinstance(error, ChannelClosed | ControlError) and error.code == NOT_FOUND
             if row.absent is not None and given["if_exists"] and is_absent:

@@ -55,6 +55,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.series import Tally
 from penstock.flow.work import AT_ONCE
 from penstock.settings.read import Features, check_flags, read_arguments, read_features
+from penstock.settings.table import LENGTHS
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 """RabbitMQ's firehose exchange, present so that clients can bind to it; this broker has no firehose."""
@@ -225,7 +226,8 @@ class VirtualHost(Topology):
 
         A replying client is never blocked by the requesting one: a reply beyond the capacity is refused.
         """
-        settings = self.table.queue(self.name, address, read_arguments(address, {"overflow": "reject"}), "")
+        arguments: dict[str, object] = {"overflow": "reject", **dict.fromkeys(LENGTHS, "none")}
+        settings = self.table.queue(self.name, address, read_arguments(address, arguments), "")
         queue = Queue(self.name, address, settings, self.broker.turns, self.broker.losses, Features())
         queue.auto_delete = True
         self.replies[address] = queue

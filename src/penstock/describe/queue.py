@@ -83,7 +83,8 @@ def _length(queue: Queue, at: Reading) -> object:
     limited = queue.length
     if limited is None:
         return None
-    return {"ready": {"messages": int(limited.ready()), "bodies": int(limited.bodies)}, **limited.most.as_dict()}
+    ready = {"messages": int(limited.ready()), "bodies": int(limited.bodies)}
+    return {"ready": ready, **limited.most.as_dict(), "overflow": limited.policy.name}
 
 
 def _paged(queue: Queue, at: Reading) -> object:

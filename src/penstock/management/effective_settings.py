@@ -93,16 +93,14 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     settings = queue.settings
     values = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
     rows: list[dict[str, object]] = []
-    values = limiting(queue.name, values, settings.overflow)
+    values, _ = limiting(queue.name, values)
     for unit in ("messages", "bytes"):
         rows += _thresholds(values, unit, queue, broker.defaults)
     for name, unit in (("max-length", "messages"), ("max-length-bytes", "bytes")):
         if name in values:
             row = _row(name, settings.length.as_dict()[unit], values[name], "no limit")
-            rows.append({**row, "from": f"{row['from']}; of what is ready"})
-    policy = values.get("overflow")
-    implied = "its length goes by RabbitMQ's name" if queue.overflow.name == "drop-head" else "default"
-    rows.append(_row("overflow", queue.overflow.name, policy, implied))
+            rows.append({**row, "from": f"{row['from']}; of what is ready; beyond, {settings.at_length.name}"})
+    rows.append(_overflow(queue, values.get("overflow")))
     if queue.overflow.pages:
         for name, unit in (("page-limit-messages", "messages"), ("page-limit-bytes", "bytes")):
             rows.append(_row(name, settings.page_limit.as_dict()[unit], values.get(name), "no limit"))
@@ -115,6 +113,18 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
             otherwise = f"default of {'quorum' if queue.features.quorum else 'classic'} queues"
         rows.append(_row(setting.name, value, values.get(setting.name), otherwise))
     return rows
+
+
+def _overflow(queue: Queue, chosen: SettingValue | None) -> dict[str, object]:
+    """Return the row of the policy at the capacity, which need not be the one that is set."""
+    policy = queue.settings.overflow
+    if chosen is None or chosen.text == policy.name:
+        row = _row("overflow", policy.name, chosen, "default")
+    elif queue.settings.length.unlimited():
+        row = _row("overflow", policy.name, None, f"the capacity is not beside {source_of(chosen)}")
+    else:
+        row = _row("overflow", policy.name, None, f"{source_of(chosen)} is of the length")
+    return row if queue.settings.length.unlimited() else {**row, "from": f"{row['from']}; at the capacity"}
 
 
 def hidden_steps(broker: Broker, queues: list[Queue], values: dict[str, SettingValue]) -> Steps[list[str]]:
@@ -144,7 +154,7 @@ def hidden(
 ) -> list[tuple[str, SettingValue]]:
     """Return those of these settings that another value is in effect of at a queue, each with that value."""
     effective = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
-    effective = limiting(queue.name, effective, settings.overflow)
+    effective, _ = limiting(queue.name, effective)
     rows: list[tuple[str, SettingValue]] = []
     for setting, value in values.items():
         other = effective.get(setting, effective.get(LENGTHS.get(setting, "")))
@@ -288,7 +298,9 @@ def _thresholds(
             rows.append(_row(name, value, percent, "the stop"))
             continue
         otherwise = f"{share:g} % of the capacity, by default"
-        if mark == "resume" and value == thresholds.stop.as_dict()[unit]:
+        if unit == "messages" and percent is None and value == queue.settings.length.messages:
+            otherwise = "the length, to which the default gives way"
+        elif mark == "resume" and value == thresholds.stop.as_dict()[unit]:
             otherwise = "the stop"
         elif mark == "stop" and has_one_mark(values, unit):
             otherwise = "the capacity: by this name the gate closes there"

@@ -169,7 +169,8 @@ class Recorder:
     def lost(self, queue: Queue) -> None:
         """Record messages that a queue's overflow policy dropped, or lost dead letters."""
         if queue.counters.rare.unreported_dropped:
-            self._dropped(queue, "QUE-1005", queue.overflow.name, int(queue.counters.rare.unreported_dropped))
+            cause = (queue.dropping() or queue.overflow).name
+            self._dropped(queue, "QUE-1005", cause, int(queue.counters.rare.unreported_dropped))
         if queue.counters.rare.unreported_dead_letters:
             self._dropped(queue, "PST-1009", "dead-letter", int(queue.counters.rare.unreported_dead_letters))
 

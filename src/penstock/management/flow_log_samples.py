@@ -240,6 +240,11 @@ class Sampler:
         if queue.settings.hold_deadline_s != NEVER:
             record["hold_deadline"] = queue.settings.hold_deadline_s
         record["overflow"] = queue.overflow.name
+        if queue.length is not None:
+            for unit, limit in queue.length.most.as_dict().items():
+                if limit is not None:
+                    record[f"length_{unit}"] = limit
+            record["length_overflow"] = queue.length.policy.name
         self._records.append(record)
         last.recorded_at = self.broker.now
         last.thresholds = thresholds

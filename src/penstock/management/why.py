@@ -140,8 +140,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
             depth += f", of which {amount(queue.pager.messages)}, {amount(queue.pager.bytes)} bytes, on the disk"
         sentences.append(f"queue {queue.name}: the gate is open; {depth}; nobody is blocked by it")
     if queue.length is not None:
-        acts = "the oldest are dropped" if queue.length.drops else "the newest are refused"
-        sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {acts}")
+        sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {queue.length.acts()}")
     for gate in shut or [queue.gate]:
         sentences += waits_of(gate, broker)
     row["sentences"] = sentences + _refused_of_gone(queue.gate)

@@ -71,6 +71,8 @@ class Command(NamedTuple):
     absent: Absent | None = None
     first: str = ""
     """Method that must succeed before, passively."""
+    then: Callable[[Given], tuple[str, Answer]] | None = None
+    """Function that returns an operation whose answer is added afterwards, if the user may ask it; None: none."""
     ends: str = ""
     """Reason with which the broker closes this connection if the operation succeeds; "": it stays open."""
     remarks: Callable[[Given], Iterable[str]] | None = None

@@ -99,7 +99,8 @@ def _deletion(kind: str, text: str, *more: Field, says: str | Says = "", first: 
 
 def _declared(given: Given, answer: Answer) -> Iterable[str]:
     messages, consumers = counted(answer["message_count"], "message"), counted(answer["consumer_count"], "consumer")
-    return [f"queue {answer['queue']} is declared; it has {messages} and {consumers}"]
+    overflow = f"; it {answer['overflow']}" if "overflow" in answer else ""
+    return [f"queue {answer['queue']} is declared; it has {messages} and {consumers}{overflow}"]
 
 
 def _binding(verb: str, does: str, sentence: str, text: str) -> Command:
@@ -139,7 +140,9 @@ TOPOLOGY: Final = (
         _declared,
         answer=lambda given, answer: {
             "queue": answer["queue"], "messages": answer["message_count"], "consumers": answer["consumer_count"],
+            "overflow": answer.get("overflow"),
         },
+        then=lambda given: ("show", {"queue": given["queue"]}),
     ),
     Command(
         "queues purge", "queue.purge",
@@ -319,7 +322,8 @@ def _policies(noun: str, operator: tuple[Field, ...], fixed: Mapping[str, object
         Command(
             f"{noun} delete", "policy.clear",
             f"Remove policy NAME.\n\nFor example: penstock {noun} delete short",
-            (Field("name", names="policies"), *operator), "policy {name} is cleared", fixed=fixed,
+            (Field("name", names="policies"), *operator),
+            lambda given, answer: [f"policy {given['name']} is cleared", *answer["overflow"]], fixed=fixed,
             absent=_gone("policy", "name"),
         ),
     )  # fmt: skip

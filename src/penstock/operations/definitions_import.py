@@ -199,7 +199,7 @@ class Import:
                 if planned is None:
                     yield from kind.finish(part, self.made)
                 else:
-                    yield from kind.rehearse(part, planned)
+                    yield from kind.rehearse(part, planned, self.made)
             except BrokerError as error:
                 to_the_end = planned is not None or (self._skip_refused and not isinstance(error, ResourceError))
                 if len(part) > 1 and to_the_end:
@@ -276,6 +276,7 @@ class Import:
             "differences": differences,
             "unchanged": unchanged,
             "not_imported": dict(self.defined.read_over),
+            "overflow": list(self.made.overflow),
             "notes": self._notes(),
         }
 
@@ -344,6 +345,7 @@ class Import:
             "changed": dict(made.changed),
             "not_imported": dict(self.defined.read_over),
             "skipped": list(self._skipped),
+            "overflow": list(made.overflow),
             "notes": self._notes(),
         }
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from penstock.core.settings.table import SettingsTable
+from penstock.core.settings.table import SettingsChange, SettingsTable
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
@@ -69,6 +69,8 @@ class Made:
         """Undo actions that take steps, after the others."""
         self.notes: list[str] = []
         """Warnings about ineffective settings."""
+        self.overflow: list[str] = []
+        """Sentences about queues that overflow otherwise."""
 
     def add(self, kind: str, change: str, undo: Undo | None) -> None:
         """Count an entry that was made or changed."""
@@ -188,17 +190,21 @@ class DefinitionKind:
         together = self.row.together
         assert together is not None
         values = [self._values[self.subject(entry)] for entry in entries]
-        yield from together.put(self.node, [value for value, _ in values])
+        change = yield from together.put(self.node, [value for value, _ in values])
+        if isinstance(change, SettingsChange):
+            made.overflow += change.overflow.sentences()
         made.undo_steps.append(lambda: together.put_back(self.node, values))
         for entry, (value, before) in zip(entries, values, strict=True):
             self._count(made, entry, value, before, None)
             self.node.record_setting(*together.record(value), "")
 
-    def rehearse(self, entries: list[Entry], planned: Planned) -> Steps[None]:
+    def rehearse(self, entries: list[Entry], planned: Planned, made: Made) -> Steps[None]:
         """Apply the entries that `compare` gathered to the planned table, as `finish` applies them to the broker's."""
         assert self.row.together is not None
         values = [self._values[self.subject(entry)][0] for entry in entries]
-        yield from self.row.together.rehearse(self.node, planned.table, values)
+        change = yield from self.row.together.rehearse(self.node, planned.table, values)
+        if isinstance(change, SettingsChange):
+            made.overflow += change.overflow.sentences()
 
     def _read(self, entry: Entry, planned: Planned | None) -> Any:
         """Return the value of an entry. Raises PreconditionFailed (406) where another entry defines it otherwise."""

@@ -52,7 +52,12 @@ def set_policy(node: Node, request: ControlRequest) -> Steps[Row]:
         "created": created,
         "queues": len(queues),
         "exchanges": len(exchanges),
-        "sentences": _sentences(policy, [queue.name for queue in queues], exchanges) + hidden,
+        "overflow": plan.overflow.sentences(),
+        "sentences": [
+            *_sentences(policy, [queue.name for queue in queues], exchanges),
+            *plan.overflow.sentences(),
+            *hidden,
+        ],
     }
 
 
@@ -63,7 +68,8 @@ def clear_policy(node: Node, request: ControlRequest) -> Steps[Row]:
     plan = yield from clear_policy_steps(node.broker, host, name, operator)
     assert before is not None
     node.record_setting(before.title(), f"cleared by {request.asker()}", request.access.user)
-    return {"name": name, "operator": operator, "queues": len(plan.queues), "exchanges": len(plan.exchanges)}
+    counts = {"queues": len(plan.queues), "exchanges": len(plan.exchanges)}
+    return {"name": name, "operator": operator, **counts, "overflow": plan.overflow.sentences()}
 
 
 def list_policies(node: Node, request: ControlRequest) -> Steps[Row]:

@@ -12,6 +12,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.settings import changes
 from penstock.core.settings.changes import EntryBefore, matching_steps
+from penstock.core.settings.overflow_changes import OverflowChanges, describe_overflow
 from penstock.core.settings.policies import kind_of
 from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
 from penstock.describe.gate import thresholds_row
@@ -58,7 +59,7 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[Row]:
     warnings: list[str] = []
     if scope == "queue":
         warnings = yield from hidden_steps(node.broker, [queue for queue, _ in plan.queues], values)
-    sentences = _whereto(scope, pattern, matched) + warnings
+    sentences = _whereto(scope, pattern, matched) + plan.overflow.sentences() + warnings
     for unit in ("messages", "bytes"):
         if f"burst-{unit}" in values and not _has_rate(node.broker, scope, unit):
             sentences.append(f"burst-{unit} has no effect without rate-{unit}: set that as well")
@@ -103,7 +104,7 @@ def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
         names = [setting_named(scope, name) for name in request.names("names")]
     plan = yield from changes.remove_steps(node.broker, scope, pattern, names)
     matched = yield from matching_steps(node.broker, scope, pattern)
-    sentences = _whereto(scope, pattern, matched)
+    sentences = _whereto(scope, pattern, matched) + plan.overflow.sentences()
     for name, value in node.broker.table.entries_of(scope, pattern, FILE).items():
         if not names or name in names:
             sentences.append(f"{name}: the settings file's {shown(value.raw)} is in effect again")
@@ -146,7 +147,8 @@ def show(node: Node, request: ControlRequest) -> Row:
     _check_shown(request, scope, name)
     if scope == "queue":
         queue = request.vhost.queue(name, request.connection)
-        return {"scope": scope, "name": name, "settings": _with_units(scope, queue_settings(node.broker, queue))}
+        rows = _with_units(scope, queue_settings(node.broker, queue))
+        return {"scope": scope, "name": name, "overflow": describe_overflow(queue.settings), "settings": rows}
     if scope == "address":
         request.vhost.exchange(name if name in request.vhost.exchanges else name.partition("/")[0])
     elif scope == "vhost":
@@ -241,8 +243,11 @@ def preview_steps(node: Node, request: ControlRequest) -> Steps[Row]:
     matched = yield from matching_steps(node.broker, "queue", pattern)
     after, without_effect = resolved(node.broker, queue, pattern, values)
     sentences = consequences(queue, after.thresholds)
-    if after.overflow.name != queue.overflow.name:
-        sentences.append(f"its overflow policy becomes {after.overflow.name}, now it is {queue.overflow.name}")
+    now = queue.settings
+    if (after.overflow, after.at_length) != (now.overflow, now.at_length) or after.length != now.length:
+        changed = OverflowChanges()
+        changed.add(queue.name, now, after)
+        sentences += changed.sentences()
     others = len(matched) - 1
     if others > 0:
         noun = "queue" if others == 1 else "queues"

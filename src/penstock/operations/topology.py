@@ -14,6 +14,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.declarations import check_exchange, check_queue
 from penstock.core.routing.exchange import Binding, Exchange, alternate_of, arguments_digest, make_exchange, selector_in
 from penstock.core.routing.route import CONTROL_EXCHANGE
+from penstock.core.settings.overflow_changes import describe_overflow
 from penstock.core.settings.policies import kind_of
 from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
 from penstock.describe.lists import Rows
@@ -289,7 +290,7 @@ def put_queue(node: Node, request: ControlRequest) -> Row:
     authorization.check_declare_queue(request.access, vhost, name, arguments)
     queue = vhost.declare_queue(name, arguments, request.flag("durable"), request.flag("auto_delete"), None, None)
     node.broker.touch_queue(queue)
-    return {"created": not there}
+    return {"created": not there, "overflow": [f"queue {name} {describe_overflow(queue.settings)}"]}
 
 
 def delete_queue(node: Node, request: ControlRequest) -> Row | None:

@@ -39,7 +39,6 @@ from penstock.core.queue.cursor_state import (
     trim_settled,
 )
 from penstock.core.queue.indexed_ready_queue import REACH_WORK
-from penstock.core.queue.overflow.drop_head import DropHead
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import visible_tail
 from penstock.core.queue.shared_ready_queue import DropsWritten, SharedReadyQueue
@@ -270,9 +269,10 @@ def _check_readable(queue: Queue, cursor: str) -> None:
             f"queue '{queue.name}' has priorities, and cursor '{cursor}' reads messages in the order they came; "
             "use a queue without x-max-priority"
         )
-    if isinstance(queue.overflow, DropHead):
+    ring = queue.dropping()
+    if ring is not None:
         raise PreconditionFailed(
-            f"queue '{queue.name}' has the overflow policy {queue.overflow.name} and would drop "
+            f"queue '{queue.name}' has the overflow policy {ring.name} and would drop "
             f"what cursor '{cursor}' has not read; "
             "use block or reject"
         )

@@ -339,6 +339,8 @@ class Server:
             log(
                 RELOADED, "reload: '%s' is in effect; settings of %d queues were computed again", file, len(plan.queues)
             )
+            for sentence in plan.overflow.sentences():
+                log(RELOADED, "reload: %s", sentence)
             self.driver.audit.change(Actor("", "file", "signal"), "settings.reload", str(file))
             if self.driver.recorder is not None:
                 self.driver.recorder.setting("file", f"'{file}' was read again", "")

@@ -184,7 +184,10 @@ FOREIGN: Final[dict[str, str]] = {
 They are from address-settings.adoc and configuration-index.adoc. Other unknown names are refused without advice.
 """
 WITHOUT_EFFECT: Final = frozenset(
-    {"x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy", "x-dead-letter-strategy"}
+    (
+        *("x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy", "x-dead-letter-strategy"),
+        *("x-max-in-memory-length", "x-max-in-memory-bytes"),
+    )
 )
 """RabbitMQ arguments about the storage of a queue, or for safe dead-lettering, which is the default here."""
 KEYS_WITHOUT_EFFECT: Final = frozenset(

@@ -59,6 +59,8 @@ class SettingValue:
     """The smaller, the stronger: 0 is an argument."""
     override: bool = False
     """True if it was set by command to be stronger than arguments and policies."""
+    beside: frozenset[str] = frozenset()
+    """Of an overflow policy in effect: the limits that its source sets as well (LENGTHS, CAPACITIES)."""
 
     def with_source(self, origin: str, pattern: str, by: str, rank: int) -> SettingValue:
         """Return a copy with a source and its rank."""
@@ -71,6 +73,15 @@ class SettingValue:
     def overriding(self) -> SettingValue:
         """Return a copy that is stronger than arguments and policies."""
         return replace(self, override=True)
+
+    def with_limits(self, source: Mapping[str, SettingValue]) -> SettingValue:
+        """Return a copy of an overflow policy with the limits of its source."""
+        names = [name for name in (*LENGTHS, *CAPACITIES) if name in source and not source[name].none]
+        return replace(self, beside=frozenset(names))
+
+    def has_source_of(self, other: SettingValue) -> bool:
+        """Return whether both values are of one source: the arguments, one policy, or one pattern."""
+        return (self.origin, self.pattern, self.by) == (other.origin, other.pattern, other.by)
 
     def at(self, place: str) -> SettingValue:
         """Return a copy with a position in the settings file."""
@@ -426,6 +437,7 @@ OPENS_BELOW: Final = frozenset(
 """Percentages of Qpid C++, which opens below its threshold (QueueFlowLimit.cpp), as its `qpid.flow_resume_*` do."""
 LENGTHS: Final = {"max-length": "capacity-messages", "max-length-bytes": "capacity-bytes"}
 """RabbitMQ's limits of ready messages. With an overflow policy unknown to RabbitMQ they are the capacity."""
+CAPACITIES: Final = ("capacity-messages", "capacity-bytes")
 USAGE: Final = frozenset({"max-disk-usage", "store.filesystem.maxUsagePercent"})
 """Names that give the used share of the file system, in percent, instead of the free one."""
 WITHOUT_BURST: Final = frozenset({"producerMaxRate"})

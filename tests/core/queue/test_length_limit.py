@@ -210,11 +210,43 @@ def test_everything_that_a_queue_of_length_0_gets_is_dead_lettered(policy: str, 
 def test_depth_never_passes_the_capacity_whatever_the_length_allows() -> None:
     line = Line(x_max_length=100, capacity_bytes=3 * CHARGE)
     line.put(b"1", b"2", b"3", b"4")
+    assert line.ready() == [b"1", b"2", b"3"], "the capacity holds what the length would have dropped the oldest for"
+    assert len(line.writer.outbox) == 1
+    line.get()
+    assert line.q.bytes == 3 * CHARGE
+
+
+def test_ring_at_its_capacity_refuses_what_consumers_leave_no_room_for() -> None:
+    line = Line(x_max_length=100, capacity_bytes=3 * CHARGE, x_overflow="drop-head")
+    line.put(b"1", b"2", b"3", b"4")
     assert line.ready() == [b"2", b"3", b"4"]
     assert [line.get(), line.get(), line.get()] == [b"2", b"3", b"4"]
     line.put(b"5")
     assert told(line.writer)[0] == (5, 5, False), "what consumers have fills the capacity, and cannot be dropped"
     assert line.q.bytes == 3 * CHARGE
+
+
+def test_message_beyond_a_length_is_refused_by_the_policy_of_the_length() -> None:
+    line = Line(x_max_length=2, x_overflow="reject-publish")
+    line.put(b"1", b"2", b"3")
+    assert (line.ready(), sorted(told(line.writer))) == ([b"1", b"2"], [(1, 2, True), (3, 3, False)])
+    assert line.q.refusing(b"4", line.broker.now).name == "reject"
+    assert line.q.dropping() is None
+    line.get()
+    assert line.q.refusing(b"4", line.broker.now).name == "block", "nothing of the length is in the way"
+
+
+def test_messages_held_at_the_capacity_stay_held_when_a_length_comes() -> None:
+    line = Line(capacity_messages=4)
+    line.put(*[b"%d" % number for number in range(12)])
+    assert (len(line.ready()), len(line.writer.outbox)) == (4, 8)
+    line.set(max_length=5_000_000)
+    line.turn()
+    assert (len(line.ready()), len(line.writer.outbox), int(line.q.counters.dropped)) == (4, 8, 0)
+    line.set(max_length=3)
+    line.turn()
+    assert line.ready() == [b"9", b"10", b"11"], "the length that somebody asked for"
+    assert int(line.q.counters.dropped) == 9
 
 
 def test_length_without_a_capacity_has_the_default_capacity() -> None:

@@ -409,7 +409,7 @@ def test_without_a_store_nothing_can_page() -> None:
         ({**PAGE, "stop-messages": 5}, "stop-messages=5 would block producers before the overflow policy page"),
         ({**PAGE, "resume-percent": 5}, "resume-percent=5 would block producers"),
         ({"page-limit-bytes": 5}, "page-limit-bytes=5 needs the overflow policy page, not block"),
-        ({"x-page-full-policy": "drop-new", "x-max-length": 5}, "needs the overflow policy page, not drop-head"),
+        ({"x-page-full-policy": "drop-new", "x-max-length": 5}, "needs the overflow policy page, not block"),
     ],
 )
 def test_what_does_not_go_with_paging_is_refused(arguments: dict[str, object], part: str) -> None:

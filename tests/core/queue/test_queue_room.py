@@ -19,6 +19,16 @@ def test_queue_reserves_room_only_if_its_policy_holds_publishes(policy: str, res
     assert house.vhost.queues["a"].reserved.reserves() == reserves
 
 
+def test_queue_that_holds_reserves_room_beside_a_length() -> None:
+    house = House("a", capacity_messages=3, x_max_length=2)
+    room = house.vhost.queues["a"].reserved
+    reservation = Reservation([house.vhost.queues["a"]], 50, [])
+    granted = int(reservation.grant(10, 100.0))
+    assert (room.reserves(), granted > 0) == (True, True)
+    house.set("queue", "#", overflow="reject")
+    assert (room.reserves(), int(room.messages)) == (True, granted), "the overflow is of the length"
+
+
 def test_free_room_is_neither_filled_nor_reserved() -> None:
     house = House("a", capacity_messages=10, capacity_bytes=1_000)
     room = house.vhost.queues["a"].reserved
@@ -35,6 +45,15 @@ def test_overflow_is_described_with_depth_capacity_and_policy() -> None:
     house.publish_now("a", 300)
     assert describe_depth(house.vhost.queues["a"]) == (
         "queue 'a' holds 1 message, 300 bytes; its capacity is 2 messages and its overflow policy reject"
+    )
+
+
+def test_overflow_at_a_length_is_described_beside_the_capacity() -> None:
+    house = House("a", capacity_messages=2, x_max_length=1)
+    assert describe_depth(house.vhost.queues["a"]) == (
+        "queue 'a' holds 0 messages, 0 bytes; its capacity is 2 messages and its overflow policy block; it has 0 "
+        "messages ready, of a max-length of 1 message, which does not count what consumers have; above it the oldest "
+        "are dropped by its overflow policy drop-head"
     )
 
 

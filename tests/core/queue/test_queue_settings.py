@@ -44,8 +44,8 @@ def test_length_by_rabbitmqs_names_is_of_what_is_ready_and_every_capacity_of_the
 @pytest.mark.parametrize(
     ("arguments", "policy"),
     [
-        ({"x-max-length": 10}, "drop-head"),  # RabbitMQ's meaning.
-        ({"x-max-length-bytes": 10}, "drop-head"),
+        ({"x-max-length": 10}, "block"),  # The default capacity holds; the length drops.
+        ({"x-max-length-bytes": 10}, "block"),
         ({"x-max-length": 10, "x-overflow": "block"}, "block"),
         ({"capacity-messages": 10}, "block"),
         ({"qpid.max_count": 10}, "block"),

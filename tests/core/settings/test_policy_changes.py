@@ -99,7 +99,7 @@ def test_limits_of_an_argument_and_of_policies_are_the_smallest(bench: Bench) ->
     assert [free.settings.message_ttl_s, small.settings.message_ttl_s] == [2.0, 1.0]
     assert names(small) == ("p", "o")
     rows = {row["setting"]: row["from"] for row in queue_settings(bench.broker, small)}
-    assert rows["max-length"] == "operator policy 'o': max-length=3; of what is ready"
+    assert rows["max-length"] == "operator policy 'o': max-length=3; of what is ready; beyond, drop-head"
 
 
 def test_alternate_exchange_of_a_policy_gets_what_matches_no_binding(bench: Bench) -> None:

@@ -101,7 +101,13 @@ def test_defaults_never_make_thresholds_that_lock_producers_out(capacity: int, s
         ({"x-max-length": 10, "x-overflow": "drop-new"}, (10, None, None)),
         ({"x-max-length": 10, "qpid.policy_type": "ring_strict"}, (10, None, None)),
         ({"x-max-length": 10, "capacity-messages": 10, "x-overflow": "block"}, (10, 5, 4)),
-        ({"x-max-length": 10, "capacity-messages": 20}, (20, None, None)),
+        ({"x-max-length": 10, "capacity-messages": 20}, (20, 10, 10)),  # The length is met first.
+        ({"x-max-length": 18, "capacity-messages": 20}, (20, 18, 18)),
+        ({"x-max-length": 18, "capacity-messages": 20, "stop-messages": 15}, (20, 15, 14)),
+        ({"x-max-length": 18, "capacity-messages": 20, "stop-percent": 50, "resume-percent": 40}, (20, 10, 8)),
+        ({"x-max-length": 20, "capacity-messages": 20}, (20, 10, 8)),
+        ({"x-max-length": 30, "capacity-messages": 20}, (20, 10, 8)),
+        ({"x-max-length": 30, "capacity-messages": 20, "x-overflow": "drop-head"}, (20, None, None)),
         # qpid.md A3 and C1, translated: by Qpid C++'s names 0 is "none", and it resumes strictly below.
         ({"qpid.flow_stop_count": 7, "qpid.flow_resume_count": 5}, (None, 7, 4)),
         ({"qpid.flow_stop_count": 5}, (None, 5, 4)),
@@ -145,9 +151,9 @@ def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expe
         ({"qpid.max_size": 0x2FFFFFFFF}, (0x2FFFFFFFF, 10_307_921_510, 9_019_431_319)),
         ({"qpid.max_count": 0}, (104_857_600, 83_886_080, 73_400_320)),
         ({"qpid.max_count": 10}, (None, None, None)),
-        ({"x-max-length": 10}, (104_857_600, None, None)),
-        ({"x-max-length-bytes": 5000}, (104_857_600, None, None)),
-        ({"x-max-length-bytes": 200 * 1024 * 1024}, (262_144_000, None, None)),  # The default gives way.
+        ({"x-max-length": 10}, (104_857_600, 83_886_080, 73_400_320)),
+        ({"x-max-length-bytes": 5000}, (104_857_600, 83_886_080, 73_400_320)),
+        ({"x-max-length-bytes": 200 * 1024 * 1024}, (419_430_400, 335_544_320, 293_601_280)),  # It gives way.
         ({"x-max-length-bytes": 5000, "x-overflow": "block"}, (5000, 2500, 2187)),
         ({"stop-bytes": 200 * 1024 * 1024}, (262_144_000, 209_715_200, 183_500_800)),  # The default gives way.
         ({"resume-bytes": 200 * 1024 * 1024}, (262_144_000, 209_715_200, 209_715_200)),
@@ -197,7 +203,7 @@ def test_thresholds_in_bytes_follow_from_what_is_given(arguments: dict[str, obje
         ({"qpid.policy_type": "ring_strict", "resume-bytes": 5}, "resume-bytes=5 has no effect"),
         (
             {"x-max-length": 10, "stop-messages": 5},
-            "has no effect with the overflow policy drop-head (x-max-length=10)",
+            "stop-messages=5 has no effect with x-max-length=10, which drops the oldest messages",
         ),
         (
             {"x-max-length": 10, "capacity-messages": 20, "x-overflow": "block"},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from tests.support.brokers import serving
+from tests.support.brokers import BrokerProcess, in_background, serving
 from tests.support.http_client import Web
+from tests.support.pika_helpers import channel_of, take
 from tests.support.postgres import cluster, needs_postgres
 
 
@@ -31,6 +33,54 @@ def test_policies_are_set_shown_and_cleared(web: Web, name: str) -> None:
         assert web.ask("DELETE", f"/{path}/%2F/{name}").status == 404
         assert web.ask("GET", f"/{path}/%2F/{name}").status == 404
     assert web.queue(name)["policy"] is None
+
+
+def test_answers_about_limits_tell_how_queues_overflow(web: Web, name: str) -> None:
+    made = web.ask("PUT", f"/queues/%2F/{name}", {"arguments": {"capacity-messages": 4}})
+    assert (made.status, made.headers["penstock-overflow"]) == (201, f"queue {name} holds publishers at 4 messages")
+    body = {"pattern": f"^{name}$", "definition": {"max-length": 5_000_000}}
+    holds = "holds publishers at 4 messages"
+    both = f"drops its oldest messages above 5,000,000 ready messages and {holds}"
+    for path in ("policies", "operator-policies"):
+        put = web.ask("PUT", f"/{path}/%2F/{name}", body)
+        assert put.headers["penstock-overflow"] == f"overflow changes for queue {name}: {both}; before: {holds}"
+        assert "penstock-overflow" not in web.ask("PUT", f"/{path}/%2F/{name}", body).headers
+        gone = web.ask("DELETE", f"/{path}/%2F/{name}")
+        assert gone.headers["penstock-overflow"] == f"overflow changes for queue {name}: {holds}; before: {both}"
+    definitions = {"policies": [{"vhost": "/", "name": name, **body}]}
+    assert "penstock-overflow" in web.ask("POST", "/definitions", definitions).headers
+    web.do("DELETE", f"/policies/%2F/{name}")
+
+
+@pytest.mark.parametrize("kind", ["policies", "operator-policies"])
+@pytest.mark.parametrize("capacity", ["capacity-messages", "max-size-messages"])
+def test_policies_that_come_and_go_under_load_lose_nothing(
+    served: BrokerProcess, web: Web, name: str, kind: str, capacity: str
+) -> None:
+    """A consumer that takes one message after another, and a publisher that waits for each confirm."""
+    web.ask("PUT", f"/queues/%2F/{name}", {"arguments": {capacity: 6}})
+    sent = [b"%d" % number for number in range(200)]
+
+    def publish() -> None:
+        with channel_of(served, confirms=True) as publisher:
+            for body in sent:
+                publisher.basic_publish("", name, body)
+
+    taken: list[bytes] = []
+    body = {"pattern": f"^{name}$", "definition": {"max-length": 5_000_000, "overflow": "drop-head"}}
+    with channel_of(served) as channel, in_background(publish):
+        while len(taken) < len(sent):
+            web.do("PUT", f"/{kind}/%2F/{name}", body, status=201)
+            taken += [bytes(take(channel, name)[2]) for _ in range(5)]
+            web.do("DELETE", f"/{kind}/%2F/{name}")
+            taken += [bytes(take(channel, name)[2]) for _ in range(5)]
+    assert taken == sent
+
+
+def test_header_about_overflow_is_ascii(web: Web, name: str) -> None:
+    queue = f"{name}-ü"
+    put = web.ask("PUT", f"/queues/%2F/{quote(queue)}", {"arguments": {"capacity-messages": 4}})
+    assert put.headers["penstock-overflow"] == f"queue {name}-\\xfc holds publishers at 4 messages"
 
 
 def test_policies_of_exchanges_are_shown_where_they_apply(web: Web, name: str) -> None:

@@ -11,7 +11,7 @@ from penstock.core.consume.session import Session
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Message
 from penstock.core.queue.length_limit import Length
-from penstock.core.queue.overflow.policy import REFUSE
+from penstock.core.queue.overflow.policy import REFUSE, OverflowPolicy
 from penstock.core.queue.queue import Queue
 from penstock.flow.gate import Gate
 
@@ -166,20 +166,21 @@ class QueueDelta(RowSum):
         """Return whether the commit publishes to the queue."""
         return self.messages > 0 and not self.queue.deleted
 
-    def refused(self, now: float) -> bool:
-        """Return whether the queue's overflow policy refuses any publish, once the settlements are done."""
+    def refusing(self, now: float) -> OverflowPolicy | None:
+        """Return the overflow policy that refuses any publish, once the settlements are done; None if none does."""
         queue = self.queue
         if self.enters() and queue.length is not None:
             ready = self.messages + self.back - self.freed
             if not queue.length.takes(ready, self.bodies, now):
-                return True
+                return queue.length.policy
         messages, size = self.messages, self.bytes
         if not self.overflows_to_disk():
             messages -= self.freed
             size -= self.freed_bytes
         if queue.covers(messages, size) or not self.enters():
-            return False
-        return queue.verdict(messages, size, self.largest, self.back, self.back_bytes) == REFUSE
+            return None
+        verdict = queue.verdict(messages, size, self.largest, self.back, self.back_bytes)
+        return queue.overflow if verdict == REFUSE else None
 
 
 def sum_of(sums: dict[Key, RowSum], key: Key) -> RowSum:

@@ -107,7 +107,7 @@ class DeadLetter(Held):
             sender.queue.counters.count_dead_letter()
         else:
             sender.count_lost()
-        return "" if refused is None else refused.overflow.name
+        return "" if refused is None else refused.refusing(self.content, broker.now).name
 
     @override
     def deadline_message(self, own: list[Gate], now: float) -> str:

@@ -283,12 +283,12 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def refuse_at(self, queue: Queue, route: Route, content: bytes, charge: i64, confirmed: bool) -> Refusal:
         """Handle a message that a queue's overflow policy refused, or that a lowered capacity can never fit."""
-        policy = queue.overflow
+        policy = queue.refusing(content, self.broker.now)
         refusal = Refusal(DELETED if queue.deleted else policy.name, queue.gate)
         self.count_refused(queue.gate, refusal.cause, charge)
         if queue.deleted:
             return refusal
-        if admission.must_wait(queue, charge):
+        if policy is queue.overflow and admission.must_wait(queue, charge):
             never = admission.never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity)
             refusal = Refusal(NEVER_FITS, queue.gate, error=never)
             if not confirmed:

@@ -36,6 +36,7 @@ from penstock.core.publish.held import HeldPublish, begin_withheld
 from penstock.core.publish.outbox import Held
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import ProducerState, count_arrival
+from penstock.core.queue.overflow.policy import OverflowPolicy
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
 from penstock.flow.gate import NEVER_FITS, NO_GATES, ROLLED_BACK, Gate, Refusal
@@ -453,9 +454,10 @@ class UnitCommit(Held):
             self.refuse(never, NEVER_FITS)
             return NEVER_FITS
         for delta in self.queue_deltas:
-            if delta.refused(broker.now):
-                self._refused(producer, delta)
-                return delta.queue.overflow.name
+            policy = delta.refusing(broker.now)
+            if policy is not None:
+                self._refused(producer, delta, policy)
+                return policy.name
         at_gates = road.at_gates
         if self.batch is not None:
             self.batch.admit(self, at_gates)
@@ -564,13 +566,13 @@ class UnitCommit(Held):
         self.unit.leave_account()
         self.unit.coordinator.forget(self.settlements)
 
-    def _refused(self, producer: Producer, delta: QueueDelta) -> None:
+    def _refused(self, producer: Producer, delta: QueueDelta, policy: OverflowPolicy) -> None:
         """Refuse the whole commit, because a queue's overflow policy refuses a part."""
         queue = delta.queue
         queue.count_refusal()
         more = adds(delta.messages - delta.freed, delta.bytes - delta.freed_bytes)
-        producer.count_refused(queue.gate, queue.overflow.name, delta.bytes)
+        producer.count_refused(queue.gate, policy.name, delta.bytes)
         error = ResourceError(f"commit refused and rolled back; {admission.refusal_error(queue)}; {more}")
-        self.refuse(error, queue.overflow.name, queue.gate)
-        if queue.overflow.destroys:
+        self.refuse(error, policy.name, queue.gate)
+        if policy.destroys:
             producer.broker.delete_queue(queue)

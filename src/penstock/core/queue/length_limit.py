@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from penstock.core.message import Message, StoredMessage
 from penstock.core.queue.context import QueueContext
+from penstock.core.queue.overflow.policy import OverflowPolicy
 from penstock.core.queue.queue import Queue
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Chore
@@ -37,7 +38,7 @@ TRIMMED_AT_ONCE: Final = 500
 class Length:
     """The length limit of one queue; only queues with one have this object."""
 
-    __slots__ = ("queue", "most", "bodies", "drops", "_weighs", "_formats", "_trimming")
+    __slots__ = ("queue", "most", "bodies", "policy", "drops", "_weighs", "_formats", "_trimming")
 
     def __init__(self, broker: QueueContext, queue: Queue) -> None:
         self.queue = queue
@@ -47,7 +48,9 @@ class Length:
         """Limits of the ready messages and of the octets of their bodies."""
         self.bodies: i64 = 0
         """Octets of ready bodies; counted only if limited."""
-        self.drops: bool = queue.settings.overflow.drops
+        self.policy: OverflowPolicy = queue.settings.at_length
+        """The overflow policy at the limit; the capacity has its own."""
+        self.drops: bool = self.policy.drops
         """True if the oldest messages are dropped; otherwise the newest are refused."""
         self._weighs: bool = most.bytes != UNLIMITED
         self._formats = formats
@@ -156,6 +159,10 @@ class Length:
         if dropped:
             queue.update_gate(now)
         return dropped
+
+    def acts(self) -> str:
+        """Return what happens above the limit, as a clause."""
+        return "the oldest are dropped" if self.drops else "the newest are refused"
 
     def clause(self) -> str:
         """Return the ready messages and the limit as a clause of a sentence."""

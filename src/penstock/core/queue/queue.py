@@ -23,7 +23,7 @@ from penstock.core.queue.context import ContentChange, DeadLetterSink, Requeuein
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.overflow import READ_BACK
-from penstock.core.queue.overflow.policy import ACCEPT, HOLD
+from penstock.core.queue.overflow.policy import ACCEPT, HOLD, OverflowPolicy
 from penstock.core.queue.queue_room import Clearing, Leftovers, Membership, QueueRoom, describe_depth, describe_paging
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.ready_queue import Priorities, ReadyQueue
@@ -246,6 +246,18 @@ class Queue(GateOwner):
             return False
         return self.fits(charge) or self.verdict(1, charge, charge) == ACCEPT
 
+    def refusing(self, content: bytes, now: float) -> OverflowPolicy:
+        """Return the policy that refuses a message: that of the length, if it does not accept the message."""
+        length = self.length
+        return self.overflow if length is None or length.takes_content(content, now) else length.policy
+
+    def dropping(self) -> OverflowPolicy | None:
+        """Return the policy by which the oldest messages are dropped, at the capacity or the length; None if none."""
+        if self.overflow.drops:
+            return self.overflow
+        length = self.length
+        return length.policy if length is not None and length.drops else None
+
     def verdict(self, messages: i64, bytes: i64, largest: i64, back: i64 = 0, back_bytes: i64 = 0) -> int:
         """Return ACCEPT, HOLD or REFUSE for publishes that do not fit, the largest with this charge; changes nothing.
 
@@ -449,7 +461,7 @@ class Queue(GateOwner):
 
     def count_rejected(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
         """Count a message that the overflow policy refused, or that came after the deletion."""
-        if self.dead_letters is not None and self.overflow.dead_letters and not self.deleted:
+        if self.dead_letters is not None and not self.deleted and self.refusing(content, now).dead_letters:
             self.dead_letters.dead_letter(Message(address, content, charge, 0, now), MAXLEN, False)
         self.count_refusal()
 

@@ -83,7 +83,7 @@ class QueueRoom(ReservedRoom):
     def reserves(self) -> bool:
         """Return whether granted credit has its room here: the queue holds publishes that do not fit into memory."""
         queue = self.queue
-        return queue.overflow.reserves and not queue.deleted and queue.pager is None and queue.length is None
+        return queue.overflow.reserves and not queue.deleted and queue.pager is None
 
     def reserve(self, holder: RoomHolder, messages: i64, bytes: i64, still: bool, now: float) -> None:
         """Reserve room, or (negative) release it; see `ReservedRoom.count`."""
@@ -462,7 +462,8 @@ def describe_depth(queue: Queue) -> str:
         paged = f"; of these {int(pages.messages):,}, {int(pages.bytes):,} bytes, are on the disk, where "
         paged += f"{queue.settings.page_limit.describe()} is the most"
     if queue.length is not None:
-        paged = f"; it has {queue.length.clause()}{paged}"
+        acts = f"{queue.length.acts()} by its overflow policy {queue.length.policy.name}"
+        paged = f"; it has {queue.length.clause()}; above it {acts}{paged}"
     return (
         f"queue '{queue.name}' holds {amounts(queue.depth_messages(), queue.measure().bytes)}; its "
         f"capacity is {queue.thresholds.capacity.describe()} and its overflow policy {queue.overflow.name}{paged}"

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from penstock.core.queue.overflow import PAGE, POLICIES
+from penstock.core.queue.overflow import PAGE
+from penstock.core.queue.overflow.choice import Ways, choose, counts_ready, lengths_as_capacity
 from penstock.core.queue.overflow.policy import OverflowPolicy
 from penstock.core.settings.limits import (
     QPIDS,
@@ -26,7 +27,7 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.credit import UNBOUNDED
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.timers import NEVER
-from penstock.settings.table import ARGUMENT, CONSUMERS, LENGTHS, WITH_FIELD, Setting, SettingValue
+from penstock.settings.table import ARGUMENT, CAPACITIES, CONSUMERS, LENGTHS, WITH_FIELD, Setting, SettingValue
 
 CANCEL: Final = "cancel"
 """Action on a slow consumer, in addition to the log line."""
@@ -81,9 +82,12 @@ class Settings:
     def __init__(self, thresholds: Thresholds, overflow: OverflowPolicy, values: dict[str, SettingValue]) -> None:
         self.thresholds = thresholds
         self.overflow = overflow
+        """The policy at the capacity."""
         self.length = Level()
         """Limit of ready messages, in addition to the capacity: messages, and octets of their bodies (see
         length_limit.py)."""
+        self.at_length = overflow
+        """The policy at the length; that of the capacity without one."""
         self.page_limit = Level()
         """Limit of paged messages, if the policy is `page`."""
         self.given: dict[str, SettingValue] = {}
@@ -140,15 +144,18 @@ def resolve(queue: str, values: dict[str, SettingValue], defaults: Defaults) -> 
     """
     subject = f"queue '{queue}'"
     check_percents(subject, values)
-    overflow = _overflow(queue, values)
-    values = limiting(queue, values, overflow)
+    values, ways = limiting(queue, values)
+    overflow, length = ways.capacity, Level()
+    if ways.length is not None:
+        length = Level(_most(values.get("max-length")), _most(values.get("max-length-bytes")))
     wanted = overflow.has_thresholds or _qpid_has_thresholds(values) or any(map(_is_threshold, values.items()))
-    thresholds = resolve_thresholds(subject, values, capacity_bytes(values, defaults), defaults, wanted, overflow.pages)
+    capacity = capacity_bytes(values, defaults)
+    thresholds = resolve_thresholds(subject, values, capacity, defaults, wanted, overflow.pages, int(length.messages))
     settings = Settings(thresholds, overflow, values)
+    settings.length = length
+    settings.at_length = overflow if ways.length is None else ways.length
     if "hold-deadline" not in values:
         settings.hold_deadline_s = defaults.hold_deadline_s if defaults.hold_deadline_s > 0 else NEVER
-    if overflow.counts_ready:
-        settings.length = Level(_most(values.get("max-length")), _most(values.get("max-length-bytes")))
     if overflow.pages:
         settings.page_limit = Level(_most(values.get("page-limit-messages")), _most(values.get("page-limit-bytes")))
     _check(subject, settings, values)
@@ -166,44 +173,39 @@ def _check(subject: str, settings: Settings, values: dict[str, SettingValue]) ->
         raise PreconditionFailed(f"{subject}: {key.describe()} needs dead-letter-exchange, which is not set")
 
 
-def _overflow(queue: str, values: dict[str, SettingValue]) -> OverflowPolicy:
-    """Return the overflow policy. Raises PreconditionFailed (406) for settings that the policy does not support."""
-    name = overflow_name(values)
-    if name != "page":
+def limiting(queue: str, values: dict[str, SettingValue]) -> tuple[dict[str, SettingValue], Ways]:
+    """Return the settings of the limits as they count, and the overflow policies at them.
+
+    Raises PreconditionFailed (406) for settings of one source that contradict each other.
+    """
+    if not counts_ready(values):
+        values = lengths_as_capacity(queue, values)
+    ways = choose(values)
+    _check_pages(queue, values, ways.capacity)
+    if ways.capacity.pages:
+        full = values.get("page-full-policy")
+        ways = Ways(PAGE["block" if full is None else full.text], None)
+    if ways.capacity.drops:
+        return _without_thresholds(queue, values, ways.capacity), ways
+    if ways.length is not None and ways.length.drops:
+        values = _without_thresholds_of_rings(queue, values)
+    return (values if ways.capacity.pages else with_derived_capacity(values)), ways
+
+
+def _check_pages(queue: str, values: dict[str, SettingValue], overflow: OverflowPolicy) -> None:
+    """Raise PreconditionFailed (406) for settings that need paging, or that paging does not have."""
+    if not overflow.pages:
         for limit in ("page-limit-messages", "page-limit-bytes", "page-full-policy"):
             if limit in values and values[limit].rank == 0:
                 raise PreconditionFailed(
-                    f"queue '{queue}': {values[limit].describe()} needs the overflow policy page, not {name}"
+                    f"queue '{queue}': {values[limit].describe()} needs the overflow policy page, not {overflow.name}"
                 )
-        return POLICIES[name]
+        return
     for _, value in filter(_is_threshold, values.items()):
         raise PreconditionFailed(
             f"queue '{queue}': {value.describe()} would block producers before the overflow policy page "
             f"({values['overflow'].describe()}) sends anything to the disk; leave one of them out"
         )
-    full = values.get("page-full-policy")
-    return PAGE["block" if full is None else full.text]
-
-
-def overflow_name(values: dict[str, SettingValue]) -> str:
-    """Return the name of the policy: the one set, or the one that follows from the name used for the capacity."""
-    chosen = values.get("overflow")
-    if chosen is not None:
-        return chosen.text
-    # `x-max-length` without `x-overflow` keeps the meaning that RabbitMQ's users ask for by that name.
-    return "drop-head" if any(name in values for name in LENGTHS) else "block"
-
-
-def limiting(queue: str, values: dict[str, SettingValue], overflow: OverflowPolicy) -> dict[str, SettingValue]:
-    """Return the settings of the limits as they count with an overflow policy.
-
-    Raises PreconditionFailed (406) for settings of one source that contradict each other.
-    """
-    if not overflow.counts_ready:
-        values = lengths_as_capacity(queue, values)
-    if overflow.drops:
-        return _without_thresholds(queue, values, overflow)
-    return values if overflow.pages else with_derived_capacity(values)
 
 
 def _is_threshold(item: tuple[str, SettingValue]) -> bool:
@@ -218,7 +220,7 @@ def _without_thresholds(
 
     Raises PreconditionFailed (406) if the declaration has both.
     """
-    ring = values.get("overflow") or values.get("max-length") or values["max-length-bytes"]
+    ring = values["overflow"]
     for name, value in values.items():
         if value.origin == ring.origin == ARGUMENT and _is_threshold((name, value)):
             raise PreconditionFailed(
@@ -226,6 +228,28 @@ def _without_thresholds(
                 f"({ring.describe()}), which drops the oldest messages and blocks no producer; leave one of them out"
             )
     return {name: value for name, value in values.items() if not name.startswith(("stop-", "resume-"))}
+
+
+def _without_thresholds_of_rings(queue: str, values: dict[str, SettingValue]) -> dict[str, SettingValue]:
+    """Return the settings of a queue with a length that drops, without thresholds that no stronger source set.
+
+    They have no capacity to belong to, unless one is set as well. Raises PreconditionFailed (406) if the declaration
+    has a length and thresholds alone.
+    """
+    if any(is_explicit(value) and not value.none for value in map(values.get, CAPACITIES) if value is not None):
+        return values
+    lengths = [values[name] for name in LENGTHS if name in values and not values[name].none]
+    strongest = min(lengths, key=lambda value: value.rank)
+    result: dict[str, SettingValue] = {}
+    for name, value in values.items():
+        if not _is_threshold((name, value)) or name.endswith("-percent") or value.rank < strongest.rank:
+            result[name] = value
+        elif value.origin == ARGUMENT:
+            raise PreconditionFailed(
+                f"queue '{queue}': {value.describe()} has no effect with {strongest.describe()}, which drops the "
+                "oldest messages and blocks no producer; leave one of them out, or give a capacity as well"
+            )
+    return result
 
 
 def _qpid_has_thresholds(values: dict[str, SettingValue]) -> bool:
@@ -240,30 +264,11 @@ def _qpid_has_thresholds(values: dict[str, SettingValue]) -> bool:
     return any(value is not None and value.alias.startswith(QPIDS) for value in limits)
 
 
-def lengths_as_capacity(queue: str, values: dict[str, SettingValue]) -> dict[str, SettingValue]:
-    """Return the settings with RabbitMQ's lengths as the capacity, for policies that are not RabbitMQ's.
-
-    The smaller limit applies. Raises PreconditionFailed (406) if one source sets both, and they differ.
-    """
-    result = dict(values)
-    for length, capacity in LENGTHS.items():
-        value, other = result.pop(length, None), result.get(capacity)
-        if value is None or value.none:
-            continue
-        if other is not None and other.rank == value.rank and other.value() != value.value():
-            raise PreconditionFailed(
-                f"queue '{queue}': {other.describe()} contradicts {value.describe()}; both set {capacity} "
-                "with an overflow policy other than drop-head, reject-publish and reject-publish-dlx"
-            )
-        if other is None or value.rank < other.rank:
-            result[capacity] = value
-    return result
-
-
 def capacity_bytes(values: dict[str, SettingValue], defaults: Defaults) -> int | None:
     """Return the capacity in bytes; None for no limit.
 
-    The default applies only if no capacity is set in either unit; a threshold above it raises it.
+    The default applies only if no capacity is set in either unit; a threshold above it raises it. So does a length,
+    which counts bodies only: the stop must be above what the length keeps with its properties and overhead.
     """
     value = values.get("capacity-bytes")
     if is_explicit(value):
@@ -273,11 +278,12 @@ def capacity_bytes(values: dict[str, SettingValue], defaults: Defaults) -> int |
     capacity = defaults.capacity_bytes if value is None else number_or_none(value)
     if capacity is None:
         return None
-    for name in ("stop-bytes", "resume-bytes", "max-length-bytes"):
+    for name in ("stop-bytes", "resume-bytes"):
         asked = number_or_none(values.get(name))
         if asked is not None and asked > capacity:
             capacity = asked + asked // 4  # A default stop threshold of 80 % then equals the threshold asked for.
-    return capacity
+    length = number_or_none(values.get("max-length-bytes"))
+    return capacity if length is None else min(max(capacity, 2 * length), UNLIMITED - 1)
 
 
 def _most(value: SettingValue | None) -> int:

@@ -74,12 +74,12 @@ def copied_steps(broker: Broker) -> Steps[SettingsTable]:
     return table
 
 
-def try_all_steps(broker: Broker, table: SettingsTable, entries: list[EntryBefore]) -> Steps[None]:
+def try_all_steps(broker: Broker, table: SettingsTable, entries: list[EntryBefore]) -> Steps[SettingsChange]:
     """Replace settings of these patterns in a copy of the broker's table. Raises as `set_all_steps` does."""
     changes = _of_patterns(entries, COMMAND)
     for change in changes:
         change.admit(broker.journal)
-    yield from _try(broker, table, changes)
+    return (yield from _try(broker, table, changes))
 
 
 def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> Steps[SettingsChange]:
@@ -334,6 +334,8 @@ def resolve_queue(broker: Broker, table: SettingsTable, queue: Queue, plan: Sett
         settings = table.queue(queue.vhost, queue.name, queue.settings.given, kind_of(queue.features))
         check(queue.name, settings, queue.features, broker.journal)
         plan.queues.append((queue, settings))
+        if not answers_control(queue.name):
+            plan.overflow.add(queue.name, queue.settings, settings)
     except BrokerError:
         if not passing_over:
             raise
@@ -378,9 +380,9 @@ def change_policies_steps(broker: Broker, changes: list[PolicyChange]) -> Steps[
     return (yield from _change(broker, [*changes]))
 
 
-def try_policies_steps(broker: Broker, table: SettingsTable, changes: list[PolicyChange]) -> Steps[None]:
+def try_policies_steps(broker: Broker, table: SettingsTable, changes: list[PolicyChange]) -> Steps[SettingsChange]:
     """Set policies in a copy of the broker's table. Raises as `change_policies_steps` does."""
-    yield from _try(broker, table, [*changes])
+    return (yield from _try(broker, table, [*changes]))
 
 
 def drop_policies(broker: Broker, vhost: str) -> None:

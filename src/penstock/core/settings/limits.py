@@ -68,13 +68,15 @@ def resolve_thresholds(
     defaults: Defaults,
     wanted: bool,
     all_counts: bool = False,
+    length: int = UNLIMITED,
 ) -> Thresholds:
     """Resolve the thresholds in both units, of a capacity in bytes. Raises as `resolve_unit`.
 
-    With `all_counts` all of a charge counts: what pages out is limited in memory.
+    With `all_counts` all of a charge counts: what pages out is limited in memory. `length` is the most ready messages
+    by RabbitMQ's names.
     """
     messages = resolve_unit(
-        subject, values, "messages", number_or_none(values.get("capacity-messages")), defaults, wanted
+        subject, values, "messages", number_or_none(values.get("capacity-messages")), defaults, wanted, length
     )
     size = resolve_unit(subject, values, "bytes", capacity_bytes, defaults, wanted)
     beside = 0 if all_counts else uncounted(values)
@@ -96,9 +98,17 @@ def number_or_none(value: SettingValue | None) -> int | None:
 
 
 def resolve_unit(
-    subject: str, values: dict[str, SettingValue], unit: str, capacity: int | None, defaults: Defaults, wanted: bool
+    subject: str,
+    values: dict[str, SettingValue],
+    unit: str,
+    capacity: int | None,
+    defaults: Defaults,
+    wanted: bool,
+    length: int = UNLIMITED,
 ) -> UnitThresholds:
     """Resolve one unit. `wanted`: thresholds follow from the capacity if none are given.
+
+    Defaults are not below a `length` that is below the capacity: the length is met first, and acts by its own policy.
 
     Raises PreconditionFailed (406) with one sentence that names the object, the values, their sources and the rule.
     """
@@ -114,6 +124,10 @@ def resolve_unit(
         by_percent = _stop_by_percent(values, capacity, number_or_none(resume_word), defaults)
         stop = _below_a_window(values, unit, capacity, by_percent, number_or_none(resume_word))
         lowered = stop < by_percent
+    first = 0
+    if stop_word is None and stop != UNLIMITED and not is_explicit(values.get("stop-percent")):
+        first = 0 if capacity is None or length >= capacity else length
+        stop = max(stop, first)
     if resume_word is not None and not resume_word.none:
         resume = resume_word.number
         if stop == UNLIMITED:
@@ -128,6 +142,8 @@ def resolve_unit(
         resume = max((stop if from_stop else min(stop, cut(capacity or 0, share or 0.0))) - below, 0)
         if lowered and "resume-percent" not in values:
             resume = min(resume, stop * 7 // 8)  # As 70 % is of 80 %.
+        if not is_explicit(values.get("resume-percent")):
+            resume = max(resume, min(first, stop))
     if resume > stop:
         raise PreconditionFailed(
             f"{subject}: {_describe(resume_word, f'resume-{unit}', resume)} is above "

@@ -23,9 +23,20 @@ from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.topic_trie import ANY, ONE, TopicTrie
 from penstock.core.routing.topology import Topology
 from penstock.core.settings.limits import DEFAULT_RANK, Defaults, Limits, limits, number_or_none
-from penstock.core.settings.policies import NO_POLICIES, RANK, Policy, PolicyPair, PolicyTable
+from penstock.core.settings.overflow_changes import OverflowChanges
+from penstock.core.settings.policies import NO_POLICIES, OPERATOR, RANK, Policy, PolicyPair, PolicyTable
 from penstock.errors import PreconditionFailed, ResourceError
-from penstock.settings.table import BROKER, CREDITS, LIMITS_OF_QUEUES, OURS, PATTERN, SCOPES, VHOST, SettingValue
+from penstock.settings.table import (
+    BROKER,
+    CREDITS,
+    LIMITS_OF_QUEUES,
+    OURS,
+    PATTERN,
+    POLICY,
+    SCOPES,
+    VHOST,
+    SettingValue,
+)
 
 PARAMETERS_MAX: Final = 10_000
 """Most parameters of a broker."""
@@ -176,6 +187,8 @@ class SettingsChange:
         """Exchanges with the policies that apply to them."""
         self.broker: Limits | None = None
         """None if the broker's own settings have not changed."""
+        self.overflow = OverflowChanges()
+        """Queues that overflow otherwise."""
         self.scopes: list[str] = []
         """The scopes with changes; users, connections and producers are known to the broker's gates."""
 
@@ -353,7 +366,22 @@ class SettingsTable:
         for setting, value in self.resolve(BROKER, "").items():
             if (setting in FOR_QUEUES or setting == "capacity-bytes") and setting not in values:
                 values[setting] = value.with_source(BROKER, "", value.by, DEFAULT_RANK + 1)
+        overflow = values.get("overflow")
+        if overflow is not None:
+            values["overflow"] = overflow.with_limits(self._source_of(overflow, given, policies))
         return values
+
+    def _source_of(
+        self, value: SettingValue, given: dict[str, SettingValue], policies: PolicyPair
+    ) -> dict[str, SettingValue]:
+        """Return all settings of the source of a queue's setting."""
+        if value.origin == PATTERN:
+            entry = self._entries["queue"][value.pattern]
+            return entry.file if value.by == FILE else entry.commands(value.override)
+        if value.origin == POLICY:
+            policy = policies.operator if value.by == OPERATOR else policies.policy
+            return {} if policy is None else policy.values
+        return given
 
     def queue(self, vhost: str, queue: str, given: dict[str, SettingValue], kind: str) -> Settings:
         """Resolve a queue; `kind` is CLASSIC or QUORUM, or "" for one without policies.

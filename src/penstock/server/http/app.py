@@ -36,6 +36,7 @@ from penstock.server.http.request import (
     json_response,
     no_content,
     not_found,
+    overflow_header,
 )
 
 Prepare = Callable[[Row], Awaitable[None]]
@@ -59,7 +60,8 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
             return one(request, answer) if isinstance(answer, dict) else json_response(answer)
         assert isinstance(answer, dict)
         is_new = operation.before is not None and request.before is None
-        headers = {"Location": str(answer["location"])} if "location" in answer else None
+        headers = {"Location": str(answer["location"])} if "location" in answer else {}
+        headers |= overflow_header(answer.get("overflow"))
         return no_content(201 if answer.get("created", is_new and route.method == "PUT") else 204, headers)
 
     carry_out.__doc__ = route.purpose

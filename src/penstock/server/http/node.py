@@ -32,6 +32,7 @@ from penstock.server.http.request import (
     json_response,
     no_content,
     not_found,
+    overflow_header,
 )
 from penstock.server.process_limits import mapped_bytes
 
@@ -281,4 +282,4 @@ async def import_(request: ApiRequest) -> Response:
     steps = import_steps(request.driver, body, None if only is None else only.name, options, dry_run)
     answer = await request.in_steps(steps, True)
     tells = dry_run or not IMPORT_OPTIONS.isdisjoint(request.query) or any(":" in each for each in skip)
-    return json_response(answer) if tells else no_content()
+    return json_response(answer) if tells else no_content(headers=overflow_header(answer.get("overflow")))

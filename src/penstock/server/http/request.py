@@ -111,9 +111,20 @@ class LongAnswer(StreamedAnswer):
         await super().__call__(scope, receive, send_in_time)
 
 
+OVERFLOW_HEADER: Final = "Penstock-Overflow"
+"""Header of answers without a body: which queues overflow otherwise from now on, and at which numbers."""
+
+
 def no_content(status: int = 204, headers: dict[str, str] | None = None) -> Response:
     """Return an answer without a body."""
     return Response(status_code=status, headers=headers)
+
+
+def overflow_header(sentences: object) -> dict[str, str]:
+    """Return the header of an answer without a body that tells how queues overflow from now on; {} for none."""
+    if not isinstance(sentences, list) or not sentences:
+        return {}
+    return {OVERFLOW_HEADER: "; ".join(sentences).encode("ascii", "backslashreplace").decode()}
 
 
 def bad_request(reason: str) -> HttpError:

@@ -84,7 +84,7 @@ class QueuePage {
       incoming === undefined ? null : fact("Rates", `${rate(incoming)} in, ${rate(outgoing ?? 0)} out`),
       own.paged ? fact("On the disk", level(own.paged)) : null,
       fact("Came in all", plural(own.tail, "message")),
-      fact("Overflow", own.overflow),
+      fact("Overflow", own.max_length ? `${own.overflow}; ${own.max_length.overflow} above the length` : own.overflow),
       own.refused || own.dropped || own.expired || own.dead_lettered ? fact("Losses", `${count(own.refused)} refused, ${count(own.dropped)} dropped, ${count(own.expired)} expired, ${count(own.dead_lettered)} dead-lettered`) : null,
       fact("Kind", [queue.type, queue.durable ? "durable" : "transient", queue.auto_delete ? "auto-delete" : null, queue.exclusive ? "exclusive" : null].filter(Boolean).join(", ")),
       queue.policy ? fact("Policy", queue.policy) : null,
