@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.protocols.common.client_profiles import AMQP_0_9_1, PROFILES
+from penstock.protocols.common.client_profiles import AMQP_0_9_1, PROFILES, Profile
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 YES = {"yes": True, "no": False}
@@ -25,6 +25,12 @@ def cells(line: str) -> list[str]:
     return [cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
 
 
+def writing(row: Profile) -> str:
+    if row.fails_when_blocked:
+        return "publishes throw"
+    return "yes" if row.stops_writing else "no"
+
+
 def test_every_profile_is_documented_as_it_is() -> None:
     documented = {
         row["product"]: (
@@ -32,11 +38,12 @@ def test_every_profile_is_documented_as_it_is() -> None:
             YES[row["stops for channel.flow"]],
             YES[row["small receive buffer"]],
             not YES[row["a refused message comes back"]],
+            row["stops writing"],
         )
         for row in rows("client", "product")
     }
     assert documented == {
-        row.product: (row.platform, row.obeys_flow, row.small_receive_buffer, row.return_is_success)
+        row.product: (row.platform, row.obeys_flow, row.small_receive_buffer, row.return_is_success, writing(row))
         for row in PROFILES.values()
         if row.protocol == AMQP_0_9_1
     }
