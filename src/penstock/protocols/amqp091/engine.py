@@ -175,8 +175,10 @@ class BlockedNotice(TimerHandler):
 
     def _hears(self) -> bool:
         """Return whether the notice stops no acknowledgement of the client, and makes no publish fail."""
-        profile = self.engine.profile
-        return not profile.fails_when_blocked and (not profile.stops_writing or self.engine.publishes_unconfirmed())
+        engine, profile = self.engine, self.engine.profile
+        if profile.fails_when_blocked or not profile.stops_writing:
+            return not profile.fails_when_blocked
+        return not engine.has_asked and engine.publishes_unconfirmed()
 
     def _may_have_gone(self) -> bool:
         return not self.engine.profile.obeys_flow and self.engine.publishes_unconfirmed()
@@ -287,7 +289,7 @@ class Amqp091Engine(SessionEngine[Channel]):
 
     def publishes_unconfirmed(self) -> bool:
         """Return whether its client does nothing but publish, and none of its channels has confirms."""
-        if self.has_asked or not self.connection.publishes_only():
+        if not self.connection.publishes_only():
             return False
         return not any(channel.producer.confirming for channel in self.channels.values())
 
