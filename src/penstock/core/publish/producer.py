@@ -230,7 +230,7 @@ class Producer(WaitingPublisher, DurabilityListener):
     @override
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
         super().wait_in_line(held, obstacle)
-        if held.pending is None:
+        if not held.is_awaited():
             if self.standstill is None:
                 self.standstill = Standstill()
             deadline_s = admission.hold_deadline_s(self.outbox[0].queues)
@@ -378,7 +378,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     @override
     def on_passed(self, held: Held, now: float) -> None:
-        if held.pending is None:
+        if not held.is_awaited():
             if self.standstill is not None:
                 self.standstill.passed(now)
             self.hold_budget.count_drained(held.budgeted(), admission.hold_deadline_s(held.queues), now)
@@ -414,7 +414,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         queues: list[Queue] | None = None
         deadline = NEVER
         for held in self.outbox:
-            if held.pending is None:
+            if not held.is_awaited():
                 if held.queues is not queues:
                     queues = held.queues
                     deadline = standstill.moved_at + admission.hold_deadline_s(queues)
@@ -495,7 +495,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Return how many of its held publishes get no confirm: they are lost if its session closes."""
         count: i64 = 0
         for held in self.outbox:
-            if held.pending is None:
+            if not held.is_awaited():
                 count += held.messages
         return count
 
