@@ -8,6 +8,7 @@
     │   ├── ResourceDeleted         channel      an object in use was deleted
     │   ├── ResourceLocked          channel
     │   ├── PreconditionFailed      channel
+    │   │   └── NotSupported        channel      a kind of object or a policy that this broker does not have
     │   ├── InvalidField            channel
     │   ├── Fenced                  nothing      a newer holder took over (control operations, links)
     │   ├── ResourceError           channel      a limit was reached
@@ -167,6 +168,16 @@ class PreconditionFailed(BrokerError):
     code = 406
     closes = "channel"
     ends = "delivery"
+
+
+class NotSupported(PreconditionFailed):
+    """A kind of object or a policy of other brokers that this one does not have: nothing is created.
+
+    540 would close the connection in AMQP 0-9-1, with all its other channels.
+    """
+
+    ends = "link"
+    finer_condition = "amqp:not-implemented"
 
 
 class InvalidField(BrokerError):

@@ -9,7 +9,7 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from penstock.client.errors import ConnectionClosed
+from penstock.client.errors import ChannelClosed
 from tests.support.brokers import BrokerProcess, serving, some_name
 from tests.support.checklist_clients import OVERHEAD, Board, Producer, Taker
 from tests.support.raw_channel import Connection
@@ -106,11 +106,11 @@ def test_limit_without_a_policy_blocks(
 
 
 def test_queue_that_ignores_its_limits_is_refused_with_the_reason(broker: BrokerProcess) -> None:
-    """Broker-J, no policy: refused (540), and nothing is created."""
+    """Broker-J, no policy: refused (406), and nothing is created."""
     with Connection(broker.url) as connection:
-        with pytest.raises(ConnectionClosed, match="would ignore its capacity") as told:
+        with pytest.raises(ChannelClosed, match="would ignore its capacity") as told:
             connection.channel().queue_declare(some_name("q"), arguments={"overflowPolicy": "NONE"})
-        assert told.value.code == 540
+        assert told.value.code == 406
 
 
 def test_flow_to_disk_and_back(tmp_path: Path) -> None:

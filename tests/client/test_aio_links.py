@@ -102,7 +102,7 @@ async def test_time_out_that_is_longer_than_the_brokers_is_warned_of_once(
             await connection.publisher(queue).send(b"x")
     found = [record.getMessage() for record in caplog.records if record.name == "penstock"]
     assert len(found) == (1 if words else 0)
-    assert all(f"flow_control_wait_failure {words}, and the broker's hold deadline 30 s" in text for text in found)
+    assert all(f"flow_control_wait_failure {words}, and the broker's hold deadline 25 s" in text for text in found)
 
 
 async def test_receiver_that_is_drained_and_closed_loses_nothing_and_leaves_nothing(

@@ -1,4 +1,4 @@
-"""node's amqplib, which shares no line with any client in Python."""
+"""Node's clients, which share no line with any client in Python: amqplib and rabbitmq-client."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.brokers import BrokerProcess
+from tests.support.client_hold import our_side
 
 pytestmark = pytest.mark.clients
 
@@ -40,3 +41,21 @@ def test_amqplib_publishes_consumes_waits_and_is_told(node: str, broker: BrokerP
     assert seen["returned"] == 312
     assert seen["outcomes"] == [True, False]
     assert (seen["missing"], seen["misspelt"]) == (404, 406)
+
+
+@pytest.mark.parametrize("confirm", ["yes", "no"])
+def test_rabbitmq_client_consumes_and_publishes_on_one_connection_past_a_full_queue(
+    node: str, broker: BrokerProcess, name: str, confirm: str
+) -> None:
+    """After connection.blocked it would write no acknowledgement any more, and the queue would stay full."""
+    if not (FOLDER / "node_modules" / "rabbitmq-client").is_dir():
+        pytest.skip("rabbitmq-client is not installed in tests/clients/node: npm was not found by `make setup`")
+    with our_side(broker) as (_, channel):
+        channel.queue_declare(name, arguments={"capacity-messages": 20})
+        done = subprocess.run(
+            [node, "share.js", broker.url, name, "300", confirm],
+            cwd=FOLDER, capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        channel.queue_delete(name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {"confirmed": 300, "refused": 0, "received": 300, "blocked": 0}

@@ -54,7 +54,7 @@ def test_block_is_seen_with_a_reason_that_names_the_queue_and_so_is_its_end(
     publishing.basic_publish("", name, b"3")
     eventually(lambda: publisher.process_data_events(0) or blocked, "connection.blocked")
     (told,) = blocked
-    reason = rf"queue {name}: 4 messages > stop 3 \(opens at 1\)(, closed for .* s)?; what is held for 30 s is refused"
+    reason = rf"queue {name}: 4 messages > stop 3 \(opens at 1\)(, closed for .* s)?; what is held for 25 s is refused"
     assert re.fullmatch(reason, told)
     publishing.basic_publish("", name, b"4")
     publishing.basic_publish("", name, b"5")
@@ -149,11 +149,33 @@ def test_without_confirms_the_channel_is_closed_with_506_at_the_deadline_and_wha
         eventually(lambda: publisher.process_data_events(0) or closed, "the end of the channel")
         control.unset("queue", name)
     assert closed[0].reply_code == 506
+    assert closed[0].reply_text.startswith("RESOURCE_ERROR - 15 publishes are lost: publish to exchange ''")
     assert f"with routing key '{name}' refused after its hold deadline" in closed[0].reply_text
     assert f"queue '{name}' holds 5 messages" in closed[0].reply_text
     beside.basic_qos(prefetch_count=1)
     assert take(channel, name, 5) == [0, 1, 2, 3, 4]
     assert channel.basic_get(name)[0] is None
+
+
+def test_without_confirms_nothing_is_lost_while_the_queue_moves(
+    broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
+) -> None:
+    """The last message waits for ten deadlines behind those that were sent before it."""
+    channel.queue_declare(name, auto_delete=True, arguments={"capacity-messages": 20, "hold-deadline": 1})
+    publishing = publisher.channel()
+    for number in range(1000):
+        publishing.basic_publish("", name, str(number).encode())
+    channel.basic_qos(prefetch_count=5)
+    received: list[int] = []
+    for method, _, body in channel.consume(name, arguments={"consumer-max-rate": 100}):
+        received.append(int(body))
+        channel.basic_ack(method.delivery_tag)
+        publisher.process_data_events(0)
+        if len(received) == 1000:
+            break
+    channel.cancel()
+    assert received == list(range(1000))
+    assert publishing.is_open
 
 
 @pytest.mark.parametrize("count", [10, 40], ids=["within-the-hold-bound", "with-reading-paused"])

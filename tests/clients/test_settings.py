@@ -116,7 +116,7 @@ def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher]
     assert table["resume-bytes"] == "500 bytes pattern 'orders.#', set by command: resume-percent=10"
     assert table["stop-bytes"] == "3000 bytes pattern 'orders.#', set by command: stop-percent=60"
     assert table["overflow"] == "block argument x-overflow=block"
-    assert table["hold-deadline"] == "30 s default"
+    assert table["hold-deadline"] == "25 s default"
     assert table["message-ttl"] == "none default"
     assert tuned.command("set", "broker", "hold-deadline=5").splitlines() == ["broker hold-deadline=5"]
     found = {row["setting"]: row for row in json.loads(tuned.command("show", "queue", "orders.eu", "--json"))}

@@ -329,7 +329,7 @@ def test_producers_go_on_when_messages_are_consumed(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """'... until more space frees up on the address, i.e. until messages are consumed from the queue thus freeing up
-    space for more messages to be sent': yes. On purpose for 30 s by default, then a publish is refused (decision 32);
+    space for more messages to be sent': yes. On purpose for 25 s by default, then a publish is refused (decision 32);
     `hold-deadline=0` waits for ever."""
     name, short = queue(SMALL), queue(SMALL | {"hold-deadline": "0.1"})
     publishing, refused = producer(name).send(30, OVERHEAD + 500), producer(short).send(30, OVERHEAD + 500)

@@ -184,7 +184,7 @@ def test_broker_ceases_to_acknowledge_until_the_hold_deadline(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """'Once crossed, the queue is considered in danger of overflow, and the broker will cease acknowledging sent
-    messages': on purpose not for ever (decision 32). By default a withheld message is confirmed after 30 s, for it is
+    messages': on purpose not for ever (decision 32). By default a withheld message is confirmed after 25 s, for it is
     in the queue, and a held one is refused; `hold-deadline=0` waits for ever."""
     ever, short = queue(STOP_5), queue(STOP_5 | {"qpid.max_count": 6, "hold-deadline": "0.2"})
     waiting, answered = producer(ever).send(6), producer(short).send(8)

@@ -27,11 +27,14 @@ def test_arguments_that_cannot_be_meant_are_406(peer: Peer, arguments: dict[str,
     assert peer.refused(1)[0] == 404, "nothing is created"
 
 
-def test_stream_is_540_with_what_to_use_instead(broker: BrokerProcess) -> None:
+def test_stream_closes_its_channel_with_what_to_use_instead(broker: BrokerProcess) -> None:
     with open_peer(broker) as peer:
+        peer.channel(2)
         peer.send(1, commands.Queue.Declare(queue="later", arguments={"x-queue-type": "stream"}))
-        code, text = peer.refused(0)
-        assert (code, "a cursor reads a queue again and again" in text) == (540, True), text
+        code, text = peer.refused(1)
+        assert (code, "a cursor reads a queue again and again" in text) == (406, True), text
+        peer.send(2, commands.Queue.Declare(queue="later", passive=True))
+        assert peer.refused(2)[0] == 404, "nothing is created, and the other channel is open"
 
 
 def test_message_larger_than_its_queues_capacity_is_311_and_other_channels_live(peer: Peer) -> None:

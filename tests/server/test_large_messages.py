@@ -286,5 +286,5 @@ def test_large_message_that_waits_for_room_is_among_what_is_blocked(tmp_path: Pa
         assert broker.why() == "nobody is blocked\n"
         eventually(lambda: client.connection.process_data_events(0) or heard[1:], "it is told that it is over")
         assert heard[0].startswith("the disk (quota): ")
-        assert heard[0].endswith("; a large message waits 30 s at most")
+        assert heard[0].endswith("; a large message waits 25 s at most")
         assert heard[1:] == ["unblocked"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.settings.policies import read_policy
-from penstock.errors import NotImplementedHere, PreconditionFailed
+from penstock.errors import NotSupported, PreconditionFailed
 from penstock.settings.read import (
     FEATURES,
     FOREIGN,
@@ -257,7 +257,7 @@ def test_what_a_queue_cannot_be_is_refused_in_a_sentence(arguments: dict[str, ob
 
 
 def test_stream_is_refused_with_what_to_use_instead() -> None:
-    with pytest.raises(NotImplementedHere, match="a cursor reads a queue again and again"):
+    with pytest.raises(NotSupported, match="a cursor reads a queue again and again"):
         read_features("q", {"x-queue-type": "stream"})
 
 

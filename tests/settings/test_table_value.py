@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.errors import NotImplementedHere, PreconditionFailed
+from penstock.errors import NotSupported, PreconditionFailed
 from penstock.settings.read import read_arguments, read_settings
 from penstock.settings.table import ALIASES, NEGATIVE_IS_NONE, OURS, SCOPED_ALIASES, ZERO_IS_NONE
 
@@ -36,7 +36,7 @@ def test_whole_number_may_come_as_text_as_qpid_takes_it(value: object) -> None:
 def test_policy_that_we_know_and_do_not_have_is_refused_with_the_reason(
     arguments: dict[str, object], part: str
 ) -> None:
-    with pytest.raises(NotImplementedHere) as caught:
+    with pytest.raises(NotSupported) as caught:
         read_arguments("q", arguments)
     assert part in str(caught.value)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
 
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
@@ -63,6 +63,10 @@ def publish(
     return out
 
 
+GOES_ON: Final = "AMQPStorm"
+"""Product of a client that bears what an unknown one does, and goes on writing after connection.blocked."""
+
+
 class Dialogue:
     """A connection that has been opened, with channel 1."""
 
@@ -70,13 +74,16 @@ class Dialogue:
         self,
         driver: BrokerDriver,
         frame_max: int = 131072,
-        product: str = "",
+        product: str | None = None,
         obeys: bool = False,
         heartbeat: int = 0,
         password: str = "guest",
         platform: str = "",
         announces: tuple[str, ...] = (),
     ) -> None:
+        """Open it as a client of this product; as one that goes on writing when it is blocked, if none is named."""
+        if product is None:
+            product = "" if obeys else GOES_ON
         self.driver = driver
         self.connection = driver.connect(Peer("127.0.0.1:1", True))
         self.say(b"AMQP\x00\x00\x09\x01")
@@ -178,7 +185,7 @@ def blocked_publisher(**who: object) -> tuple[BrokerDriver, Dialogue, list[Frame
 GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hold_deadline": 5}
 
 
-def stopped_publisher(driver: BrokerDriver, product: str = "", **arguments: object) -> Dialogue:
+def stopped_publisher(driver: BrokerDriver, product: str | None = None, **arguments: object) -> Dialogue:
     """Return a client with confirms that has closed the gate of q, and has waited a whole hold deadline."""
     driver.begin(100.0)
     peer = Dialogue(driver, product=product)

@@ -333,6 +333,10 @@ class HeldBlock(Held):
         return len(self.source.route.queues) > 0 and self._gate_for_next(False) is not None
 
     @override
+    def is_awaited(self) -> bool:
+        return True
+
+    @override
     def closes_session(self) -> bool:
         return False
 

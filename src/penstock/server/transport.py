@@ -182,9 +182,11 @@ class Transport(SecuredProtocol):
     def get_buffer(self, sizehint: int) -> memoryview | None:  # type: ignore[override]
         """Return the buffer to read into; None within a large body: its octets are passed on without a copy of them."""
         buffers = self._buffers
+        connection = self.connection
+        if connection is not None and connection.blocks and (octets := connection.readable()) < READ_BYTES:
+            return buffers.whole[: min(octets, len(buffers.present))]
         if self.reads is PULSE:
             return buffers.pulse
-        connection = self.connection
         if sizehint == LARGE_READ_BYTES and connection is not None and connection.pausing.pieces.expected > READ_BYTES:
             return None if buffers.present is buffers.whole else buffers.present
         return buffers.present

@@ -6,7 +6,7 @@ import math
 from functools import cache
 from typing import Final
 
-from penstock.errors import NotImplementedHere, PreconditionFailed
+from penstock.errors import NotSupported, PreconditionFailed
 from penstock.limits import NAME_MAX
 from penstock.settings.table import (
     ALIASES,
@@ -69,7 +69,7 @@ PLAIN: Final = Features()
 def read_features(queue: str, arguments: dict[str, object]) -> Features:
     """Read the features from the arguments of a queue.declare.
 
-    Raises PreconditionFailed (406) for an invalid value, NotImplementedHere (540) for a stream.
+    Raises PreconditionFailed (406) for an invalid value, NotSupported (406) for a stream.
     """
     subject = f"queue '{queue}'"
     if FEATURES.isdisjoint(arguments):
@@ -125,7 +125,7 @@ def _is_quorum(subject: str, value: object) -> bool:
     if value == "quorum":
         return True
     if value == "stream":
-        raise NotImplementedHere(
+        raise NotSupported(
             f"{subject}: x-queue-type=stream is not supported; a cursor reads a queue again and again (docs/spark.md)"
         )
     raise PreconditionFailed(f"{subject}: x-queue-type={shown(value)} is not known; known are classic and quorum")
@@ -258,7 +258,7 @@ def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, Settin
     """Read the arguments of a queue.declare that are settings, by the broker's own names; nobody may change the result.
 
     Raises PreconditionFailed (406) for an invalid value, a contradiction between two names of one setting or a misspelt
-    flow-control argument, and NotImplementedHere (540) for one that must not be ignored. Nothing is created.
+    flow-control argument, and NotSupported (406) for one that must not be ignored. Nothing is created.
     """
     text = repr(arguments)
     values = _READ.get(text)
@@ -503,7 +503,7 @@ def _choice(subject: str, name: str, kind: Kind, value: object) -> str:
     text, known = _text(value), dict(kind.choices or {})
     if kind is OVERFLOW and text == "none":
         reason = "a queue without a policy would ignore its capacity; use block, reject or drop-head"
-        raise NotImplementedHere(f"{subject}: {name}={shown(value)} is not supported: {reason}")
+        raise NotSupported(f"{subject}: {name}={shown(value)} is not supported: {reason}")
     if name == "address-full-policy":
         known |= ARTEMIS_POLICIES
     if text not in known:

@@ -224,7 +224,7 @@ CAPACITY_BYTES: Final = 100 * 1024 * 1024
 """100 MiB: Qpid C++'s default. A broker that cannot be overrun has no unlimited queue by default."""
 STOP_PERCENT: Final = 80.0
 RESUME_PERCENT: Final = 70.0
-HOLD_DEADLINE_S: Final = 30.0
+HOLD_DEADLINE_S: Final = 25.0
 CREDIT_WINDOW_MESSAGES: Final = 1000
 CREDIT_WINDOW_BYTES: Final = 1_048_576
 """Window of a link that publishes to a queue."""

@@ -14,7 +14,7 @@ from penstock.core.message import Envelope, Message, OriginEnvelope
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.routing.route import Route
-from penstock.errors import NotImplementedHere
+from penstock.errors import NotSupported
 from tests.support.paging_broker import house_with
 from tests.support.selecting_bench import SelectingBench, content
 
@@ -73,7 +73,7 @@ def test_no_local_is_refused_on_a_queue_that_pages() -> None:
     house = house_with()
     consumer = Consumer("a", Session(), house.queues["q"], False, False, 0)
     consumer.scan = SelectorScan(consumer, MessageFilter(house.broker.formats, None, 7), house.broker.work)
-    with pytest.raises(NotImplementedHere, match="no-local on queue 'q' in vhost '/', whose overflow policy is page"):
+    with pytest.raises(NotSupported, match="no-local on queue 'q' in vhost '/', whose overflow policy is page"):
         house.broker.consume(consumer.session, consumer)
     assert house.queues["q"].rotation is None
     assert consumer.session.consumers == {}

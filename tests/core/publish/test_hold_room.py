@@ -10,6 +10,8 @@ from penstock.core.publish.hold_room import (
     HoldShare,
     hold_room_of,
 )
+from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import NEVER
 from tests.support.broker_fixture import House
 
 
@@ -116,3 +118,16 @@ def test_credit_that_is_set_aside_takes_no_room_and_has_a_bound_for_the_connecti
     share.release(9)
     other.release(9)
     assert (int(room.aside_bytes), int(share.bytes()), int(other.bytes())) == (0, 0, 0)
+
+
+def test_share_is_what_passes_in_half_a_deadline_and_fades_when_nothing_does() -> None:
+    budget = HoldBudget(1000)
+    assert budget.share(100.0) == UNLIMITED, "nothing is measured yet"
+    budget.count_drained(500, NEVER, 100.0)
+    assert budget.share(100.0) == UNLIMITED, "without a deadline there is no share"
+    for tenth in range(1000):
+        budget.count_drained(100, 10.0, 100.0 + tenth / 10)
+    assert 4900 <= int(budget.share(200.0)) <= 5100, "1,000 bytes a second, for five seconds"
+    assert int(budget.share(205.0)) < 2500
+    assert budget.share(209.0) < 1000
+    assert budget.share(211.0) == UNLIMITED, "nothing has passed for a whole deadline"

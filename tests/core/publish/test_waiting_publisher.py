@@ -75,8 +75,9 @@ def test_a_stopped_producer_without_confirms_has_its_channel_closed_with_the_rea
     house.at(110.0)
     assert producer.closing.code == 506
     assert producer.closing.reply_text == (
-        "RESOURCE_ERROR - publish to exchange '' with routing key 'a' refused after its hold deadline of 5 s; "
-        "queue 'a' holds 4 messages, 400 bytes (closed above 3 messages, opens at 1 message, capacity 10 messages)"
+        "RESOURCE_ERROR - 1 publish is lost: publish to exchange '' with routing key 'a' refused after its hold "
+        "deadline of 5 s; queue 'a' holds 4 messages, 400 bytes (closed above 3 messages, opens at 1 message, capacity "
+        "10 messages)"
     )
 
 

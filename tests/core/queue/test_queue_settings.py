@@ -17,7 +17,7 @@ def test_queue_without_arguments_has_100_mib_and_blocks() -> None:
     assert 100 * mib == CAPACITY_BYTES
     assert marks({}, "bytes") == (100 * mib, 80 * mib, 70 * mib)
     assert marks({}, "messages") == (None, None, None)
-    assert queue.hold_deadline_s == 30.0
+    assert queue.hold_deadline_s == 25.0
     assert queue.message_ttl_s == queue.expires_s == NEVER
 
 

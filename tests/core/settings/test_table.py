@@ -63,7 +63,7 @@ def test_of_a_file_with_one_contradiction_nothing_counts(bench: Bench) -> None:
     with pytest.raises(PreconditionFailed):
         bench.file(("vhost", "/", {"hold-deadline": 1}), ("queue", "#", {"stop-messages": 101}))
     assert queue.thresholds.stop.as_dict()["messages"] == 50
-    assert queue.settings.hold_deadline_s == 30.0
+    assert queue.settings.hold_deadline_s == 25.0
     assert [(each.scope, each.pattern) for each in bench.broker.table.entries()] == [("queue", "q")]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.driver.driver import BrokerDriver
+from penstock.protocols.common.client_profiles import AMQP_0_9_1, PROFILES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.closed_publishers import notices, recording_driver
@@ -217,3 +218,149 @@ def test_reason_that_waits_for_its_second_leaves_no_timer_behind_its_connection(
     assert driver.broker.timers.next() == 101.0
     driver.disconnect(peer.connection)
     assert driver.broker.timers.next() is None
+
+
+KNOWN = [row.product for row in PROFILES.values() if row.protocol == AMQP_0_9_1]
+STOPS = ["", "rabbitmq-client", "lapin"]
+"""Products of clients that may write nothing while they are blocked: an unknown one, and two that do so."""
+
+
+class Library:
+    """A client library beside the broker, which does after connection.blocked what its profile says."""
+
+    def __init__(self, driver: BrokerDriver, product: str, confirms: bool) -> None:
+        platform = "" if product not in PROFILES else PROFILES[product].platform
+        self.peer = Dialogue(driver, product=product, platform=platform)
+        self.profile = PROFILES.get(product)
+        self.blocked = False
+        self.unwritten = b""
+        self.received = 0
+        self.confirmed = 0
+        self.to_acknowledge: list[object] = []
+        if confirms:
+            self.peer.confirm()
+
+    def write(self, data: bytes) -> None:
+        stops = self.profile is None or self.profile.stops_writing
+        if self.blocked and stops:
+            self.unwritten += data
+        else:
+            data, self.unwritten = self.unwritten + data, b""
+            self._hear(self.peer.say(data))
+        self._hear(self.peer.listen())
+
+    def _hear(self, frames: list[tuple[int, int, bytes]]) -> None:
+        for method in methods(frames):
+            if method.name in ("connection.blocked", "connection.unblocked"):
+                self.blocked = method.name == "connection.blocked"
+                assert self.profile is None or not self.profile.fails_when_blocked
+            elif method.id == spec.BASIC_DELIVER:
+                self.received += 1
+                self.to_acknowledge.append(method.args["delivery_tag"])
+            elif method.id == spec.BASIC_ACK:
+                tag, multiple = method.args["delivery_tag"], method.args["multiple"]
+                assert isinstance(tag, int)
+                self.confirmed = tag if multiple else self.confirmed + 1
+            else:
+                assert method.id in (spec.BASIC_CONSUME_OK, spec.CHANNEL_FLOW), method
+
+    def acknowledge(self) -> None:
+        tags, self.to_acknowledge = self.to_acknowledge, []
+        self.write(b"".join(method_frame(1, spec.BASIC_ACK, delivery_tag=tag) for tag in tags))
+
+
+@pytest.mark.parametrize("confirms", [True, False], ids=["confirms", "plain"])
+@pytest.mark.parametrize("product", ["", "one more", *KNOWN])
+def test_consumer_and_publisher_of_a_full_queue_on_one_connection_go_on(product: str, confirms: bool) -> None:
+    driver = make_driver(now=100.0)
+    Dialogue(driver).declare("q", capacity_messages=20, hold_deadline=5)
+    client = Library(driver, product, confirms)
+    client.peer.say(method_frame(1, spec.BASIC_QOS, prefetch_count=5))
+    client.write(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="c"))
+    client.write(b"".join(publish("q", b"%d" % number) for number in range(200)))
+    for _ in range(200):
+        client.acknowledge()
+    assert (client.received, client.confirmed) == (200, 200 if confirms else 0)
+    assert client.peer.vhost.queues["q"].messages == 0
+
+
+CONSUME = method_frame(1, spec.BASIC_CONSUME, queue="other", consumer_tag="c")
+USES = {
+    "consumer": CONSUME,
+    "delivery": publish("other", b"x") + method_frame(1, spec.BASIC_GET, queue="other"),
+    "polling": method_frame(1, spec.BASIC_GET, queue="other", no_ack=True),
+    "confirms": method_frame(1, spec.CONFIRM_SELECT),
+    "confirms of another channel": method_frame(2, spec.CHANNEL_OPEN) + method_frame(2, spec.CONFIRM_SELECT),
+    "transaction": method_frame(1, spec.TX_SELECT),
+}
+"""Uses of a connection besides publishing without confirms."""
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("product", STOPS)
+def test_client_that_may_stop_writing_is_not_told_where_it_does_more_than_publish(product: str, use: str) -> None:
+    driver = make_driver(now=100.0)
+    client = Dialogue(driver, product=product).declare("q", capacity_messages=1, hold_deadline=0).declare("other")
+    client.say(USES[use])
+    heard = methods(client.say(publish("q", b"1") + publish("q", b"2") + method_frame(1, spec.BASIC_QOS)))
+    assert "connection.blocked" not in [method.name for method in [*heard, *methods(client.listen(101.0))]]
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("product", STOPS)
+def test_notice_is_taken_back_before_the_answer_to_who_begins_to_do_more(product: str, use: str) -> None:
+    driver = make_driver(now=100.0)
+    client = Dialogue(driver, product=product).declare("q", capacity_messages=1, hold_deadline=0).declare("other")
+    assert [method.name for method in methods(client.say(publish("q", b"1")))] == ["connection.blocked"]
+    heard = [method.name for method in methods(client.say(USES[use]))]
+    heard = [name for name in heard if name != "channel.open-ok"]
+    assert heard[0] == "connection.unblocked"
+    assert "connection.blocked" not in heard
+
+
+@pytest.mark.parametrize("product", STOPS)
+def test_notice_that_is_unsent_is_dropped_for_a_client_that_begins_to_consume(product: str) -> None:
+    driver = recording_driver()
+    client = Dialogue(driver, product=product).declare("q", capacity_messages=1)
+    assert notices(client, publish("q", b"1")) > 0
+    consume = method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="c")
+    assert [method.name for method in methods(client.say(consume))] == ["basic.consume-ok", "basic.deliver"]
+
+
+@pytest.mark.parametrize("product", STOPS)
+def test_client_that_consumes_no_more_is_told_of_a_gate_that_is_closed(product: str) -> None:
+    driver = make_driver(now=100.0)
+    client = Dialogue(driver, product=product).declare("q", capacity_messages=1, hold_deadline=0).declare("other")
+    client.say(CONSUME)
+    assert methods(client.say(publish("q", b"1"))) == []
+    client.say(method_frame(1, spec.BASIC_CANCEL, consumer_tag="c"))
+    assert client.connection.engine.may_be_silent()
+    client.say(CONSUME)
+    assert not client.connection.engine.may_be_silent()
+    client.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0))
+    client.say(method_frame(2, spec.CHANNEL_OPEN))
+    assert methods(client.say(publish("q", b"2", channel=2)))[0].name == "connection.blocked"
+
+
+@pytest.mark.parametrize("product", [*STOPS, "Pika Python Client Library"])
+def test_silence_of_a_client_that_was_told_to_stop_is_no_reason_to_give_it_up(product: str) -> None:
+    driver = make_driver(now=100.0)
+    client = Dialogue(driver, product=product, heartbeat=2).declare("q", capacity_messages=1, hold_deadline=0)
+    client.say(publish("q", b"1") + publish("q", b"2"))
+    for second in range(101, 130):
+        client.listen(float(second))
+    stops = product in STOPS
+    assert (driver.take_silent() == []) is stops
+    for _ in range(2):
+        drain(driver, "q")
+        client.listen()
+    for second in range(130, 140):
+        client.listen(float(second))
+    assert driver.take_silent() == ([client.connection] if stops else [])
+
+
+def test_php_amqplib_is_never_told_for_its_publishes_would_fail() -> None:
+    driver = make_driver(now=100.0)
+    client = Dialogue(driver, product="AMQPLib", platform="PHP").declare("q", capacity_messages=1, hold_deadline=0)
+    assert methods(client.say(publish("q", b"1") + publish("q", b"2"))) == []
+    assert methods(client.listen(101.0)) == []

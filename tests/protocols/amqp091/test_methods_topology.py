@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import Dialogue, make_driver, refused
@@ -48,3 +50,26 @@ def test_methods_of_the_topology_make_a_name_where_none_is_given() -> None:
     name = str(decode_method(frame[2]).args["queue"])
     assert name.startswith("amq.gen-")
     assert name in client.driver.broker.vhost("/").queues
+
+
+REFUSED = {
+    "stream": {"x-queue-type": "stream"},
+    "unknown type": {"x-queue-type": "tree"},
+    "policy that ignores the capacity": {"overflowPolicy": "NONE"},
+    "unknown policy": {"overflow": "spill"},
+    "misspelt argument": {"capacity-mesages": 5},
+    "contradiction": {"capacity-messages": 5, "stop-messages": 6},
+    "too many priorities": {"x-max-priority": 300},
+    "quorum queue that is not durable": {"x-queue-type": "quorum"},
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused_declaration_closes_no_more_than_its_channel(what: str) -> None:
+    client = Dialogue(make_driver())
+    client.say(method_frame(2, spec.CHANNEL_OPEN))
+    name, code, text = refused(client, method_frame(1, spec.QUEUE_DECLARE, queue="q", arguments=REFUSED[what]))
+    assert (name, code) == ("channel.close", 406)
+    assert str(text).startswith("PRECONDITION_FAILED - queue 'q'"), text
+    assert client.names(method_frame(2, spec.QUEUE_DECLARE, queue="other")) == ["queue.declare-ok"]
+    assert "q" not in client.vhost.queues

@@ -46,7 +46,7 @@ def test_frame_size_below_the_least_is_refused() -> None:
 def test_product_is_our_own_unless_clients_of_rabbitmq_are_to_be_served() -> None:
     told = Amqp10Dialogue().opened[0].performative.mapping("properties")
     assert (told[Symbol("product")], told[Symbol("version")]) == ("Penstock", "0")
-    assert told[Symbol("penstock:hold-deadline")] == Typed(ULONG, 30_000)
+    assert told[Symbol("penstock:hold-deadline")] == Typed(ULONG, 25_000)
     told = Amqp10Dialogue(make_driver(limits(rabbitmq_version="4.0.0"))).opened[0].performative.mapping("properties")
     assert (told[Symbol("product")], told[Symbol("version")]) == ("RabbitMQ", "4.0.0")
     assert told[Symbol("penstock-version")] == "0"

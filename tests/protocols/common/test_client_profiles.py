@@ -78,3 +78,24 @@ def test_sender_that_answers_no_drain_is_not_asked() -> None:
     client, _ = azure()
     link = client.session(0).links.by_handle[0]
     assert not link.credit.idle.asks
+
+
+@pytest.mark.parametrize("profile", NAMES, ids=lambda profile: profile.product or "unknown")
+def test_sender_and_receiver_of_a_full_queue_on_one_connection_go_on(profile: Profile) -> None:
+    """AMQP 1.0 has no notice to stop at: credit holds the sender, whose connection settles what it receives."""
+    client = Amqp10Dialogue().declare("q", capacity_messages=20, hold_deadline=5)
+    name, source = NAMES[profile]
+    client.attach_sender("/queues/q", name=name, source=composite(spec.SOURCE, address=source))
+    client.attach_receiver("/queues/q", credit=200)
+    sent = received = 0
+    for _ in range(200):
+        bodies = [b"x"] * min(client.credit_of(), 200 - sent)
+        sent += len(bodies)
+        deliveries = [
+            each.performative.number("delivery_id") for each in client.put(*bodies) if each.name == "transfer"
+        ]
+        while deliveries:
+            received += len(deliveries)
+            heard = client.settle(deliveries[0], deliveries[-1], composite(spec.ACCEPTED))
+            deliveries = [each.performative.number("delivery_id") for each in heard if each.name == "transfer"]
+    assert (sent, received, client.depth("q")) == (200, 200, 0)

@@ -310,7 +310,7 @@ def test_client_is_told_when_the_disk_blocks_its_large_message_and_when_it_does_
     disk.fails("the disk is broken", driver.broker.now)
     (blocked,) = methods(client.listen())
     assert blocked.name == "connection.blocked"
-    assert blocked.args["reason"] == ("the disk (store): the disk is broken; a large message waits 30 s at most")
+    assert blocked.args["reason"] == ("the disk (store): the disk is broken; a large message waits 25 s at most")
     assert CONNECTION.row(client.connection, reading(driver))["state"] == "blocked"
     disk.works(driver.broker.now)
     assert [method.name for method in methods(client.listen())] == ["connection.unblocked"]

@@ -29,7 +29,7 @@ from penstock.core.queue.context import QueueContext
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, Place, lines_of
 from penstock.core.queue.pager import PageReader
 from penstock.core.queue.queue import Queue
-from penstock.errors import NotImplementedHere
+from penstock.errors import NotSupported
 from penstock.flow.work import WorkMeter
 
 SLICE: Final = 500
@@ -418,9 +418,9 @@ class MessageFilter:
         """Units of work to search the texts of the last message for patterns."""
 
     def check(self, queue: Queue) -> None:
-        """Raise NotImplementedHere (540) for no-local on a queue that pages: paged messages have no origin."""
+        """Raise NotSupported (406) for no-local on a queue that pages: paged messages have no origin."""
         if self.excluded_origin != 0 and queue.overflow.pages:
-            raise NotImplementedHere(
+            raise NotSupported(
                 f"no-local on queue '{queue.name}' in vhost '{queue.vhost}', whose overflow policy is page: messages "
                 "that were on the disk do not tell which connection published them"
             )

@@ -11,6 +11,7 @@ may all come at once: with the hold room it is what may be held of messages on c
 
 from __future__ import annotations
 
+from math import exp
 from typing import Final
 
 from mypy_extensions import i64
@@ -18,6 +19,7 @@ from typing_extensions import override
 
 from penstock.core.publish.credit_window import GRANT_MAX, SHARE
 from penstock.flow.gate import Gate, GateOwner
+from penstock.flow.level import UNLIMITED
 from penstock.flow.reserved_room import RECALL_S, Party, RoomHolder
 from penstock.flow.timers import NEVER
 from penstock.flow.turns import Turns
@@ -46,7 +48,7 @@ def held_bytes(charge: i64, queues: i64) -> i64:
 class HoldBudget:
     """The limit of held publishes of one connection, shared by its producers."""
 
-    __slots__ = ("bytes", "messages", "bound", "uncommitted", "reserved", "room")
+    __slots__ = ("bytes", "messages", "bound", "uncommitted", "reserved", "room", "_drained", "_drained_at", "_half_s")
 
     def __init__(self, bound: i64) -> None:
         self.bytes: i64 = 0
@@ -59,6 +61,38 @@ class HoldBudget:
         """Bytes reserved for publishes that come on credit."""
         self.room: HoldRoom | None = None
         """The owner of that reserved part; None for connections without credit for publishes."""
+        self._drained: float = 0.0
+        """Bytes of publishes without confirms that have passed: those of half a deadline ago count a third."""
+        self._drained_at: float = -NEVER
+        """Time at which the last of them passed (monotonic seconds)."""
+        self._half_s: float = 0.0
+        """Half the hold deadline of that one, in seconds."""
+
+    def count_drained(self, bytes: i64, hold_deadline_s: float, now: float) -> None:
+        """Count a publish without a confirm that has passed; no measure is taken where there is no hold deadline."""
+        if hold_deadline_s == NEVER or hold_deadline_s <= 0.0:
+            return
+        if now > self._drained_at:
+            self._drained = self._left(now)
+            self._drained_at = now
+            self._half_s = hold_deadline_s / 2
+        self._drained += float(bytes)
+
+    def share(self, now: float) -> i64:
+        """Return how many bytes drain within half a hold deadline, at the rate of late; UNLIMITED if none is measured.
+
+        None is measured where no publish without a confirm has passed for a whole deadline.
+        """
+        if self._drained_at + 2 * self._half_s < now:
+            return UNLIMITED
+        left: i64 = int(self._left(now))
+        return left
+
+    def _left(self, now: float) -> float:
+        """Return what counts now of the bytes that have passed: they fade with half a deadline."""
+        if self._half_s <= 0.0:
+            return 0.0
+        return self._drained * exp((self._drained_at - now) / self._half_s)
 
     def fits(self, charge: i64) -> bool:
         """Return whether one more publish may be held."""

@@ -72,6 +72,10 @@ class Held:
         """Return whether its refusal closes the session, because no confirm can say it."""
         return self.pending is None
 
+    def is_awaited(self) -> bool:
+        """Return whether its publisher waits for its outcome: a confirm, or the answer of a commit or block."""
+        return self.pending is not None
+
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
         """Return a mandatory publish that was refused at its deadline; other entries do nothing."""
 

@@ -41,7 +41,9 @@ from penstock.core.publish.held import (
 from penstock.core.publish.hold_room import HoldBudget, held_bytes
 from penstock.core.publish.outbox import Held, due_at
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
+from penstock.core.publish.standstill import Standstill
 from penstock.core.publish.waiting_publisher import (
+    COMPARED_A_UNIT,
     PRODUCER_STATES,
     REFUSAL_WORK,
     ProducerState,
@@ -56,7 +58,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import QueueStorage
 from penstock.core.routing.route import Route
 from penstock.core.settings.limits import Limits
-from penstock.errors import BrokerError, ResourceError
+from penstock.errors import BrokerError, ContentTooLarge, ResourceError
 from penstock.flow.confirms import WITHHELD, Confirms, PendingConfirm
 from penstock.flow.gate import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, NO_GATES, Gate, Refusal
 from penstock.flow.level import UNLIMITED
@@ -121,6 +123,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Query whose results it publishes; that without a name for most."""
         self.lane: Lane | None = None
         """The lane that it is the session of; None for most."""
+        self.standstill: Standstill | None = None
+        """Progress of its publishes without confirms; None before the first that was held."""
         if origin is not None:
             broker.add_producer(origin, self)
 
@@ -181,7 +185,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         broker.work.done += len(route.queues) // admission.LOOKED_AT_A_UNIT
         never = admission.too_large_error(route, route.queues, charge, broker.now)
         if never is not None:
-            self.close(never)
+            others = self.unconfirmed_held()
+            self.close(ContentTooLarge(lost_with(others + 1, str(never))) if others else never)
             return
         obstacle: Gate | None = None
         if not self.outbox:  # Else it waits behind those.
@@ -227,6 +232,11 @@ class Producer(WaitingPublisher, DurabilityListener):
     @override
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
         super().wait_in_line(held, obstacle)
+        if not held.is_awaited():
+            if self.standstill is None:
+                self.standstill = Standstill()
+            deadline_s = admission.hold_deadline_s(self.outbox[0].queues)
+            self.wake_at(self.standstill.begin(self.gate, deadline_s, self.broker.now))
         self.disable_fast_path()
         self.listener.on_held(held)
 
@@ -368,6 +378,13 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     # Waiting (Waiter)
 
+    @override
+    def on_passed(self, held: Held, now: float) -> None:
+        if not held.is_awaited():
+            if self.standstill is not None:
+                self.standstill.passed(now)
+            self.hold_budget.count_drained(held.budgeted(), admission.hold_deadline_s(held.queues), now)
+
     def will_return_soon(self) -> bool:
         """Return whether all its publishes wait for confirms."""
         return self.confirming and self.state is ProducerState.OPEN and not self.confirms.pending
@@ -376,12 +393,36 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Confirm withheld publishes and refuse held ones at their deadline; returns the next deadline."""
         soon = now + CLOSE_ENOUGH_S
         self.count_late(self.confirms.expire(soon))
+        look_at = self._postpone(soon)
         due = due_at(self.outbox, soon)
         if due:
             self._refuse_held(due, now)
         self.mark_stops()
         self.after_release(now)
-        return min(self._earliest(), self.confirms.due())
+        return min(self._earliest(), self.confirms.due(), look_at if self.outbox else NEVER)
+
+    def _postpone(self, now: float) -> float:
+        """Postpone the deadlines of publishes without confirms by the progress of late; return when to look again."""
+        standstill = self.standstill
+        if standstill is None:
+            return NEVER
+        if not self.outbox:
+            standstill.end()
+            return NEVER
+        standstill.look(self.gate, admission.hold_deadline_s(self.outbox[0].queues), now)
+        if standstill.moved_at == -NEVER:
+            return standstill.look_at
+        self.broker.work.count(len(self.outbox) // COMPARED_A_UNIT)
+        queues: list[Queue] | None = None
+        deadline = NEVER
+        for held in self.outbox:
+            if not held.is_awaited():
+                if held.queues is not queues:
+                    queues = held.queues
+                    deadline = standstill.moved_at + admission.hold_deadline_s(queues)
+                if held.deadline < deadline:
+                    held.deadline = deadline
+        return standstill.look_at
 
     @override
     def _gate_of_credit(self) -> Gate | None:
@@ -415,13 +456,15 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.disable_fast_path()
             self.after_release(self.broker.now)
         else:
-            self.close(ResourceError(f"publish to {admission.describe_target(route)} refused: {why}"))
+            text = f"publish to {admission.describe_target(route)} refused: {why}"
+            self.close(ResourceError(lost_with(self.unconfirmed_held() + 1, text)))
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
         """Refuse publishes at their deadline. One without a confirm closes the session: all held ones are dropped."""
         closing = [held for held in due if held.closes_session()]
         self.broker.work.count(REFUSAL_WORK * len(self.outbox if closing else due))
         why = (closing or due)[0].deadline_message(self.own, now)
+        lost = self.unconfirmed_held() if closing else 0
         late = {id(held) for held in due}
         self.broker.work.count(count_dropped(self, list(self.outbox) if closing else due, DEADLINE, why))
         remaining: deque[Held] = deque()
@@ -449,7 +492,15 @@ class Producer(WaitingPublisher, DurabilityListener):
         if self.state is ProducerState.LINGERING and self.loss is not None:
             self.loss.why = why
         elif closing:
-            self.close(ResourceError(why))
+            self.close(ResourceError(lost_with(lost, why)))
+
+    def unconfirmed_held(self) -> i64:
+        """Return how many of its held publishes get no confirm: they are lost if its session closes."""
+        count: i64 = 0
+        for held in self.outbox:
+            if not held.is_awaited():
+                count += held.messages
+        return count
 
     def give_back(self, route: Route, content: bytes, why: str) -> None:
         """Return a mandatory message to the client, with the reason that a nack cannot carry."""
@@ -523,6 +574,13 @@ class Producer(WaitingPublisher, DurabilityListener):
             place.review(now)
         if self.broker.closed_session_budget.part(self) or self.loss is not None:
             self.broker.emit_departed(self)
+
+
+def lost_with(count: i64, why: str) -> str:
+    """Return the reason of a close by which so many publishes without confirms are lost; 0 of a commit."""
+    if count == 0:
+        return why
+    return f"1 publish is lost: {why}" if count == 1 else f"{int(count):,} publishes are lost: {why}"
 
 
 def publish_at_once(producer: Producer, route: Route, content: bytes, charge: i64) -> bool:

@@ -528,6 +528,10 @@ class UnitCommit(Held):
 
     # Refusal
 
+    @override
+    def is_awaited(self) -> bool:
+        return True
+
     def closes_session(self) -> bool:
         """See `Held.closes_session`: the answer of a commit is a confirm, which says a refusal only in confirm mode."""
         return not self.unit.coordinator.producer.confirming and not self.keeps()

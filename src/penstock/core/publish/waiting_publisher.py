@@ -145,6 +145,7 @@ class WaitingPublisher(Waiter):
     @override
     def take_turn(self, now: float) -> i64:
         held = self.pop_held()
+        self.on_passed(held, now)
         self.broker.turns.totals.holds.count(now - held.since)
         charge = held.charge  # A block goes on with its next row.
         journal = self.broker.journal
@@ -159,6 +160,9 @@ class WaitingPublisher(Waiter):
         if self._withheld_by is not None:
             self.entry(self._withheld_by).take_passed()  # This turn counts it.
         return charge
+
+    def on_passed(self, held: Held, now: float) -> None:
+        """Handle that an entry leaves the outbox in its turn."""
 
     @override
     def release(self, gate: Gate, now: float) -> i64:

@@ -294,6 +294,13 @@ class Channel(ClientSession):
             self.producer.abort(self.connection.losses.cause)
 
     @override
+    def on_torn_down(self) -> None:
+        super().on_torn_down()
+        if self.connection.teardown is TeardownState.NONE:  # It may have been the last one that consumed.
+            self.connection.review_hold_bound()
+            self.connection.services.schedule_blocked_notice(self.connection)
+
+    @override
     def answer_close(self) -> None:
         self.send(spec.CHANNEL_CLOSE_OK, {})
 

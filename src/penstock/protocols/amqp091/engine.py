@@ -7,7 +7,10 @@ closes the connection with 503.
 An error closes the smallest scope that the specification allows: `BrokerError.closes` names it. After channel.close,
 frames of that channel are ignored until close-ok.
 
-connection.blocked and connection.unblocked, for clients that announce the capability.
+connection.blocked and connection.unblocked, for clients that announce the capability, if the notice stops nothing but
+publishes (decision 138). A library that is known to go on writing always gets it. One that is known to stop, or is
+unknown, gets it only while its connection does nothing but publish without confirms, and `connection.unblocked` before
+its first delivery. That holds for every gate: each of them opens by what consumers acknowledge, or must not stop them.
 
 A client gets the notice within 100 ms after its gate closed, whatever it sends meanwhile (decision 94).
 
@@ -86,7 +89,7 @@ class BlockedNotice(TimerHandler):
         engine, connection = self.engine, self.engine.connection
         if engine.capabilities.get("connection.blocked") is not True or connection.state is not ConnectionState.RUNNING:
             return
-        gate = blocking_gate(connection, self._gate) if connection.reported_blocks > 0 else None
+        gate = blocking_gate(connection, self._gate) if connection.reported_blocks > 0 and self._hears() else None
         if gate is self._gate:
             return
         now = since = engine.broker.now
@@ -166,11 +169,19 @@ class BlockedNotice(TimerHandler):
             return 0.0
         return max(self._since + DELAY_S - now, 0.0)
 
+    def stops_client(self) -> bool:
+        """Return whether the client may be silent because it was told that it is blocked."""
+        return self._gate is not None and self.engine.profile.stops_writing
+
+    def _hears(self) -> bool:
+        """Return whether the notice stops no acknowledgement of the client, and makes no publish fail."""
+        engine, profile = self.engine, self.engine.profile
+        if profile.fails_when_blocked or not profile.stops_writing:
+            return not profile.fails_when_blocked
+        return not engine.has_asked and engine.publishes_unconfirmed()
+
     def _may_have_gone(self) -> bool:
-        engine = self.engine
-        if engine.profile.obeys_flow or not engine.connection.publishes_only():
-            return False
-        return not any(channel.producer.confirming for channel in engine.channels.values())
+        return not self.engine.profile.obeys_flow and self.engine.publishes_unconfirmed()
 
 
 NAME: Final = "AMQP 0-9-1"
@@ -212,6 +223,8 @@ class Amqp091Engine(SessionEngine[Channel]):
         """Profile of the client library."""
         self.capabilities: dict[str, object] = {}
         self.notice: BlockedNotice | None = None
+        self.has_asked: bool = False
+        """True once it has asked for a message (basic.get): it may ask again at any time, as a consumer."""
 
     # Input
 
@@ -261,6 +274,24 @@ class Amqp091Engine(SessionEngine[Channel]):
             self.notice = BlockedNotice(self)
         if self.notice is not None:
             self.notice.update()
+
+    @override
+    def may_be_silent(self) -> bool:
+        return self.notice is not None and self.notice.stops_client()
+
+    def review_use(self) -> None:
+        """Apply what depends on the use of the connection: it began or ceased to consume, or to wait for outcomes.
+
+        A client that consumes, and stops writing while it is blocked, hears before its first delivery that it is not.
+        """
+        self.connection.review_hold_bound()
+        self.update_blocked()
+
+    def publishes_unconfirmed(self) -> bool:
+        """Return whether its client does nothing but publish, and none of its channels has confirms."""
+        if not self.connection.publishes_only():
+            return False
+        return not any(channel.producer.confirming for channel in self.channels.values())
 
     # For people
 

@@ -93,7 +93,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     consumer.arguments = arguments
     channel.broker.consume(channel, consumer, settings)
     if len(channel.consumers) == 1:
-        channel.connection.review_hold_bound()
+        channel.engine.review_use()
     channel.reply(args, spec.BASIC_CONSUME_OK, {"consumer_tag": tag})
 
 
@@ -106,7 +106,7 @@ def cancel(channel: Channel, args: dict[str, object]) -> None:
     channel.broker.cancel(channel, tag)
     channel.heads.pop(tag, None)
     if not channel.consumers:
-        channel.connection.review_hold_bound()
+        channel.engine.review_use()
     channel.reply(args, spec.BASIC_CANCEL_OK, {"consumer_tag": tag})
 
 
@@ -165,6 +165,7 @@ def confirm_select(channel: Channel, args: dict[str, object]) -> None:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
     channel.producer.confirming = True
     channel.producer.prompt = channel.engine.profile.exact_flow
+    channel.engine.review_use()
     channel.reply(args, spec.CONFIRM_SELECT_OK, {})
 
 
@@ -182,6 +183,9 @@ def get(channel: Channel, args: dict[str, object]) -> None:
         raise ResourceLocked(
             f"queue '{queue.name}' pages and is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
         )
+    if not channel.engine.has_asked:
+        channel.engine.has_asked = True
+        channel.engine.review_use()
     channel.connection.services.deliver_first(queue)
     no_ack = arg.flag(args, "no_ack")
     pages = queue.pager
@@ -341,7 +345,7 @@ def tx_select(channel: Channel, args: dict[str, object]) -> None:
     if channel.transaction is None:
         channel.transaction = ChannelTransaction(channel)
         channel.ack_frame_size = 0
-        channel.connection.review_hold_bound()
+        channel.engine.review_use()
     channel.transaction.ask(channel, spec.TX_SELECT_OK)
     channel.transaction.answer()
 

@@ -179,7 +179,7 @@ def consume_replies(channel: Channel, args: dict[str, object]) -> None:
     consumer.arguments = arguments
     channel.broker.consume(channel, consumer, ConsumerSettings(queue.settings, {}))
     channel.replies = queue
-    channel.connection.review_hold_bound()
+    channel.engine.review_use()
     channel.reply(args, spec.BASIC_CONSUME_OK, {"consumer_tag": tag})
 
 

@@ -1,11 +1,13 @@
 """Client profiles: one row per client library with its tolerances, from which the way to hold it is chosen.
 
-A client of AMQP 0-9-1 names itself in `client-properties`. Two means hold every client: publisher confirms, and
-connection.blocked where it announces the capability (none stops publishing for it). Libraries of AMQP 1.0 name neither
-themselves nor their tolerances, so a sender is known by the names it gives its links.
+A client of AMQP 0-9-1 names itself in `client-properties`. Publisher confirms hold every client. connection.blocked
+goes to those that announce the capability, if nothing but publishes stops by it. In RabbitMQ the notice means that the
+broker reads nothing any more, so some libraries write nothing any more, not even acknowledgements
+(`Profile.stops_writing`). Libraries of AMQP 1.0 name neither themselves nor their tolerances, so a sender is known by
+the names it gives its links.
 
-The table holds the differences. Each row was measured; tests/clients keeps it true by driving each library.
-docs/clients.md has the other observations.
+The table holds the differences. Rows were measured, or read in the library's source where docs/clients.md says so;
+tests/clients keeps them true by driving each library that can be had. docs/clients.md has the other observations.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ class Profile:
         return_is_success: bool = False,
         flow_with_confirms: bool = False,
         exact_flow: bool = False,
+        stops_writing: bool = True,
+        fails_when_blocked: bool = False,
         settles: bool = True,
         hears_released: bool = True,
         answers_drain: bool = True,
@@ -67,6 +71,14 @@ class Profile:
         """
         self.exact_flow = exact_flow
         """True if its confirms are never withheld, and the broker never asks it to resume while a gate is closed."""
+        self.stops_writing = stops_writing
+        """True if it may write nothing after connection.blocked: no acknowledgement, request or heartbeat.
+
+        So it is assumed of unknown libraries. Such a client gets the notice only while it does nothing but publish
+        without confirms.
+        """
+        self.fails_when_blocked = fails_when_blocked
+        """True if its publishes fail after connection.blocked: it never gets the notice."""
         self.settles = settles
         """True if it settles deliveries when it has heard their outcome, as rcv-settle-mode second asks of a sender.
 
@@ -90,21 +102,30 @@ PROFILES: Final[dict[str, Profile]] = {
     profile.product: profile
     for profile in (
         # Logs channel.flow, does not answer, and continues to publish.
-        Profile("Pika Python Client Library"),
+        Profile("Pika Python Client Library", stops_writing=False),
         # Takes channel.flow for the reply to its next call. aio-pika uses it, and all publishes of aio-pika are
         # mandatory.
-        Profile("aiormq", return_is_success=True),
+        Profile("aiormq", return_is_success=True, stops_writing=False),
         # TCP_USER_TIMEOUT of 1,000 ms; answers channel.flow and continues to publish. kombu and Celery use it.
-        Profile("py-amqp", small_receive_buffer=True),
+        Profile("py-amqp", small_receive_buffer=True, stops_writing=False),
         # Answers channel.flow and continues to publish.
-        Profile("AMQPStorm"),
+        Profile("AMQPStorm", stops_writing=False),
         # Node's amqplib: channel.flow ends its connection, because it takes it for an unexpected reply.
-        Profile("amqplib"),
+        Profile("amqplib", stops_writing=False),
         # RabbitMQ's Java client: answers channel.flow; publishers on that channel wait. RabbitMQ's clients
         # for .NET and Erlang use the same product name; they were not measured.
-        Profile("RabbitMQ", platform="Java", obeys_flow=True),
+        Profile("RabbitMQ", platform="Java", obeys_flow=True, stops_writing=False),
         # librabbitmq: reads nothing while it publishes; does not announce connection.blocked.
-        Profile("rabbitmq-c"),
+        Profile("rabbitmq-c", stops_writing=False),
+        # amqp091-go and Bunny tell their application of connection.blocked, and go on.
+        Profile("AMQP 0.9.1 Client", stops_writing=False),
+        Profile("Bunny", stops_writing=False),
+        # Node's rabbitmq-client corks its socket at connection.blocked.
+        Profile("rabbitmq-client"),
+        # Rust's lapin: its loop writes nothing while it is blocked.
+        Profile("lapin"),
+        # php-amqplib: each publish throws while it is blocked.
+        Profile("AMQPLib", fails_when_blocked=True),
         PYAMQP,
         UAMQP,
     )
@@ -114,12 +135,16 @@ PROFILES: Final[dict[str, Profile]] = {
 def profile_of(product: str, platform: str, capabilities: dict[str, object]) -> Profile:
     """Return the profile of a client of AMQP 0-9-1, by its product, platform and capabilities."""
     if capabilities.get(EXACT_FLOW) is True:
-        return Profile(product, platform=platform, obeys_flow=True, flow_with_confirms=True, exact_flow=True)
+        return Profile(
+            product, platform=platform, obeys_flow=True, flow_with_confirms=True, exact_flow=True, stops_writing=False
+        )
     profile = PROFILES.get(product, UNKNOWN)
     if profile.protocol != AMQP_0_9_1 or (profile.platform and profile.platform != platform):
         profile = UNKNOWN
     if capabilities.get(FLOW_CAPABILITY) is True and (profile.obeys_flow or not profile.product):
-        return Profile(product, platform=platform, obeys_flow=True, flow_with_confirms=True)
+        return Profile(
+            product, platform=platform, obeys_flow=True, flow_with_confirms=True, stops_writing=profile.stops_writing
+        )
     return profile
 
 

@@ -26,6 +26,7 @@ from penstock.core.teardown import QUEUE_COST, SessionTeardown, Teardown
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, ConnectionForced, NotAllowed
 from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Worker
 from penstock.log_ids import CLOSED, CLOSED_BY_BROKER, DROPPED, INACTIVE, OPENED
 from penstock.protocols.common.authorization import NO_ACCESS
@@ -340,8 +341,20 @@ class Connection(Worker):
         return self.pausing.pieces.waiting or (self.origin is not None and self.origin.writes.listener is not None)
 
     def may_pulse(self, now: float) -> bool:
-        """Return whether a connection whose reading is paused may be read in a small pulse."""
-        return self.pausing.may_pulse(now) or not self.may_pause()
+        """Return whether a connection whose reading is paused may be read in a small pulse.
+
+        Of a publisher without confirms more is read when some of it has passed, unless its socket fails unread.
+        """
+        if not self.may_pause():
+            return True
+        reads = self.engine.needs_small_receive_buffer() or not self.pausing.has_share()
+        return reads and self.pausing.may_pulse(now)
+
+    def readable(self) -> int:
+        """Return how many octets may be read at once; UNLIMITED but for publishers without confirms that are held."""
+        if self.blocks == 0 or not self.pausing.has_share() or not self.publishes_only():
+            return UNLIMITED
+        return self.pausing.readable()
 
     def review_hold_bound(self) -> None:
         """Apply the hold budget again after the connection began or ceased to consume, or to have a transaction."""

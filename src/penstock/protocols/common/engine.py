@@ -90,8 +90,8 @@ class IdleTimer(TimerHandler):
         if connection.state is not ConnectionState.RUNNING:
             return NEVER
         times = connection.times
-        if connection.in_line or connection.busy > 0:
-            times.received = now  # The broker does not read it now: silence proves nothing about the peer.
+        if connection.in_line or connection.busy > 0 or self._engine.may_be_silent():
+            times.received = now  # The broker does not read it, or has told it to stop: silence proves nothing.
         if self._silent_s > 0 and now >= times.received + self._silent_s:
             self._engine.on_silence(now - times.received)
             return NEVER
@@ -212,6 +212,10 @@ class ProtocolEngine:
 
     def update_blocked(self) -> None:
         """Tell the client whether gates block it, if that has changed and the protocol can say it."""
+
+    def may_be_silent(self) -> bool:
+        """Return whether the client may send nothing, not even empty frames, because the broker told it to stop."""
+        return False
 
     def output_delay(self, now: float) -> float:
         """Return the seconds for which the present output must wait; 0.0 if it need not."""

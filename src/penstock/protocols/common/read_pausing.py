@@ -1,18 +1,36 @@
 """Pausing of reads: the hold budget of a connection, beyond which it is not read, or its publishes are refused.
 
 A connection that only publishes is paused when its hold budget is used up, and read in small pulses, so that heartbeats
-and closes arrive. A connection that consumes or has transactions is never paused, nor one of a protocol whose senders
+and closes arrive.
+
+Of a publisher without confirms no more is read than can drain within half a hold deadline, by the share of its gates
+that it had of late (`HoldBudget.share`); the rest waits in its socket. So it is not read in pulses while some of it
+passes, and what a standstill would lose is little. The share is measured from the first publish that passes, and for a
+whole deadline after the last.
+
+A connection that consumes or has transactions is never paused, nor one of a protocol whose senders
 have credit: its next publish is refused instead.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+from mypy_extensions import i64
+
 from penstock.core.broker import Broker
 from penstock.core.large_bodies import PieceBudget
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.unlinking import unlink_gate
+from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
-from penstock.protocols.common.connection_limits import AHEAD, ConnectionLimits
+from penstock.protocols.common.connection_limits import AHEAD, CHARGE_PER_OCTET, ConnectionLimits
+
+SHARE_LEAST_BYTES: Final = 64 * 1024
+"""Bytes (charges) that a publisher without confirms may have held, however little drains: it may soon do other things.
+"""
+READ_LEAST_BYTES: Final = 4096
+"""Octets that are read at once at least."""
 
 
 class ReadPausing:
@@ -37,6 +55,15 @@ class ReadPausing:
     def is_used_up(self) -> bool:
         """Return whether the hold budget is used up: a connection that only publishes is paused then."""
         return self.budget.bytes >= self._bytes()
+
+    def has_share(self) -> bool:
+        """Return whether the share of a publisher without confirms is known now."""
+        return self.budget.share(self._broker.now) != UNLIMITED
+
+    def readable(self) -> int:
+        """Return how many octets may be read at once: those that its share leaves room for, whatever they are."""
+        room = self._bytes() - int(self.budget.bytes)
+        return max(room // CHARGE_PER_OCTET, READ_LEAST_BYTES)
 
     def begin_pause(self, now: float) -> None:
         """Record that the connection is paused. No-op if it is paused already."""
@@ -90,7 +117,9 @@ class ReadPausing:
         """Return the hold budget in bytes (charges)."""
         if self.asked:
             return self._limits.asked_bytes
-        return AHEAD * self._limits.hold_bytes if self.reads_ahead else self._held_at_notice + self._limits.hold_bytes
+        ahead = AHEAD * self._limits.hold_bytes if self.reads_ahead else self._held_at_notice + self._limits.hold_bytes
+        share: i64 = self.budget.share(self._broker.now)
+        return ahead if share >= ahead else min(ahead, max(int(share), SHARE_LEAST_BYTES))
 
     def _most(self) -> int:
         return self._limits.hold_bytes_most(self._broker.defaults.hold_deadline_s)

@@ -122,7 +122,7 @@ def test_exchange_is_declared_with_any_type_that_the_broker_has(process: BrokerP
 def test_settings_in_effect_have_their_units(process: BrokerProcess, page: Page) -> None:
     page.goto(f"{process.http}/#/settings")
     table = page.get_by_role("table", name="Settings in effect")
-    for setting, value in (("capacity-bytes", "100 MiB"), ("hold-deadline", "30 s"), ("consumer-timeout", "30 min")):
+    for setting, value in (("capacity-bytes", "100 MiB"), ("hold-deadline", "25 s"), ("consumer-timeout", "30 min")):
         table.get_by_role("row", name=f"{setting} {value} ").wait_for()
 
 
