@@ -182,7 +182,9 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         address = message.envelope
         rerouted = self.queue.settings.dead_letter_routing_key is not None
         time = broker.now + broker.wall_offset
-        death = DeathRecord(self.queue.name, reason, address.exchange, address.routing_key, time, rerouted)
+        death = DeathRecord(
+            self.queue.name, reason, address.exchange, address.routing_key, time, rerouted, address.died
+        )
         content = broker.formats.find(message.content).with_death(message.content, death)
         if content is None and reason == REJECTED:
             # A consumer takes part in every round: a cycle without earlier deaths is bounded by it.
@@ -272,7 +274,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         """Return the cached route if it matches; otherwise create it."""
         route = self._route
         if route is None or route.envelope.exchange != exchange or route.envelope.routing_key != key:
-            route = Route(Envelope(exchange, key), False)
+            route = Route(Envelope(exchange, key, died=True), False)
             self._route = route
         return route
 
@@ -339,13 +341,20 @@ def _with_copies(exchange: str, message: Message, message_format: MessageFormat)
     copies = message_format.copies(message.content)
     if isinstance(address, BccEnvelope):
         return Route(
-            BccEnvelope(exchange, address.routing_key, address.bcc, address.priority, persistent=address.persistent),
+            BccEnvelope(
+                exchange,
+                address.routing_key,
+                address.bcc,
+                address.priority,
+                persistent=address.persistent,
+                died=True,
+            ),
             False,
             [*copies, *address.bcc],
         )
     if not copies:
         return None
-    letters = Envelope(exchange, address.routing_key, address.priority, persistent=address.persistent)
+    letters = Envelope(exchange, address.routing_key, address.priority, persistent=address.persistent, died=True)
     return Route(letters, False, copies)
 
 
