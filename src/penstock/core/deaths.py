@@ -60,7 +60,8 @@ def added_headers(
 ) -> dict[str, object]:
     """Return the headers to add for a death.
 
-    `deaths` are the entries so far, a publisher's if this is the first death, `copies` the keys in the CC header, `died_before`: the message has x-first-death-*.
+    `deaths` are the entries so far (a publisher's if this is the first death), `copies` the keys in the CC header.
+    `died_before`: the message has x-first-death-*.
     """
     if not death.again:
         deaths, died_before = [], False

@@ -86,7 +86,7 @@ class Envelope:
         self.persistent = persistent
         """True if durable queues store it (delivery mode 2); only checked where a store exists."""
         self.died = died
-        """True for a dead letter: the broker wrote its death headers. Those of other messages are a publisher's data."""
+        """True for a dead letter: the broker wrote its death headers. Those of others are a publisher's data."""
         self.encoded = EncodedAddress()
         """Shared by envelopes that are equal to a client."""
 

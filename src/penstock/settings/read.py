@@ -183,23 +183,21 @@ FOREIGN: Final[dict[str, str]] = {
 
 They are from address-settings.adoc and configuration-index.adoc. Other unknown names are refused without advice.
 """
-WITHOUT_EFFECT: Final = frozenset(
-    {"x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy", "x-dead-letter-strategy"}
-)
-"""RabbitMQ arguments about the storage of a queue, or for safe dead-lettering, which is the default here."""
+WITHOUT_EFFECT: Final = frozenset({"x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy"})
+"""RabbitMQ arguments about the storage of a queue."""
 KEYS_WITHOUT_EFFECT: Final = frozenset(
     (
         *("max-priority", "single-active-consumer", "ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
         *("ha-promote-on-shutdown", "ha-promote-on-failure", "queue-mode", "queue-version", "queue-master-locator"),
         *("queue-leader-locator", "initial-cluster-size", "target-group-size", "max-in-memory-length"),
-        *("max-in-memory-bytes", "dead-letter-strategy", "federation-upstream", "federation-upstream-set"),
+        *("max-in-memory-bytes", "federation-upstream", "federation-upstream-set"),
         *("federation-upstream-pattern", "max-age", "stream-max-segment-size-bytes", "stream-filter-size-bytes"),
         *("shards-per-node", "routing-key", "message-deduplication"),
     )
 )
 """Keys of policies about the storage of a queue, streams, federation and sharding: stored, exported again and told."""
 NOT_FOR_CLASSIC: Final = frozenset(
-    {"max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "delivery-limit", "dead-letter-strategy"}
+    {"max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "delivery-limit"}
 )
 NOT_FOR_QUORUM: Final = frozenset(
     (

@@ -49,6 +49,8 @@ class Settings:
     """Exchange for dead letters; None drops them."""
     dead_letter_routing_key: str | None
     """Routing key of dead letters; None keeps their own."""
+    dead_letter_strategy: str
+    """ "at-most-once" or "at-least-once"."""
     consumer_window_bytes: i64
     """Unsettled bytes that a consumer may have; 0 is one message at a time, -1 unbounded."""
     consumer_window_adaptive: bool
