@@ -267,6 +267,7 @@ class Broker(Dispatcher):
         consumer.broker = self
         add(queue, consumer)
         if terms is not None:
+            consumer.own_timeout_s = terms.timeout_s
             if terms.max_rate > 0:
                 consumer.rate_limiter = ConsumerRateLimiter(self, consumer, terms.max_rate)
             if terms.adaptive and not consumer.no_ack and not consumer.browses():

@@ -296,7 +296,7 @@ SETTINGS: Final = (
     Setting("dead-letter-routing-key", NAME, "queue", "their routing key, instead of their own", None),
     Setting("dead-letter-strategy", STRATEGY, "queue",
             "whether a dead letter without room is lost at the hold deadline, or waits", AT_MOST_ONCE),
-    Setting("consumer-timeout", TIMEOUT, "queue vhost broker", "time in which a delivery must be acknowledged", 1800.0,
+    Setting("consumer-timeout", TIMEOUT, "queue consumer vhost broker", "time in which a delivery must be acknowledged", 1800.0,
             smallest=True),
     Setting("consumer-window-bytes", WINDOW, "queue consumer", "most unsettled bytes of a consumer", UNBOUNDED,
             artemis="default-consumer-window-size=-1 consumerWindowSize=-1", minus=True),
