@@ -34,6 +34,7 @@ from penstock.settings.table import (
     SettingValue,
     shown,
 )
+from penstock.settings.without_effect import OF_QUEUES
 from penstock.texts import BYTES, TIMES, amount, hint, nearest
 
 PRIORITY_MAX: Final = 255
@@ -183,8 +184,6 @@ FOREIGN: Final[dict[str, str]] = {
 
 They are from address-settings.adoc and configuration-index.adoc. Other unknown names are refused without advice.
 """
-WITHOUT_EFFECT: Final = frozenset({"x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy"})
-"""RabbitMQ arguments about the storage of a queue."""
 KEYS_WITHOUT_EFFECT: Final = frozenset(
     (
         *("max-priority", "single-active-consumer", "ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
@@ -209,11 +208,22 @@ NOT_FOR_QUORUM: Final = frozenset(
 """Keys with which a policy does not apply to queues of a type (`unsupported_policies` of RabbitMQ 3.10's types)."""
 
 
+_RETRY: Final = (
+    "attempts would follow each other at once; let delivery-limit dead-letter the message to a queue with message-ttl"
+    " and a dead-letter-exchange"
+)
+OF_RABBITMQ: Final = dict.fromkeys(("delayed-retry-type", "delayed-retry-min", "delayed-retry-max"), _RETRY)
+"""Names of RabbitMQ that must not be passed over, each with what would happen and what there is instead."""
+
+
 def check_foreign(subject: str, name: str) -> None:
-    """Raise PreconditionFailed (406) for a name of the table, with or without `x-` in front."""
-    advice = FOREIGN.get(name) or FOREIGN.get(name.removeprefix("x-"))
+    """Raise PreconditionFailed (406) for a name of both tables, with or without `x-` in front."""
+    own = name.removeprefix("x-")
+    advice = FOREIGN.get(name) or FOREIGN.get(own)
     if advice is not None:
         raise PreconditionFailed(f"{subject}: there is no setting {name}, which is one of Artemis; {advice}")
+    if own in OF_RABBITMQ:
+        raise PreconditionFailed(f"{subject}: {name} of RabbitMQ is not supported here; {OF_RABBITMQ[own]}")
 
 
 NUMBER_LETTERS: Final = 64
@@ -437,7 +447,7 @@ def _is_misspelt(name: str) -> bool:
 
 
 def _check_unknown(subject: str, name: str, value: object) -> None:
-    if name in WITHOUT_EFFECT or name in FEATURES:
+    if name in OF_QUEUES or name in FEATURES:
         return
     check_foreign(subject, name)
     is_ours = name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max"))

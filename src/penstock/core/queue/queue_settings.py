@@ -26,7 +26,7 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.credit import UNBOUNDED
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.timers import NEVER
-from penstock.settings.table import ARGUMENT, CONSUMERS, LENGTHS, TIMEOUT, WITH_FIELD, Setting, SettingValue
+from penstock.settings.table import ARGUMENT, BY_NAME, CONSUMERS, LENGTHS, WITH_FIELD, Setting, SettingValue
 
 CANCEL: Final = "cancel"
 """Action on a slow consumer, in addition to the log line."""
@@ -120,8 +120,7 @@ class ConsumerSettings:
         self.slow_period_s: float = own["slow-consumer-period"]
         self.slow_policy: str = own["slow-consumer-policy"]
         """Action on a slow one: notify or cancel."""
-        timeout = values.get("consumer-timeout")
-        self.timeout_s: float = NEVER if timeout is None else TIMEOUT.resolved(timeout)
+        self.timeout_s: float = stored(BY_NAME["consumer-timeout"], values, NEVER)
         """Seconds within which it must acknowledge; infinity for its queue's limit alone, which always counts too."""
         self.adaptive: bool = settings.consumer_window_adaptive
         """True if its window is adapted to its need. Only the queue's settings enable that, with the bounds."""
