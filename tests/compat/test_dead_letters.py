@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pika
@@ -262,3 +263,43 @@ def test_exchange_may_be_internal_and_may_come_later(channel: BlockingChannel, n
         return channel.basic_get(f"{name}-dead", auto_ack=True)[2]
 
     assert eventually(get, "a dead letter") == b"2"
+
+
+@pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
+def test_full_work_and_retry_queues_lose_nothing(
+    channel: BlockingChannel, url: str, name: str, ours: bool, strategy: str
+) -> None:
+    """A usual retry: rejected to a queue with a time to live, and back. Both queues are full most of the time."""
+    if not ours:
+        pytest.skip("RabbitMQ does not hold publishers")
+    retry, count, attempts = f"{name}-retry", 12, 3
+    for queue, target, more in ((name, retry, {}), (retry, name, {"x-message-ttl": 10})):
+        arguments = {"capacity-messages": 3, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": target, **more}
+        channel.queue_declare(queue, arguments={**arguments, "x-dead-letter-strategy": strategy})
+    with ThreadPoolExecutor(1) as pool:
+        published = pool.submit(_publish_confirmed, url, name, count)
+        tries: dict[bytes, int] = {}
+        done: set[bytes] = set()
+        while len(done) < count:
+            _, method, body = take(channel, name, auto_ack=False)
+            tries[body] = tries.get(body, 0) + 1
+            if tries[body] == attempts:
+                channel.basic_ack(method.delivery_tag)
+                done.add(body)
+            else:
+                channel.basic_reject(method.delivery_tag, requeue=False)
+        assert published.result() == count
+    assert set(tries.values()) == {attempts}
+    for queue in (name, retry):
+        channel.queue_delete(queue)
+
+
+def _publish_confirmed(url: str, queue: str, count: int) -> int:
+    """Publish numbered messages, each confirmed; return their number."""
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    publisher = connection.channel()
+    publisher.confirm_delivery()
+    for number in range(count):
+        publisher.basic_publish("", queue, b"%d" % number)
+    connection.close()
+    return count

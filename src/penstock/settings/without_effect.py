@@ -33,6 +33,10 @@ QUORUM: Final = (
     "the priority of messages has no effect in queues of type quorum: they are delivered in the order they came; "
     "a classic queue with x-max-priority serves it"
 )
+DISPLACED: Final = (
+    "dead-letter-strategy=at-least-once has no effect on messages that overflow=drop-head displaces, because their "
+    "room is given away; block or reject keeps them"
+)
 SINGLE_ACTIVE: Final = (
     "x-priority has no effect on a queue with x-single-active-consumer: the first consumer is active until it is gone"
 )

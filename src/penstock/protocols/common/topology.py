@@ -12,6 +12,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, NotFound, ResourceLocked
 from penstock.protocols.common.connection import Connection
 from penstock.settings import without_effect
+from penstock.settings.table import AT_LEAST_ONCE
 
 RESERVED: Final = "amq."
 
@@ -46,6 +47,8 @@ def declare_queue(
         connection.services.log_without_effect(sentence)
     if queue.features.quorum:
         connection.services.log_without_effect(without_effect.QUORUM)
+    if queue.settings.dead_letter_strategy == AT_LEAST_ONCE and queue.settings.overflow.drops:
+        connection.services.log_without_effect(without_effect.DISPLACED)
     observe_queue(connection, queue)
     return queue
 
