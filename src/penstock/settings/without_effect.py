@@ -38,7 +38,8 @@ DISPLACED: Final = (
     "room is given away; block or reject keeps them"
 )
 SINGLE_ACTIVE: Final = (
-    "x-priority has no effect on a queue with x-single-active-consumer: the first consumer is active until it is gone"
+    "x-priority has no effect on a classic queue with x-single-active-consumer: the first consumer is active until it "
+    "is gone; in a queue of type quorum it yields to a higher priority"
 )
 
 
@@ -48,7 +49,9 @@ def in_queue(arguments: Iterable[str]) -> list[str]:
 
 
 def in_consumer(arguments: Iterable[str], single_active: bool) -> list[str]:
-    """Return a sentence for each argument of a consumer that has no effect. `single_active`: its queue has one."""
+    """Return a sentence for each argument of a consumer that has no effect. `single_active`: its queue has one,
+    and is classic.
+    """
     found = [_sentence(name, "consumer", OF_CONSUMERS[name]) for name in arguments if name in OF_CONSUMERS]
     return [*found, SINGLE_ACTIVE] if single_active and "x-priority" in arguments else found
 

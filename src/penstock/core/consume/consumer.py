@@ -34,6 +34,9 @@ UNFIT: Final = 5
 """Waiting because the next message of its queue exceeds its byte window, or its session's."""
 UNMATCHED: Final = 6
 """Waiting for new messages: its selector, or its browser, has seen all that are there."""
+YIELDING: Final = 7
+"""The single active consumer of a quorum queue that gets no more: one with a higher priority follows when its deliveries
+are settled."""
 
 
 class ConsumerList:

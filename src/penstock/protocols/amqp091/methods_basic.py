@@ -93,7 +93,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     consumer = Consumer(tag, channel, queue, no_ack, exclusive, channel.prefetch, window_bytes, priority)
     consumer.arguments = arguments
     channel.broker.consume(channel, consumer, settings)
-    for sentence in in_consumer(arguments, queue.features.single_active):
+    for sentence in in_consumer(arguments, queue.features.single_active and not queue.features.quorum):
         channel.connection.services.log_without_effect(sentence)
     if len(channel.consumers) == 1:
         channel.connection.review_hold_bound()
