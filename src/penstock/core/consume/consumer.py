@@ -35,7 +35,7 @@ UNFIT: Final = 5
 UNMATCHED: Final = 6
 """Waiting for new messages: its selector, or its browser, has seen all that are there."""
 YIELDING: Final = 7
-"""The single active consumer of a quorum queue that gets no more: one with a higher priority follows when its deliveries
+"""The single active consumer of a quorum queue that gets no more: a higher priority follows when its deliveries
 are settled."""
 
 
