@@ -294,7 +294,7 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(NEEDS_RESTART, WARNING, "a changed setting takes effect only at the start", "restart the broker"),
     LogId(OPEN_FILE, WARNING, "others can read the passwords in the settings file", "`chmod o-r`, or hashes"),
     LogId(ONLY_GUEST, WARNING, "other machines can connect, but nobody can log in from them", "`penstock users add`"),
-    LogId(WITHOUT_EFFECT, INFO, "an argument of a declaration is accepted and has no effect"),
+    LogId(WITHOUT_EFFECT, WARNING, "an argument is accepted and has no effect; once for each", "leave it out"),
     LogId(
         CONSOLE_UNSERVED,
         INFO,

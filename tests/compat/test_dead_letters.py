@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pika
@@ -155,15 +156,58 @@ def test_deaths_of_one_kind_are_counted_and_the_last_one_stands_first(channel: B
     assert properties.headers["x-first-death-reason"] == "rejected"
 
 
-def test_deaths_that_an_old_broker_wrote_one_by_one_are_counted(channel: BlockingChannel, name: str) -> None:
+FORGED: list[Any] = [5, "text", [], [5], {"a": 1}, [{"queue": 5}], [{"queue": "x", "reason": "expired", "count": 3}]]
+
+
+@pytest.mark.parametrize("value", FORGED)
+def test_death_headers_of_a_publisher_are_data_until_the_first_death(
+    channel: BlockingChannel, name: str, ours: bool, value: object
+) -> None:
     pair = Pair(channel, name)
-    old = [{"queue": queue, "reason": "expired", "exchange": "x"} for queue in ("a", "b", "a", "a")]
-    pair.publish(b"1", properties=pika.BasicProperties(headers={"x-death": old}))
-    pair.reject()
-    properties, _, _ = pair.get()
-    found = [(entry["queue"], entry["reason"], entry["count"]) for entry in deaths(properties)]
-    assert found[0] == (pair.work, "rejected", 1)
-    assert sorted(found[1:]) == [("a", "expired", 3), ("b", "expired", 1)]
+    headers = {"x-death": value, "x-first-death-queue": "mine", "own": 1}
+    pair.publish(b"1", properties=pika.BasicProperties(headers=headers))
+    properties, method, _ = take(channel, pair.work, auto_ack=False)
+    assert properties.headers == headers
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    if ours:  # RabbitMQ before 4.0 goes on with the entries of the publisher.
+        found = pair.get()[0]
+        assert [(entry["queue"], entry["reason"], entry["count"]) for entry in deaths(found)] == [
+            (pair.work, "rejected", 1)
+        ]
+        assert (found.headers["x-first-death-queue"], found.headers["own"]) == (pair.work, 1)
+
+
+def test_message_published_again_with_its_death_headers_takes_the_same_way(
+    channel: BlockingChannel, name: str, ours: bool
+) -> None:
+    """A task that is tried again, with the headers that it was received with, through the same delay queues."""
+    if not ours:
+        pytest.skip("RabbitMQ before 4.0 takes it for a cycle")
+    work, last, first = name, f"{name}-last", f"{name}-first"
+    channel.queue_declare(work, exclusive=True)
+    for queue, target in ((last, work), (first, last)):
+        arguments = {"x-message-ttl": 10, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": target}
+        channel.queue_declare(queue, exclusive=True, arguments=arguments)
+    channel.confirm_delivery()
+    properties = pika.BasicProperties()
+    for _ in range(3):
+        channel.basic_publish("", first, b"task", properties)
+        properties, _, _ = take(channel, work)
+        found = [(entry["queue"], entry["reason"], entry["count"]) for entry in deaths(properties)]
+        assert found == [(last, "expired", 1), (first, "expired", 1)]
+
+
+def test_transaction_passes_forged_deaths_as_data(channel: BlockingChannel, name: str, ours: bool) -> None:
+    if not ours:
+        pytest.skip("RabbitMQ before 4.0 takes them for a cycle")
+    channel.queue_declare(f"{name}-dead", exclusive=True)
+    arguments = {"x-message-ttl": 10, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{name}-dead"}
+    channel.queue_declare(name, exclusive=True, arguments=arguments)
+    channel.tx_select()
+    forged = {"x-death": [{"queue": f"{name}-dead", "reason": "expired", "count": 1}]}
+    channel.basic_publish("", name, b"in a transaction", pika.BasicProperties(headers=forged))
+    channel.tx_commit()
+    assert take(channel, f"{name}-dead")[2] == b"in a transaction"
 
 
 def test_circle_without_a_rejection_is_dropped(channel: BlockingChannel, name: str) -> None:
@@ -219,3 +263,43 @@ def test_exchange_may_be_internal_and_may_come_later(channel: BlockingChannel, n
         return channel.basic_get(f"{name}-dead", auto_ack=True)[2]
 
     assert eventually(get, "a dead letter") == b"2"
+
+
+@pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
+def test_full_work_and_retry_queues_lose_nothing(
+    channel: BlockingChannel, url: str, name: str, ours: bool, strategy: str
+) -> None:
+    """A usual retry: rejected to a queue with a time to live, and back. Both queues are full most of the time."""
+    if not ours:
+        pytest.skip("RabbitMQ does not hold publishers")
+    retry, count, attempts = f"{name}-retry", 12, 3
+    for queue, target, more in ((name, retry, {}), (retry, name, {"x-message-ttl": 10})):
+        arguments = {"capacity-messages": 3, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": target, **more}
+        channel.queue_declare(queue, arguments={**arguments, "x-dead-letter-strategy": strategy})
+    with ThreadPoolExecutor(1) as pool:
+        published = pool.submit(_publish_confirmed, url, name, count)
+        tries: dict[bytes, int] = {}
+        done: set[bytes] = set()
+        while len(done) < count:
+            _, method, body = take(channel, name, auto_ack=False)
+            tries[body] = tries.get(body, 0) + 1
+            if tries[body] == attempts:
+                channel.basic_ack(method.delivery_tag)
+                done.add(body)
+            else:
+                channel.basic_reject(method.delivery_tag, requeue=False)
+        assert published.result() == count
+    assert set(tries.values()) == {attempts}
+    for queue in (name, retry):
+        channel.queue_delete(queue)
+
+
+def _publish_confirmed(url: str, queue: str, count: int) -> int:
+    """Publish numbered messages, each confirmed; return their number."""
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    publisher = connection.channel()
+    publisher.confirm_delivery()
+    for number in range(count):
+        publisher.basic_publish("", queue, b"%d" % number)
+    connection.close()
+    return count

@@ -149,3 +149,45 @@ def test_delays_of_nservicebus_pass_their_levels(channel: BlockingChannel, delay
     deaths = [(death["reason"], death["queue"]) for death in properties.headers["x-death"]]
     assert deaths == [("expired", level_of(0)), ("expired", level_of(1))]
     eventually(lambda: depth(channel, level_of(HIGHEST)) == 1, "the longest delay waits")
+
+
+def test_single_active_consumer_yields_to_a_higher_priority_when_it_has_settled(
+    channel: BlockingChannel, connection: pika.BlockingConnection, name: str, ours: bool
+) -> None:
+    if not ours:
+        pytest.skip("since RabbitMQ 4.0")
+    channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum", "x-single-active-consumer": True})
+    got: list[tuple[str, bytes, int]] = []
+
+    def consume(priority: int) -> None:
+        channel.basic_consume(
+            name,
+            lambda ch, method, properties, body: got.append((method.consumer_tag, body, method.delivery_tag)),
+            consumer_tag=f"p{priority}",
+            arguments={"x-priority": priority},
+        )
+
+    def publish(body: bytes) -> None:
+        channel.basic_publish("", name, body)
+
+    def wait_for(count: int) -> None:
+        eventually(lambda: connection.process_data_events(0) or len(got) >= count, f"{count} deliveries")
+
+    consume(0)
+    publish(b"1")
+    wait_for(1)
+    for priority in (1, 3, 2):
+        consume(priority)
+    publish(b"2")
+    channel.queue_declare(name, passive=True)
+    connection.process_data_events(0)
+    assert [(tag, body) for tag, body, _ in got] == [("p0", b"1")], "it gets no more, and the next waits for it"
+    channel.basic_ack(got[0][2])
+    wait_for(2)
+    assert got[1][:2] == ("p3", b"2")
+    channel.basic_ack(got[1][2])
+    channel.basic_cancel("p3")
+    publish(b"3")
+    wait_for(3)
+    assert got[2][:2] == ("p2", b"3")
+    channel.queue_delete(name)

@@ -46,6 +46,13 @@ def test_a_death_of_the_same_queue_and_reason_is_counted_and_comes_first() -> No
     assert (headers["x-first-death-queue"], headers["x-last-death-queue"]) == ("a", "a")
 
 
+def test_first_death_replaces_headers_that_a_publisher_wrote() -> None:
+    forged = [{"queue": "q", "reason": "rejected", "count": 7}, {"queue": "r", "reason": "expired", "count": 1}]
+    added = added_headers(deaths_in(forged), died("q", again=False), None, [], True)
+    assert [(entry["queue"], entry["count"]) for entry in deaths_in(added["x-death"])] == [("q", 1)]
+    assert (added["x-first-death-queue"], added["x-last-death-queue"]) == ("q", "q")
+
+
 def test_entries_are_bounded() -> None:
     deaths = [{"queue": str(n), "reason": "expired", "count": 1} for n in range(DEATHS_KEPT + 3)]
     kept = added_headers(list(deaths), died("q"), None, [], True)["x-death"]

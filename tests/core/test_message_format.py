@@ -120,7 +120,10 @@ def test_delivery_count_is_added_to_any_format_and_the_message_stays(formats: Me
 
 def test_deaths_of_any_format_are_those_of_frames(formats: MessageFormats) -> None:
     made = Properties(expiration="50", headers={"CC": ["copy"], "a": 1})
-    records = [DeathRecord("q", "expired", "in", "key", 5.0), DeathRecord("r", "rejected", "in", "key", 6.0, True)]
+    records = [
+        DeathRecord("q", "expired", "in", "key", 5.0),
+        DeathRecord("r", "rejected", "in", "key", 6.0, True, True),
+    ]
     found = []
     for one in (formats.by_octet(2), formats.by_octet(ord("T"))):
         content = one.encode(made, b"body")

@@ -104,3 +104,12 @@ def test_definitions_import_tries_policies_and_settings_on_queues_of_the_same_fi
             ] != []  # fmt: skip
         except PreconditionFailed:
             assert [each["change"] for each in told["differences"]].count("refused") > 0
+
+
+def test_definitions_import_names_arguments_of_queues_without_effect() -> None:
+    queue = {**QUEUE, "arguments": {"x-queue-leader-locator": "balanced", "x-max-length": 5}}
+    for dry_run in (True, False):
+        found = import_definitions(make_driver(), {"queues": [queue]}, dry_run=dry_run)
+        said = [each["note"] for each in found["differences"]] if dry_run else found["notes"]
+        (note,) = said
+        assert note.endswith("argument x-queue-leader-locator of a queue has no effect: a queue is on one node")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.access.permission import Permission
-from penstock.errors import AccessRefused, NotFound
+from penstock.errors import AccessRefused, NotFound, PreconditionFailed
 from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.operation_calls import ask
@@ -61,3 +61,11 @@ def test_policymaker_sets_policies_and_only_an_administrator_those_of_operators(
         ask(driver, "policy.set", {**fields, "operator": True}, connection)
     with pytest.raises(AccessRefused, match="a change of operator policies"):
         ask(driver, "policy.clear", {"name": "p", "operator": True}, connection)
+
+
+@pytest.mark.parametrize("key", ["delayed-retry-type", "delayed-retry-min", "delayed-retry-max"])
+def test_policy_with_a_delayed_retry_is_refused(key: str) -> None:
+    driver = make_driver()
+    with pytest.raises(PreconditionFailed, match=f"{key} of RabbitMQ is not supported here; attempts would follow"):
+        ask(driver, "policy.set", {"name": "p", "pattern": "^q", "definition": {key: 1000}})
+    assert ask(driver, "policy.list", {"everywhere": True})["policies"] == []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.message import BccEnvelope
+from penstock.core.message import BccEnvelope, Envelope
 from penstock.core.routing.route import Route
 from penstock.errors import StoreError
 from penstock.persistence.rows import encode_row
@@ -79,3 +79,19 @@ def test_row_keeps_the_form_that_earlier_versions_wrote() -> None:
     row = encode_row(group, WALL, [])
     assert row[0] == 1
     assert b"\x00\x05plain\x00\x01\x01k" in row
+
+
+@pytest.mark.parametrize("blind", [[], ["other"]])
+@pytest.mark.parametrize("died", [False, True])
+def test_row_keeps_whether_the_broker_wrote_the_death_headers(blind: list[str], died: bool) -> None:
+    shelf = Shelf()
+    house = House(shelf)
+    envelope = Envelope("", "plain", persistent=True, died=died)
+    if blind:
+        envelope = BccEnvelope("", "plain", blind, persistent=True, died=died)
+    route = Route(envelope, False, blind or None)
+    house.vhost.resolve(route, {})
+    house.producer.publish(route, b"content", 300)
+    shelf.write(house.journal)
+    found = House(shelf).queues["plain"].ready_queue.next().envelope
+    assert (found.died, found.persistent, found.routing_key) == (died, True, "plain")

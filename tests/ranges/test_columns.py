@@ -77,7 +77,7 @@ def test_messages_without_headers_and_with_none_differ() -> None:
 def test_deaths_are_counted_over_queues_and_reasons(message_format: MessageFormat) -> None:
     content = message_format.encode(Properties(), b"x")
     for queue, reason in (("a", REJECTED), ("a", REJECTED), ("b", EXPIRED)):
-        died = message_format.with_death(content, DeathRecord(queue, reason, "", "k", 100.0))
+        died = message_format.with_death(content, DeathRecord(queue, reason, "", "k", 100.0, again=True))
         assert died is not None
         content = died
     alive = message_format.encode(Properties(headers={"x-death": "no list"}), b"")

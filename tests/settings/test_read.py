@@ -14,10 +14,10 @@ from penstock.errors import NotSupported, PreconditionFailed
 from penstock.settings.read import (
     FEATURES,
     FOREIGN,
+    OF_RABBITMQ,
     READ_LETTERS,
     READ_MAX,
     SPELT_LEAST,
-    WITHOUT_EFFECT,
     read_arguments,
     read_client_properties,
     read_consume_arguments,
@@ -27,6 +27,7 @@ from penstock.settings.read import (
     read_settings,
 )
 from penstock.settings.table import ALIASES, OURS, SCOPED_ALIASES, SCOPES
+from penstock.settings.without_effect import OF_QUEUES
 from tests.support.setting_values import NUMBERS, TEXTS
 
 
@@ -127,7 +128,7 @@ def test_arguments_that_are_long_are_read_each_time() -> None:
 
 
 def test_what_has_nothing_to_do_with_flow_control_is_left_alone() -> None:
-    arguments: dict[str, object] = dict.fromkeys(WITHOUT_EFFECT, "lazy")
+    arguments: dict[str, object] = dict.fromkeys(OF_QUEUES, "lazy")
     arguments |= {"x-queue-type": "classic", "x-my-own": 5, "colour": "red"}
     assert read_arguments("q", arguments) == {}
 
@@ -262,7 +263,7 @@ def test_stream_is_refused_with_what_to_use_instead() -> None:
 
 
 def test_foreign_names_are_not_ours() -> None:
-    ours = {*ALIASES, *FEATURES, *WITHOUT_EFFECT}
+    ours = {*ALIASES, *FEATURES, *OF_QUEUES}
     for names in (*SCOPES.values(), *SCOPED_ALIASES.values()):
         ours |= names.keys()
     assert not ours & FOREIGN.keys()
@@ -328,3 +329,11 @@ def test_name_with_a_letter_too_few_is_refused_wherever_that_is(name: str) -> No
         if len(name) >= SPELT_LEAST and wrong not in {*OURS, *ALIASES}:
             with pytest.raises(PreconditionFailed, match="unknown argument"):
                 read_arguments("q", {wrong: 5})
+
+
+@pytest.mark.parametrize("name", OF_RABBITMQ)
+def test_name_of_rabbitmq_that_would_burn_attempts_is_refused_wherever_it_is_read(name: str) -> None:
+    for arguments in ({name: 1000}, {f"x-{name}": 1000}):
+        for read in (read_arguments, read_consume_arguments):
+            with pytest.raises(PreconditionFailed, match="of RabbitMQ is not supported here; attempts would follow"):
+                read("q", arguments)

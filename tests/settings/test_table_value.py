@@ -15,6 +15,7 @@ TEXTS: dict[str, object] = {
     "cursor-max-lag-policy": "detach",
     "dead-letter-exchange": "dlx",
     "dead-letter-routing-key": "key",
+    "dead-letter-strategy": "at-least-once",
 }
 """What is no number."""
 

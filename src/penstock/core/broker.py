@@ -50,8 +50,8 @@ from penstock.core.large_bodies import LargeBodies
 from penstock.core.message_format import LargeFormat, MessageFormats
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.connection_gates import ConnectionGates, count_unroutable
-from penstock.core.publish.dead_letters import PendingDeadLetters
 from penstock.core.publish.held import Lingering
+from penstock.core.publish.pending_letters import PendingDeadLetters
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.context import QueueContext
@@ -267,6 +267,7 @@ class Broker(Dispatcher):
         consumer.broker = self
         add(queue, consumer)
         if terms is not None:
+            consumer.own_timeout_s = terms.timeout_s
             if terms.max_rate > 0:
                 consumer.rate_limiter = ConsumerRateLimiter(self, consumer, terms.max_rate)
             if terms.adaptive and not consumer.no_ack and not consumer.browses():

@@ -2,6 +2,9 @@
 
 A message format reads the headers of a message and writes them back (`MessageFormat.with_death`). The message's
 expiration is recorded in x-death and removed, or the message would expire again in the next queue.
+
+Only the broker's own entries count (`Envelope.died`): a publisher may copy the headers of a message that it received,
+or invent them. Such headers pass as data, and the first death in this broker replaces them.
 """
 
 from __future__ import annotations
@@ -21,10 +24,17 @@ DELIVERY_LIMIT: Final = "delivery_limit"
 class DeathRecord:
     """The circumstances of a message's death."""
 
-    __slots__ = ("queue", "reason", "exchange", "routing_key", "time", "rerouted")
+    __slots__ = ("queue", "reason", "exchange", "routing_key", "time", "rerouted", "again")
 
     def __init__(
-        self, queue: str, reason: str, exchange: str, routing_key: str, time: float, rerouted: bool = False
+        self,
+        queue: str,
+        reason: str,
+        exchange: str,
+        routing_key: str,
+        time: float,
+        rerouted: bool = False,
+        again: bool = False,
     ) -> None:
         self.queue = queue
         self.reason = reason
@@ -35,6 +45,8 @@ class DeathRecord:
         """Time of death: seconds since the epoch."""
         self.rerouted = rerouted
         """True if the queue sets a routing key for dead letters: further ones in the message (CC) are removed."""
+        self.again = again
+        """True if the message has died before: the broker wrote the death headers that it has."""
 
 
 DEATHS_KEPT: Final = 64
@@ -48,8 +60,11 @@ def added_headers(
 ) -> dict[str, object]:
     """Return the headers to add for a death.
 
-    `deaths` are the entries so far, `copies` the keys in the CC header, `died_before`: the message has x-first-death-*.
+    `deaths` are the entries so far (a publisher's if this is the first death), `copies` the keys in the CC header.
+    `died_before`: the message has x-first-death-*.
     """
+    if not death.again:
+        deaths, died_before = [], False
     past = _take(deaths, death.queue, death.reason)
     deaths.insert(0, _begun(death, expiration, copies) if past is None else _once_more(past))
     ours: Entry = {f"x-last-death-{what}": value for what, value in _entry_fields(death).items()}

@@ -66,10 +66,16 @@ class Envelope:
     The attributes are priority, time to live and persistence.
     """
 
-    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "persistent", "encoded")
+    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "persistent", "died", "encoded")
 
     def __init__(
-        self, exchange: str, routing_key: str, priority: i64 = 0, ttl_s: float = NEVER, persistent: bool = False
+        self,
+        exchange: str,
+        routing_key: str,
+        priority: i64 = 0,
+        ttl_s: float = NEVER,
+        persistent: bool = False,
+        died: bool = False,
     ) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
@@ -79,12 +85,14 @@ class Envelope:
         """Seconds that it may stay in a queue (its `expiration`); infinity for no limit of its own."""
         self.persistent = persistent
         """True if durable queues store it (delivery mode 2); only checked where a store exists."""
+        self.died = died
+        """True for a dead letter: the broker wrote its death headers. Those of others are a publisher's data."""
         self.encoded = EncodedAddress()
         """Shared by envelopes that are equal to a client."""
 
     def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
         """Return the same address with other attributes."""
-        envelope = Envelope(self.exchange, self.routing_key, priority, ttl_s, persistent)
+        envelope = Envelope(self.exchange, self.routing_key, priority, ttl_s, persistent, self.died)
         envelope.encoded = self.encoded
         return envelope
 
@@ -112,8 +120,9 @@ class BccEnvelope(Envelope):
         priority: i64 = 0,
         ttl_s: float = NEVER,
         persistent: bool = False,
+        died: bool = False,
     ) -> None:
-        super().__init__(exchange, routing_key, priority, ttl_s, persistent)
+        super().__init__(exchange, routing_key, priority, ttl_s, persistent, died)
         self.bcc = blind
 
     def charge(self) -> i64:

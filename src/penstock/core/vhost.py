@@ -16,7 +16,7 @@ from penstock.core.journal.write_shares import WriteListener, WriteShare
 from penstock.core.message import Envelope
 from penstock.core.publish.attached_senders import AttachedSenders
 from penstock.core.publish.context import PublishContext
-from penstock.core.publish.dead_letters import DeadLetterPublisher
+from penstock.core.publish.dead_letters import DeadLetterPublisher, publisher_of
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.deferred_free import RELEASED_A_UNIT
 from penstock.core.queue.length_limit import limit
@@ -277,8 +277,11 @@ class VirtualHost(Topology):
     def setup_dead_lettering(self, queue: Queue) -> None:
         """Set up dead-lettering of a queue by its present settings.
 
-        Dead letters that wait keep their target.
+        Dead letters that wait keep their target, and follow the strategy.
         """
+        letters = publisher_of(queue)
+        if letters is not None:
+            letters.on_settings_changed()
         if queue.settings.dead_letter_exchange is None:
             queue.dead_letters = None
         elif queue.dead_letters is None:

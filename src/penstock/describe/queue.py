@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.core.consume.rotation import browsers_of, consumers_of, has_exclusive, single_active
+from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.queue.cursor_state import CursorState, Lag, Position, holds_back, lag_of
 from penstock.core.queue.queue import Queue
 from penstock.describe.gate import closed_s, gate_state
@@ -87,6 +88,12 @@ def _length(queue: Queue, at: Reading) -> object:
     return {"ready": ready, **limited.most.as_dict(), "overflow": limited.policy.name}
 
 
+def _parked(queue: Queue) -> int:
+    """Return the number of dead letters that have no way."""
+    letters = publisher_of(queue)
+    return 0 if letters is None else len(letters.parked)
+
+
 def _paged(queue: Queue, at: Reading) -> object:
     """Return the messages on disk and their limit; None if it does not page."""
     pages = queue.pager
@@ -159,6 +166,7 @@ QUEUE: Final[Table[Queue]] = Table(
            "penstock_queue_lost_dead_letters_total", "Dead letters that went nowhere", LOSSES),
     Field("penstock.letters_waiting", lambda queue, at: (
         0 if queue.dead_letters is None else int(queue.dead_letters.waiting().messages)), "messages"),
+    Field("penstock.letters_parked", lambda queue, at: _parked(queue), "messages"),
     Field("penstock.consumers", lambda queue, at: len(queue.consumers), "consumers"),
     Field("penstock.cursors", lambda queue, at: [cursor.name for cursor in queue.cursors]),
     Field("penstock.gate", lambda queue, at: gate_state(queue.gate, at.now)),

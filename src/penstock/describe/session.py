@@ -212,7 +212,7 @@ def _status(consumer: Consumer, at: Reading) -> object:
 
 
 def _timeout_ms(consumer: Consumer, at: Reading) -> object:
-    timeout_s = consumer.queue.settings.consumer_timeout_s
+    timeout_s = consumer.timeout_s()
     return None if timeout_s == NEVER else round(timeout_s * 1000)
 
 

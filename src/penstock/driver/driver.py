@@ -135,11 +135,10 @@ class DriverServices(Services):
             self.log(line)
 
     @override
-    def log_without_effect(self, argument: str) -> None:
-        if argument not in self._without_effect:
-            self._without_effect.add(argument)
-            text = f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way"
-            self.log(LogLine(text, {"id": WITHOUT_EFFECT}))
+    def log_without_effect(self, sentence: str) -> None:
+        if sentence not in self._without_effect:
+            self._without_effect.add(sentence)
+            self.log(LogLine(sentence, {"id": WITHOUT_EFFECT}))
 
     @override
     def deliver(self) -> bool:

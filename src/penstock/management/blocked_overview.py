@@ -2,8 +2,9 @@
 
 For each gate it names the producer that is blocked longest, the number of others, the condition that the gate waits
 for, and advice for the operator. It covers the producers of all virtual hosts, HTTP and dead letters. Connections that
-are not read until the store takes their large messages follow, then those that are slowed by their own work. Memory in
-reply queues, messages in pieces and published blocks comes last, with its holders.
+are not read until the store takes their large messages follow, then those that are slowed by their own work, and queues
+with dead letters that have no way. Memory in reply queues, messages in pieces and published blocks comes last, with its
+holders.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Final
 from penstock.core.broker import Broker
 from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.queue import Queue
 from penstock.describe.gate import gate_row, text_of
 from penstock.describe.pools import pool_rows, pool_sentences
 from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
-from penstock.management import why
+from penstock.management import dead_letter_lines, why
 from penstock.management.node import Node
 from penstock.management.unlisted_memory import SAID_FROM, held_steps
 from penstock.protocols.common.connection import Connection
@@ -64,7 +66,8 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     Advice names virtual hosts other than this one.
     """
     broker = node.broker
-    blocked = yield from _blocked_gates(broker)
+    parked: list[Queue] = []
+    blocked = yield from _blocked_gates(broker, parked)
     listed = blocked[:GATES_TOLD]
     broker.work.done += len(listed) * GATE_WORK
     sentences = [sentence for each in listed for sentence in _sentences(each, broker, vhost)]
@@ -75,6 +78,9 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     slowed = node.slowed().slowed()
     lines = [f"{wait.connection.name()} is {wait.clause(broker.now)}" for wait in slowed[:GATES_TOLD]]
     sentences += why.first_lines(lines, "connections are slowed by their own work", GATES_TOLD, len(slowed))
+    named = [queue for queue in parked if dead_letter_lines.has_parked(queue)]
+    lines = [dead_letter_lines.parked_line(queue) for queue in named[:GATES_TOLD]]
+    sentences += why.first_lines(lines, "queues have dead letters without a way", GATES_TOLD, len(named))
     held = yield from held_steps(node)
     sentences += [each.sentence() for each in held if each.bytes >= SAID_FROM]
     pools = pool_sentences(broker)
@@ -89,8 +95,11 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     }
 
 
-def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
-    """Return the gates that block producers now, by their longest block."""
+def _blocked_gates(broker: Broker, parked: list[Queue]) -> Steps[list[Blocked]]:
+    """Return the gates that block producers now, by their longest block.
+
+    Adds the queues that have dead letters without a way to `parked`.
+    """
     rows: dict[int, Blocked] = {}
     work = broker.work
     for origin in list(broker.gates.connections):
@@ -104,6 +113,8 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
                 letters = publisher_of(queue)
                 if letters is not None:
                     _look_at(letters, rows)
+                    if letters.parked:
+                        parked.append(queue)
             if work.spend(1):
                 yield
     return sorted([each for each in rows.values() if each.lasts()], key=lambda each: each.since)

@@ -39,6 +39,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
 from penstock.flow.level import amount, amounts
 from penstock.flow.shared_limit import CountedDepth
+from penstock.management import dead_letter_lines
 from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.node import Node
 from penstock.management.operation import only_one
@@ -143,7 +144,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {queue.length.acts()}")
     for gate in shut or [queue.gate]:
         sentences += waits_of(gate, broker)
-    row["sentences"] = sentences + _refused_of_gone(queue.gate)
+    row["sentences"] = [*sentences, *dead_letter_lines.sentences(queue, broker), *_refused_of_gone(queue.gate)]
     return row
 
 

@@ -19,6 +19,7 @@ from penstock.operations.command import (
     pairs,
     places,
 )
+from penstock.settings.without_effect import in_queue
 from penstock.texts import counted, nearest
 
 
@@ -100,7 +101,8 @@ def _deletion(kind: str, text: str, *more: Field, says: str | Says = "", first: 
 def _declared(given: Given, answer: Answer) -> Iterable[str]:
     messages, consumers = counted(answer["message_count"], "message"), counted(answer["consumer_count"], "consumer")
     overflow = f"; it {answer['overflow']}" if "overflow" in answer else ""
-    return [f"queue {answer['queue']} is declared; it has {messages} and {consumers}{overflow}"]
+    said = f"queue {answer['queue']} is declared; it has {messages} and {consumers}{overflow}"
+    return [said, *in_queue(given["arguments"])]
 
 
 def _binding(verb: str, does: str, sentence: str, text: str) -> Command:

@@ -29,6 +29,7 @@ from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common import authorization
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import check_flags, read_arguments, read_features
+from penstock.settings.without_effect import in_queue
 
 PREDECLARED_KINDS: Final = dict(PREDECLARED)
 STREAM: Final = "stream"
@@ -165,7 +166,7 @@ def queue_definitions(streams_as_queues: bool) -> Definitions:
         check=lambda node, entry, value, planned: check_vhost(node, entry, planned),
         plan=_plan_queue,
         same=_same_queue,
-        note=lambda value: value[2],
+        note=lambda value: "; ".join([*([value[2]] if value[2] else []), *in_queue(value[0])]),
     )
 
 
@@ -290,6 +291,8 @@ def put_queue(node: Node, request: ControlRequest) -> Row:
     authorization.check_declare_queue(request.access, vhost, name, arguments)
     queue = vhost.declare_queue(name, arguments, request.flag("durable"), request.flag("auto_delete"), None, None)
     node.broker.touch_queue(queue)
+    for sentence in in_queue(arguments):
+        node.services.log_without_effect(sentence)
     return {"created": not there, "overflow": [f"queue {name} {describe_overflow(queue.settings)}"]}
 
 

@@ -27,6 +27,9 @@ MESSAGE: Final = 4
 COPY: Final = 5
 PASSING: Final = 6
 """Kind of address of transient messages, which are in the store only because they were paged out."""
+LETTER: Final = 7
+PASSING_LETTER: Final = 8
+"""Kinds of addresses of dead letters: as ADDRESS, and as PASSING."""
 NO_TTL: Final = -1
 
 
@@ -73,7 +76,10 @@ def _write_message(out: BytesWriter, message: StoredMessage, before: bytes) -> b
 
 
 def _write_address(out: BytesWriter, address: Envelope) -> None:
-    out.append(ADDRESS if address.persistent else PASSING)
+    if address.died:
+        out.append(LETTER if address.persistent else PASSING_LETTER)
+    else:
+        out.append(ADDRESS if address.persistent else PASSING)
     out.append(int(address.priority))
     write_i64_be(out, NO_TTL if address.ttl_s == NEVER else round(address.ttl_s * 1000))
     _write_name(out, address.exchange)
@@ -204,7 +210,7 @@ class RowDecoder:
                     self._run = run.messages
                     self.group.runs.append(run)
                 pos += 16
-            elif kind == ADDRESS or kind == PASSING:
+            elif kind == ADDRESS or PASSING <= kind <= PASSING_LETTER:
                 end = _end_of_address(data, pos)
                 self._address = self.source.address(data, pos - 1, end)
                 pos = end
@@ -323,7 +329,8 @@ def _end_of_address(data: bytes, pos: i64) -> i64:
 
 
 def _read_address(octets: bytes) -> Envelope:
-    persistent = octets[0] == ADDRESS
+    persistent = octets[0] == ADDRESS or octets[0] == LETTER
+    died = octets[0] == LETTER or octets[0] == PASSING_LETTER
     priority: i64 = octets[1]
     ttl_ms = read_i64_be(octets, 2)
     ttl_s = NEVER if ttl_ms == NO_TTL else int(ttl_ms) / 1000
@@ -340,5 +347,5 @@ def _read_address(octets: bytes) -> Envelope:
         pos += 1 + octets[pos]
         left -= 1
     if texts:
-        return BccEnvelope(exchange, key, texts, priority, ttl_s, persistent)
-    return Envelope(exchange, key, priority, ttl_s, persistent)
+        return BccEnvelope(exchange, key, texts, priority, ttl_s, persistent, died)
+    return Envelope(exchange, key, priority, ttl_s, persistent, died)

@@ -34,6 +34,7 @@ from penstock.settings.table import (
     SettingValue,
     shown,
 )
+from penstock.settings.without_effect import OF_QUEUES
 from penstock.texts import BYTES, TIMES, amount, hint, nearest
 
 PRIORITY_MAX: Final = 255
@@ -183,26 +184,19 @@ FOREIGN: Final[dict[str, str]] = {
 
 They are from address-settings.adoc and configuration-index.adoc. Other unknown names are refused without advice.
 """
-WITHOUT_EFFECT: Final = frozenset(
-    (
-        *("x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy", "x-dead-letter-strategy"),
-        *("x-max-in-memory-length", "x-max-in-memory-bytes"),
-    )
-)
-"""RabbitMQ arguments about the storage of a queue, or for safe dead-lettering, which is the default here."""
 KEYS_WITHOUT_EFFECT: Final = frozenset(
     (
         *("max-priority", "single-active-consumer", "ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
         *("ha-promote-on-shutdown", "ha-promote-on-failure", "queue-mode", "queue-version", "queue-master-locator"),
         *("queue-leader-locator", "initial-cluster-size", "target-group-size", "max-in-memory-length"),
-        *("max-in-memory-bytes", "dead-letter-strategy", "federation-upstream", "federation-upstream-set"),
+        *("max-in-memory-bytes", "federation-upstream", "federation-upstream-set"),
         *("federation-upstream-pattern", "max-age", "stream-max-segment-size-bytes", "stream-filter-size-bytes"),
         *("shards-per-node", "routing-key", "message-deduplication"),
     )
 )
 """Keys of policies about the storage of a queue, streams, federation and sharding: stored, exported again and told."""
 NOT_FOR_CLASSIC: Final = frozenset(
-    {"max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "delivery-limit", "dead-letter-strategy"}
+    {"max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "delivery-limit"}
 )
 NOT_FOR_QUORUM: Final = frozenset(
     (
@@ -214,11 +208,22 @@ NOT_FOR_QUORUM: Final = frozenset(
 """Keys with which a policy does not apply to queues of a type (`unsupported_policies` of RabbitMQ 3.10's types)."""
 
 
+_RETRY: Final = (
+    "attempts would follow each other at once; let delivery-limit dead-letter the message to a queue with message-ttl"
+    " and a dead-letter-exchange"
+)
+OF_RABBITMQ: Final = dict.fromkeys(("delayed-retry-type", "delayed-retry-min", "delayed-retry-max"), _RETRY)
+"""Names of RabbitMQ that must not be passed over, each with what would happen and what there is instead."""
+
+
 def check_foreign(subject: str, name: str) -> None:
-    """Raise PreconditionFailed (406) for a name of the table, with or without `x-` in front."""
-    advice = FOREIGN.get(name) or FOREIGN.get(name.removeprefix("x-"))
+    """Raise PreconditionFailed (406) for a name of both tables, with or without `x-` in front."""
+    own = name.removeprefix("x-")
+    advice = FOREIGN.get(name) or FOREIGN.get(own)
     if advice is not None:
         raise PreconditionFailed(f"{subject}: there is no setting {name}, which is one of Artemis; {advice}")
+    if own in OF_RABBITMQ:
+        raise PreconditionFailed(f"{subject}: {name} of RabbitMQ is not supported here; {OF_RABBITMQ[own]}")
 
 
 NUMBER_LETTERS: Final = 64
@@ -442,7 +447,7 @@ def _is_misspelt(name: str) -> bool:
 
 
 def _check_unknown(subject: str, name: str, value: object) -> None:
-    if name in WITHOUT_EFFECT or name in FEATURES:
+    if name in OF_QUEUES or name in FEATURES:
         return
     check_foreign(subject, name)
     is_ours = name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max"))

@@ -181,6 +181,9 @@ PAGE_FULL_POLICIES: Final = {"block": "block", "reject": "reject", "drop-new": "
 """Without one Artemis continues without a limit, this broker holds."""
 SLOW_POLICIES: Final = {"notify": "notify", "cancel": "cancel", "kill": "cancel"}
 """KILL is Artemis' term; it closes the consumer's connection, this broker cancels the consumer."""
+AT_MOST_ONCE: Final = "at-most-once"
+AT_LEAST_ONCE: Final = "at-least-once"
+STRATEGIES: Final = {AT_MOST_ONCE: AT_MOST_ONCE, AT_LEAST_ONCE: AT_LEAST_ONCE}
 LAG_POLICIES: Final = {"tell": "tell", "detach": "detach"}
 
 TOO_LATE: Final = "is too large; the most is {} (2**53 ms)"
@@ -215,6 +218,7 @@ NAME: Final = Kind("a name")
 OVERFLOW: Final = Kind("a policy", choices=OVERFLOW_ALIASES, choice="an overflow policy")
 SLOW: Final = Kind("`notify`, `cancel`", choices=SLOW_POLICIES, choice="a policy for slow consumers")
 LAG: Final = Kind("`tell`, `detach`", choices=LAG_POLICIES, choice="a policy for cursors that are behind")
+STRATEGY: Final = Kind("`at-most-once`, `at-least-once`", choices=STRATEGIES, choice="a strategy of dead letters")
 PAGE_FULL: Final = Kind("`block`, `reject`, `drop-new`", choices=PAGE_FULL_POLICIES,
                         choice="a policy for what may not be paged any more")
 # fmt: on
@@ -301,8 +305,10 @@ SETTINGS: Final = (
             minus=True, smallest=True),
     Setting("dead-letter-exchange", NAME, "queue", "exchange that gets dead letters", None),
     Setting("dead-letter-routing-key", NAME, "queue", "their routing key, instead of their own", None),
-    Setting("consumer-timeout", TIMEOUT, "queue vhost broker", "time in which a delivery must be acknowledged", 1800.0,
-            smallest=True),
+    Setting("dead-letter-strategy", STRATEGY, "queue",
+            "whether a dead letter without room is lost at the hold deadline, or waits", AT_MOST_ONCE),
+    Setting("consumer-timeout", TIMEOUT, "queue consumer vhost broker",
+            "time in which a delivery must be acknowledged", 1800.0, smallest=True),
     Setting("consumer-window-bytes", WINDOW, "queue consumer", "most unsettled bytes of a consumer", UNBOUNDED,
             artemis="default-consumer-window-size=-1 consumerWindowSize=-1", minus=True),
     Setting("consumer-window-adaptive", SWITCH, "queue", "whether the window follows the consumer's pace", False),

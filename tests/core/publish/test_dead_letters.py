@@ -2,90 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from penstock.content.properties import Properties
 from penstock.core.consume.outcome import Outcome
-from penstock.core.deaths import DeathRecord
-from penstock.core.large_content import LARGE_OCTET
 from penstock.core.message import Envelope
-from penstock.core.message_format import MessageFormat
-from penstock.core.publish.dead_letters import LETTER_DEADLINE_S, LETTER_UNITS, TARGET_UNITS
+from penstock.core.publish.dead_letters import LETTER_DEADLINE_S, LETTER_UNITS, TARGET_UNITS, publisher_of
 from penstock.core.queue.expiry import expire
-from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import UNITS_A_TURN
 from tests.support.broker_fixture import House, told
+from tests.support.dead_letters import Morgue
 from tests.support.full_queue import FullQueue
 from tests.support.transaction_client import Client
-
-
-class Marks(MessageFormat):
-    """Writes a death as `|queue:reason` behind the content, so that it can be read back here."""
-
-    def __init__(self) -> None:
-        super().__init__("marks", bytes(each for each in range(256) if each != LARGE_OCTET))
-
-    def properties(self, content: bytes) -> Properties:
-        return Properties()
-
-    def body(self, content: bytes) -> bytes:
-        return content
-
-    def with_death(self, content: bytes, death: DeathRecord) -> bytes:
-        return content + f"|{death.queue}:{death.reason}".encode()
-
-    def deaths(self, content: bytes) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        for mark in reversed(content.decode().split("|")[1:]):
-            queue, _, reason = mark.partition(":")
-            if (queue, reason) not in found:
-                found.append((queue, reason))
-        return found
-
-
-class Morgue(House):
-    """A house in which `work` has the dead-letter exchange "" with the routing key `dead`, or what is asked for."""
-
-    def __init__(self, **arguments: object) -> None:
-        super().__init__()
-        self.broker.formats.add(Marks())
-        self.queue("work", **({"dead_letter_exchange": "", "dead_letter_routing_key": "dead"} | arguments))
-
-    def put(self, *contents: bytes, queue: str = "work") -> None:
-        for content in contents:
-            self[queue].enqueue(Envelope("", queue), content, 100, self.broker.now)
-
-    def deliver(self, count: int = 1) -> None:
-        for _ in range(count):
-            assert self.session.get(self["work"], False, self.broker.now) is not None
-
-    def reject(self, tag: int, multiple: bool = False) -> None:
-        self.session.unsettled.settle_tag(tag, multiple, Outcome.REJECTED, self.broker.now)
-        self.run()
-
-    def run(self, seconds: float = 0.0) -> None:
-        """Let so much time pass, and see to everything."""
-        self.broker.begin(self.broker.now + seconds)
-        while self.broker.run(1000):
-            pass
-
-    def __getitem__(self, name: str) -> Queue:
-        return self.vhost.queues[name]
-
-    def bind(self, exchange: str, queue: str, key: str) -> None:
-        self.vhost.bind(exchange, self[queue], None, key, {})
-
-    def ready(self, name: str) -> list[bytes]:
-        return [message.content for message in self[name].ready_queue.ready]
-
-    def sums(self, name: str) -> tuple[int, int, int]:
-        """Messages, bytes and unacknowledged messages of a queue."""
-        queue = self[name]
-        return int(queue.messages), int(queue.bytes), int(queue.unacked_messages)
-
-    def lost(self, name: str = "work") -> int:
-        return int(self[name].counters.rare.dead_letters_lost)
 
 
 def waiting_letter(*contents: bytes) -> Morgue:
@@ -229,23 +159,6 @@ def test_letters_of_a_full_queue_to_itself_do_not_wait_for_themselves() -> None:
     assert house["work"].messages == 2
 
 
-def test_two_full_queues_that_send_their_dead_to_each_other_stand_no_longer_than_the_deadline() -> None:
-    house = Morgue(capacity_messages=1, dead_letter_routing_key="other", hold_deadline=5)
-    house.queue("other", capacity_messages=1, dead_letter_exchange="", dead_letter_routing_key="work", hold_deadline=5)
-    house.put(b"1")
-    house.put(b"2", queue="other")
-    house.deliver()
-    assert house.session.get(house["other"], False, house.broker.now) is not None
-    house.reject(2, multiple=True)
-    assert (house.depth("work"), house.depth("other")) == (1, 1)
-    house.run(5.1)
-    house.run()
-    depths = house.depth("work") + house.depth("other")
-    lost = house.lost("work") + house.lost("other")
-    assert depths + lost == 2
-    assert lost >= 1
-
-
 # Where there is no way
 
 
@@ -350,3 +263,165 @@ def test_a_letter_to_many_queues_costs_as_many_times_as_much() -> None:
     house.session.unsettled.settle_tag(0, True, Outcome.REJECTED, house.broker.now)
     house.broker.run(1000)
     assert house.depth("d98") == UNITS_A_TURN // (LETTER_UNITS + 99 * TARGET_UNITS) + 1
+
+
+# At-least-once
+
+KEEPS = {"dead_letter_strategy": "at-least-once"}
+
+
+@pytest.mark.parametrize("deadline", [0, 1])
+def test_letter_of_at_least_once_has_no_deadline(deadline: int) -> None:
+    house = Morgue(capacity_messages=2, stop_messages=1, resume_messages=0, **KEEPS)
+    house.queue("dead", capacity_messages=1, hold_deadline=deadline)
+    house.put(b"old", queue="dead")
+    house.put(b"1", b"2")
+    house.deliver(2)
+    house.reject(2, multiple=True)
+    house.run(10_000.0)
+    assert (house.sums("work"), house.lost()) == ((2, 200, 2), 0)
+    producer = house.published("p", "work", 100)
+    assert len(producer.outbox) == 1, "the source holds its letters, and so its producers"
+    for content in (b"1", b"2"):
+        assert house.take("dead")
+        house.run()
+        assert house.ready("dead") == [content + b"|work:rejected"]
+    assert (house.depth("work"), house.lost()) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        {"overflow": "reject", "capacity_messages": 1},
+        {"overflow": "reject-dead-letter", "capacity_messages": 1},
+        {"x-max-length": 1, "x-overflow": "reject-publish"},
+        {"overflow": "block", "capacity_messages": 1},
+        {"overflow": "block", "capacity_bytes": 150},
+    ],
+)
+def test_letter_of_at_least_once_waits_for_a_queue_that_refuses_it(full: dict[str, object]) -> None:
+    house = Morgue(**KEEPS)
+    house.queue("dead", **full)
+    house.put(b"old", queue="dead")
+    house.put(b"1", b"2")
+    house.deliver(2)
+    house.reject(2, multiple=True)
+    house.run(100.0)
+    assert (house.ready("dead"), house.depth("work"), house.lost()) == ([b"old"], 2, 0)
+    for left in (1, 0):
+        assert house.take("dead")
+        house.run(2.0)
+        assert (len(house.ready("dead")), house.depth("work"), house.lost()) == (1, left, 0)
+
+
+def no_exchange(house: Morgue) -> None:
+    house.vhost.declare_exchange("later", "fanout", {}, False, False, False)
+    house.bind("later", "dead", "")
+
+
+def no_binding(house: Morgue) -> None:
+    house.bind("amq.direct", "dead", "work")
+
+
+def too_small(house: Morgue) -> None:
+    house.set("queue", "small", capacity_bytes=1000)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "key", "repair", "said"),
+    [
+        ("later", "work", no_exchange, "its dead-letter exchange 'later' is not there"),
+        ("amq.direct", "work", no_binding, "exchange 'amq.direct' with routing key 'work' leads to no queue"),
+        ("", "small", too_small, "it can never fit into queue 'small'"),
+    ],
+)
+def test_letter_of_at_least_once_without_a_way_is_parked_until_there_is_one(
+    exchange: str, key: str, repair: Callable[[Morgue], None], said: str
+) -> None:
+    house = Morgue(dead_letter_exchange=exchange, dead_letter_routing_key=key, capacity_messages=2, **KEEPS)
+    house.queue("dead")
+    house.queue("small")
+    house.set("queue", "small", capacity_bytes=100)
+    house.put(b"1", b"2")
+    house.deliver(2)
+    house.reject(2, multiple=True)
+    house.run(1000.0)
+    letters = publisher_of(house["work"])
+    assert letters is not None
+    assert [parked.cause for parked in letters.parked] == [said] * 2
+    assert (house.sums("work"), house.lost(), int(letters.waiting().messages)) == ((2, 200, 2), 0, 2)
+    repair(house)
+    house.run(2.0)
+    assert (house.sums("work"), house.lost(), int(letters.waiting().messages)) == ((0, 0, 0), 0, 0)
+    assert house.depth("dead") + house.depth("small") == 2
+    assert len(letters.parked) == 0
+
+
+def test_parked_letter_does_not_hold_those_behind_it() -> None:
+    house = Morgue(dead_letter_exchange="amq.topic", **KEEPS)
+    house.queue("source", dead_letter_exchange="amq.topic", **KEEPS)
+    house.queue("dead")
+    house.bind("amq.topic", "dead", "good")
+    for key in ("bad", "good", "bad", "good"):
+        house["source"].enqueue(Envelope("x", key), key.encode(), 100, house.broker.now)
+    for _ in range(4):
+        assert house.session.get(house["source"], False, house.broker.now) is not None
+    house.reject(4, multiple=True)
+    assert len(house.ready("dead")) == 2
+    assert (house.depth("source"), house.lost("source")) == (2, 0)
+
+
+def test_parked_letters_leave_with_their_queue_or_its_strategy() -> None:
+    for ends in ("deleted", "at-most-once"):
+        house = Morgue(dead_letter_exchange="later", dead_letter_routing_key="x")
+        house.set("queue", "work", dead_letter_strategy="at-least-once")
+        house.put(b"1")
+        house.deliver()
+        house.reject(1)
+        house.run(100.0)
+        queue = house["work"]
+        assert (house.depth("work"), house.lost()) == (1, 0)
+        if ends == "deleted":
+            house.broker.delete_queue(queue)
+        else:
+            house.set("queue", "work", dead_letter_strategy="at-most-once")
+        house.run(2.0)
+        assert (int(queue.messages), int(queue.counters.rare.dead_letters_lost)) == (0, 1)
+
+
+def test_strategy_that_comes_and_goes_applies_to_letters_that_wait() -> None:
+    house = waiting_letter(b"1")
+    house.run(20.0)
+    house.set("queue", "work", dead_letter_strategy="at-least-once")
+    house.run(1000.0)
+    assert (house.depth("work"), house.lost()) == (1, 0)
+    house.set("queue", "work", dead_letter_strategy="at-most-once")
+    house.run(29.0)
+    assert (house.depth("work"), house.lost()) == (1, 0), "a whole deadline from then on"
+    house.run(2.0)
+    assert (house.depth("work"), house.lost()) == (0, 1)
+
+
+def test_letter_of_at_least_once_whose_target_is_deleted_is_parked() -> None:
+    house = Morgue(**KEEPS)
+    house.queue("dead", capacity_messages=1)
+    house.put(b"old", queue="dead")
+    house.put(b"1")
+    house.deliver()
+    house.reject(1)
+    house.broker.delete_queue(house["dead"])
+    house.run()
+    assert (house.depth("work"), house.lost()) == (1, 0)
+    house.queue("dead")
+    house.run(2.0)
+    assert (house.ready("dead"), house.depth("work")) == ([b"1|work:rejected"], 0)
+
+
+@pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
+def test_letter_of_a_queue_full_by_bytes_to_itself_is_not_lost(strategy: str) -> None:
+    house = Morgue(capacity_bytes=200, dead_letter_routing_key="work", dead_letter_strategy=strategy)
+    house.put(b"1", b"2")
+    house.deliver(2)
+    house.reject(2, multiple=True)
+    assert (len(house.ready("work")), house.lost()) == (2, 0)
+    assert int(house["work"].highest()[1]) <= 200

@@ -126,7 +126,10 @@ def test_delivery_count_is_added(formats: MessageFormats) -> None:
 
 def test_deaths_are_those_of_frames(formats: MessageFormats) -> None:
     made = Properties(expiration="50", headers={"CC": ["copy"], "a": 1}, delivery_mode=2, priority=3)
-    records = [DeathRecord("q", "expired", "in", "key", 5.0), DeathRecord("r", "rejected", "in", "key", 6.0, True)]
+    records = [
+        DeathRecord("q", "expired", "in", "key", 5.0),
+        DeathRecord("r", "rejected", "in", "key", 6.0, True, True),
+    ]
     found = []
     for one in (formats.by_octet(2), formats.by_octet(0)):
         content = one.encode(made, b"body")
@@ -144,7 +147,7 @@ def test_deaths_are_those_of_frames(formats: MessageFormats) -> None:
 def test_death_leaves_the_bare_message_and_counts_again() -> None:
     content = BARE
     for time in (5.0, 6.0):
-        died = FORMAT.with_death(content, DeathRecord("q", "rejected", "e", "k", time))
+        died = FORMAT.with_death(content, DeathRecord("q", "rejected", "e", "k", time, again=time > 5.0))
         assert died is not None
         content = died
     assert content.endswith(BARE)

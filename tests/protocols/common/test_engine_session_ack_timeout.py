@@ -109,3 +109,41 @@ def test_a_time_that_cannot_be_meant_is_refused(value: object, driver: BrokerDri
     (closed,) = methods(peer.say(declare))
     assert closed.args["reply_code"] == 406
     assert "x-consumer-timeout=" in str(closed.args["reply_text"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "of_queue", "seconds"), [(1000, None, 1.0), (1000, 5000, 1.0), (14_400_000, 5000, 5.0), ("2s", None, 2.0)]
+)
+def test_consumer_asks_for_its_own_time_up_to_that_of_its_queue(
+    asked: object, of_queue: int | None, seconds: float, driver: BrokerDriver
+) -> None:
+    driver.begin(100.0)
+    peer = Dialogue(driver).declare("q", **({} if of_queue is None else {"consumer_timeout": of_queue}))
+    arguments = {"x-consumer-timeout": asked}
+    peer.names(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="c", arguments=arguments))
+    peer.say(publish("q", b"x"))
+    assert peer.listen(100.0 + seconds - 0.1) == []
+    (closed,) = methods(peer.listen(100.0 + seconds))
+    assert closed.args["reply_text"] == TOLD.format(round(seconds * 1000))
+
+
+def test_time_of_one_consumer_leaves_others_of_the_channel_theirs(driver: BrokerDriver) -> None:
+    driver.begin(100.0)
+    peer = Dialogue(driver).declare("slow").declare("quick")
+    for queue, arguments in (("slow", {}), ("quick", {"x-consumer-timeout": 2000})):
+        peer.names(method_frame(1, spec.BASIC_CONSUME, queue=queue, consumer_tag=queue, arguments=arguments))
+    peer.say(publish("slow", b"x"))
+    assert peer.listen(150.0) == []
+    peer.say(publish("quick", b"x"))
+    assert peer.listen(151.9) == []
+    (closed,) = methods(peer.listen(152.0))
+    assert closed.args["reply_text"] == TOLD.format(2000)
+
+
+@pytest.mark.parametrize("value", [0, -1, "soon", 1.5])
+def test_time_of_a_consumer_that_cannot_be_meant_is_refused(value: object, driver: BrokerDriver) -> None:
+    peer = Dialogue(driver).declare("q")
+    consume = method_frame(1, spec.BASIC_CONSUME, queue="q", arguments={"x-consumer-timeout": value})
+    (closed,) = methods(peer.say(consume))
+    assert closed.args["reply_code"] == 406
+    assert "x-consumer-timeout=" in str(closed.args["reply_text"])

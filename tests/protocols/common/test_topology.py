@@ -6,6 +6,9 @@ import pytest
 
 from penstock.errors import AccessRefused, PreconditionFailed, ResourceLocked
 from penstock.protocols.common import topology
+from penstock.settings.without_effect import DISPLACED, OF_CONSUMERS, QUORUM, SINGLE_ACTIVE
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 
@@ -38,3 +41,33 @@ def test_reserved_names_are_refused() -> None:
     topology.check_not_reserved("amqp")
     with pytest.raises(AccessRefused):
         topology.check_not_reserved("amq.mine")
+
+
+DECLARED: dict[str, tuple[dict[str, object], bool]] = {
+    "argument x-queue-mode of a queue has no effect: queues are stored in one way": ({"x-queue-mode": "lazy"}, False),
+    QUORUM: ({"x-queue-type": "quorum"}, True),
+    DISPLACED: ({"x-dead-letter-strategy": "at-least-once", "x-max-length": 5}, False),
+}
+
+
+@pytest.mark.parametrize("sentence", DECLARED)
+def test_declaration_with_something_without_effect_is_logged_once(sentence: str) -> None:
+    driver = make_driver()
+    arguments, durable = DECLARED[sentence]
+    connection = Dialogue(driver).connection
+    driver.log_queue.take()
+    for name in ("a", "b"):
+        topology.declare_queue(connection, driver.broker.vhosts["/"], name, arguments, durable, False, False)
+    assert [line.text for line in driver.log_queue.take() if "effect" in line.text] == [sentence]
+
+
+def test_consumer_argument_without_effect_is_logged_once() -> None:
+    driver = make_driver()
+    peer = Dialogue(driver).declare("q", **{"x-single-active-consumer": True})
+    driver.log_queue.take()
+    for tag in ("a", "b"):
+        arguments = {"x-priority": 5, "x-stream-offset": "first"}
+        peer.names(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag=tag, arguments=arguments))
+    lines = [line.text for line in driver.log_queue.take() if "effect" in line.text]
+    named = f"argument x-stream-offset of a consumer has no effect: {OF_CONSUMERS['x-stream-offset']}"
+    assert lines == [named, SINGLE_ACTIVE]

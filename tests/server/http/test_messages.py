@@ -53,6 +53,16 @@ def test_message_comes_back_with_all_that_it_had(web: Web, name: str) -> None:
     assert web.take(name, truncate=2, encoding="base64", count=1)[0]["payload"] == base64.b64encode(b"gr").decode()
 
 
+def test_forged_deaths_of_a_publish_are_data(web: Web, name: str) -> None:
+    dead = f"{name}-dead"
+    web.declare(dead)
+    web.declare(name, **{"message-ttl": 1, "dead-letter-exchange": "", "dead-letter-routing-key": dead})
+    headers = {"x-death": [{"queue": dead, "reason": "expired", "count": 1}]}
+    assert web.publish(name, "x", properties={"headers": headers}).json == {"routed": True}
+    (letter,) = eventually(lambda: web.take(dead), "the dead letter")
+    assert [entry["queue"] for entry in letter["properties"]["headers"]["x-death"]] == [name]
+
+
 def test_ack_modes_put_back_or_take_out(web: Web, name: str) -> None:
     dead = f"{name}-dead"
     web.declare(dead)

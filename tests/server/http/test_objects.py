@@ -132,3 +132,13 @@ def test_bindings_in_all_their_forms(web: Web, name: str) -> None:
     assert "in use" in web.ask("DELETE", f"/exchanges/%2F/{name}?if-unused=true").reason
     web.do("DELETE", f"/exchanges/%2F/{name}")
     assert web.get(f"/queues/%2F/{name}/bindings")[0]["source"] == ""
+
+
+def test_delayed_retry_is_refused_in_a_declaration_and_in_an_import(web: Web, name: str) -> None:
+    queue = {"name": name, "vhost": "/", "durable": True, "auto_delete": False}
+    retried = {"queues": [{**queue, "name": f"{name}-2", "arguments": {"x-delayed-retry-type": "failed"}}]}
+    refused = web.ask("POST", "/definitions", retried)
+    assert refused.status == 400
+    assert "x-delayed-retry-type of RabbitMQ is not supported here" in refused.json["reason"]
+    put = web.ask("PUT", f"/queues/%2F/{name}-3", {"arguments": {"x-delayed-retry-min": 1000}})
+    assert (put.status, "let delivery-limit dead-letter" in put.json["reason"]) == (400, True)

@@ -11,6 +11,7 @@ from penstock.core.message import Message
 from penstock.core.queue.context import Subscriber
 from penstock.flow.credit import UNBOUNDED, Credit
 from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
     from penstock.core.consume.consumer_pace import ConsumerRateLimiter, ConsumerWindow, SlowConsumerMonitor
@@ -33,6 +34,9 @@ UNFIT: Final = 5
 """Waiting because the next message of its queue exceeds its byte window, or its session's."""
 UNMATCHED: Final = 6
 """Waiting for new messages: its selector, or its browser, has seen all that are there."""
+YIELDING: Final = 7
+"""The single active consumer of a quorum queue that gets no more: a higher priority follows when its deliveries
+are settled."""
 
 
 class ConsumerList:
@@ -210,6 +214,8 @@ class Consumer(Subscriber):
         """The list that it is in, and its neighbours there."""
         self.woken: bool = False
         """True if it has waited and passes waiting consumers until its next turn."""
+        self.own_timeout_s: float = NEVER
+        """Seconds within which it asked to acknowledge; infinity if it did not ask."""
         self.scan: Scan | None = None
         """Its own way through the queue, set before the subscription; None: it takes the next message."""
 
@@ -234,6 +240,11 @@ class Consumer(Subscriber):
             allowed: i64 = self.rate_limiter.bucket.whole(now)
             return allowed if allowed < room else room
         return room
+
+    def timeout_s(self) -> float:
+        """Return the seconds within which it must acknowledge a delivery: at most its queue's present limit."""
+        limit_s = self.queue.settings.consumer_timeout_s
+        return limit_s if limit_s < self.own_timeout_s else self.own_timeout_s
 
     def detach(self) -> None:
         """Leave its list, if it is in one."""

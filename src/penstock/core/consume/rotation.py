@@ -2,7 +2,8 @@
 
 Consumers with the highest priority come first while one of them has credit. Equal ones take turns, with equal shares in
 a round: of ten messages and two consumers five each, a single message to the next one. With a single active consumer
-only the first subscriber gets messages, and the next one when the first is gone.
+only the first subscriber gets messages, and the next one when the first is gone. In a quorum queue priorities count
+there, too (as in RabbitMQ 4): the active one yields to a higher priority once its deliveries are settled.
 
 Theory of operation. Only consumers that may have credit are in the rotation. One without credit leaves it and waits
 where the missing resource becomes available (see consumer_lists.py); `wake` returns it, as the last in turn. So no
@@ -26,6 +27,7 @@ from penstock.core.consume.consumer import (
     STANDBY,
     UNFIT,
     UNMATCHED,
+    YIELDING,
     Consumer,
     ConsumerList,
     RoundRobin,
@@ -53,9 +55,11 @@ class ConsumerSlot:
 class Rotation(Subscriptions):
     """The consumers of one queue that may have credit, by priority."""
 
-    def __init__(self, single: bool) -> None:
+    def __init__(self, single: bool, yields: bool = False) -> None:
         self.single = single
         """True if only one of them is active at a time."""
+        self.yields = yields
+        """True if the active one yields to a higher priority."""
         self.exclusive: bool = False
         """True if there is an exclusive consumer, so that others are refused."""
         self.top: RoundRobin | None = None
@@ -112,6 +116,10 @@ class Rotation(Subscriptions):
         if self.single and self.active is not None:
             consumer.state = STANDBY
             self.standby.append(consumer)
+            if self.yields and consumer.priority > self.active.priority:
+                self.take_out(self.active)
+                self.active.state = YIELDING
+                self.hand_over()
             return
         self.active = consumer
         self.make_ready(consumer)
@@ -125,10 +133,29 @@ class Rotation(Subscriptions):
         self.take_out(consumer)
         consumer.state = GONE
         if self.active is consumer:
-            self.active = self.standby.first
-            if self.active is not None:
-                self.standby.remove(self.active)
-                self.make_ready(self.active)
+            self._activate()
+
+    def hand_over(self) -> None:
+        """Let the next consumer be the active one in place of one that yields, if no delivery of it is unsettled."""
+        active = self.active
+        assert active is not None
+        if active.credit.out == 0:
+            self._activate()
+            active.state = STANDBY
+            self.standby.append(active)
+
+    def _activate(self) -> None:
+        """Make a consumer that stands by the active one, if there is any: the first, or of the highest priority."""
+        best = self.standby.first
+        consumer = best
+        for _ in range(int(self.standby.size) if self.yields else 0):
+            assert best is not None and consumer is not None
+            best = consumer if consumer.priority > best.priority else best
+            consumer = consumer.after
+        self.active = best
+        if best is not None:
+            self.standby.remove(best)
+            self.make_ready(best)
 
     def park_unmatched(self, consumer: Consumer) -> None:
         """Let a consumer wait for new messages."""
@@ -209,7 +236,7 @@ def add(queue: Queue, consumer: Consumer) -> None:
     """Add a consumer to a queue."""
     rotation = rotation_of(queue)
     if rotation is None:
-        rotation = Rotation(queue.features.single_active)
+        rotation = Rotation(queue.features.single_active, queue.features.quorum)
         queue.rotation = rotation
     if consumer.scan is not None:
         begin_scan(consumer, consumer.scan)
@@ -330,8 +357,11 @@ def wake(consumer: Consumer) -> None:
     if rotation is None:
         consumer.detach()  # Its queue was deleted.
         return
-    rotation.take_out(consumer)
-    rotation.make_ready(consumer)
+    if state == YIELDING:
+        rotation.hand_over()
+    else:
+        rotation.take_out(consumer)
+        rotation.make_ready(consumer)
     assert consumer.broker is not None
     consumer.broker.schedule_delivery(queue)
 
@@ -357,7 +387,9 @@ def waits_behind(consumer: Consumer) -> str:
         return ""
     if rotation.single:
         active = rotation.active
-        return "" if active is None or active is consumer else f"consumer '{active.tag}' is the single active one"
+        if active is consumer:
+            return "it yields to a higher priority when its deliveries are settled" if active.state == YIELDING else ""
+        return "" if active is None else f"consumer '{active.tag}' is the single active one"
     if max(rotation.counts, default=0) > consumer.priority:
         return f"consumers with a higher priority than {consumer.priority} come first"
     return ""

@@ -17,6 +17,7 @@ from penstock.core.consume.consumer import (
     READY,
     UNFIT,
     UNMATCHED,
+    YIELDING,
     Batch,
     Consumer,
     WaitList,
@@ -252,7 +253,7 @@ class Session:
 
     def on_credit_restored(self, consumer: Consumer) -> None:
         """Wake the consumers that wait for the credit that a settlement of this consumer's deliveries restored."""
-        if consumer.state == ALONE:
+        if consumer.state == ALONE or consumer.state == YIELDING:
             wake(consumer)
         if self.held > 0:
             self.wake_waiting()

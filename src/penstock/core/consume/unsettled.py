@@ -145,7 +145,7 @@ class UnsettledDeliveries:
         """Return when the first unsettled delivery times out (infinity for never), and its timeout in seconds."""
         first, allowed_s = NEVER, NEVER
         for batch in self._batches[self._front :]:
-            timeout_s = batch.consumer.queue.settings.consumer_timeout_s
+            timeout_s = batch.consumer.timeout_s()
             if batch.left and batch.at + timeout_s < first:
                 first, allowed_s = batch.at + timeout_s, timeout_s
         return first, allowed_s

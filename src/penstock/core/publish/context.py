@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.core.journal.group import DurableChanges
     from penstock.core.publish.connection_gates import ConnectionGates
     from penstock.core.publish.credit_line import CreditLine
-    from penstock.core.publish.dead_letters import PendingDeadLetters
+    from penstock.core.publish.dead_letters import LetterChores
     from penstock.core.publish.held import Lingering
     from penstock.core.publish.outbox import HoldEvent
     from penstock.core.publish.producer import Producer
@@ -34,7 +34,7 @@ class PublishContext(ConsumeContext):
     access: AccessTable
     """Users, permissions and limits."""
     durable_changes: DurableChanges
-    dead_letters: PendingDeadLetters
+    dead_letters: LetterChores
     pools: Pools
     """Pools that users and virtual hosts share."""
     closed_session_budget: Lingering

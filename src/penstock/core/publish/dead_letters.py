@@ -2,22 +2,27 @@
 
 Theory of operation. A rejected or expired message counts in its queue until it is in its target queues. So dead letters
 pass no limit, and a full dead-letter queue blocks the producers of its source. A dead letter waits in line like a
-publish, until the shortest hold deadline of its targets. Without one the limit is LETTER_DEADLINE_S, since targets
-filled by dead letters alone may never have room. After that it is lost; losses are counted and logged. A message
-dropped or refused at the capacity no longer counts anywhere: it is published at once or lost.
+publish. By the strategy of its queue it waits until the shortest hold deadline of its targets (at-most-once), or until
+they take it (at-least-once). Without a deadline the limit of at-most-once is LETTER_DEADLINE_S, since targets filled
+by dead letters alone may never have room. After that it is lost; losses are counted and logged. A message dropped or
+refused at the capacity no longer counts anywhere: it is published at once or lost, whatever the strategy.
+
+A letter of at-least-once that has no way is parked: it keeps its place in its queue, holds no other letter, and is
+tried again every LOOK_S seconds. It has no way if its exchange does not exist, no queue is bound there, it could never
+fit, or it would go round without a rejection.
 
 A dead letter that leaves a queue makes room there. So it never waits for its own queue, nor for a sum in which it
-counts already. A cycle of dead-lettering without any rejection is broken where it began (as in RabbitMQ): the letter is
-dropped for that queue.
+counts already; and letters that wait for each other in a ring of full queues swap places (letter_rings.py). A cycle of
+dead-lettering without any rejection is broken where it began (as in RabbitMQ): the letter has no way to that queue.
 
 Deaths occur in the middle of other operations and are only recorded then; the broker publishes the dead letters later,
-a limited number at a time.
+a limited number at a time (pending_letters.py).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -37,48 +42,74 @@ from penstock.core.routing.route import Route
 from penstock.core.routing.topology import Topology, resolve_message
 from penstock.errors import NotFound, ResourceError
 from penstock.flow.gate import DEADLINE, Gate
-from penstock.flow.level import UNLIMITED, Level
+from penstock.flow.level import OVERHEAD, UNLIMITED, Level
 from penstock.flow.timers import NEVER
-from penstock.flow.work import Chore, Chores
+from penstock.flow.work import Chore
+from penstock.settings.table import AT_LEAST_ONCE
 
 LETTER_DEADLINE_S: Final = 30.0
-"""Longest wait of a dead letter if its targets have no hold deadline."""
+"""Longest wait of a dead letter of at-most-once if its targets have no hold deadline."""
+LOOK_S: Final = 1.0
+"""Seconds between two looks at waiting letters, for changes that no gate shows."""
+TRIED_A_LOOK: Final = 32
+"""Parked letters that are tried again in one look."""
 LETTER_UNITS: Final = 35
 TARGET_UNITS: Final = 5
 """Units of work to write a dead letter, and to put it into each queue (see Chores)."""
 LOOSE_MAX: Final = 1000
 """Unpublished dead letters, counted in no queue, at which operations that would add more must wait."""
+GROWTH_MAX: Final = 2048
+"""Most bytes of death headers that are not charged, for a letter that takes the place of another one."""
+
+
+class Death:
+    """A message that has died, until its dead letter is in its target queues, or lost."""
+
+    __slots__ = ("message", "reason", "placed", "added")
+
+    def __init__(self, message: Message, reason: str, placed: bool, added: ContentChange | None = None) -> None:
+        self.message = message
+        self.reason = reason
+        self.placed = placed
+        """True while the message still counts in its queue, as unacknowledged."""
+        self.added = added
+        """Headers to add to the letter; None for none."""
+
+
+class LetterChores(Chore):
+    """Work on dead letters of all queues, a slice a turn."""
+
+    def add(self, letters: DeadLetterPublisher, death: Death) -> None:
+        """Record a death in a queue with a dead-letter exchange; it is handled in a later turn."""
+        raise NotImplementedError
+
+    def look_for_ring(self, letters: DeadLetterPublisher) -> None:
+        """Look in a later turn whether the first letter of a publisher waits in a ring."""
+        raise NotImplementedError
+
+
+class ParkedLetter(NamedTuple):
+    """A dead letter of at-least-once without a way, and the cause as a clause."""
+
+    death: Death
+    cause: str
 
 
 class DeadLetter(Held):
     """A dead letter on its way."""
 
-    __slots__ = ("sender", "route", "content", "message", "counts_in_source")
+    __slots__ = ("sender", "route", "content", "death")
 
     def __init__(
-        self,
-        sender: DeadLetterPublisher,
-        route: Route,
-        queues: list[Queue],
-        content: bytes,
-        message: Message,
-        placed: bool,
+        self, sender: DeadLetterPublisher, route: Route, queues: list[Queue], content: bytes, death: Death
     ) -> None:
+        message = death.message
         charge = message.charge + len(content) - len(message.content)
-        hold_deadline = admission.hold_deadline_s(queues)
-        super().__init__(
-            queues,
-            charge,
-            1,
-            None,
-            sender.broker.now + (LETTER_DEADLINE_S if hold_deadline == NEVER else hold_deadline),
-        )
+        super().__init__(queues, charge, 1, None, sender.deadline_of(queues))
         self.sender = sender
         self.route = route
         self.content = content
-        self.message = message
-        self.counts_in_source = placed
-        """True while it counts in the queue that it died in."""
+        self.death = death
 
     @override
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
@@ -92,15 +123,52 @@ class DeadLetter(Held):
     def turn_gate(self) -> Gate | None:
         return self.queues[0].gate
 
+    def targets(self) -> list[Queue]:
+        """Return its queues that are not deleted."""
+        return [queue for queue in self.queues if not queue.deleted]
+
+    def ungrown_charge(self) -> i64:
+        """Return the bytes that it is charged in the place of another letter: those of its message.
+
+        Its own charge if the death headers that nobody counts would be more than GROWTH_MAX.
+        """
+        formats = self.sender.broker.formats
+        actual = formats.find(self.content).charge(self.content) + OVERHEAD + self.route.envelope.charge()
+        kept = self.death.message.charge
+        return kept if kept < self.charge and actual - kept <= GROWTH_MAX else self.charge
+
+    def never_fits(self) -> Queue | None:
+        """Return a target that has no room for it even when empty; None if there is none."""
+        for queue in self.queues:
+            if not queue.deleted and not queue.can_ever_fit(self.charge) and admission.must_wait(queue, self.charge):
+                return queue
+        return None
+
     @override
     def admit(self) -> str:
         sender = self.sender
+        queues = self.targets()
+        if not queues and sender.keeps and self.death.placed:
+            sender.broker.dead_letters.add(sender, self.death)  # It looks for another way.
+            return ""
+        self.leave()
+        decided = sender.keeps and self.death.placed
+        if self.death.placed and sender.queue in queues and not sender.queue.fits(self.charge):
+            self.charge = self.ungrown_charge()
+            decided = decided or (len(queues) == 1 and self.charge <= self.death.message.charge)
+        return self.enter(queues, decided)
+
+    def leave(self) -> None:
+        """Leave the queue that it died in, if it still counts there."""
+        if self.death.placed:
+            self.sender.forget_message(self.death.message)
+
+    def enter(self, queues: list[Queue], decided: bool) -> str:
+        """Put it into these queues; `decided`: all have room. Return the overflow policy that refused it, or ""."""
+        sender = self.sender
         broker = sender.broker
-        if self.counts_in_source:
-            sender.forget_message(self.message)
         ignored: list[Gate] = []
-        queues = [queue for queue in self.queues if not queue.deleted]
-        refused = enqueue_all(broker, sender.own, self.route, queues, self.content, self.charge, ignored)
+        refused = enqueue_all(broker, sender.own, self.route, queues, self.content, self.charge, ignored, decided)
         broker.apply_gate_transitions()
         if refused is None and queues:
             count_arrival(sender, queues, self.charge)
@@ -116,20 +184,21 @@ class DeadLetter(Held):
 
     def _obstacle(self, newcomer: bool, now: float, finishing: Gate | None) -> Gate | None:
         died_in = self.sender.queue
+        placed = self.death.placed
         for gate in self.route.gates:
             if not _lets_pass(gate, newcomer, gate.admits(self.charge, 1, now), finishing):
                 return gate
         copies = len(self.queues)
-        freed: i64 = self.message.charge if self.counts_in_source else 0
+        freed: i64 = self.death.message.charge if placed else 0
         for queue in self.queues:
             for gate in queue.gates:
                 if queue.deleted or queue.bytes + self.charge <= gate.guaranteed_bytes:
                     continue
                 if gate is queue.gate:
-                    if queue is died_in and self.counts_in_source:
+                    has_room = self._has_room(queue, now)
+                    if has_room and queue is died_in and placed:
                         continue
-                    has_room = queue.admits_at_once(self.charge)
-                elif self.counts_in_source and gate in died_in.gates:
+                elif placed and gate in died_in.gates:
                     if gate.has_room(copies - 1, copies * self.charge - freed, now):
                         continue
                     has_room = False
@@ -138,6 +207,15 @@ class DeadLetter(Held):
                 if not _lets_pass(gate, newcomer, has_room, finishing):
                     return gate
         return None
+
+    def _has_room(self, queue: Queue, now: float) -> bool:
+        """Return whether a queue has room for it, or refuses it at once. At-least-once waits where it is refused."""
+        kept = self.sender.keeps and self.death.placed
+        if self.death.placed and queue is self.sender.queue:
+            return not kept or queue.length is None or queue.length.takes_content(self.content, now)
+        if kept:
+            return queue.deleted or queue.takes(self.content, self.charge, now)
+        return queue.admits_at_once(self.charge)
 
 
 def _lets_pass(gate: Gate, newcomer: bool, has_room: bool, finishing: Gate | None) -> bool:
@@ -153,6 +231,10 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         self.queue = queue
         self.topology = topology
         """The virtual host of the queue, with the dead-letter exchange."""
+        self.keeps: bool = _keeps(queue)
+        """True by the strategy at-least-once: letters that count in the queue wait for as long as need be."""
+        self.parked: deque[ParkedLetter] = deque()
+        """Letters of at-least-once without a way."""
         self.loose: i64 = 0
         """Dead letters that count in no queue and are not published yet."""
         self._route: Route | None = None
@@ -160,7 +242,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
 
     @override
     def dead_letter(self, message: Message, reason: str, placed: bool, added: ContentChange | None = None) -> None:
-        self.broker.dead_letters.add(self, message, reason, placed, added)
+        self.broker.dead_letters.add(self, Death(message, reason, placed, added))
 
     @override
     def crowded(self) -> bool:
@@ -170,42 +252,108 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
     def waiting(self) -> Level:
         return Level(self.hold_budget.messages, self.hold_budget.bytes)
 
+    @override
+    def waits_at(self, gate: Gate, now: float) -> None:
+        super().waits_at(gate, now)
+        self.broker.dead_letters.look_for_ring(self)
+
     def on_published(self, now: float) -> None:
         """Handle that an uncounted one was published; waiters for that may continue."""
         self.loose -= 1
         if self.loose == LOOSE_MAX - 1:
             self.queue.update_gate(now)
 
-    def publish(self, message: Message, reason: str, placed: bool, added: ContentChange | None = None) -> i64:
-        """Publish a dead letter, hold it, or lose it; returns the number of its target queues."""
-        broker = self.broker
-        address = message.envelope
-        rerouted = self.queue.settings.dead_letter_routing_key is not None
-        time = broker.now + broker.wall_offset
-        death = DeathRecord(self.queue.name, reason, address.exchange, address.routing_key, time, rerouted)
-        content = broker.formats.find(message.content).with_death(message.content, death)
-        if content is None and reason == REJECTED:
-            # A consumer takes part in every round: a cycle without earlier deaths is bounded by it.
-            content = message.content
-        if content is not None and added is not None:
-            content = added.content_of(content) or content
-        route = self._find_route(message)
-        queues = [] if route is None or content is None else self._without_circles(route, content, reason)
+    def on_settings_changed(self) -> None:
+        """Apply the strategy of the present settings to letters that wait; parked ones are lost without it."""
+        keeps = _keeps(self.queue)
+        if keeps == self.keeps:
+            return
+        self.keeps = keeps
+        for held in self.outbox:
+            held.deadline = self.deadline_of(held.queues)
+        while self.parked and not keeps:
+            self._lose(self._unpark().death)
+        if self.outbox:
+            self.wake_at(self.broker.now + LOOK_S)
+
+    def deadline_of(self, queues: list[Queue]) -> float:
+        """Return until when a letter to these queues waits (monotonic seconds); NEVER for as long as need be."""
+        if self.keeps:
+            return NEVER
+        hold_deadline = admission.hold_deadline_s(queues)
+        return self.broker.now + (LETTER_DEADLINE_S if hold_deadline == NEVER else hold_deadline)
+
+    def publish(self, death: Death) -> i64:
+        """Publish a dead letter, hold it, park it, or lose it; returns the number of its target queues."""
+        route = self._find_route(death.message)
+        content = self._content_of(death)
+        queues = [] if route is None or content is None else self._without_circles(route, content, death.reason)
         if route is None or content is None or not queues:
-            if placed:
-                self.forget_message(message)
-            self.count_lost()
+            self._turn_away(death, self._no_way(route, content))
             return 0
-        letter = DeadLetter(self, route, queues, content, message, placed)
+        letter = DeadLetter(self, route, queues, content, death)
+        small = letter.never_fits() if self.keeps and death.placed else None
+        if small is not None:
+            self._turn_away(death, f"it can never fit into queue '{small.name}'")
+            return 0
         obstacle = letter.gate_for_new_publish()
         if not self.outbox and obstacle is None:
             letter.admit()
-        elif placed:
+        elif death.placed:
             self.hold_budget.take(letter.charge, 1)
             self.wait_in_line(letter, obstacle)
+            self.wake_at(self.broker.now + LOOK_S)
+            self.broker.dead_letters.look_for_ring(self)
         else:
             self.count_lost()
         return len(queues)
+
+    def _content_of(self, death: Death) -> bytes | None:
+        """Return the content of a letter with its death headers; None if they cannot be written."""
+        broker = self.broker
+        message = death.message
+        address = message.envelope
+        rerouted = self.queue.settings.dead_letter_routing_key is not None
+        time = broker.now + broker.wall_offset
+        exchange, key = address.exchange, address.routing_key
+        record = DeathRecord(self.queue.name, death.reason, exchange, key, time, rerouted, address.died)
+        content = broker.formats.find(message.content).with_death(message.content, record)
+        if content is None and death.reason == REJECTED:
+            # A consumer takes part in every round: a cycle without earlier deaths is bounded by it.
+            content = message.content
+        if content is not None and death.added is not None:
+            content = death.added.content_of(content) or content
+        return content
+
+    def _no_way(self, route: Route | None, content: bytes | None) -> str:
+        """Return the cause why a letter has no way, as a clause."""
+        if route is None:
+            return f"its dead-letter exchange '{self.queue.settings.dead_letter_exchange}' is not there"
+        if content is None:
+            return "its headers have no room for those of its death"
+        target = admission.describe_target(route)
+        if route.queues:
+            return f"{target} leads back to queues that it has left without a rejection since"
+        return f"{target} leads to no queue"
+
+    def _turn_away(self, death: Death, cause: str) -> None:
+        """Park a letter that has no way by the strategy at-least-once; lose it by at-most-once."""
+        if not self.keeps or not death.placed:
+            self._lose(death)
+            return
+        self.hold_budget.take(death.message.charge, 1)
+        self.parked.append(ParkedLetter(death, cause))
+        self.wake_at(self.broker.now + LOOK_S)
+
+    def _unpark(self) -> ParkedLetter:
+        parked = self.parked.popleft()
+        self.hold_budget.release(parked.death.message.charge, 1)
+        return parked
+
+    def _lose(self, death: Death) -> None:
+        if death.placed:
+            self.forget_message(death.message)
+        self.count_lost()
 
     def forget_message(self, message: Message) -> None:
         """Remove a message that still counts from the queue that it died in."""
@@ -221,10 +369,26 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         self.queue.counters.count_lost_dead_letter(self.queue)
 
     def expire(self, now: float) -> float:
-        """Lose dead letters whose deadline has passed. They leave the queue that they died in."""
-        first = self.outbox[0] if self.outbox else None
-        remaining = [held for held in self.outbox if held.deadline > now]
+        """Lose dead letters whose deadline has passed, and look whether others have a way now."""
+        if self.keeps and self.queue.deleted:
+            self.on_settings_changed()
+        self._lose_overdue(now)
+        self._park_first(now)
+        place = self.gate
+        if place is not None:
+            place.review(now)
+            self.broker.dead_letters.look_for_ring(self)
+        if self._try_parked():
+            return now
+        return min(self._earliest(), now + LOOK_S) if self.outbox or self.parked else NEVER
+
+    def _lose_overdue(self, now: float) -> None:
+        """Lose the letters whose deadline has passed. They leave the queue that they died in."""
         due = [held for held in self.outbox if held.deadline <= now]
+        if not due:
+            return
+        first = self.outbox[0]
+        remaining = [held for held in self.outbox if held.deadline > now]
         self.outbox.clear()
         self.outbox.extend(remaining)
         self.broker.work.count(REFUSAL_WORK * len(due))
@@ -235,12 +399,30 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
                 end_hold(self, held, DEADLINE, held.deadline_message(self.own, now))
             for queue in held.queues:
                 self.count_refused(queue.gate, DEADLINE, held.charge)
-            self.forget_message(held.message)
-            self.count_lost()
-        if due and due[0] is first:
+            self._lose(held.death)
+        if due[0] is first:
             self.rejoin_line(now)
         self.after_release(now)
-        return self._earliest()
+
+    def _park_first(self, now: float) -> None:
+        """Park the first letter if a capacity was lowered so far that it can never fit."""
+        held = self.outbox[0] if self.outbox and self.keeps else None
+        small = held.never_fits() if isinstance(held, DeadLetter) else None
+        if isinstance(held, DeadLetter) and small is not None:
+            self.pop_held()
+            self._turn_away(held.death, f"it can never fit into queue '{small.name}'")
+            self.rejoin_line(now)
+            self.after_release(now)
+
+    def _try_parked(self) -> bool:
+        """Look for a way of the parked letters that have waited longest; return whether one has found any."""
+        found = False
+        left: i64 = min(len(self.parked), TRIED_A_LOOK)
+        self.broker.work.count(LETTER_UNITS * left)
+        while left > 0 and self.parked:
+            found = self.publish(self._unpark().death) > 0 or found
+            left -= 1
+        return found
 
     def _find_route(self, message: Message) -> Route | None:
         """Return the route; None if the exchange does not exist (the letter is dropped, as in RabbitMQ)."""
@@ -272,7 +454,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         """Return the cached route if it matches; otherwise create it."""
         route = self._route
         if route is None or route.envelope.exchange != exchange or route.envelope.routing_key != key:
-            route = Route(Envelope(exchange, key), False)
+            route = Route(Envelope(exchange, key, died=True), False)
             self._route = route
         return route
 
@@ -293,60 +475,34 @@ def publisher_of(queue: Queue) -> DeadLetterPublisher | None:
     return letters if isinstance(letters, DeadLetterPublisher) else None
 
 
-class PendingDeadLetters(Chore):
-    """Deaths in all queues that are not handled yet."""
-
-    def __init__(self, chores: Chores) -> None:
-        super().__init__()
-        self._chores = chores
-        self._deaths: deque[tuple[DeadLetterPublisher, Message, str, bool, ContentChange | None]] = deque()
-        """Publisher, message, reason, whether the message still counts in its queue, and headers to add."""
-
-    def add(
-        self,
-        letters: DeadLetterPublisher,
-        message: Message,
-        reason: str,
-        placed: bool,
-        added: ContentChange | None = None,
-    ) -> None:
-        """Record a death in a queue with a dead-letter exchange; it is handled in a later turn."""
-        if not placed:
-            letters.loose += 1
-        self._deaths.append((letters, message, reason, placed, added))
-        self._chores.add(self)
-
-    @override
-    def has_more(self) -> bool:
-        return len(self._deaths) > 0
-
-    def work(self, most: i64, now: float) -> i64:
-        """Publish the dead letters recorded until now; further deaths follow in the next call."""
-        left = len(self._deaths)
-        spent: i64 = 0
-        while left > 0 and spent < most:
-            letters, message, reason, placed, added = self._deaths.popleft()
-            spent += LETTER_UNITS + TARGET_UNITS * letters.publish(message, reason, placed, added)
-            left -= 1
-            if not placed:
-                letters.on_published(now)
-        return spent
-
-
 def _with_copies(exchange: str, message: Message, message_format: MessageFormat) -> Route | None:
     """Return the unresolved route of a letter with further routing keys (CC, BCC); None without any."""
     address = message.envelope
     copies = message_format.copies(message.content)
     if isinstance(address, BccEnvelope):
         return Route(
-            BccEnvelope(exchange, address.routing_key, address.bcc, address.priority, persistent=address.persistent),
+            BccEnvelope(
+                exchange,
+                address.routing_key,
+                address.bcc,
+                address.priority,
+                persistent=address.persistent,
+                died=True,
+            ),
             False,
             [*copies, *address.bcc],
         )
     if not copies:
         return None
-    letters = Envelope(exchange, address.routing_key, address.priority, persistent=address.persistent)
+    letters = Envelope(exchange, address.routing_key, address.priority, persistent=address.persistent, died=True)
     return Route(letters, False, copies)
+
+
+def _keeps(queue: Queue) -> bool:
+    """Return whether letters of a queue wait until their targets take them."""
+    settings = queue.settings
+    has_exchange = settings.dead_letter_exchange is not None
+    return settings.dead_letter_strategy == AT_LEAST_ONCE and has_exchange and not queue.deleted
 
 
 def _in_a_circle(queue: str, deaths: list[tuple[str, str]]) -> bool:

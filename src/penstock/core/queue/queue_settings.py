@@ -27,7 +27,7 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.credit import UNBOUNDED
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.timers import NEVER
-from penstock.settings.table import ARGUMENT, CAPACITIES, CONSUMERS, LENGTHS, WITH_FIELD, Setting, SettingValue
+from penstock.settings.table import ARGUMENT, BY_NAME, CAPACITIES, CONSUMERS, LENGTHS, WITH_FIELD, Setting, SettingValue
 
 CANCEL: Final = "cancel"
 """Action on a slow consumer, in addition to the log line."""
@@ -50,6 +50,8 @@ class Settings:
     """Exchange for dead letters; None drops them."""
     dead_letter_routing_key: str | None
     """Routing key of dead letters; None keeps their own."""
+    dead_letter_strategy: str
+    """ "at-most-once" or "at-least-once"."""
     consumer_window_bytes: i64
     """Unsettled bytes that a consumer may have; 0 is one message at a time, -1 unbounded."""
     consumer_window_adaptive: bool
@@ -122,6 +124,8 @@ class ConsumerSettings:
         self.slow_period_s: float = own["slow-consumer-period"]
         self.slow_policy: str = own["slow-consumer-policy"]
         """Action on a slow one: notify or cancel."""
+        self.timeout_s: float = stored(BY_NAME["consumer-timeout"], values, NEVER)
+        """Seconds within which it must acknowledge; infinity for its queue's limit alone, which always counts too."""
         self.adaptive: bool = settings.consumer_window_adaptive
         """True if its window is adapted to its need. Only the queue's settings enable that, with the bounds."""
         self.window_least: i64 = settings.consumer_window_min

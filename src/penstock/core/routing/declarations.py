@@ -18,7 +18,6 @@ CLASSIC: Final = "classic"
 
 RABBITMQS: Final = frozenset(
     {
-        "x-dead-letter-strategy",
         "x-delivery-limit",
         "x-max-priority",
         "x-queue-mode",

@@ -175,7 +175,7 @@ LIMITS_OF_RABBITMQ: Final = SMALLEST - {"capacity-messages", "capacity-bytes"}
 """Limits that RabbitMQ knows; there they are whole numbers."""
 OF_OPERATORS: Final = (*sorted(SMALLEST), OVERFLOW)
 """Settings that an operator policy may have, in addition to those without effect."""
-DEAD_LETTERS: Final = ("dead-letter-exchange", "dead-letter-routing-key")
+DEAD_LETTERS: Final = ("dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy")
 """Its other keys that are settings here."""
 
 

@@ -34,6 +34,7 @@ from penstock.protocols.amqp091.content_frames import write_u16
 from penstock.protocols.amqp091.methods_topology import readable_queue
 from penstock.protocols.amqp091.publishing import consume_replies, write_reason
 from penstock.settings.read import read_consume_arguments, read_priority
+from penstock.settings.without_effect import in_consumer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.fields import encode_shortstr
 
@@ -92,6 +93,8 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     consumer = Consumer(tag, channel, queue, no_ack, exclusive, channel.prefetch, window_bytes, priority)
     consumer.arguments = arguments
     channel.broker.consume(channel, consumer, settings)
+    for sentence in in_consumer(arguments, queue.features.single_active and not queue.features.quorum):
+        channel.connection.services.log_without_effect(sentence)
     if len(channel.consumers) == 1:
         channel.engine.review_use()
     channel.reply(args, spec.BASIC_CONSUME_OK, {"consumer_tag": tag})

@@ -334,8 +334,8 @@ class AckTimeout(TimerHandler):
         self._session = session
 
     def delivered(self, batch: Batch) -> None:
-        """Record deliveries. The timeout is the one that their queue has now."""
-        timeout_s = batch.consumer.queue.settings.consumer_timeout_s
+        """Record deliveries. The timeout is the one that their consumer and its queue have now."""
+        timeout_s = batch.consumer.timeout_s()
         self._services.broker.timers.add(self, batch.at + timeout_s)
 
     @override

@@ -90,8 +90,8 @@ class Services:
         """Log a refused request of a connection: the first with this error code, and later the number of others."""
         raise NotImplementedError
 
-    def log_without_effect(self, argument: str) -> None:
-        """Log once that an argument of a declaration has no effect here."""
+    def log_without_effect(self, sentence: str) -> None:
+        """Log once that something in a declaration has no effect here; the sentence is one of a table."""
         raise NotImplementedError
 
     # Turn

@@ -11,7 +11,8 @@ from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, NotFound, ResourceLocked
 from penstock.protocols.common.connection import Connection
-from penstock.settings.read import WITHOUT_EFFECT
+from penstock.settings import without_effect
+from penstock.settings.table import AT_LEAST_ONCE
 
 RESERVED: Final = "amq."
 
@@ -42,9 +43,12 @@ def declare_queue(
     )
     if exclusive:
         connection.exclusive.add(queue)
-    for argument in queue.arguments:
-        if argument in WITHOUT_EFFECT:
-            connection.services.log_without_effect(argument)
+    for sentence in without_effect.in_queue(queue.arguments):
+        connection.services.log_without_effect(sentence)
+    if queue.features.quorum:
+        connection.services.log_without_effect(without_effect.QUORUM)
+    if queue.settings.dead_letter_strategy == AT_LEAST_ONCE and queue.settings.overflow.drops:
+        connection.services.log_without_effect(without_effect.DISPLACED)
     observe_queue(connection, queue)
     return queue
 

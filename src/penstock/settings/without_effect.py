@@ -1,0 +1,60 @@
+"""Arguments that other brokers know and that have no effect here, with the reason: they are named where they are given.
+
+They are taken, because programs declare with them, and lose no message. An argument that would lose messages, or burn
+attempts, is refused instead (settings/read.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+_STORED: Final = "queues are stored in one way"
+_ONE_NODE: Final = "a queue is on one node"
+_IN_MEMORY: Final = "overflow=page keeps what is beyond a capacity on the disk"
+_NO_STREAM: Final = "a queue is no stream; a cursor reads a queue again"
+
+# fmt: off
+OF_QUEUES: Final[dict[str, str]] = {
+    **dict.fromkeys(("x-queue-mode", "x-queue-version"), _STORED),
+    **dict.fromkeys(("x-queue-master-locator", "x-queue-leader-locator", "x-ha-policy", "x-initial-cluster-size",
+                     "x-quorum-initial-group-size", "x-quorum-target-group-size"), _ONE_NODE),
+    **dict.fromkeys(("x-max-in-memory-length", "x-max-in-memory-bytes"), _IN_MEMORY),
+    **dict.fromkeys(("x-message-deduplication", "x-cache-size", "x-cache-ttl"), "messages are not compared"),
+}
+"""Arguments of queues, each with the reason."""
+OF_CONSUMERS: Final[dict[str, str]] = {
+    "x-cancel-on-ha-failover": _ONE_NODE,
+    **dict.fromkeys(("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"), _NO_STREAM),
+}
+"""Arguments of consumers, each with the reason."""
+# fmt: on
+QUORUM: Final = (
+    "the priority of messages has no effect in queues of type quorum: they are delivered in the order they came; "
+    "a classic queue with x-max-priority serves it"
+)
+DISPLACED: Final = (
+    "dead-letter-strategy=at-least-once has no effect on messages that overflow=drop-head displaces, because their "
+    "room is given away; block or reject keeps them"
+)
+SINGLE_ACTIVE: Final = (
+    "x-priority has no effect on a classic queue with x-single-active-consumer: the first consumer is active until it "
+    "is gone; in a queue of type quorum it yields to a higher priority"
+)
+
+
+def in_queue(arguments: Iterable[str]) -> list[str]:
+    """Return a sentence for each argument of a queue that has no effect."""
+    return [_sentence(name, "queue", OF_QUEUES[name]) for name in arguments if name in OF_QUEUES]
+
+
+def in_consumer(arguments: Iterable[str], single_active: bool) -> list[str]:
+    """Return a sentence for each argument of a consumer that has no effect. `single_active`: its queue has one,
+    and is classic.
+    """
+    found = [_sentence(name, "consumer", OF_CONSUMERS[name]) for name in arguments if name in OF_CONSUMERS]
+    return [*found, SINGLE_ACTIVE] if single_active and "x-priority" in arguments else found
+
+
+def _sentence(name: str, of: str, reason: str) -> str:
+    return f"argument {name} of a {of} has no effect: {reason}"

@@ -1,0 +1,28 @@
+"""Arguments of other brokers without effect: taken, and named with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.settings.read import read_arguments, read_consume_arguments, read_features
+from penstock.settings.without_effect import OF_CONSUMERS, OF_QUEUES, SINGLE_ACTIVE, in_consumer, in_queue
+
+
+@pytest.mark.parametrize("name", OF_QUEUES)
+def test_argument_of_a_queue_without_effect_is_taken_and_named(name: str) -> None:
+    assert read_arguments("q", {name: 5}) == {}
+    (sentence,) = in_queue({name: 5, "x-max-length": 5, "colour": "red"})
+    assert sentence == f"argument {name} of a queue has no effect: {OF_QUEUES[name]}"
+
+
+@pytest.mark.parametrize("name", OF_CONSUMERS)
+def test_argument_of_a_consumer_without_effect_is_taken_and_named(name: str) -> None:
+    assert read_consume_arguments("c", {name: 5}) == {}
+    (sentence,) = in_consumer({name: 5, "x-priority": 5}, False)
+    assert sentence == f"argument {name} of a consumer has no effect: {OF_CONSUMERS[name]}"
+
+
+def test_priority_of_a_consumer_is_named_beside_a_single_active_one() -> None:
+    assert in_consumer({"x-priority": 5}, True) == [SINGLE_ACTIVE]
+    assert in_consumer({}, True) == []
+    assert read_features("q", {"x-single-active-consumer": True}).single_active
