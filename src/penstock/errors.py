@@ -9,6 +9,7 @@
     │   ├── ResourceLocked          channel
     │   ├── PreconditionFailed      channel
     │   ├── InvalidField            channel
+    │   ├── SubscriptionInUse       channel      other terms than those of a subscription
     │   ├── Fenced                  nothing      a newer holder took over (control operations, links)
     │   ├── ResourceError           channel      a limit was reached
     │   ├── TransferLimitExceeded   channel      sent without credit
@@ -176,6 +177,16 @@ class InvalidField(BrokerError):
     closes = "channel"
     ends = "delivery"
     finer_condition = "amqp:invalid-field"
+
+
+class SubscriptionInUse(BrokerError):
+    """A subscription that has consumers, and other terms than those that are asked for."""
+
+    code = 406
+    closes = "channel"
+    ends = "link"
+    finer_condition = "amqp:illegal-state"
+    retriable = True
 
 
 class UnknownTransaction(BrokerError):

@@ -57,6 +57,7 @@ SCOPES = {
     },
     "link": {
         *("stolen", "message-size-exceeded", "transfer-limit-exceeded", "resource-deleted", "not-implemented"),
+        "illegal-state",
     },
     "session": {"window-violation", "errant-link", "handle-in-use", "unattached-handle", "not-allowed"},
     "connection": {

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from penstock.access.rules import ConnectionAccess
 from penstock.content.properties import CC
+from penstock.core.message import Origin
 from penstock.core.routing.route import Route, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import VirtualHost
@@ -53,7 +54,7 @@ class Target:
         unroutable: Unroutable,
         formats: Amqp10Format,
         node: Node | None,
-        origin: i64,
+        origin: Origin | None,
     ) -> None:
         self.vhost: VirtualHost = vhost
         self.unroutable: Unroutable = unroutable
@@ -62,8 +63,8 @@ class Target:
         self._user = access.user.encode()
         self._checked: i64 = access.epoch.count
         """Number of changes of permissions at which its routes were checked."""
-        self._origin: i64 = origin
-        """Number of the connection, for no-local; 0 for none."""
+        self._origin = origin
+        """The connection, for no-local; None to publish without one."""
         self._format = formats
         self.node: Node | None = node
         """The queue or exchange of all its messages; None for the anonymous terminus."""
@@ -152,7 +153,7 @@ class Target:
         except UnicodeDecodeError:
             raise InvalidField("the subject, which is the routing key, is not UTF-8") from None
         envelope = self.vhost.route(node.exchange, key, True).envelope.variant(DEFAULT_PRIORITY, NEVER, False)
-        if self._origin:
+        if self._origin is not None:
             envelope = envelope.from_origin(self._origin)
         route = Route(envelope, True)
         check_route(self._access, self.vhost, route)
@@ -175,7 +176,7 @@ class FixedTarget(Target):
         unroutable: Unroutable,
         formats: Amqp10Format,
         node: Node,
-        origin: i64,
+        origin: Origin | None,
     ) -> None:
         super().__init__(vhost, access, unroutable, formats, node, origin)
         self._route: Route = self._new_route(node, b"")
@@ -232,7 +233,9 @@ class SubjectTarget(Target):
 class AnonymousTarget(Target):
     """Target without an address: each message has its own in `to` (Anonymous Terminus for Message Routing)."""
 
-    def __init__(self, vhost: VirtualHost, access: ConnectionAccess, formats: Amqp10Format, origin: i64) -> None:
+    def __init__(
+        self, vhost: VirtualHost, access: ConnectionAccess, formats: Amqp10Format, origin: Origin | None
+    ) -> None:
         super().__init__(vhost, access, Unroutable.REJECTED, formats, None, origin)
         self._addresses = ToAddresses()
 
@@ -257,7 +260,7 @@ def target_of(
     formats: Amqp10Format,
     address: Address,
     shared: SharedTargets,
-    origin: i64 = 0,
+    origin: Origin | None = None,
 ) -> Target:
     """Return the target for an address; links with a fixed one share it.
 
