@@ -114,6 +114,10 @@ class IncomingLink(Link):
         """Transaction of the delivery that arrives; None outside of transactions."""
         self._format: i64 = 0
         """Message-format of the last delivery; others than that of AMQP, which is 0, are rejected."""
+        self._in_doubt: i64 = 0
+        """Aborted deliveries that we count in `delivery_count` and their sender perhaps does not."""
+        self._counts_aborted: bool = True
+        """False once its sender is known not to count aborted deliveries."""
         self._skips: bool = False
         """True if that delivery is a resumed one, whose payload is not needed."""
         if target.node is not None:
@@ -132,13 +136,36 @@ class IncomingLink(Link):
         credit = self.credit
         if flow.delivery_count != ABSENT:
             drained = serial_distance(self.delivery_count, flow.delivery_count)
-            if drained > 0:  # The sender has given credit up, or counts an aborted delivery.
+            if self._in_doubt > 0 and self._arriving_id == ABSENT:
+                if -self._in_doubt <= drained < 0:
+                    self._uncount_aborted(-drained)
+                self._in_doubt = 0
+            if drained > 0:  # The sender has given credit up.
                 self.delivery_count = flow.delivery_count
                 credit.give_back(drained)
         if flow.available != ABSENT:
             credit.on_flow(flow.available)
         if flow.echo:
             self.request_flow()
+
+    def _end_aborted(self) -> None:
+        """Count an aborted delivery as one that has used its credit, which is granted again.
+
+        Qpid Proton counts an aborted delivery in its delivery-count, and ProtonJ2 does not. The latter has a message
+        more to send than it was granted, and with that message it is known (`_begin`), or with a flow.
+        """
+        if self._counts_aborted:
+            self._in_doubt += 1
+            self.credit.spend(OVERHEAD)
+        else:
+            self.delivery_count = (self.delivery_count - 1) & 0xFFFFFFFF
+
+    def _uncount_aborted(self, deliveries: i64) -> None:
+        """Take aborted deliveries out of the count: their sender has not counted them."""
+        self._counts_aborted = False
+        self._in_doubt = 0
+        self.delivery_count = (self.delivery_count - deliveries) & 0xFFFFFFFF
+        self.request_flow()
 
     def is_news(self, gate: Gate) -> bool:
         """Return whether its sender is to learn at once that a gate blocks it; rates, which flip, wait for a second."""
@@ -148,7 +175,7 @@ class IncomingLink(Link):
     def write_flow(self) -> None:
         session = self.session
         credit = self.credit.credit
-        if self._arriving_id != ABSENT and credit > 0:
+        if self._arriving_id != ABSENT and not self._skips and credit > 0:
             credit -= 1  # The delivery that arrives is counted already.
         now = session.broker.now
         gate = self.credit.blocked_by()
@@ -232,6 +259,8 @@ class IncomingLink(Link):
             if transfer.rcv_settle_mode == SECOND and not self.second:
                 raise InvalidField("a transfer with rcv-settle-mode second on a link whose mode is first")
             self._second = transfer.rcv_settle_mode == SECOND
+        if self._in_doubt > 0 and self.credit.credit <= 0:
+            self._uncount_aborted(self._in_doubt)
         self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
 
     def _take_other_tag(self, transfer: Transfer, data: bytes, number: i64) -> None:
@@ -255,7 +284,8 @@ class IncomingLink(Link):
         if transfer.settled == 1:
             self._arriving_settled = True
         if transfer.aborted:
-            self.delivery_count = (self.delivery_count - 1) & 0xFFFFFFFF  # As if it had never come.
+            if not self._skips:
+                self._end_aborted()
             self._drop_pieces()
             return
         if self._skips:

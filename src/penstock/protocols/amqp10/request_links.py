@@ -257,7 +257,9 @@ class CoordinatorLink(RequestLink):
     @override
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
         content = self.take(transfer, data, end)
-        if self.settled:  # Nobody would learn the id of its transaction, or how it ended (section 4.2).
+        if (
+            self.settled and not transfer.aborted
+        ):  # Nobody would learn the id of its transaction, or how it ended (section 4.2).
             self.detach(NotAllowed("a settled transfer on a coordinator link"))
             return
         if content is not None:
