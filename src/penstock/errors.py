@@ -9,6 +9,7 @@
     │   ├── ResourceLocked          channel
     │   ├── PreconditionFailed      channel
     │   ├── InvalidField            channel
+    │   ├── ConsumerCancelled       channel      a consumer that the broker has cancelled
     │   ├── SubscriptionInUse       channel      other terms than those of a subscription
     │   ├── Fenced                  nothing      a newer holder took over (control operations, links)
     │   ├── ResourceError           channel      a limit was reached
@@ -177,6 +178,16 @@ class InvalidField(BrokerError):
     closes = "channel"
     ends = "delivery"
     finer_condition = "amqp:invalid-field"
+
+
+class ConsumerCancelled(BrokerError):
+    """A consumer that the broker has cancelled, though its queue is there: it was too slow."""
+
+    code = 506
+    closes = "channel"
+    ends = "link"
+    finer_condition = "amqp:link:detach-forced"
+    retriable = True
 
 
 class SubscriptionInUse(BrokerError):

@@ -119,7 +119,7 @@ class Session:
         Called with the effects of a turn, after all deliveries of that turn.
         """
 
-    def on_cancelled(self, consumer: Consumer) -> None:
+    def on_cancelled(self, consumer: Consumer, reason: BrokerError) -> None:
         """Notify the client that the broker has cancelled a consumer, which is no longer subscribed."""
 
     def in_transaction(self) -> bool:

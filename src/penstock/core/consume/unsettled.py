@@ -141,14 +141,18 @@ class UnsettledDeliveries:
         """Return the batches with unsettled deliveries, oldest first."""
         return self._batches[self._front :]
 
-    def first_due(self) -> tuple[float, float]:
-        """Return when the first unsettled delivery times out (infinity for never), and its timeout in seconds."""
+    def first_due(self) -> tuple[float, float, Consumer | None]:
+        """Return when the first unsettled delivery times out, its timeout, in seconds, and its consumer.
+
+        Infinity and None if none ever does.
+        """
         first, allowed_s = NEVER, NEVER
+        consumer: Consumer | None = None
         for batch in self._batches[self._front :]:
             timeout_s = batch.consumer.queue.settings.consumer_timeout_s
             if batch.left and batch.at + timeout_s < first:
-                first, allowed_s = batch.at + timeout_s, timeout_s
-        return first, allowed_s
+                first, allowed_s, consumer = batch.at + timeout_s, timeout_s, batch.consumer
+        return first, allowed_s, consumer
 
     def deliveries(self, first: i64, last: i64, most: i64 = UNLIMITED) -> list[tuple[int, Queue, Message]]:
         """Return the first `most` unsettled deliveries with the numbers first..last: number, queue, message."""

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.session import settle_in_slices
 from penstock.core.publish.producer import Producer
 from penstock.errors import (
     BrokerError,
@@ -24,7 +25,7 @@ from penstock.errors import (
     HandleInUse,
     InvalidField,
     NotAllowed,
-    ResourceDeleted,
+    PreconditionFailed,
     UnattachedHandle,
     WindowViolation,
 )
@@ -508,10 +509,26 @@ class AmqpSession(ClientSession):
             link.on_drained()
 
     @override
-    def on_cancelled(self, consumer: Consumer) -> None:
+    def on_cancelled(self, consumer: Consumer, reason: BrokerError) -> None:
         link = self.links.receiver_of(consumer)
         if link is not None:
-            link.detach(ResourceDeleted(f"queue '{consumer.queue.name}' was deleted, or its consumer cancelled"))
+            link.detach(reason)
+
+    @override
+    def fail_overdue(self, consumer: Consumer, timeout_s: float) -> None:
+        link = self.links.receiver_of(consumer)
+        if link is not None:
+            link.default_outcome = Outcome.FAILED  # Its deliveries return, whatever the default of its source.
+            link.detach(
+                PreconditionFailed(
+                    f"a delivery on link '{link.link_name}' was not settled within the {round(timeout_s * 1000)} ms of "
+                    f"the consumer-timeout of queue '{consumer.queue.name}'"
+                )
+            )
+            return
+        for first, last in self.unsettled.numbers_of(consumer):  # The link was detached, and may be resumed.
+            for begin, end in self.settler.free_ranges(first, last, False):
+                settle_in_slices(self.broker, self, begin, end, Outcome.FAILED)
 
     def _on_sender_settled(self, disposition: Disposition) -> None:
         """Forget deliveries whose sender has settled second."""
