@@ -15,6 +15,7 @@
     │   ├── ResourceError           channel      a limit was reached
     │   ├── TransferLimitExceeded   channel      sent without credit
     │   ├── PeerFrameTooSmall       connection   a performative that does not fit into a frame of the peer
+    │   ├── TransferViolation       connection   a transfer that contradicts the state of its link
     │   ├── UnknownTransaction      channel
     │   ├── TransactionRolledBack   channel
     │   ├── TransactionTimeout      channel
@@ -253,6 +254,13 @@ class TransferLimitExceeded(BrokerError):
     closes = "channel"
     ends = "link"
     finer_condition = "amqp:link:transfer-limit-exceeded"
+
+
+class TransferViolation(BrokerError):
+    """A transfer that contradicts earlier ones of its link, or of its session."""
+
+    code = 530
+    ends = "link"
 
 
 class PeerFrameTooSmall(BrokerError):

@@ -56,7 +56,7 @@ SCOPES = {
     },
     "link": {
         *("stolen", "message-size-exceeded", "transfer-limit-exceeded", "resource-deleted", "not-implemented"),
-        *("illegal-state", "detach-forced"),
+        *("illegal-state", "detach-forced", "not-allowed"),
     },
     "session": {"window-violation", "errant-link", "handle-in-use", "unattached-handle", "not-allowed"},
     "connection": {

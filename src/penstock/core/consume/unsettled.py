@@ -173,6 +173,17 @@ class UnsettledDeliveries:
             at += 1
         return deliveries
 
+    def consumers_of(self, first: i64, last: i64) -> list[Consumer]:
+        """Return the consumers with unsettled deliveries in batches that have any of the numbers first..last."""
+        found: dict[Consumer, None] = {}
+        at = self._index(first)
+        while at < len(self._batches) and self._batches[at].first <= last:
+            batch = self._batches[at]
+            if batch.left > 0 and batch.last() >= first:
+                found[batch.consumer] = None
+            at += 1
+        return list(found)
+
     def numbers_of(self, consumer: Consumer) -> list[tuple[int, int]]:
         """Return the numbers of a consumer's unsettled deliveries as ranges; others may lie inside them settled."""
         ranges: list[tuple[int, int]] = []

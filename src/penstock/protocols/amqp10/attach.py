@@ -71,9 +71,8 @@ def on_attach(session: AmqpSession, attach: Composite) -> None:
 
 
 def _attach(session: AmqpSession, attach: Composite) -> None:
-    """Attach a link, or answer with a null terminus and detach it at once with the error (section 2.6.3)."""
+    """Attach a link, or refuse it."""
     sends = not attach.flag("role")
-    handle = session.links.free_handle(attach.number("handle"))
     try:
         if session.endpoint.link_count >= LINKS_MAX:
             raise ResourceError(f"the connection has {LINKS_MAX} links, the most it may have")
@@ -82,12 +81,18 @@ def _attach(session: AmqpSession, attach: Composite) -> None:
         else:
             _attach_outgoing(session, attach)
     except BrokerError as error:
-        audit_refusal(session.connection, "attach", error)
-        connection = session.connection
-        connection.services.log_request_refused(connection, f"{session.name}/link:{attach.text('name')}", error)
-        session.send(_answer(attach, handle, None, None))
-        session.send(composite(DETACH, handle=handle, closed=True, error=error_composite(error)))
-        session.links.ignored.add(attach.number("handle"))
+        refuse_attach(session, attach, error)
+
+
+def refuse_attach(session: AmqpSession, attach: Composite, error: BrokerError) -> None:
+    """Answer an attach with a null terminus, and detach the link at once with the error (section 2.6.3)."""
+    handle = session.links.free_handle(attach.number("handle"))
+    audit_refusal(session.connection, "attach", error)
+    connection = session.connection
+    connection.services.log_request_refused(connection, f"{session.name}/link:{attach.text('name')}", error)
+    session.send(_answer(attach, handle, None, None))
+    session.send(composite(DETACH, handle=int(handle), closed=True, error=error_composite(error)))
+    session.links.ignored.add(attach.number("handle"))
 
 
 def _answer(attach: Composite, handle: i64, source: object, target: object, **fields: object) -> Composite:

@@ -25,7 +25,7 @@ KEY_LETTERS: Final = 60
 
 
 class MalformedPerformative(BrokerError):
-    """A frame or performative that cannot be read. The connection is closed."""
+    """A frame or performative that cannot be read. The connection is closed, or a part of it (malformed.py)."""
 
     def __init__(self, error: CodecError) -> None:
         super().__init__(error.reason)
@@ -71,7 +71,7 @@ _OF_PERFORMATIVE: Final[dict[int, Scope]] = {
     spec.ATTACH: Scope.LINK,
     spec.DETACH: Scope.LINK,
     spec.BEGIN: Scope.SESSION,
-    spec.DISPOSITION: Scope.SESSION,
+    spec.DISPOSITION: Scope.LINK,
     spec.END: Scope.SESSION,
 }
 """Scopes that performatives are about; all others are about the connection."""

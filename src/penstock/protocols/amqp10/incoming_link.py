@@ -19,11 +19,11 @@ from penstock.errors import (
     BrokerError,
     ContentTooLarge,
     InvalidField,
-    NotAllowed,
     NotFound,
     NotImplementedHere,
     ResourceError,
     TransferLimitExceeded,
+    TransferViolation,
 )
 from penstock.flow.gate import Gate
 from penstock.flow.level import OVERHEAD
@@ -231,7 +231,7 @@ class IncomingLink(Link):
         if self.posting is None and self._arriving_id == ABSENT:
             self.posting = Posting(self.session.endpoint.transactions(), state)
         elif self.posting is None or self.posting.txn_id != state.octets("txn_id"):
-            raise NotAllowed(f"frames of delivery {self._arriving_id} with different transactions")
+            raise TransferViolation(f"frames of delivery {self._arriving_id} with different transactions")
 
     def _check_settled(self, settled: bool) -> None:
         """Check that a delivery is settled as the attach agreed. Raises InvalidField."""
@@ -278,7 +278,10 @@ class IncomingLink(Link):
             self._arriving_id = transfer.delivery_id
             self._tag = data[transfer.tag_start : transfer.tag_stop]
         elif transfer.delivery_id != ABSENT and transfer.delivery_id != self._arriving_id:
-            raise NotAllowed(f"delivery {transfer.delivery_id} begins before delivery {self._arriving_id} is complete")
+            self.session.ignore_delivery(transfer.delivery_id)
+            raise TransferViolation(
+                f"delivery {transfer.delivery_id} begins before delivery {self._arriving_id} is complete"
+            )
         else:
             self._check_continuation(transfer, data)
         if transfer.settled == 1:
@@ -318,6 +321,10 @@ class IncomingLink(Link):
             raise InvalidField(
                 f"a frame of delivery {self._arriving_id} with message-format {code}; its first had {self._format}"
             )
+
+    @override
+    def is_arriving(self) -> bool:
+        return self._arriving_id != ABSENT
 
     def _drop_pieces(self) -> None:
         self._assembly.drop()

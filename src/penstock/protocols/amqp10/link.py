@@ -187,6 +187,10 @@ class Link:
         for node in nodes:
             node.on_link_ended(closed)
 
+    def is_arriving(self) -> bool:
+        """Return whether a delivery of the peer has begun on the link and is not complete."""
+        return False
+
     def request_flow(self) -> None:
         """Schedule a flow of the link for the end of the turn."""
         if not self.flow_due:

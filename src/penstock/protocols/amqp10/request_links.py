@@ -127,6 +127,10 @@ class RequestLink(Link):
         self._drop()
         return None if transfer.aborted else content
 
+    @override
+    def is_arriving(self) -> bool:
+        return self._arrives
+
     def _drop(self) -> None:
         """Drop the frames of an incomplete request."""
         self._pieces = b""

@@ -26,6 +26,7 @@ from penstock.errors import (
     InvalidField,
     NotAllowed,
     PreconditionFailed,
+    TransferViolation,
     UnattachedHandle,
     WindowViolation,
 )
@@ -77,16 +78,16 @@ class SessionWindows:
             handle_max=handle_max,
         )
 
-    def on_flow(self, flow: Flow) -> None:
+    def take(self, next_incoming_id: i64, incoming_window: i64, next_outgoing_id: i64) -> None:
         """Take the peer's windows. Raises BrokerError if it has counted frames that were not sent."""
-        seen = flow.next_incoming_id if flow.next_incoming_id != ABSENT else 0
+        seen = next_incoming_id if next_incoming_id != ABSENT else 0
         under_way = serial_distance(seen, self.next_outgoing_id)
         if under_way < 0:
             raise WindowViolation(
                 f"flow with next-incoming-id {seen}, but the next frame is {self.next_outgoing_id}",
             )
-        self.next_incoming_id = flow.next_outgoing_id
-        self.remote_incoming_window = flow.incoming_window - under_way
+        self.next_incoming_id = next_outgoing_id
+        self.remote_incoming_window = incoming_window - under_way
         if self.remote_incoming_window < 0:
             self.remote_incoming_window = 0
 
@@ -323,6 +324,10 @@ class AmqpSession(ClientSession):
             link.on_detach(closed)
             link.end_nodes(closed)
             self.send(composite(DETACH, handle=int(link.handle), closed=closed))
+        self.forget_link(link)
+
+    def forget_link(self, link: Link) -> None:
+        """Remove a link that both sides have detached."""
         self.links.forget(link)
         self._last_link = None
 
@@ -333,13 +338,17 @@ class AmqpSession(ClientSession):
         return link
 
     def begin_delivery(self, transfer: Transfer) -> None:
-        """Check and record the delivery-id of the first frame of a delivery. Raises NotAllowed or InvalidField."""
+        """Check and record the delivery-id of the first frame of a delivery.
+
+        Raises TransferViolation or InvalidField.
+        """
         delivery_id = transfer.delivery_id
         if delivery_id == ABSENT:
             raise InvalidField("the first transfer of a delivery has no delivery-id")
         last = self.last_delivery_id
         if last != ABSENT and delivery_id != (last + 1) & 0xFFFFFFFF:
-            raise NotAllowed(f"delivery-id {delivery_id} follows {last}: they must be consecutive")
+            self.ignore_delivery(delivery_id)
+            raise TransferViolation(f"delivery-id {delivery_id} follows {last}: they must be consecutive")
         self.last_delivery_id = delivery_id
         if transfer.tag_stop == 0:
             raise InvalidField(f"delivery {delivery_id} has no delivery-tag")
@@ -366,14 +375,13 @@ class AmqpSession(ClientSession):
         if link is None and handle not in self.links.ignored:
             raise UnattachedHandle(f"transfer with handle {handle}, which no link of the session has")
         if link is None or link.state != LINK_ATTACHED:
-            self._ignore(transfer)
+            self.ignore_delivery(transfer.delivery_id)
             return None
         self._last_link = link
         return link
 
-    def _ignore(self, transfer: Transfer) -> None:
-        """Ignore a transfer of a link that was refused or detached: its delivery-id counts."""
-        delivery_id = transfer.delivery_id
+    def ignore_delivery(self, delivery_id: i64) -> None:
+        """Count the delivery-id of an ignored transfer: its link was refused or detached. It may be `ABSENT`."""
         if delivery_id != ABSENT:
             last = self.last_delivery_id
             if last == ABSENT or serial_distance(last, delivery_id) > 0:
@@ -385,7 +393,7 @@ class AmqpSession(ClientSession):
         try:
             self.broker.work.done += FLOW_WORK
             was_open = self._window_open()
-            self.windows.on_flow(flow)
+            self.windows.take(flow.next_incoming_id, flow.incoming_window, flow.next_outgoing_id)
             if flow.handle != ABSENT and flow.handle not in self.links.ignored:
                 link = self._link(flow.handle, "flow")
                 if link.state == LINK_ATTACHED:
@@ -499,8 +507,29 @@ class AmqpSession(ClientSession):
                 return self.settler.on_disposition(disposition)
             self._on_sender_settled(disposition)
         except BrokerError as error:
-            self.on_error(error, DISPOSITION)
+            if not disposition.receiver or not self._detach_for(disposition, error):
+                self.on_error(error, DISPOSITION)
         return True
+
+    def _detach_for(self, disposition: Disposition, error: BrokerError) -> bool:
+        """Detach the receivers whose deliveries a refused disposition is about. Return False if it ends more."""
+        if scope_of(error, DISPOSITION) > Scope.LINK:
+            return False
+        return self.detach_receivers(disposition.first, disposition.last, error)
+
+    def detach_receivers(self, first: i64, last: i64, error: BrokerError) -> bool:
+        """Detach the receivers of unsettled deliveries, by delivery-ids, with an error. Return False for none."""
+        ids = self.writer.ids
+        if ids.is_future(last):
+            return False
+        self.broker.work.done += self.unsettled.batch_count() // LINKS_A_UNIT
+        found = False
+        for consumer in self.unsettled.consumers_of(ids.number_of(first), ids.number_of(last)):
+            link = self.links.receiver_of(consumer)
+            if link is not None:
+                link.detach(error)
+                found = True
+        return found
 
     @override
     def on_drained(self, consumer: Consumer, credit: i64) -> None:
