@@ -323,6 +323,8 @@ def is_drained(consumer: Consumer) -> bool:
             return not scan.is_reading()
     elif queue.available() == 0:
         return queue.pager is None or queue.pager.messages == 0
+    if consumer.state == ALONE and consumer.rate_limiter is not None:
+        return False  # It waits for its rate, whose next token comes by itself.
     return consumer.state != LISTED and consumer.state != READY
 
 
