@@ -66,7 +66,7 @@ class Envelope:
     The attributes are priority, time to live and persistence.
     """
 
-    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "persistent", "encoded")
+    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "persistent", "encoded", "deadline")
 
     def __init__(
         self, exchange: str, routing_key: str, priority: i64 = 0, ttl_s: float = NEVER, persistent: bool = False
@@ -81,6 +81,9 @@ class Envelope:
         """True if durable queues store it (delivery mode 2); only checked where a store exists."""
         self.encoded = EncodedAddress()
         """Shared by envelopes that are equal to a client."""
+        self.deadline: float = NEVER
+        """Time at which its messages expire at the latest, however late they enter a queue (monotonic seconds);
+        infinity for no such time. It is not stored: `ttl_s` is never longer than the time until then."""
 
     def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
         """Return the same address with other attributes."""
@@ -264,7 +267,8 @@ class TrackedMessage(StoredMessage):
     ) -> None:
         super().__init__(address, content, charge, sequence, arrived)
         self.share = share
-        self.expires: float = arrived + address.ttl_s
+        expires = arrived + address.ttl_s
+        self.expires: float = expires if expires < address.deadline else address.deadline
         """Expiry time: seconds of the same clock, infinity for never."""
         self.expiry: Expiry | None = None
         """Its entry in the ready queue's heap of expiring messages; None if it has none."""

@@ -240,6 +240,15 @@ class Route:
             self._variants[key] = route
         return route
 
+    def until(self, priority: i64, ttl_s: float, deadline: float) -> Route:
+        """Return the same route for one message that expires at a time (monotonic seconds), or after its time to live.
+
+        `ttl_s` is finite, and not longer than the time until then.
+        """
+        route = self._made_for(priority, ttl_s, self.envelope.persistent)
+        route.envelope.deadline = deadline
+        return route
+
     def _made_for(self, priority: i64, ttl_s: float, persistent: bool) -> Route:
         route = Route(self.envelope.variant(priority, ttl_s, persistent), self.mandatory)
         route.set_target(self.target, self.checks_delivery_mode, self.epoch, self._era)

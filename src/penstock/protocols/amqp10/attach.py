@@ -150,7 +150,9 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     suspended.add(link.key, link)
     if created is not None:
         link.nodes.append(CreatedNode(session.endpoint.shared.nodes, created))
-    lasting = session.endpoint.shared.nodes.find(session.vhost, text)
+    lasting = None
+    if target.node is not None:
+        lasting = session.endpoint.shared.nodes.find(session.vhost, target.node.place())
     if lasting is not None:
         link.nodes.append(SenderOfNode(lasting))
     session.send(

@@ -40,7 +40,13 @@ from penstock.protocols.amqp10.delivery_outcomes import (
     write_outcome,
 )
 from penstock.protocols.amqp10.delivery_tags import UnsentOutcomes
-from penstock.protocols.amqp10.error_scopes import MalformedMessage, check_annotations, delivery_info, error_composite
+from penstock.protocols.amqp10.error_scopes import (
+    MalformedMessage,
+    check_annotations,
+    check_delay,
+    delivery_info,
+    error_composite,
+)
 from penstock.protocols.amqp10.link import (
     LINK_ATTACHED,
     MIXED,
@@ -349,6 +355,12 @@ class IncomingLink(Link):
             check_annotations(data, sections)
             if sections.delivery_annotations != ABSENT:
                 content = data[: sections.header_end] + data[sections.annotated_at :]
+            broker = self.session.broker
+            try:
+                check_delay(data, sections, (broker.now + broker.wall_offset) * 1000)
+            except NotImplementedHere as error:
+                self._refuse(delivery_id, settled, error)
+                return
         try:
             route = self.target.route_of(content, data, sections)
         except BrokerError as refused:
@@ -467,8 +479,11 @@ class IncomingLink(Link):
         self.ids.forget(self.producer.confirms.sent_upto)
 
     def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
-        """Reject a delivery that used its credit and is not published. Raises MalformedMessage if it is settled."""
-        if settled and self.posting is None and isinstance(error, MalformedMessage):
+        """Reject a delivery that used its credit and is not published.
+
+        Raises MalformedMessage and NotImplementedHere if it is settled.
+        """
+        if settled and self.posting is None and isinstance(error, (MalformedMessage, NotImplementedHere)):
             raise error  # Nothing but the link's end would tell its sender.
         self.credit.spend(OVERHEAD)
         self._reject(delivery_id, settled, error)

@@ -28,7 +28,7 @@ from penstock.protocols.amqp10.addresses import (
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.protocols.common.authorization import check_route, check_write_exchange
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.sections import SUBJECT, TO, USER_ID, Sections, property_at
+from penstock.wire.amqp10.sections import NO_EXPIRY, SUBJECT, TO, USER_ID, Sections, expiry_ms, property_at
 from penstock.wire.amqp10.value_walk import u32
 
 SHARED_MAX: Final = 16
@@ -112,13 +112,24 @@ class Target:
             self._check_user(data, sections)
         if route.checks_delivery_mode and sections.durable != 0:
             route = route.persistent()
-        if sections.ttl != ABSENT or sections.priority != ABSENT:
+        expiry = expiry_ms(data, sections.properties, sections.end)
+        if expiry != NO_EXPIRY:
+            route = self._until(route, sections, expiry)
+        elif sections.ttl != ABSENT or sections.priority != ABSENT:
             route = _variant(route, sections)
         if sections.message_annotations != ABSENT and data.find(COPIES, sections.message_annotations) >= 0:
             route = self._with_copies(route, content)
         if route.target.by_headers:
             return self._by_headers(route, content)
         return route
+
+    def _until(self, route: Route, sections: Sections, expiry: i64) -> Route:
+        """Return the route of a message that expires at a time in milliseconds since 1970, or earlier by its ttl."""
+        now = self.vhost.broker.now
+        deadline = expiry / 1000 - self.vhost.broker.wall_offset
+        left_s = deadline - now if deadline > now else 0.0
+        ttl_s = _ttl_s(sections)
+        return route.until(_priority(sections), ttl_s if ttl_s < left_s else left_s, deadline)
 
     def _check_user(self, data: bytes, sections: Sections) -> None:
         """Check that user-id, which must not be forged, is the user of the connection (section 3.2.4)."""
@@ -297,6 +308,12 @@ def _octets_at(data: bytes, pos: i64) -> bytes:
 
 def _variant(route: Route, sections: Sections) -> Route:
     """Return the route of a message with a priority, or a time to live in milliseconds."""
-    priority: i64 = DEFAULT_PRIORITY if sections.priority == ABSENT else sections.priority
-    ttl_s = NEVER if sections.ttl == ABSENT else sections.ttl / 1000
-    return route.variant(priority, ttl_s)
+    return route.variant(_priority(sections), _ttl_s(sections))
+
+
+def _priority(sections: Sections) -> i64:
+    return DEFAULT_PRIORITY if sections.priority == ABSENT else sections.priority
+
+
+def _ttl_s(sections: Sections) -> float:
+    return NEVER if sections.ttl == ABSENT else sections.ttl / 1000
