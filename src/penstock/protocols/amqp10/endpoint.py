@@ -130,6 +130,8 @@ class Endpoint:
         """Number of deliveries whose outcome their sender does not know, of all links."""
         self.link_count: int = 0
         """Number of links of all sessions."""
+        self.side_lanes: int = 0
+        """Number of side lanes of all links."""
         self.close_sent: bool = False
         self.close_info: dict[object, object] | None = None
         """The info map of the error that closes it; None for none."""

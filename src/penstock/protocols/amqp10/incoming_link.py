@@ -58,6 +58,7 @@ from penstock.protocols.amqp10.link import (
 )
 from penstock.protocols.amqp10.link_credit import CreditRequest, blocked_properties
 from penstock.protocols.amqp10.session import AmqpSession
+from penstock.protocols.amqp10.side_lanes import SideLane, SideLanes
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
 from penstock.protocols.amqp10.target import AnonymousTarget, Target
 from penstock.protocols.amqp10.transactions import Posting
@@ -90,6 +91,8 @@ class IncomingLink(Link):
         """True if we settle when the sender has, unless the transfer says otherwise."""
         self._second: bool = self.second
         """The same for the last delivery."""
+        self.lanes: SideLanes | None = SideLanes(self) if target.node is None else None
+        """Lanes beside its producer; None for a link with one target."""
         self.expiry = Expiry(attach.inner("target"))
         self.unsent = UnsentOutcomes(session.endpoint.unsent)
         """Deliveries whose sender does not know the outcome."""
@@ -105,6 +108,7 @@ class IncomingLink(Link):
         self.producer.confirming = True
         self.ids = DeliveryIds()
         self.credit = request.credit(self.producer)
+        self.credit.passes_held = self.lanes is not None
         self.credit.idle.asks = self.profile.answers_drain or self.credit.exact
         self._reported_at: float = -NEVER
         """Time of the last flow that announced the blocking gate, in monotonic seconds."""
@@ -384,6 +388,10 @@ class IncomingLink(Link):
         if self.posting is not None:
             self._post(self.posting, route, content, charge, delivery_id, settled)
             return
+        lane = None if self.lanes is None else self.lanes.lane_for(route)
+        if lane is not None:
+            self._publish_beside(lane, route, content, charge, delivery_id, settled)
+            return
         producer = self.producer
         producer.confirming = not settled
         if not settled:
@@ -394,11 +402,26 @@ class IncomingLink(Link):
     def _publish_beyond_credit(self, route: Route, content: bytes, charge: i64) -> None:
         """Hold a message that came without credit, within the hold budget. Raises TransferLimitExceeded."""
         if not self.credit.publish_beyond(route, content, charge):
-            budget = self.producer.hold_budget
-            raise TransferLimitExceeded(
-                f"a message without credit on link '{self.link_name}': the connection holds {int(budget.bytes):,} "
-                f"bytes of at most {int(budget.bound):,}"
-            )
+            raise self._no_credit()
+
+    def _no_credit(self) -> TransferLimitExceeded:
+        budget = self.producer.hold_budget
+        return TransferLimitExceeded(
+            f"a message without credit on link '{self.link_name}': the connection holds {int(budget.bytes):,} "
+            f"bytes of at most {int(budget.bound):,}"
+        )
+
+    def _publish_beside(
+        self, lane: SideLane, route: Route, content: bytes, charge: i64, delivery_id: i64, settled: bool
+    ) -> None:
+        """Publish a message that need not wait for those of the producer. Raises TransferLimitExceeded."""
+        producer = lane.producer
+        if not self.credit.spend(charge) and not producer.hold_budget.fits(charge):
+            raise self._no_credit()
+        producer.confirming = not settled
+        if not settled:
+            lane.ids.add(producer.confirms.published + 1, delivery_id, self._second)
+        producer.publish_slowly(route, content, charge, self.credit.prepaid_for(route))
 
     def _post(
         self, posting: Posting, route: Route, content: bytes, charge: i64, delivery_id: i64, settled: bool
@@ -478,6 +501,34 @@ class IncomingLink(Link):
         self.unsent.tags.forget(self.producer.confirms.sent_upto)
         self.ids.forget(self.producer.confirms.sent_upto)
 
+    @override
+    def side_producers(self) -> list[Producer]:
+        return [] if self.lanes is None else self.lanes.producers()
+
+    @override
+    def write_side_outcomes(self) -> None:
+        if self.lanes is not None:
+            for lane in list(self.lanes.all()):
+                if lane.producer.confirms.ready():
+                    self.write_lane_outcomes(lane)
+
+    def write_lane_outcomes(self, lane: SideLane) -> None:
+        """Write the outcomes of a side lane that are ready, or drop them if the link has ended."""
+        confirms = lane.producer.confirms
+        outcomes = confirms.take()
+        if self.state != LINK_ATTACHED or not self.session.is_open():
+            return
+        for outcome in outcomes:
+            if outcome.refusal is not None and not self._hears_rejected:
+                self.unheard = outcome.refusal.error or ResourceError(outcome.refusal.describe())
+                continue
+            state = (
+                ACCEPTED_STATE if outcome.refusal is None else rejected_state(outcome.refusal, self.session.broker.now)
+            )
+            for each in lane.ids.ranges(outcome.first, outcome.last):
+                self._write(each.first, each.last, not each.second, state)
+        lane.ids.forget(confirms.sent_upto)
+
     def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
         """Reject a delivery that used its credit and is not published.
 
@@ -522,6 +573,7 @@ class IncomingLink(Link):
     @override
     def on_detach(self, closed: bool) -> None:
         self.write_outcomes()
+        self.write_side_outcomes()
         if not closed and self.expiry.suspends():
             self._suspend()
         elif not closed and self.expiry.lasts_for_session():
@@ -538,6 +590,8 @@ class IncomingLink(Link):
             self._keep_outcomes()
             self._leave_counts()
             self.producer.abort()  # What is held will be sent again.
+            for producer in self.side_producers():
+                producer.abort()
 
     def _keep_outcomes(self) -> None:
         outcomes = self.unsent.outcomes(self.producer)
@@ -578,10 +632,11 @@ class IncomingLink(Link):
         if self.target.node is not None:
             self.session.vhost.senders.remove(self.target.node.place(), self.producer)
         self._leave_counts()
-        if graceful:
-            self.producer.close_gracefully()
-        else:
-            self.producer.abort(self.session.connection.losses.cause)
+        for producer in [self.producer] if self.lanes is None else [self.producer, *self.lanes.end()]:
+            if graceful:
+                producer.close_gracefully()
+            else:
+                producer.abort(self.session.connection.losses.cause)
 
     @override
     def unlink(self) -> None:
@@ -592,6 +647,8 @@ class IncomingLink(Link):
         """Leave the counts of the link to its session and its connection."""
         counts = Tally()
         take_counts(self.producer, counts)
+        for producer in self.side_producers():
+            take_counts(producer, counts)
         self.session.tally.add(counts)
         if self.producer.origin is not None:
             self.producer.origin.count(counts)

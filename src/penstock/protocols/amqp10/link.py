@@ -21,6 +21,7 @@ from penstock.wire.amqp10.spec import DETACH
 from penstock.wire.amqp10.transfer import Flow, Transfer
 
 if TYPE_CHECKING:
+    from penstock.core.publish.producer import Producer
     from penstock.protocols.amqp10.session import AmqpSession
 
 LINK_ATTACHED: Final = 0
@@ -136,6 +137,13 @@ class Link:
 
     def write_outcomes(self) -> None:
         """Write the outcomes of the link's publishes that are ready, as ranges."""
+
+    def write_side_outcomes(self) -> None:
+        """Write the outcomes of further producers of the link that are ready."""
+
+    def side_producers(self) -> list[Producer]:
+        """Return the producers of the link beside its own one."""
+        return []
 
     def deliver(self, batch: Batch) -> None:
         """Write deliveries of its consumer."""

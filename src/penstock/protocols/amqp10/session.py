@@ -446,7 +446,8 @@ class AmqpSession(ClientSession):
     @override
     def producers(self) -> list[Producer]:
         lanes = self.links.coordinators.values()
-        return [*self.links.senders.values(), *(lane for each in lanes for lane in each)]
+        beside = (producer for link in self.links.senders for producer in link.side_producers())
+        return [*self.links.senders.values(), *(lane for each in lanes for lane in each), *beside]
 
     @override
     def in_transaction(self) -> bool:
@@ -457,6 +458,7 @@ class AmqpSession(ClientSession):
         for link, producer in self.links.senders.items():
             if producer.confirms.ready():
                 link.write_outcomes()
+            link.write_side_outcomes()
         self.endpoint.write_provisional()
         if self.links.coordinators:
             for lanes in list(self.links.coordinators.values()):  # A refused commit may detach its coordinator.
