@@ -91,14 +91,14 @@ class IncomingLink(Link):
         """True if we settle when the sender has, unless the transfer says otherwise."""
         self._second: bool = self.second
         """The same for the last delivery."""
-        self.lanes: SideLanes | None = SideLanes(self) if target.node is None else None
-        """Lanes beside its producer; None for a link with one target."""
         self.expiry = Expiry(attach.inner("target"))
         self.unsent = UnsentOutcomes(session.endpoint.unsent)
         """Deliveries whose sender does not know the outcome."""
         self._tag: bytes = b""
         """Delivery-tag of the last delivery that was resumed, to the anonymous terminus, or of several frames."""
         self.producer: Producer = self._new_producer(request)
+        self.lanes: SideLanes | None = SideLanes(self, self.producer) if target.node is None else None
+        """Lanes beside its producer; None for a link with one target."""
         self._hears_rejected: bool = hears(attach, REJECTED_NAME)
         """False if its sender does not know `rejected`: the link is detached instead."""
         self._hears_released: bool = self.profile.hears_released and hears(attach, RELEASED_NAME)
@@ -362,8 +362,8 @@ class IncomingLink(Link):
             broker = self.session.broker
             try:
                 check_delay(data, sections, (broker.now + broker.wall_offset) * 1000)
-            except NotImplementedHere as error:
-                self._refuse(delivery_id, settled, error)
+            except NotImplementedHere as delayed:
+                self._refuse(delivery_id, settled, delayed)
                 return
         try:
             route = self.target.route_of(content, data, sections)
@@ -510,9 +510,17 @@ class IncomingLink(Link):
         if self.lanes is not None:
             for lane in list(self.lanes.all()):
                 if lane.producer.confirms.ready():
-                    self.write_lane_outcomes(lane)
+                    self._write_lane_outcomes(lane)
 
-    def write_lane_outcomes(self, lane: SideLane) -> None:
+    @override
+    def on_lane_confirms(self, number: int) -> None:
+        lanes = [] if self.lanes is None else self.lanes.all()
+        if number <= len(lanes):  # Else the link has ended.
+            self._write_lane_outcomes(lanes[number - 1])
+            if self.unheard is not None:
+                self.detach(self.unheard)
+
+    def _write_lane_outcomes(self, lane: SideLane) -> None:
         """Write the outcomes of a side lane that are ready, or drop them if the link has ended."""
         confirms = lane.producer.confirms
         outcomes = confirms.take()

@@ -141,6 +141,9 @@ class Link:
     def write_side_outcomes(self) -> None:
         """Write the outcomes of further producers of the link that are ready."""
 
+    def on_lane_confirms(self, number: int) -> None:
+        """Write the outcomes of a side lane, by its number, that are ready."""
+
     def side_producers(self) -> list[Producer]:
         """Return the producers of the link beside its own one."""
         return []

@@ -11,7 +11,7 @@ wait behind others, as they do on a link with one target.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from typing_extensions import override
 
@@ -21,9 +21,7 @@ from penstock.core.routing.route import Route
 from penstock.errors import BrokerError
 from penstock.flow.gate import Gate
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
-
-if TYPE_CHECKING:
-    from penstock.protocols.amqp10.incoming_link import IncomingLink
+from penstock.protocols.amqp10.link import LINK_ATTACHED, Link
 
 LANES_MAX: Final = 64
 """Most lanes of a connection, about 3 KiB each."""
@@ -38,10 +36,12 @@ def is_busy(producer: Producer) -> bool:
 class SideLane(ProducerListener):
     """A producer for the messages of one link to one target at a time."""
 
-    def __init__(self, link: IncomingLink, number: int) -> None:
+    def __init__(self, link: Link, number: int) -> None:
         session = link.session
         super().__init__(session.connection_number)
         self._link = link
+        self.number = number
+        """Number of the lane in its link, from 1 on."""
         self.ids = DeliveryIds()
         self.place: tuple[str, str] = _NOWHERE
         """Exchange and routing key of its messages."""
@@ -56,10 +56,10 @@ class SideLane(ProducerListener):
 
     @override
     def on_confirms(self) -> None:
-        link = self._link
-        link.write_lane_outcomes(self)
-        if link.unheard is not None:
-            link.detach(link.unheard)
+        if self._link.state == LINK_ATTACHED:
+            self._link.on_lane_confirms(self.number)
+        else:
+            self.producer.confirms.take()
 
     @override
     def on_closed(self, error: BrokerError) -> None:
@@ -79,10 +79,11 @@ class SideLane(ProducerListener):
 
 
 class SideLanes:
-    """The lanes of one link."""
+    """The lanes of one link, beside its own producer."""
 
-    def __init__(self, link: IncomingLink) -> None:
+    def __init__(self, link: Link, producer: Producer) -> None:
         self._link = link
+        self._producer = producer
         self._place: tuple[str, str] = _NOWHERE
         """Exchange and routing key of the messages for which the link's own producer was used last."""
         self._lanes: list[SideLane] = []
@@ -97,7 +98,7 @@ class SideLanes:
                 idle = lane
             elif lane.place == place:
                 return lane
-        if not is_busy(self._link.producer):
+        if not is_busy(self._producer):
             self._place = place
             return None
         if self._place == place:
