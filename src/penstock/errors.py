@@ -10,10 +10,13 @@
     │   ├── PreconditionFailed      channel
     │   │   └── NotSupported        channel      a kind of object or a policy that this broker does not have
     │   ├── InvalidField            channel
+    │   ├── ConsumerCancelled       channel      a consumer that the broker has cancelled
+    │   ├── SubscriptionInUse       channel      other terms than those of a subscription
     │   ├── Fenced                  nothing      a newer holder took over (control operations, links)
     │   ├── ResourceError           channel      a limit was reached
     │   ├── TransferLimitExceeded   channel      sent without credit
     │   ├── PeerFrameTooSmall       connection   a performative that does not fit into a frame of the peer
+    │   ├── TransferViolation       connection   a transfer that contradicts the state of its link
     │   ├── UnknownTransaction      channel
     │   ├── TransactionRolledBack   channel
     │   ├── TransactionTimeout      channel
@@ -189,6 +192,26 @@ class InvalidField(BrokerError):
     finer_condition = "amqp:invalid-field"
 
 
+class ConsumerCancelled(BrokerError):
+    """A consumer that the broker has cancelled, though its queue is there: it was too slow."""
+
+    code = 506
+    closes = "channel"
+    ends = "link"
+    finer_condition = "amqp:link:detach-forced"
+    retriable = True
+
+
+class SubscriptionInUse(BrokerError):
+    """A subscription that has consumers, and other terms than those that are asked for."""
+
+    code = 406
+    closes = "channel"
+    ends = "link"
+    finer_condition = "amqp:illegal-state"
+    retriable = True
+
+
 class UnknownTransaction(BrokerError):
     """A transaction identifier that this connection has not declared, or has discharged."""
 
@@ -242,6 +265,13 @@ class TransferLimitExceeded(BrokerError):
     closes = "channel"
     ends = "link"
     finer_condition = "amqp:link:transfer-limit-exceeded"
+
+
+class TransferViolation(BrokerError):
+    """A transfer that contradicts earlier ones of its link, or of its session."""
+
+    code = 530
+    ends = "link"
 
 
 class PeerFrameTooSmall(BrokerError):

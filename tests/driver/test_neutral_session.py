@@ -7,6 +7,7 @@ from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.driver.driver import BrokerDriver
+from penstock.errors import BrokerError
 from penstock.settings.read import read_consume_arguments
 from tests.support.driven_connection import make_driver
 
@@ -22,7 +23,7 @@ class RecordingSession(Session):
     def deliver(self, batch: Batch) -> None:
         self.written.append((batch.consumer.tag, int(batch.first), len(batch.messages)))
 
-    def on_cancelled(self, consumer: Consumer) -> None:
+    def on_cancelled(self, consumer: Consumer, reason: BrokerError) -> None:
         self.cancelled.append(consumer.tag)
 
 

@@ -47,7 +47,6 @@ CONDITIONS = {
 UNUSED = {
     "amqp:connection:redirect": "a broker has no other one to name",
     "amqp:link:redirect": "the same",
-    "amqp:link:detach-forced": "a link ends with its connection, its node or by its name",
 }
 """Conditions that no error has, with the reason."""
 SCOPES = {
@@ -57,6 +56,7 @@ SCOPES = {
     },
     "link": {
         *("stolen", "message-size-exceeded", "transfer-limit-exceeded", "resource-deleted", "not-implemented"),
+        *("illegal-state", "detach-forced", "not-allowed"),
     },
     "session": {"window-violation", "errant-link", "handle-in-use", "unattached-handle", "not-allowed"},
     "connection": {

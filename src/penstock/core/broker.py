@@ -67,7 +67,15 @@ from penstock.core.settings.limits import Defaults, Limits
 from penstock.core.settings.table import SettingsChange, SettingsTable
 from penstock.core.teardown import ConsumersTeardown, SessionTeardown, Teardowns
 from penstock.core.vhost import VirtualHost
-from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.errors import (
+    AccessRefused,
+    BrokerError,
+    ConsumerCancelled,
+    NotAllowed,
+    PreconditionFailed,
+    ResourceError,
+    ResourceLocked,
+)
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
 from penstock.flow.work import ENDS_A_TURN, Steps
@@ -418,8 +426,8 @@ class Broker(Dispatcher):
         self._effects.append(CloseSession(producer, error))
 
     @override
-    def emit_cancelled(self, consumer: Consumer) -> None:
-        self._effects.append(Cancelled(consumer))
+    def emit_cancelled(self, consumer: Consumer, reason: BrokerError) -> None:
+        self._effects.append(Cancelled(consumer, reason))
 
     @override
     def emit_departed(self, producer: Producer) -> None:
@@ -430,7 +438,13 @@ class Broker(Dispatcher):
         self._effects.append(SlowConsumer(consumer, rate, least, cancels))
         if cancels:
             self.cancel(consumer.session, consumer.tag)
-            self.emit_cancelled(consumer)
+            self.emit_cancelled(
+                consumer,
+                ConsumerCancelled(
+                    f"consumer '{consumer.tag}' of queue '{consumer.queue.name}' is cancelled: it settled {rate:,.4g} "
+                    f"messages/s, and slow-consumer-rate is {least:,.4g}"
+                ),
+            )
 
     @override
     def count_unroutable(self, producer: Producer, route: Route, content: bytes) -> None:

@@ -132,10 +132,12 @@ class Returned(Effect):
 
 
 class Cancelled(Effect):
-    """A consumer was cancelled with its queue (consumer cancel notification)."""
+    """The broker has cancelled a consumer (consumer cancel notification)."""
 
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: Consumer, reason: BrokerError) -> None:
         self.consumer = consumer
+        self.reason = reason
+        """`ResourceDeleted` for the end of its queue, `ConsumerCancelled` for any other cause."""
 
 
 class Drained(Effect):

@@ -66,7 +66,7 @@ class Envelope:
     The attributes are priority, time to live and persistence.
     """
 
-    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "persistent", "died", "encoded")
+    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "persistent", "died", "encoded", "deadline")
 
     def __init__(
         self,
@@ -89,6 +89,9 @@ class Envelope:
         """True for a dead letter: the broker wrote its death headers. Those of others are a publisher's data."""
         self.encoded = EncodedAddress()
         """Shared by envelopes that are equal to a client."""
+        self.deadline: float = NEVER
+        """Time at which its messages expire at the latest, however late they enter a queue (monotonic seconds);
+        infinity for no such time. It is not stored: `ttl_s` is never longer than the time until then."""
 
     def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
         """Return the same address with other attributes."""
@@ -96,8 +99,8 @@ class Envelope:
         envelope.encoded = self.encoded
         return envelope
 
-    def from_origin(self, origin: i64) -> OriginEnvelope:
-        """Return the same address for the messages of one connection, by its number (see no-local)."""
+    def from_origin(self, origin: Origin) -> OriginEnvelope:
+        """Return the same address for the messages of one connection (see no-local)."""
         envelope = OriginEnvelope(self.exchange, self.routing_key, origin, self.priority, self.ttl_s, self.persistent)
         envelope.encoded = self.encoded
         return envelope
@@ -130,6 +133,22 @@ class BccEnvelope(Envelope):
         return BCC_OVERHEAD + len(self.bcc) * BCC_KEY_OVERHEAD
 
 
+class Origin:
+    """The connection that publishes, as no-local compares it."""
+
+    __slots__ = ("number", "container")
+
+    def __init__(self, number: i64, container: str) -> None:
+        self.number: i64 = number
+        """Number of the connection."""
+        self.container: str = container
+        """Container-id of its client, which is the client identifier in JMS."""
+
+    def is_excluded(self, own: object) -> bool:
+        """Return whether this is a publisher that no-local excludes: a connection by number, or a container by id."""
+        return self.container == own if isinstance(own, str) else self.number == own
+
+
 class OriginEnvelope(Envelope):
     """The envelope of messages of one connection, which consumers of the same connection may not want (no-local).
 
@@ -140,11 +159,10 @@ class OriginEnvelope(Envelope):
     __slots__ = ("origin",)
 
     def __init__(
-        self, exchange: str, routing_key: str, origin: i64, priority: i64, ttl_s: float, persistent: bool
+        self, exchange: str, routing_key: str, origin: Origin, priority: i64, ttl_s: float, persistent: bool
     ) -> None:
         super().__init__(exchange, routing_key, priority, ttl_s, persistent)
-        self.origin: i64 = origin
-        """Number of the connection."""
+        self.origin: Origin = origin
 
     @override
     def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
@@ -258,7 +276,8 @@ class TrackedMessage(StoredMessage):
     ) -> None:
         super().__init__(address, content, charge, sequence, arrived)
         self.share = share
-        self.expires: float = arrived + address.ttl_s
+        expires = arrived + address.ttl_s
+        self.expires: float = expires if expires < address.deadline else address.deadline
         """Expiry time: seconds of the same clock, infinity for never."""
         self.expiry: Expiry | None = None
         """Its entry in the ready queue's heap of expiring messages; None if it has none."""

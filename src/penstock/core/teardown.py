@@ -16,6 +16,7 @@ from penstock.core.consume.bulk_requeue import BulkRequeue
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.context import ConsumeContext
 from penstock.core.consume.session import Session
+from penstock.errors import ResourceDeleted
 from penstock.flow.work import ENDS_A_TURN, SHARE, Chore
 
 CONSUMER_COST: Final = 3
@@ -132,7 +133,7 @@ class ConsumersTeardown(Teardown):
             consumer.detach()
             if consumer.session.consumers.get(consumer.tag) is consumer:
                 del consumer.session.consumers[consumer.tag]
-                self.broker.emit_cancelled(consumer)
+                self.broker.emit_cancelled(consumer, ResourceDeleted(f"queue '{consumer.queue.name}' was deleted"))
             done += NOTIFY_WORK
         return done
 

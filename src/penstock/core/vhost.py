@@ -40,6 +40,7 @@ from penstock.core.routing.exchange import (
     Exchange,
     alternate_of,
     make_exchange,
+    no_local_in,
     selector_in,
     selector_memory,
     selector_work,
@@ -413,6 +414,7 @@ class VirtualHost(Topology):
             self.check_destination(exchange.name)
         self.broker.work.done += selector_work(arguments)
         selector_in(arguments)
+        no_local_in(arguments)
         binding = origin.find(queue, exchange, key, arguments)
         if binding is not None:
             return binding

@@ -193,4 +193,4 @@ class Notifier:
         return f"{text_of(gate).reason(gate, self.broker.now)}; a large message waits{until}"
 
     def _on_cancelled(self, effect: Cancelled) -> None:
-        effect.consumer.session.on_cancelled(effect.consumer)
+        effect.consumer.session.on_cancelled(effect.consumer, effect.reason)

@@ -10,7 +10,7 @@ from penstock.content.selector.values import SEARCH_WORK
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.scan import LOOK_WORK, MessageFilter, SelectorScan
 from penstock.core.consume.session import Session
-from penstock.core.message import Envelope, Message, OriginEnvelope
+from penstock.core.message import Envelope, Message, Origin, OriginEnvelope
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.routing.route import Route
@@ -23,7 +23,9 @@ MANY_PATTERNS = " OR ".join(["color LIKE '%a_c%'"] * 20) + " OR color LIKE '%ab'
 
 
 def message(color: str, origin: int = 0) -> Message:
-    envelope = Envelope("", "q") if origin == 0 else OriginEnvelope("", "q", origin, 0, float("inf"), False)
+    envelope = (
+        Envelope("", "q") if origin == 0 else OriginEnvelope("", "q", Origin(origin, "c"), 0, float("inf"), False)
+    )
     return Message(envelope, content(color, 1), 10, 1, 0.0)
 
 
@@ -40,9 +42,9 @@ def test_filter_without_conditions_matches_all() -> None:
 
 
 def test_variant_of_an_envelope_has_the_same_origin() -> None:
-    envelope = OriginEnvelope("x", "k", 7, 0, float("inf"), False).variant(3, 5.0, True)
+    envelope = OriginEnvelope("x", "k", Origin(7, "c"), 0, float("inf"), False).variant(3, 5.0, True)
     assert isinstance(envelope, OriginEnvelope)
-    assert (envelope.origin, envelope.priority, envelope.ttl_s, envelope.persistent) == (7, 3, 5.0, True)
+    assert (envelope.origin.number, envelope.priority, envelope.ttl_s, envelope.persistent) == (7, 3, 5.0, True)
 
 
 def test_filter_says_what_its_consumer_waits_for() -> None:
@@ -53,7 +55,7 @@ def test_filter_says_what_its_consumer_waits_for() -> None:
 def test_consumer_does_not_get_what_its_own_connection_publishes() -> None:
     """The routes of a connection carry its number, on the fast path and in all their variants."""
     bench = SelectingBench()
-    route = Route(bench.vhost.route("", "q", False).envelope.from_origin(7), False)
+    route = Route(bench.vhost.route("", "q", False).envelope.from_origin(Origin(7, "c")), False)
     bench.vhost.resolve(route, {})
     producer = Producer(bench.broker, "p", HoldBudget(1 << 40))
     for number, each in enumerate((route, route.persistent(), route.with_priority(3), route.variant(2, 5.0)), 1):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.vhost import VirtualHost
+from penstock.flow.pool import PoolHolder
+from penstock.protocols.amqp10.dynamic_nodes import DynamicNode
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_described, composite
 from penstock.wire.amqp10.values import UINT, Array, Symbol, Typed
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, names, performative
+from tests.support.paging_broker import FEW, settled
 
 
 def dynamic(code: int, policy: int | None = None, *capabilities: str, **properties: object) -> Composite:
@@ -134,3 +137,45 @@ def test_distribution_modes_of_a_node_are_one_or_several() -> None:
         properties = {Symbol("supported-dist-modes"): modes}
         source = composite(spec.SOURCE, dynamic=True, dynamic_node_properties=properties)
         assert names(client.attach_receiver(None, source=source)) == ["attach"]
+
+
+LINKS_OR_MESSAGES = spec.DELETE_ON_NO_LINKS_OR_MESSAGES
+POLICIES = [spec.DELETE_ON_CLOSE, spec.DELETE_ON_NO_LINKS, spec.DELETE_ON_NO_MESSAGES, LINKS_OR_MESSAGES]
+STATES: dict[str, list[int]] = {
+    "idle": [],
+    "ready message": [spec.DELETE_ON_NO_MESSAGES, LINKS_OR_MESSAGES],
+    "unsettled message of another link": [spec.DELETE_ON_NO_LINKS, spec.DELETE_ON_NO_MESSAGES, LINKS_OR_MESSAGES],
+    "receiver": [spec.DELETE_ON_NO_LINKS, LINKS_OR_MESSAGES],
+    "browser": [spec.DELETE_ON_NO_LINKS, LINKS_OR_MESSAGES],
+    "sender": [spec.DELETE_ON_NO_LINKS, LINKS_OR_MESSAGES],
+    "sender by a plain name": [spec.DELETE_ON_NO_LINKS, LINKS_OR_MESSAGES],
+}
+"""What a node has after the end of the link that created it, and the policies that keep it then."""
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("state", STATES)
+def test_policy_decides_whether_a_node_outlives_its_creator(state: str, policy: int, client: Amqp10Dialogue) -> None:
+    address = sender(client, 0, dynamic(spec.TARGET, policy))
+    if "message" in state:
+        client.put(b"x", settled=True)
+    if state.startswith(("unsettled", "receiver")):
+        client.attach_receiver(address, 1, credit=1)
+    if state == "browser":
+        client.attach_receiver(None, 1, source=composite(spec.SOURCE, address=address, distribution_mode="copy"))
+    if state.startswith("sender"):
+        client.attach_sender(address if state == "sender" else address.removeprefix("/queues/"), 2)
+    client.detach(0)
+    client.listen(client.driver.broker.now + 2)
+    assert len(nodes_of(client)) == (policy in STATES[state])
+
+
+def test_node_with_messages_on_the_disk_is_not_empty() -> None:
+    house = settled(20, **FEW)
+    queue = house.queues["q"]
+    while house.get("q") is not None:
+        pass
+    assert queue.messages == 0
+    assert queue.depth_messages() > 0
+    node = DynamicNode(house.vhost, queue, None, spec.DELETE_ON_NO_MESSAGES, PoolHolder("u", "/"))
+    assert not node.is_due()

@@ -87,9 +87,10 @@ def test_deliveries_of_two_links_may_be_interleaved_and_those_of_one_may_not(cli
     assert (both, client.connection.arriving) == (800 + 2 * PIECE_BYTES, 300 + PIECE_BYTES)
     client.say(performative(spec.TRANSFER, 0, body[300:], handle=5))
     assert (client.connection.arriving, client.depth("q")) == (0, 2)
-    (ended,) = client.say(client.transfer(body[:500], more=True), client.transfer(body))
-    assert (ended.name, condition(ended)) == ("end", "amqp:not-allowed")
+    (detached,) = client.say(client.transfer(body[:500], more=True), client.transfer(body))
+    assert (detached.name, condition(detached)) == ("detach", "amqp:not-allowed")
     assert client.connection.arriving == 0
+    assert names(client.put(b"x", handle=5)) == ["disposition"], "the other link goes on"
 
 
 def test_malformed_message_is_rejected_and_the_link_stands(client: Amqp10Dialogue) -> None:

@@ -102,13 +102,13 @@ def test_aborted_message_is_in_no_transaction() -> None:
 
 
 @pytest.mark.parametrize("state", [None, b"first"])
-def test_frames_of_a_message_with_different_transactions_end_the_session(state: bytes | None) -> None:
+def test_frames_of_a_message_with_different_transactions_detach_the_link(state: bytes | None) -> None:
     client = peer()
     one, other = client.begin_transaction(), client.begin_transaction()
     before = None if state is None else in_transaction(one)
     first = client.transfer(data_section(bytes(100))[:30], more=True, state=before)
-    heard = client.say(first, performative(spec.TRANSFER, handle=0, state=in_transaction(other)))
-    assert condition(heard[-1]) == "amqp:not-allowed"
+    (detached,) = client.say(first, performative(spec.TRANSFER, handle=0, state=in_transaction(other)))
+    assert (detached.name, condition(detached)) == ("detach", "amqp:not-allowed")
 
 
 def test_settled_message_is_in_its_transaction_too() -> None:
@@ -406,10 +406,10 @@ def test_closed_link_leaves_its_settlements_in_the_transaction(fail: bool, left:
     assert (client.depth("q"), client.available()) == left
 
 
-def test_disposition_in_an_unknown_transaction_ends_the_session() -> None:
+def test_disposition_in_an_unknown_transaction_detaches_the_receiver() -> None:
     client = consuming(1)
-    (ended,) = client.retire(b"none", 0, 0)
-    assert (ended.name, condition(ended)) == ("end", "amqp:transaction:unknown-id")
+    (detached,) = client.retire(b"none", 0, 0)
+    assert (detached.name, condition(detached)) == ("detach", "amqp:transaction:unknown-id")
     assert client.available() == 1
 
 

@@ -9,6 +9,7 @@ from mypy_extensions import mypyc_attr
 from penstock.core.consume.consumer import Consumer, WaitList
 from penstock.core.consume.session import Session
 from penstock.core.queue.context import QueueContext
+from penstock.errors import BrokerError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -31,8 +32,8 @@ class ConsumeContext(QueueContext):
         """Remove the bookkeeping of a closed consumer."""
         raise NotImplementedError
 
-    def emit_cancelled(self, consumer: Consumer) -> None:
-        """Emit that the broker has cancelled a consumer."""
+    def emit_cancelled(self, consumer: Consumer, reason: BrokerError) -> None:
+        """Emit that the broker has cancelled a consumer; see `Cancelled` for the reason."""
         raise NotImplementedError
 
     def emit_slow_consumer(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:

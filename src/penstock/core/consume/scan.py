@@ -437,7 +437,7 @@ class MessageFilter:
         self.searched = 0
         if self.excluded_origin != 0:
             envelope = message.envelope
-            if isinstance(envelope, OriginEnvelope) and envelope.origin == self.excluded_origin:
+            if isinstance(envelope, OriginEnvelope) and envelope.origin.number == self.excluded_origin:
                 return False
         if self.excluded and int(message.sequence) in self.excluded:
             return False

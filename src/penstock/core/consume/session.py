@@ -120,7 +120,7 @@ class Session:
         Called with the effects of a turn, after all deliveries of that turn.
         """
 
-    def on_cancelled(self, consumer: Consumer) -> None:
+    def on_cancelled(self, consumer: Consumer, reason: BrokerError) -> None:
         """Notify the client that the broker has cancelled a consumer, which is no longer subscribed."""
 
     def in_transaction(self) -> bool:
@@ -324,6 +324,8 @@ def is_drained(consumer: Consumer) -> bool:
             return not scan.is_reading()
     elif queue.available() == 0:
         return queue.pager is None or queue.pager.messages == 0
+    if consumer.state == ALONE and consumer.rate_limiter is not None:
+        return False  # It waits for its rate, whose next token comes by itself.
     return consumer.state != LISTED and consumer.state != READY
 
 

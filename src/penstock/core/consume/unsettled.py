@@ -141,14 +141,18 @@ class UnsettledDeliveries:
         """Return the batches with unsettled deliveries, oldest first."""
         return self._batches[self._front :]
 
-    def first_due(self) -> tuple[float, float]:
-        """Return when the first unsettled delivery times out (infinity for never), and its timeout in seconds."""
+    def first_due(self) -> tuple[float, float, Consumer | None]:
+        """Return when the first unsettled delivery times out, its timeout, in seconds, and its consumer.
+
+        Infinity and None if none ever does.
+        """
         first, allowed_s = NEVER, NEVER
+        consumer: Consumer | None = None
         for batch in self._batches[self._front :]:
             timeout_s = batch.consumer.timeout_s()
             if batch.left and batch.at + timeout_s < first:
-                first, allowed_s = batch.at + timeout_s, timeout_s
-        return first, allowed_s
+                first, allowed_s, consumer = batch.at + timeout_s, timeout_s, batch.consumer
+        return first, allowed_s, consumer
 
     def deliveries(self, first: i64, last: i64, most: i64 = UNLIMITED) -> list[tuple[int, Queue, Message]]:
         """Return the first `most` unsettled deliveries with the numbers first..last: number, queue, message."""
@@ -168,6 +172,17 @@ class UnsettledDeliveries:
                 number += 1
             at += 1
         return deliveries
+
+    def consumers_of(self, first: i64, last: i64) -> list[Consumer]:
+        """Return the consumers with unsettled deliveries in batches that have any of the numbers first..last."""
+        found: dict[Consumer, None] = {}
+        at = self._index(first)
+        while at < len(self._batches) and self._batches[at].first <= last:
+            batch = self._batches[at]
+            if batch.left > 0 and batch.last() >= first:
+                found[batch.consumer] = None
+            at += 1
+        return list(found)
 
     def numbers_of(self, consumer: Consumer) -> list[tuple[int, int]]:
         """Return the numbers of a consumer's unsettled deliveries as ranges; others may lie inside them settled."""

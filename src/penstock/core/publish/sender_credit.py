@@ -89,6 +89,8 @@ class SenderCredit(CreditedLink):
         """The gate that was last announced to the sender since its last grant; None if none was."""
         self._was_active: bool = False
         """The same before the last grant: its sender soon uses that too."""
+        self.passes_held: bool = False
+        """True if messages to other targets pass those that its producer holds, so that credit goes on."""
         self.idle = IdleCredit(self, self.reservation, broker.timers)
         """Room that is taken back if others wait for it."""
         producer.credit = self
@@ -223,7 +225,9 @@ class SenderCredit(CreditedLink):
 
         Credit that lacks room is used first.
         """
-        if self.state is CreditState.CLOSED or not self.producer.is_ordinary() or (self._is_short and self.credit > 0):
+        if self.state is CreditState.CLOSED or (self._is_short and self.credit > 0):
+            return False
+        if not self.producer.is_ordinary() and not self.passes_held:
             return False
         if self.exact and is_idle(self.state) and self.available == 0:
             return False

@@ -27,6 +27,10 @@ EXCHANGE: Final = "exchange"
 SELECTOR: Final = "x-jms-selector"
 """Argument of a binding: the text of a selector, by which messages are chosen before they enter the queue."""
 
+NO_LOCAL: Final = "x-no-local"
+"""Argument of a binding: whose messages it does not lead to its queue. A text is the container-id of AMQP 1.0 clients,
+an integer the number of a connection."""
+
 BindingKey = tuple[str, str, str, object]
 """Identity of a binding within its exchange: kind and name of the destination, key, and a digest of the arguments.
 
@@ -45,6 +49,7 @@ class Binding:
         "arguments",
         "arguments_charge",
         "selector",
+        "excluded",
         "binding_key",
         "removed",
     )
@@ -61,6 +66,8 @@ class Binding:
         """Charge of its arguments in the metadata memory."""
         self.selector = selector_in(arguments)
         """The selector that messages must match in addition to its key or headers; None for none."""
+        self.excluded: object = no_local_in(arguments)
+        """Container-id (text) or connection number of the publishers that it excludes; None for none."""
         self.binding_key: BindingKey = binding_key(queue, exchange, key, arguments)
         self.removed: bool = False
         """True once it is no longer one of its source."""
@@ -74,6 +81,17 @@ def selector_in(arguments: dict[str, object]) -> Selector | None:
     if not isinstance(text, str):
         raise InvalidField(f"argument {SELECTOR} of a binding must be a string, the text of a message selector")
     return parse_selector(text)
+
+
+def no_local_in(arguments: dict[str, object]) -> object:
+    """Return whose messages the arguments of a binding exclude: a container-id or a number; None for nobody's.
+
+    Raises InvalidField for other values.
+    """
+    own = arguments.get(NO_LOCAL)
+    if own is None or isinstance(own, str) or (isinstance(own, int) and not isinstance(own, bool)):
+        return own
+    raise InvalidField(f"argument {NO_LOCAL} of a binding must be a string, the container-id of a publisher")
 
 
 def selector_work(arguments: dict[str, object]) -> i64:

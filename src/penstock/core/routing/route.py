@@ -11,7 +11,7 @@ from mypy_extensions import i64
 from penstock.content.properties import BCC, CC, Properties, check_name
 from penstock.content.selector.fields import PatternsTooCostly, SelectableMessage
 from penstock.content.selector.selector import Selector
-from penstock.core.message import BccEnvelope, Envelope, Message
+from penstock.core.message import BccEnvelope, Envelope, Message, Origin, OriginEnvelope
 from penstock.core.message_format import keys_in
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import NO_COUNTERS, Binding, Exchange, ExchangeCounters
@@ -240,6 +240,15 @@ class Route:
             self._variants[key] = route
         return route
 
+    def until(self, priority: i64, ttl_s: float, deadline: float) -> Route:
+        """Return the same route for one message that expires at a time (monotonic seconds), or after its time to live.
+
+        `ttl_s` is finite, and not longer than the time until then.
+        """
+        route = self._made_for(priority, ttl_s, self.envelope.persistent)
+        route.envelope.deadline = deadline
+        return route
+
     def _made_for(self, priority: i64, ttl_s: float, persistent: bool) -> Route:
         route = Route(self.envelope.variant(priority, ttl_s, persistent), self.mandatory)
         route.set_target(self.target, self.checks_delivery_mode, self.epoch, self._era)
@@ -352,6 +361,7 @@ class RouteLookup:
         "by_headers",
         "selects",
         "_message",
+        "_origin",
     )
 
     def __init__(
@@ -378,6 +388,9 @@ class RouteLookup:
         """True if a binding has a selector."""
         self._message = message
         """The message, for selectors; None if it is not known yet: then they all match."""
+        envelope = route.envelope
+        self._origin: Origin | None = envelope.origin if isinstance(envelope, OriginEnvelope) else None
+        """The publisher, for no-local; None if it is not known: then no binding excludes it."""
 
     def begin(self, exchange: Exchange) -> None:
         """Visit an exchange and everything that it leads to; a cycle is visited once."""
@@ -438,9 +451,14 @@ class RouteLookup:
                 self._visit(target)
 
     def _select(self, before: int) -> None:
-        """Drop the bindings found from an index on whose selector does not match."""
+        """Drop the bindings found from an index on that exclude the publisher, or whose selector does not match."""
         bindings = self._found
+        origin = self._origin
         for index in range(len(bindings) - 1, before - 1, -1):
+            excluded = bindings[index].excluded
+            if excluded is not None and origin is not None and origin.is_excluded(excluded):
+                del bindings[index]
+                continue
             selector = bindings[index].selector
             if selector is None:
                 continue

@@ -157,7 +157,7 @@ class Channel(ClientSession):
             at = write_deliveries(self.out, head, messages, first, self.engine.frame_max, self.broker.formats)
         self.on_written(batch)
 
-    def on_cancelled(self, consumer: Consumer) -> None:
+    def on_cancelled(self, consumer: Consumer, reason: BrokerError) -> None:
         """See `Session.on_cancelled`. Only clients with the capability consumer_cancel_notify get a basic.cancel."""
         self.heads.pop(consumer.tag, None)
         if self.engine.capabilities.get("consumer_cancel_notify") is True and self.is_open():

@@ -10,7 +10,6 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, InvalidField, NotImplementedHere, ResourceError
 from penstock.protocols.amqp10.addresses import (
-    MANAGEMENT,
     TOPIC_CAPABILITY,
     AddressKind,
     Node,
@@ -40,8 +39,8 @@ from penstock.protocols.amqp10.subscriptions import (
     EXPIRES_NEVER,
     SourceFilters,
     Subscription,
+    SubscriptionRequest,
     find_subscription,
-    subscribe,
 )
 from penstock.protocols.amqp10.target import target_of
 from penstock.protocols.common import authorization
@@ -72,9 +71,8 @@ def on_attach(session: AmqpSession, attach: Composite) -> None:
 
 
 def _attach(session: AmqpSession, attach: Composite) -> None:
-    """Attach a link, or answer with a null terminus and detach it at once with the error (section 2.6.3)."""
+    """Attach a link, or refuse it."""
     sends = not attach.flag("role")
-    handle = session.links.free_handle(attach.number("handle"))
     try:
         if session.endpoint.link_count >= LINKS_MAX:
             raise ResourceError(f"the connection has {LINKS_MAX} links, the most it may have")
@@ -83,12 +81,18 @@ def _attach(session: AmqpSession, attach: Composite) -> None:
         else:
             _attach_outgoing(session, attach)
     except BrokerError as error:
-        audit_refusal(session.connection, "attach", error)
-        connection = session.connection
-        connection.services.log_request_refused(connection, f"{session.name}/link:{attach.text('name')}", error)
-        session.send(_answer(attach, handle, None, None))
-        session.send(composite(DETACH, handle=handle, closed=True, error=error_composite(error)))
-        session.links.ignored.add(attach.number("handle"))
+        refuse_attach(session, attach, error)
+
+
+def refuse_attach(session: AmqpSession, attach: Composite, error: BrokerError) -> None:
+    """Answer an attach with a null terminus, and detach the link at once with the error (section 2.6.3)."""
+    handle = session.links.free_handle(attach.number("handle"))
+    audit_refusal(session.connection, "attach", error)
+    connection = session.connection
+    connection.services.log_request_refused(connection, f"{session.name}/link:{attach.text('name')}", error)
+    session.send(_answer(attach, handle, None, None))
+    session.send(composite(DETACH, handle=int(handle), closed=True, error=error_composite(error)))
+    session.links.ignored.add(attach.number("handle"))
 
 
 def _answer(attach: Composite, handle: i64, source: object, target: object, **fields: object) -> Composite:
@@ -136,7 +140,7 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
         session.endpoint.format,
         address,
         session.endpoint.targets,
-        session.connection.number,
+        session.endpoint.origin,
     )
     suspended = session.endpoint.shared.suspended
     suspended.steal(link_key(session, attach))
@@ -146,7 +150,9 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
     suspended.add(link.key, link)
     if created is not None:
         link.nodes.append(CreatedNode(session.endpoint.shared.nodes, created))
-    lasting = session.endpoint.shared.nodes.find(session.vhost, text)
+    lasting = None
+    if target.node is not None:
+        lasting = session.endpoint.shared.nodes.find(session.vhost, target.node.place())
     if lasting is not None:
         link.nodes.append(SenderOfNode(lasting))
     session.send(
@@ -196,8 +202,6 @@ def _attach_management(session: AmqpSession, attach: Composite, terminus: Compos
 def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     terminus = attach.inner("source")
     suspended = session.endpoint.shared.suspended
-    if terminus is None or terminus.text("address") != MANAGEMENT:
-        suspended.steal(link_key(session, attach))
     filters = SourceFilters(composite(SOURCE) if terminus is None else terminus, session.broker.work)
     node, queue, text = _source(session, attach, terminus, filters)
     is_subscription = isinstance(node, Subscription)
@@ -246,31 +250,50 @@ def _source(
     """
     name, container = attach.text("name"), session.endpoint.container
     access = session.connection.access
+    if terminus is not None and not terminus.flag("dynamic"):
+        return _addressed_source(session, attach, terminus, filters)
+    session.endpoint.shared.suspended.steal(link_key(session, attach))
     if terminus is None:
         found = find_subscription(session, container, name, attach.texts("desired_capabilities"))
         authorization.check_delete_queue(access, found.queue.name)  # The close of the link ends it.
         authorization.check_read_queue(access, found.queue.name)
         return found, session.vhost.queue(found.queue.name, session.connection), queue_address(found.queue.name)
-    if terminus.flag("dynamic"):
-        created = _dynamic_node(session, terminus)
-        if created.queue is not None:
-            authorization.check_read_queue(access, created.queue.name)
-            return CreatedNode(session.endpoint.shared.nodes, created), created.queue, created.address
-        assert created.exchange is not None
-        node = Node("", created.exchange.name, "", True)
-        topic = subscribe(session, container, terminus, name, node, filters)
-        topic.created = CreatedNode(session.endpoint.shared.nodes, created)
-        return topic, topic.queue, created.address
+    created = _dynamic_node(session, terminus)
+    if created.queue is not None:
+        authorization.check_read_queue(access, created.queue.name)
+        return CreatedNode(session.endpoint.shared.nodes, created), created.queue, created.address
+    assert created.exchange is not None
+    node = Node("", created.exchange.name, "", True)
+    request = SubscriptionRequest(session, container, terminus, name, node, filters)
+    request.check(None)
+    topic = request.subscribe()
+    topic.created = CreatedNode(session.endpoint.shared.nodes, created)
+    return topic, topic.queue, created.address
+
+
+def _addressed_source(
+    session: AmqpSession, attach: Composite, terminus: Composite, filters: SourceFilters
+) -> tuple[LinkNode | None, Queue, str]:
+    """Return the node of a source with an address, as `_source`. An attached link of the name is stolen.
+
+    A subscription that is refused steals nothing. Raises BrokerError.
+    """
+    suspended, key = session.endpoint.shared.suspended, link_key(session, attach)
     text = terminus.text("address")
     address = parse_source(text, terminus.texts("capabilities"))
     if address.kind is AddressKind.MANAGEMENT:
-        return None, response_queue(session), text
+        return None, response_queue(session), text  # Links to it may share a name.
     create_missing_queue(session.vhost, address, session.connection)
     node = source_node(address, session.vhost)
     if node.queue:
-        authorization.check_read_queue(access, node.queue)
+        suspended.steal(key)
+        authorization.check_read_queue(session.connection.access, node.queue)
         return None, session.vhost.queue(node.queue, session.connection), text
-    subscription = subscribe(session, container, terminus, name, node, filters)
+    request = SubscriptionRequest(session, session.endpoint.container, terminus, key[4], node, filters)
+    stolen = suspended.attached(key)
+    request.check(stolen.consumer if isinstance(stolen, OutgoingLink) else None)
+    suspended.steal(key)
+    subscription = request.subscribe()
     return subscription, subscription.queue, text
 
 

@@ -21,8 +21,9 @@ from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.core.broker import Broker
+from penstock.core.consume.rotation import browsers_of
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.exchange import EXCHANGE, QUEUE, Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, ResourceError
 from penstock.flow.pool import PoolHolder
@@ -82,6 +83,14 @@ class DynamicNode:
         assert self.exchange is not None
         return exchange_address(self.exchange.name)
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Kind and name of the queue or exchange, as `Node.place`."""
+        if self.queue is not None:
+            return (QUEUE, self.queue.name)
+        assert self.exchange is not None
+        return (EXCHANGE, self.exchange.name)
+
     def is_gone(self) -> bool:
         """Return whether it was deleted."""
         if self.queue is not None:
@@ -95,8 +104,8 @@ class DynamicNode:
         linked = self.senders > 0
         messages = 0
         if self.queue is not None:
-            linked = linked or bool(self.queue.consumers)
-            messages = int(self.queue.messages)
+            linked = linked or bool(self.queue.consumers) or bool(browsers_of(self.queue))
+            messages = int(self.queue.depth_messages())
         elif self.exchange is not None:
             linked = linked or bool(self.exchange.bindings)
         if self.policy == spec.DELETE_ON_NO_LINKS:
@@ -122,8 +131,8 @@ class DynamicNodes(TimerHandler):
         super().__init__()
         self.broker = broker
         self._pool = broker.pools.of(DYNAMIC_NODES)
-        self._lasting: dict[tuple[str, str], DynamicNode] = {}
-        """Nodes of all policies but delete-on-close, by virtual host and address."""
+        self._lasting: dict[tuple[str, tuple[str, str]], DynamicNode] = {}
+        """Nodes of all policies but delete-on-close, by virtual host and place."""
         self._orphans: deque[DynamicNode] = deque()
         """Those whose link has ended, the next one to look at first."""
 
@@ -154,13 +163,13 @@ class DynamicNodes(TimerHandler):
                 connection.exclusive.add(queue)
         node = DynamicNode(vhost, queue, exchange, policy, holder)
         if policy != spec.DELETE_ON_CLOSE:
-            self._lasting[vhost.name, node.address] = node
+            self._lasting[vhost.name, node.place] = node
             self._pool.add(holder, 1)
         return node
 
-    def find(self, vhost: VirtualHost, address: str) -> DynamicNode | None:
-        """Return the lasting node with an address; None if there is none."""
-        return self._lasting.get((vhost.name, address))
+    def find(self, vhost: VirtualHost, place: tuple[str, str]) -> DynamicNode | None:
+        """Return the lasting node at a place (`Node.place`), whatever address named it; None if there is none."""
+        return self._lasting.get((vhost.name, place))
 
     def on_creator_ended(self, node: DynamicNode) -> None:
         """Delete a node whose link has ended, now or when its policy says so."""
@@ -182,7 +191,7 @@ class DynamicNodes(TimerHandler):
         return now + REVIEW_S if self._orphans else NEVER
 
     def _delete(self, node: DynamicNode) -> None:
-        if self._lasting.pop((node.vhost.name, node.address), None) is not None:
+        if self._lasting.pop((node.vhost.name, node.place), None) is not None:
             self._pool.give(node.holder, 1)
         node.delete(self.broker)
 

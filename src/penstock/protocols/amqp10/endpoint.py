@@ -13,6 +13,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
+from penstock.core.message import Origin
 from penstock.errors import BrokerError, InvalidField, PeerFrameTooSmall, ResourceLocked
 from penstock.protocols.amqp10.delivery_tags import TagCount
 from penstock.protocols.amqp10.dynamic_nodes import DynamicNodes
@@ -119,6 +120,8 @@ class Endpoint:
         self.channel_max: int = limits.channel_max
         self.container: str = ""
         """Container id of the peer."""
+        self.origin = Origin(connection.number, "")
+        """The connection as the publisher of its messages, for no-local."""
         self._flowing: dict[int, None] = {}
         """Numbers of sessions with flows to write."""
         self.targets = SharedTargets()
@@ -127,6 +130,8 @@ class Endpoint:
         """Number of deliveries whose outcome their sender does not know, of all links."""
         self.link_count: int = 0
         """Number of links of all sessions."""
+        self.side_lanes: int = 0
+        """Number of side lanes of all links."""
         self.close_sent: bool = False
         self.close_info: dict[object, object] | None = None
         """The info map of the error that closes it; None for none."""
@@ -140,6 +145,7 @@ class Endpoint:
         if size < FRAME_MIN_SIZE:
             raise InvalidField(f"open with a max-frame-size of {size}; at least 512 is valid")
         self.container = opened.text("container_id")[:SHOWN_LETTERS]
+        self.origin = Origin(self.connection.number, self.container)
         self.unsent.log_in(self.connection.user)
         self.max_frame_size = limits.frame_max
         self.peer_max_frame_size = min(size, limits.frame_max)

@@ -27,6 +27,7 @@ from penstock.protocols.amqp10 import opening
 from penstock.protocols.amqp10.attach import on_attach
 from penstock.protocols.amqp10.endpoint import Endpoint, FrameParts, SharedParts
 from penstock.protocols.amqp10.error_scopes import MalformedPerformative
+from penstock.protocols.amqp10.malformed import OF_SESSION, on_malformed
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.protocols.amqp10.opening import SaslLayer
 from penstock.protocols.amqp10.session import HANDLE_MAX, AmqpSession
@@ -160,7 +161,12 @@ class FrameReader:
         code = cursor.open(data, body, end)
         if code != TRANSFER and code != FLOW and code != DISPOSITION:
             engine.work.done += (end - body) // DECODED_A_UNIT
-            engine.on_performative(channel, decode_performative(data, int(body), int(end))[0])
+            try:
+                performative = decode_performative(data, int(body), int(end))[0]
+            except CodecError as malformed:
+                self._on_malformed(engine, channel, int(code), data, body, end, malformed)
+            else:
+                engine.on_performative(channel, performative)
             return True
         if engine.connection.ignores_input():
             engine.work.done += FRAME_WORK
@@ -171,22 +177,39 @@ class FrameReader:
         if session is None:
             engine.work.done += FRAME_WORK
             return True
+        parts = self.parts
+        try:
+            if code == TRANSFER:
+                parts.transfer.read(cursor, data, body, end)
+            elif code == DISPOSITION:
+                parts.disposition.read(cursor, data, body, end)
+            else:
+                parts.flow.read(cursor, data, body, end)
+        except CodecError as malformed:
+            self._on_malformed(engine, channel, int(code), data, body, end, malformed)
+            return True
         if code == TRANSFER:
             engine.work.done += FRAME_WORK
-            transfer = self.parts.transfer
-            transfer.read(cursor, data, body, end)
-            session.on_transfer(transfer, data, end)
+            session.on_transfer(parts.transfer, data, end)
         elif code == DISPOSITION:
-            disposition = self.parts.disposition
-            disposition.read(cursor, data, body, end)
-            if disposition.state is not None:
+            if parts.disposition.state is not None:
                 engine.work.done += (end - body) // DECODED_A_UNIT
-            return session.on_disposition(disposition)
+            return session.on_disposition(parts.disposition)
         else:
-            flow = self.parts.flow
-            flow.read(cursor, data, body, end)
-            session.on_flow(flow)
+            session.on_flow(parts.flow)
         return True
+
+    def _on_malformed(
+        self, engine: Amqp10Engine, channel: int, code: int, data: bytes, body: i64, end: i64, malformed: CodecError
+    ) -> None:
+        """End what a malformed performative is about. Raises the error if that is the connection."""
+        session = engine.channels.get(channel)
+        connection = engine.connection
+        if session is None or code not in OF_SESSION or connection.state is not ConnectionState.RUNNING:
+            raise malformed
+        engine.work.done += CONTROL_WORK
+        if session.state == SESSION_OPEN and not connection.ignores_input():
+            on_malformed(session, code, data, int(body), int(end), malformed)
 
     def _sasl_frame(self, engine: Amqp10Engine, data: bytes, pos: i64, body: i64, end: i64) -> None:
         if engine.sasl is None or frame_kind(data, pos) == FRAME_AMQP:

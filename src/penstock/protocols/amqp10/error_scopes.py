@@ -15,8 +15,17 @@ from penstock.wire.amqp10.composite import Composite, composite, encode_composit
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import HEADER_OCTETS
 from penstock.wire.amqp10.sections import Sections
-from penstock.wire.amqp10.value_walk import UNFIT, reserved_key, text_at
-from penstock.wire.amqp10.values import DECODE_ERROR, FRAMING_ERROR, INVALID_FIELD, NOT_IMPLEMENTED, CodecError, Symbol
+from penstock.wire.amqp10.value_reader import ValueReader
+from penstock.wire.amqp10.value_walk import UNFIT, reserved_key, text_at, value_at
+from penstock.wire.amqp10.values import (
+    DECODE_ERROR,
+    FRAMING_ERROR,
+    INVALID_FIELD,
+    NOT_IMPLEMENTED,
+    CodecError,
+    Symbol,
+    Typed,
+)
 
 _CODES: Final[dict[str, int]] = {FRAMING_ERROR: 501, DECODE_ERROR: 502, INVALID_FIELD: 406, NOT_IMPLEMENTED: 540}
 """Keys of `errors.CODES` by condition of the codec."""
@@ -25,7 +34,7 @@ KEY_LETTERS: Final = 60
 
 
 class MalformedPerformative(BrokerError):
-    """A frame or performative that cannot be read. The connection is closed."""
+    """A frame or performative that cannot be read. The connection is closed, or a part of it (malformed.py)."""
 
     def __init__(self, error: CodecError) -> None:
         super().__init__(error.reason)
@@ -42,6 +51,28 @@ def check_annotations(data: bytes, sections: Sections) -> None:
                 name = text_at(data, at)
                 key = "a number" if name is None else f"'{name[:KEY_LETTERS]}'"
                 raise NotImplementedHere(f'an annotation with the reserved key {key}; free ones begin with "x-"')
+
+
+DELAY: Final = b"x-opt-delivery-delay"
+DELAY_UNTIL: Final = (b"x-opt-delivery-time", b"x-opt-scheduled-enqueue-time")
+"""Annotations that ask for a later delivery: in milliseconds, and at a time in milliseconds since 1970."""
+_OPTIONAL: Final = b"x-opt-"
+
+
+def check_delay(data: bytes, sections: Sections, now_ms: float) -> None:
+    """Refuse a message that is to be delivered later: nothing here would wait. Raises NotImplementedHere."""
+    place = sections.message_annotations
+    if place == ABSENT or data.find(_OPTIONAL, place, sections.annotations_end) < 0:
+        return
+    for key in (DELAY, *DELAY_UNTIL):
+        at = value_at(data, place, sections.end, key)
+        if at == UNFIT:
+            continue
+        value = ValueReader(data, int(at)).value()
+        number = value.value if isinstance(value, Typed) else value
+        if number is None or (isinstance(number, int) and number <= (0 if key == DELAY else now_ms)):
+            continue
+        raise NotImplementedHere(f"the annotation {key.decode()}: this broker does not delay messages")
 
 
 class MalformedMessage(MalformedPerformative):
@@ -71,7 +102,7 @@ _OF_PERFORMATIVE: Final[dict[int, Scope]] = {
     spec.ATTACH: Scope.LINK,
     spec.DETACH: Scope.LINK,
     spec.BEGIN: Scope.SESSION,
-    spec.DISPOSITION: Scope.SESSION,
+    spec.DISPOSITION: Scope.LINK,
     spec.END: Scope.SESSION,
 }
 """Scopes that performatives are about; all others are about the connection."""

@@ -19,11 +19,11 @@ from penstock.errors import (
     BrokerError,
     ContentTooLarge,
     InvalidField,
-    NotAllowed,
     NotFound,
     NotImplementedHere,
     ResourceError,
     TransferLimitExceeded,
+    TransferViolation,
 )
 from penstock.flow.gate import Gate
 from penstock.flow.level import OVERHEAD
@@ -40,7 +40,13 @@ from penstock.protocols.amqp10.delivery_outcomes import (
     write_outcome,
 )
 from penstock.protocols.amqp10.delivery_tags import UnsentOutcomes
-from penstock.protocols.amqp10.error_scopes import MalformedMessage, check_annotations, delivery_info, error_composite
+from penstock.protocols.amqp10.error_scopes import (
+    MalformedMessage,
+    check_annotations,
+    check_delay,
+    delivery_info,
+    error_composite,
+)
 from penstock.protocols.amqp10.link import (
     LINK_ATTACHED,
     MIXED,
@@ -52,6 +58,7 @@ from penstock.protocols.amqp10.link import (
 )
 from penstock.protocols.amqp10.link_credit import CreditRequest, blocked_properties
 from penstock.protocols.amqp10.session import AmqpSession
+from penstock.protocols.amqp10.side_lanes import SideLane, SideLanes
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
 from penstock.protocols.amqp10.target import AnonymousTarget, Target
 from penstock.protocols.amqp10.transactions import Posting
@@ -90,6 +97,8 @@ class IncomingLink(Link):
         self._tag: bytes = b""
         """Delivery-tag of the last delivery that was resumed, to the anonymous terminus, or of several frames."""
         self.producer: Producer = self._new_producer(request)
+        self.lanes: SideLanes | None = SideLanes(self, self.producer) if target.node is None else None
+        """Lanes beside its producer; None for a link with one target."""
         self._hears_rejected: bool = hears(attach, REJECTED_NAME)
         """False if its sender does not know `rejected`: the link is detached instead."""
         self._hears_released: bool = self.profile.hears_released and hears(attach, RELEASED_NAME)
@@ -99,6 +108,7 @@ class IncomingLink(Link):
         self.producer.confirming = True
         self.ids = DeliveryIds()
         self.credit = request.credit(self.producer)
+        self.credit.passes_held = self.lanes is not None
         self.credit.idle.asks = self.profile.answers_drain or self.credit.exact
         self._reported_at: float = -NEVER
         """Time of the last flow that announced the blocking gate, in monotonic seconds."""
@@ -114,6 +124,10 @@ class IncomingLink(Link):
         """Transaction of the delivery that arrives; None outside of transactions."""
         self._format: i64 = 0
         """Message-format of the last delivery; others than that of AMQP, which is 0, are rejected."""
+        self._in_doubt: i64 = 0
+        """Aborted deliveries that we count in `delivery_count` and their sender perhaps does not."""
+        self._counts_aborted: bool = True
+        """False once its sender is known not to count aborted deliveries."""
         self._skips: bool = False
         """True if that delivery is a resumed one, whose payload is not needed."""
         if target.node is not None:
@@ -132,13 +146,36 @@ class IncomingLink(Link):
         credit = self.credit
         if flow.delivery_count != ABSENT:
             drained = serial_distance(self.delivery_count, flow.delivery_count)
-            if drained > 0:  # The sender has given credit up, or counts an aborted delivery.
+            if self._in_doubt > 0 and self._arriving_id == ABSENT:
+                if -self._in_doubt <= drained < 0:
+                    self._uncount_aborted(-drained)
+                self._in_doubt = 0
+            if drained > 0:  # The sender has given credit up.
                 self.delivery_count = flow.delivery_count
                 credit.give_back(drained)
         if flow.available != ABSENT:
             credit.on_flow(flow.available)
         if flow.echo:
             self.request_flow()
+
+    def _end_aborted(self) -> None:
+        """Count an aborted delivery as one that has used its credit, which is granted again.
+
+        Qpid Proton counts an aborted delivery in its delivery-count, and ProtonJ2 does not. The latter has a message
+        more to send than it was granted, and with that message it is known (`_begin`), or with a flow.
+        """
+        if self._counts_aborted:
+            self._in_doubt += 1
+            self.credit.spend(OVERHEAD)
+        else:
+            self.delivery_count = (self.delivery_count - 1) & 0xFFFFFFFF
+
+    def _uncount_aborted(self, deliveries: i64) -> None:
+        """Take aborted deliveries out of the count: their sender has not counted them."""
+        self._counts_aborted = False
+        self._in_doubt = 0
+        self.delivery_count = (self.delivery_count - deliveries) & 0xFFFFFFFF
+        self.request_flow()
 
     def is_news(self, gate: Gate) -> bool:
         """Return whether its sender is to learn at once that a gate blocks it; rates, which flip, wait for a second."""
@@ -148,7 +185,7 @@ class IncomingLink(Link):
     def write_flow(self) -> None:
         session = self.session
         credit = self.credit.credit
-        if self._arriving_id != ABSENT and credit > 0:
+        if self._arriving_id != ABSENT and not self._skips and credit > 0:
             credit -= 1  # The delivery that arrives is counted already.
         now = session.broker.now
         gate = self.credit.blocked_by()
@@ -204,7 +241,7 @@ class IncomingLink(Link):
         if self.posting is None and self._arriving_id == ABSENT:
             self.posting = Posting(self.session.endpoint.transactions(), state)
         elif self.posting is None or self.posting.txn_id != state.octets("txn_id"):
-            raise NotAllowed(f"frames of delivery {self._arriving_id} with different transactions")
+            raise TransferViolation(f"frames of delivery {self._arriving_id} with different transactions")
 
     def _check_settled(self, settled: bool) -> None:
         """Check that a delivery is settled as the attach agreed. Raises InvalidField."""
@@ -232,6 +269,8 @@ class IncomingLink(Link):
             if transfer.rcv_settle_mode == SECOND and not self.second:
                 raise InvalidField("a transfer with rcv-settle-mode second on a link whose mode is first")
             self._second = transfer.rcv_settle_mode == SECOND
+        if self._in_doubt > 0 and self.credit.credit <= 0:
+            self._uncount_aborted(self._in_doubt)
         self.delivery_count = (self.delivery_count + 1) & 0xFFFFFFFF
 
     def _take_other_tag(self, transfer: Transfer, data: bytes, number: i64) -> None:
@@ -249,13 +288,17 @@ class IncomingLink(Link):
             self._arriving_id = transfer.delivery_id
             self._tag = data[transfer.tag_start : transfer.tag_stop]
         elif transfer.delivery_id != ABSENT and transfer.delivery_id != self._arriving_id:
-            raise NotAllowed(f"delivery {transfer.delivery_id} begins before delivery {self._arriving_id} is complete")
+            self.session.ignore_delivery(transfer.delivery_id)
+            raise TransferViolation(
+                f"delivery {transfer.delivery_id} begins before delivery {self._arriving_id} is complete"
+            )
         else:
             self._check_continuation(transfer, data)
         if transfer.settled == 1:
             self._arriving_settled = True
         if transfer.aborted:
-            self.delivery_count = (self.delivery_count - 1) & 0xFFFFFFFF  # As if it had never come.
+            if not self._skips:
+                self._end_aborted()
             self._drop_pieces()
             return
         if self._skips:
@@ -289,6 +332,10 @@ class IncomingLink(Link):
                 f"a frame of delivery {self._arriving_id} with message-format {code}; its first had {self._format}"
             )
 
+    @override
+    def is_arriving(self) -> bool:
+        return self._arriving_id != ABSENT
+
     def _drop_pieces(self) -> None:
         self._assembly.drop()
         self._arriving_id = ABSENT
@@ -312,6 +359,12 @@ class IncomingLink(Link):
             check_annotations(data, sections)
             if sections.delivery_annotations != ABSENT:
                 content = data[: sections.header_end] + data[sections.annotated_at :]
+            broker = self.session.broker
+            try:
+                check_delay(data, sections, (broker.now + broker.wall_offset) * 1000)
+            except NotImplementedHere as delayed:
+                self._refuse(delivery_id, settled, delayed)
+                return
         try:
             route = self.target.route_of(content, data, sections)
         except BrokerError as refused:
@@ -335,6 +388,10 @@ class IncomingLink(Link):
         if self.posting is not None:
             self._post(self.posting, route, content, charge, delivery_id, settled)
             return
+        lane = None if self.lanes is None else self.lanes.lane_for(route)
+        if lane is not None:
+            self._publish_beside(lane, route, content, charge, delivery_id, settled)
+            return
         producer = self.producer
         producer.confirming = not settled
         if not settled:
@@ -345,11 +402,26 @@ class IncomingLink(Link):
     def _publish_beyond_credit(self, route: Route, content: bytes, charge: i64) -> None:
         """Hold a message that came without credit, within the hold budget. Raises TransferLimitExceeded."""
         if not self.credit.publish_beyond(route, content, charge):
-            budget = self.producer.hold_budget
-            raise TransferLimitExceeded(
-                f"a message without credit on link '{self.link_name}': the connection holds {int(budget.bytes):,} "
-                f"bytes of at most {int(budget.bound):,}"
-            )
+            raise self._no_credit()
+
+    def _no_credit(self) -> TransferLimitExceeded:
+        budget = self.producer.hold_budget
+        return TransferLimitExceeded(
+            f"a message without credit on link '{self.link_name}': the connection holds {int(budget.bytes):,} "
+            f"bytes of at most {int(budget.bound):,}"
+        )
+
+    def _publish_beside(
+        self, lane: SideLane, route: Route, content: bytes, charge: i64, delivery_id: i64, settled: bool
+    ) -> None:
+        """Publish a message that need not wait for those of the producer. Raises TransferLimitExceeded."""
+        producer = lane.producer
+        if not self.credit.spend(charge) and not producer.hold_budget.fits(charge):
+            raise self._no_credit()
+        producer.confirming = not settled
+        if not settled:
+            lane.ids.add(producer.confirms.published + 1, delivery_id, self._second)
+        producer.publish_slowly(route, content, charge, self.credit.prepaid_for(route))
 
     def _post(
         self, posting: Posting, route: Route, content: bytes, charge: i64, delivery_id: i64, settled: bool
@@ -429,9 +501,48 @@ class IncomingLink(Link):
         self.unsent.tags.forget(self.producer.confirms.sent_upto)
         self.ids.forget(self.producer.confirms.sent_upto)
 
+    @override
+    def side_producers(self) -> list[Producer]:
+        return [] if self.lanes is None else self.lanes.producers()
+
+    @override
+    def write_side_outcomes(self) -> None:
+        if self.lanes is not None:
+            for lane in list(self.lanes.all()):
+                if lane.producer.confirms.ready():
+                    self._write_lane_outcomes(lane)
+
+    @override
+    def on_lane_confirms(self, number: int) -> None:
+        lanes = [] if self.lanes is None else self.lanes.all()
+        if number <= len(lanes):  # Else the link has ended.
+            self._write_lane_outcomes(lanes[number - 1])
+            if self.unheard is not None:
+                self.detach(self.unheard)
+
+    def _write_lane_outcomes(self, lane: SideLane) -> None:
+        """Write the outcomes of a side lane that are ready, or drop them if the link has ended."""
+        confirms = lane.producer.confirms
+        outcomes = confirms.take()
+        if self.state != LINK_ATTACHED or not self.session.is_open():
+            return
+        for outcome in outcomes:
+            if outcome.refusal is not None and not self._hears_rejected:
+                self.unheard = outcome.refusal.error or ResourceError(outcome.refusal.describe())
+                continue
+            state = (
+                ACCEPTED_STATE if outcome.refusal is None else rejected_state(outcome.refusal, self.session.broker.now)
+            )
+            for each in lane.ids.ranges(outcome.first, outcome.last):
+                self._write(each.first, each.last, not each.second, state)
+        lane.ids.forget(confirms.sent_upto)
+
     def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
-        """Reject a delivery that used its credit and is not published. Raises MalformedMessage if it is settled."""
-        if settled and self.posting is None and isinstance(error, MalformedMessage):
+        """Reject a delivery that used its credit and is not published.
+
+        Raises MalformedMessage and NotImplementedHere if it is settled.
+        """
+        if settled and self.posting is None and isinstance(error, (MalformedMessage, NotImplementedHere)):
             raise error  # Nothing but the link's end would tell its sender.
         self.credit.spend(OVERHEAD)
         self._reject(delivery_id, settled, error)
@@ -470,6 +581,7 @@ class IncomingLink(Link):
     @override
     def on_detach(self, closed: bool) -> None:
         self.write_outcomes()
+        self.write_side_outcomes()
         if not closed and self.expiry.suspends():
             self._suspend()
         elif not closed and self.expiry.lasts_for_session():
@@ -486,6 +598,8 @@ class IncomingLink(Link):
             self._keep_outcomes()
             self._leave_counts()
             self.producer.abort()  # What is held will be sent again.
+            for producer in self.side_producers():
+                producer.abort()
 
     def _keep_outcomes(self) -> None:
         outcomes = self.unsent.outcomes(self.producer)
@@ -526,10 +640,11 @@ class IncomingLink(Link):
         if self.target.node is not None:
             self.session.vhost.senders.remove(self.target.node.place(), self.producer)
         self._leave_counts()
-        if graceful:
-            self.producer.close_gracefully()
-        else:
-            self.producer.abort(self.session.connection.losses.cause)
+        for producer in [self.producer] if self.lanes is None else [self.producer, *self.lanes.end()]:
+            if graceful:
+                producer.close_gracefully()
+            else:
+                producer.abort(self.session.connection.losses.cause)
 
     @override
     def unlink(self) -> None:
@@ -540,6 +655,8 @@ class IncomingLink(Link):
         """Leave the counts of the link to its session and its connection."""
         counts = Tally()
         take_counts(self.producer, counts)
+        for producer in self.side_producers():
+            take_counts(producer, counts)
         self.session.tally.add(counts)
         if self.producer.origin is not None:
             self.producer.origin.count(counts)

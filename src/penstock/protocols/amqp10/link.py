@@ -21,6 +21,7 @@ from penstock.wire.amqp10.spec import DETACH
 from penstock.wire.amqp10.transfer import Flow, Transfer
 
 if TYPE_CHECKING:
+    from penstock.core.publish.producer import Producer
     from penstock.protocols.amqp10.session import AmqpSession
 
 LINK_ATTACHED: Final = 0
@@ -137,6 +138,16 @@ class Link:
     def write_outcomes(self) -> None:
         """Write the outcomes of the link's publishes that are ready, as ranges."""
 
+    def write_side_outcomes(self) -> None:
+        """Write the outcomes of further producers of the link that are ready."""
+
+    def on_lane_confirms(self, number: int) -> None:
+        """Write the outcomes of a side lane, by its number, that are ready."""
+
+    def side_producers(self) -> list[Producer]:
+        """Return the producers of the link beside its own one."""
+        return []
+
     def deliver(self, batch: Batch) -> None:
         """Write deliveries of its consumer."""
         raise NotImplementedError
@@ -186,6 +197,10 @@ class Link:
         self.nodes = []
         for node in nodes:
             node.on_link_ended(closed)
+
+    def is_arriving(self) -> bool:
+        """Return whether a delivery of the peer has begun on the link and is not complete."""
+        return False
 
     def request_flow(self) -> None:
         """Schedule a flow of the link for the end of the turn."""

@@ -183,7 +183,7 @@ class SuspendedReceiver(SuspendedLink):
     @override
     def longest_s(self) -> float:
         longest_s = min(LONGEST_S, self.queue.settings.consumer_timeout_s)
-        return longest_s if self.detached is None else longest_s / 2  # Before the timeout would end the session.
+        return longest_s if self.detached is None else longest_s / 2  # Before the timeout would return them.
 
 
 ENTRY_OCTETS = 32

@@ -127,6 +127,10 @@ class RequestLink(Link):
         self._drop()
         return None if transfer.aborted else content
 
+    @override
+    def is_arriving(self) -> bool:
+        return self._arrives
+
     def _drop(self) -> None:
         """Drop the frames of an incomplete request."""
         self._pieces = b""
@@ -257,7 +261,9 @@ class CoordinatorLink(RequestLink):
     @override
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
         content = self.take(transfer, data, end)
-        if self.settled:  # Nobody would learn the id of its transaction, or how it ended (section 4.2).
+        if (
+            self.settled and not transfer.aborted
+        ):  # Nobody would learn the id of its transaction, or how it ended (section 4.2).
             self.detach(NotAllowed("a settled transfer on a coordinator link"))
             return
         if content is not None:

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.session import settle_in_slices
 from penstock.core.publish.producer import Producer
 from penstock.errors import (
     BrokerError,
@@ -24,7 +25,8 @@ from penstock.errors import (
     HandleInUse,
     InvalidField,
     NotAllowed,
-    ResourceDeleted,
+    PreconditionFailed,
+    TransferViolation,
     UnattachedHandle,
     WindowViolation,
 )
@@ -76,16 +78,16 @@ class SessionWindows:
             handle_max=handle_max,
         )
 
-    def on_flow(self, flow: Flow) -> None:
+    def take(self, next_incoming_id: i64, incoming_window: i64, next_outgoing_id: i64) -> None:
         """Take the peer's windows. Raises BrokerError if it has counted frames that were not sent."""
-        seen = flow.next_incoming_id if flow.next_incoming_id != ABSENT else 0
+        seen = next_incoming_id if next_incoming_id != ABSENT else 0
         under_way = serial_distance(seen, self.next_outgoing_id)
         if under_way < 0:
             raise WindowViolation(
                 f"flow with next-incoming-id {seen}, but the next frame is {self.next_outgoing_id}",
             )
-        self.next_incoming_id = flow.next_outgoing_id
-        self.remote_incoming_window = flow.incoming_window - under_way
+        self.next_incoming_id = next_outgoing_id
+        self.remote_incoming_window = incoming_window - under_way
         if self.remote_incoming_window < 0:
             self.remote_incoming_window = 0
 
@@ -322,6 +324,10 @@ class AmqpSession(ClientSession):
             link.on_detach(closed)
             link.end_nodes(closed)
             self.send(composite(DETACH, handle=int(link.handle), closed=closed))
+        self.forget_link(link)
+
+    def forget_link(self, link: Link) -> None:
+        """Remove a link that both sides have detached."""
         self.links.forget(link)
         self._last_link = None
 
@@ -332,13 +338,17 @@ class AmqpSession(ClientSession):
         return link
 
     def begin_delivery(self, transfer: Transfer) -> None:
-        """Check and record the delivery-id of the first frame of a delivery. Raises NotAllowed or InvalidField."""
+        """Check and record the delivery-id of the first frame of a delivery.
+
+        Raises TransferViolation or InvalidField.
+        """
         delivery_id = transfer.delivery_id
         if delivery_id == ABSENT:
             raise InvalidField("the first transfer of a delivery has no delivery-id")
         last = self.last_delivery_id
         if last != ABSENT and delivery_id != (last + 1) & 0xFFFFFFFF:
-            raise NotAllowed(f"delivery-id {delivery_id} follows {last}: they must be consecutive")
+            self.ignore_delivery(delivery_id)
+            raise TransferViolation(f"delivery-id {delivery_id} follows {last}: they must be consecutive")
         self.last_delivery_id = delivery_id
         if transfer.tag_stop == 0:
             raise InvalidField(f"delivery {delivery_id} has no delivery-tag")
@@ -365,14 +375,13 @@ class AmqpSession(ClientSession):
         if link is None and handle not in self.links.ignored:
             raise UnattachedHandle(f"transfer with handle {handle}, which no link of the session has")
         if link is None or link.state != LINK_ATTACHED:
-            self._ignore(transfer)
+            self.ignore_delivery(transfer.delivery_id)
             return None
         self._last_link = link
         return link
 
-    def _ignore(self, transfer: Transfer) -> None:
-        """Ignore a transfer of a link that was refused or detached: its delivery-id counts."""
-        delivery_id = transfer.delivery_id
+    def ignore_delivery(self, delivery_id: i64) -> None:
+        """Count the delivery-id of an ignored transfer: its link was refused or detached. It may be `ABSENT`."""
         if delivery_id != ABSENT:
             last = self.last_delivery_id
             if last == ABSENT or serial_distance(last, delivery_id) > 0:
@@ -384,7 +393,7 @@ class AmqpSession(ClientSession):
         try:
             self.broker.work.done += FLOW_WORK
             was_open = self._window_open()
-            self.windows.on_flow(flow)
+            self.windows.take(flow.next_incoming_id, flow.incoming_window, flow.next_outgoing_id)
             if flow.handle != ABSENT and flow.handle not in self.links.ignored:
                 link = self._link(flow.handle, "flow")
                 if link.state == LINK_ATTACHED:
@@ -437,7 +446,8 @@ class AmqpSession(ClientSession):
     @override
     def producers(self) -> list[Producer]:
         lanes = self.links.coordinators.values()
-        return [*self.links.senders.values(), *(lane for each in lanes for lane in each)]
+        beside = (producer for link in self.links.senders for producer in link.side_producers())
+        return [*self.links.senders.values(), *(lane for each in lanes for lane in each), *beside]
 
     @override
     def in_transaction(self) -> bool:
@@ -448,6 +458,7 @@ class AmqpSession(ClientSession):
         for link, producer in self.links.senders.items():
             if producer.confirms.ready():
                 link.write_outcomes()
+            link.write_side_outcomes()
         self.endpoint.write_provisional()
         if self.links.coordinators:
             for lanes in list(self.links.coordinators.values()):  # A refused commit may detach its coordinator.
@@ -498,8 +509,29 @@ class AmqpSession(ClientSession):
                 return self.settler.on_disposition(disposition)
             self._on_sender_settled(disposition)
         except BrokerError as error:
-            self.on_error(error, DISPOSITION)
+            if not disposition.receiver or not self._detach_for(disposition, error):
+                self.on_error(error, DISPOSITION)
         return True
+
+    def _detach_for(self, disposition: Disposition, error: BrokerError) -> bool:
+        """Detach the receivers whose deliveries a refused disposition is about. Return False if it ends more."""
+        if scope_of(error, DISPOSITION) > Scope.LINK:
+            return False
+        return self.detach_receivers(disposition.first, disposition.last, error)
+
+    def detach_receivers(self, first: i64, last: i64, error: BrokerError) -> bool:
+        """Detach the receivers of unsettled deliveries, by delivery-ids, with an error. Return False for none."""
+        ids = self.writer.ids
+        if ids.is_future(last):
+            return False
+        self.broker.work.done += self.unsettled.batch_count() // LINKS_A_UNIT
+        found = False
+        for consumer in self.unsettled.consumers_of(ids.number_of(first), ids.number_of(last)):
+            link = self.links.receiver_of(consumer)
+            if link is not None:
+                link.detach(error)
+                found = True
+        return found
 
     @override
     def on_drained(self, consumer: Consumer, credit: i64) -> None:
@@ -508,10 +540,26 @@ class AmqpSession(ClientSession):
             link.on_drained()
 
     @override
-    def on_cancelled(self, consumer: Consumer) -> None:
+    def on_cancelled(self, consumer: Consumer, reason: BrokerError) -> None:
         link = self.links.receiver_of(consumer)
         if link is not None:
-            link.detach(ResourceDeleted(f"queue '{consumer.queue.name}' was deleted, or its consumer cancelled"))
+            link.detach(reason)
+
+    @override
+    def fail_overdue(self, consumer: Consumer, timeout_s: float) -> None:
+        link = self.links.receiver_of(consumer)
+        if link is not None:
+            link.default_outcome = Outcome.FAILED  # Its deliveries return, whatever the default of its source.
+            link.detach(
+                PreconditionFailed(
+                    f"a delivery on link '{link.link_name}' was not settled within the {round(timeout_s * 1000)} ms of "
+                    f"the consumer-timeout of queue '{consumer.queue.name}'"
+                )
+            )
+            return
+        for first, last in self.unsettled.numbers_of(consumer):  # The link was detached, and may be resumed.
+            for begin, end in self.settler.free_ranges(first, last, False):
+                settle_in_slices(self.broker, self, begin, end, Outcome.FAILED)
 
     def _on_sender_settled(self, disposition: Disposition) -> None:
         """Forget deliveries whose sender has settled second."""

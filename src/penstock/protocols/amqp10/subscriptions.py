@@ -10,13 +10,21 @@ r"""Subscriptions: queues bound to an exchange, for receivers on a topic (AMQP J
 A durable subscription stays when its link is detached, or its connection lost. A link with a null source and the name
 of a durable subscription finds it again, and ends it when it is closed, as Qpid JMS does to unsubscribe.
 
+The terms of a subscription are exchange, routing key, selector, no-local, and whether it is shared. An attach by its
+name with other terms is refused while it has consumers (`amqp:illegal-state`); else it replaces the subscription, as in
+JMS 2.0 (section 8.3). An unshared durable subscription has one consumer, and never becomes a shared one, nor a shared
+one an unshared one: the earlier one has to be ended first.
+
 Filters of a source: selectors, no-local and browsing (section 3.5.8, and Apache's registered filters).
 
 | filter, or field | meaning |
 |---|---|
 | `apache.org:selector-filter:string` | message selector; on a topic it filters before the queue |
-| `apache.org:no-local-filter:list` | no messages that this connection has published |
+| `apache.org:no-local-filter:list` | no messages that this connection has published; on a topic before the queue |
 | `distribution-mode` `copy` | browsing: the queue keeps its messages |
+
+On a topic, no-local means the connection of an exclusive subscription. For all others it means the container-id, which
+is the client identifier in JMS, on any connection: a durable subscription outlives its connections.
 
 Filters that are not known are left out of the source in our attach, as section 3.5.3 wants it.
 """
@@ -27,15 +35,15 @@ from typing import Final
 
 from typing_extensions import override
 
-from penstock.access.rules import QUEUE
 from penstock.content.properties import is_name
 from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.scan import BrowserScan, MessageFilter, Scan, SelectorScan
 from penstock.core.queue.queue import Queue
+from penstock.core.routing.exchange import NO_LOCAL as BOUND_NO_LOCAL
+from penstock.core.routing.exchange import QUEUE, Exchange
 from penstock.core.routing.exchange import SELECTOR as BOUND_SELECTOR
-from penstock.core.routing.exchange import Exchange
-from penstock.errors import InvalidField, NotFound
+from penstock.errors import InvalidField, NotFound, SubscriptionInUse
 from penstock.flow.work import WorkMeter
 from penstock.protocols.amqp10.addresses import Node
 from penstock.protocols.amqp10.dynamic_nodes import LinkNode
@@ -90,9 +98,9 @@ class SourceFilters:
         self.browses = False
 
     def scan(self, session: ClientSession, consumer: Consumer, is_bound: bool) -> Scan | None:
-        """Return the scan of a consumer, if it needs one; `is_bound`: the binding of its queue has the selector."""
+        """Return the scan of a consumer, if it needs one; `is_bound`: the binding of its queue has the filters."""
         selector = None if is_bound else self._parsed
-        origin = session.connection.number if self.no_local else 0
+        origin = session.connection.number if self.no_local and not is_bound else 0
         if not self.browses and selector is None and origin == 0:
             return None
         wanted = MessageFilter(session.broker.formats, selector, origin)
@@ -114,6 +122,8 @@ def _text(value: Described) -> str:
 
 
 SUBSCRIPTION_PREFIX: Final = "amq.subscription"
+IS_SHARED: Final = "x-shared-subscription"
+"""Argument of the queue of a shared durable subscription."""
 SHARED: Final = "shared"
 GLOBAL: Final = "global"
 """Capabilities of a source (AMQP JMS mapping 1.0, section 5.2)."""
@@ -145,31 +155,101 @@ def is_lasting(terminus: Composite) -> bool:
     return terminus.text("expiry_policy") == EXPIRES_NEVER or terminus.number("durable", 0) > 0
 
 
-def subscribe(
-    session: ClientSession, container: str, terminus: Composite, link_name: str, node: Node, filters: SourceFilters
-) -> Subscription:
-    """Return the subscription of a receiver on an exchange; it is created at need. Raises BrokerError."""
-    vhost = session.vhost
-    exchange = vhost.exchange(node.exchange)
-    capabilities = terminus.texts("capabilities")
-    lasting, shared = is_lasting(terminus), SHARED in capabilities
-    key = _binding_key(exchange, node, filters)
-    arguments: dict[str, object] = {BOUND_SELECTOR: filters.selector} if filters.selector else {}
-    connection = session.connection
-    if not lasting and not shared:
-        name = connection.services.make_name(SUBSCRIPTION_PREFIX)
-        _check_access(session, name, exchange, key)
-        queue = vhost.declare_queue(name, {}, False, False, connection, connection)
-        connection.exclusive.add(queue)
-    else:
-        name = subscription_name(container, link_name, lasting, GLOBAL in capabilities)
-        _check_access(session, name, exchange, key)
-        before = vhost.queues.get(name)
-        if before is not None and not before.consumers and exchange.find(before, None, key, arguments) is None:
-            session.broker.delete_queue(before)  # Another topic is another subscription (JMS 2.0, section 8.3.3).
-        queue = vhost.declare_queue(name, {}, lasting, False, None, connection)
-    vhost.bind(exchange.name, queue, None, key, arguments)
-    return Subscription(session, queue, lasting)
+class SubscriptionRequest:
+    """Request of a receiver for a subscription to an exchange. Raises BrokerError."""
+
+    def __init__(
+        self,
+        session: ClientSession,
+        container: str,
+        terminus: Composite,
+        link_name: str,
+        node: Node,
+        filters: SourceFilters,
+    ) -> None:
+        capabilities = terminus.texts("capabilities")
+        connection = session.connection
+        self._session = session
+        self._exchange = session.vhost.exchange(node.exchange)
+        self._key = _binding_key(self._exchange, node, filters)
+        self._lasting = is_lasting(terminus)
+        self._shared = SHARED in capabilities
+        self._named = self._lasting or self._shared
+        self._name: str = (
+            subscription_name(container, link_name, self._lasting, GLOBAL in capabilities)
+            if self._named
+            else connection.services.make_name(SUBSCRIPTION_PREFIX)
+        )
+        self._arguments: dict[str, object] = {BOUND_SELECTOR: filters.selector} if filters.selector else {}
+        if filters.no_local:
+            self._arguments[BOUND_NO_LOCAL] = container if self._named else connection.number
+
+    def check(self, stolen: Consumer | None) -> None:
+        """Check access, and the terms of an existing subscription; `stolen`: a consumer that the link replaces.
+
+        Raises AccessRefused and SubscriptionInUse.
+        """
+        session = self._session
+        _check_access(session, self._name, self._exchange, self._key)
+        queue = session.vhost.queues.get(self._name) if self._named else None
+        if queue is None:
+            return
+        if self._lasting and _is_shared(queue) != self._shared:
+            raise SubscriptionInUse(
+                f"subscription '{self._name}' is {'shared' if _is_shared(queue) else 'not shared'}, and this link asks "
+                "for the other kind; end it first"
+            )
+        if not _has_others(queue, stolen):
+            return
+        if not self._shared:
+            raise SubscriptionInUse(f"subscription '{self._name}' is not shared, and has a consumer")
+        differing = self._differing(queue)
+        if differing:
+            raise SubscriptionInUse(
+                f"subscription '{self._name}' has consumers, and another {differing} than this link asks for"
+            )
+
+    def _differing(self, queue: Queue) -> str:
+        """Return the first term that differs from those of an existing subscription; empty if none does."""
+        bindings = self._session.vhost.bindings.to(QUEUE, queue.name)
+        first = ""
+        for binding in bindings:
+            if binding.source is not self._exchange:
+                differs = f"topic (exchange '{binding.source.name}')"
+            elif binding.key != self._key:
+                differs = f"topic (routing key '{binding.key}')"
+            elif binding.arguments.get(BOUND_SELECTOR) != self._arguments.get(BOUND_SELECTOR):
+                differs = f"selector ({binding.arguments.get(BOUND_SELECTOR, 'none')})"
+            elif binding.arguments.get(BOUND_NO_LOCAL) != self._arguments.get(BOUND_NO_LOCAL):
+                differs = f"no-local ({binding.arguments.get(BOUND_NO_LOCAL, 'none')})"
+            else:
+                return ""
+            first = first or differs
+        return first
+
+    def subscribe(self) -> Subscription:
+        """Return the subscription, which was checked; it is created, or replaced, at need. Raises BrokerError."""
+        session, vhost, connection = self._session, self._session.vhost, self._session.connection
+        if not self._named:
+            queue = vhost.declare_queue(self._name, {}, False, False, connection, connection)
+            connection.exclusive.add(queue)
+        else:
+            before = vhost.queues.get(self._name)
+            if before is not None and not before.consumers and self._differing(before):
+                session.broker.delete_queue(before)  # Other terms are another subscription (JMS 2.0, section 8.3.3).
+            arguments: dict[str, object] = {IS_SHARED: True} if self._lasting and self._shared else {}
+            queue = vhost.declare_queue(self._name, arguments, self._lasting, False, None, connection)
+        vhost.bind(self._exchange.name, queue, None, self._key, self._arguments)
+        return Subscription(session, queue, self._lasting)
+
+
+def _is_shared(queue: Queue) -> bool:
+    return queue.arguments.get(IS_SHARED) is True
+
+
+def _has_others(queue: Queue, stolen: Consumer | None) -> bool:
+    """Return whether a queue has consumers besides one that is being replaced."""
+    return any(consumer is not stolen for consumer in queue.consumers)
 
 
 def _check_access(session: ClientSession, name: str, exchange: Exchange, key: str) -> None:

@@ -143,6 +143,10 @@ class SuspendedLinks:
 
     # Attached
 
+    def attached(self, key: LinkKey) -> Link | None:
+        """Return the attached link with this key; None if there is none."""
+        return self._attached.get(key)
+
     def steal(self, key: LinkKey) -> None:
         """Detach the attached link with this key: another takes its name."""
         link = self._attached.get(key)

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from penstock.access.rules import ConnectionAccess
 from penstock.content.properties import CC
+from penstock.core.message import Origin
 from penstock.core.routing.route import Route, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import VirtualHost
@@ -27,7 +28,7 @@ from penstock.protocols.amqp10.addresses import (
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.protocols.common.authorization import check_route, check_write_exchange
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.sections import SUBJECT, TO, USER_ID, Sections, property_at
+from penstock.wire.amqp10.sections import NO_EXPIRY, SUBJECT, TO, USER_ID, Sections, expiry_ms, property_at
 from penstock.wire.amqp10.value_walk import u32
 
 SHARED_MAX: Final = 16
@@ -53,7 +54,7 @@ class Target:
         unroutable: Unroutable,
         formats: Amqp10Format,
         node: Node | None,
-        origin: i64,
+        origin: Origin | None,
     ) -> None:
         self.vhost: VirtualHost = vhost
         self.unroutable: Unroutable = unroutable
@@ -62,8 +63,8 @@ class Target:
         self._user = access.user.encode()
         self._checked: i64 = access.epoch.count
         """Number of changes of permissions at which its routes were checked."""
-        self._origin: i64 = origin
-        """Number of the connection, for no-local; 0 for none."""
+        self._origin = origin
+        """The connection, for no-local; None to publish without one."""
         self._format = formats
         self.node: Node | None = node
         """The queue or exchange of all its messages; None for the anonymous terminus."""
@@ -111,13 +112,24 @@ class Target:
             self._check_user(data, sections)
         if route.checks_delivery_mode and sections.durable != 0:
             route = route.persistent()
-        if sections.ttl != ABSENT or sections.priority != ABSENT:
+        expiry = expiry_ms(data, sections.properties, sections.end)
+        if expiry != NO_EXPIRY:
+            route = self._until(route, sections, expiry)
+        elif sections.ttl != ABSENT or sections.priority != ABSENT:
             route = _variant(route, sections)
         if sections.message_annotations != ABSENT and data.find(COPIES, sections.message_annotations) >= 0:
             route = self._with_copies(route, content)
         if route.target.by_headers:
             return self._by_headers(route, content)
         return route
+
+    def _until(self, route: Route, sections: Sections, expiry: i64) -> Route:
+        """Return the route of a message that expires at a time in milliseconds since 1970, or earlier by its ttl."""
+        now = self.vhost.broker.now
+        deadline = expiry / 1000 - self.vhost.broker.wall_offset
+        left_s = deadline - now if deadline > now else 0.0
+        ttl_s = _ttl_s(sections)
+        return route.until(_priority(sections), ttl_s if ttl_s < left_s else left_s, deadline)
 
     def _check_user(self, data: bytes, sections: Sections) -> None:
         """Check that user-id, which must not be forged, is the user of the connection (section 3.2.4)."""
@@ -152,7 +164,7 @@ class Target:
         except UnicodeDecodeError:
             raise InvalidField("the subject, which is the routing key, is not UTF-8") from None
         envelope = self.vhost.route(node.exchange, key, True).envelope.variant(DEFAULT_PRIORITY, NEVER, False)
-        if self._origin:
+        if self._origin is not None:
             envelope = envelope.from_origin(self._origin)
         route = Route(envelope, True)
         check_route(self._access, self.vhost, route)
@@ -175,7 +187,7 @@ class FixedTarget(Target):
         unroutable: Unroutable,
         formats: Amqp10Format,
         node: Node,
-        origin: i64,
+        origin: Origin | None,
     ) -> None:
         super().__init__(vhost, access, unroutable, formats, node, origin)
         self._route: Route = self._new_route(node, b"")
@@ -232,7 +244,9 @@ class SubjectTarget(Target):
 class AnonymousTarget(Target):
     """Target without an address: each message has its own in `to` (Anonymous Terminus for Message Routing)."""
 
-    def __init__(self, vhost: VirtualHost, access: ConnectionAccess, formats: Amqp10Format, origin: i64) -> None:
+    def __init__(
+        self, vhost: VirtualHost, access: ConnectionAccess, formats: Amqp10Format, origin: Origin | None
+    ) -> None:
         super().__init__(vhost, access, Unroutable.REJECTED, formats, None, origin)
         self._addresses = ToAddresses()
 
@@ -257,7 +271,7 @@ def target_of(
     formats: Amqp10Format,
     address: Address,
     shared: SharedTargets,
-    origin: i64 = 0,
+    origin: Origin | None = None,
 ) -> Target:
     """Return the target for an address; links with a fixed one share it.
 
@@ -294,6 +308,12 @@ def _octets_at(data: bytes, pos: i64) -> bytes:
 
 def _variant(route: Route, sections: Sections) -> Route:
     """Return the route of a message with a priority, or a time to live in milliseconds."""
-    priority: i64 = DEFAULT_PRIORITY if sections.priority == ABSENT else sections.priority
-    ttl_s = NEVER if sections.ttl == ABSENT else sections.ttl / 1000
-    return route.variant(priority, ttl_s)
+    return route.variant(_priority(sections), _ttl_s(sections))
+
+
+def _priority(sections: Sections) -> i64:
+    return DEFAULT_PRIORITY if sections.priority == ABSENT else sections.priority
+
+
+def _ttl_s(sections: Sections) -> float:
+    return NEVER if sections.ttl == ABSENT else sections.ttl / 1000

@@ -31,7 +31,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.core.consume.consumer import Batch
+from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
 from penstock.core.publish.session_counts import count_ended
 from penstock.core.teardown import SessionTeardown
@@ -328,7 +328,7 @@ class HeaderReader(ProtocolEngine):
 class AckTimeout(TimerHandler):
     """Timer of one session, set when the oldest delivery may be overdue (RabbitMQ's consumer timeout)."""
 
-    def __init__(self, services: Services, session: Session) -> None:
+    def __init__(self, services: Services, session: ClientSession) -> None:
         super().__init__()
         self._services = services
         self._session = session
@@ -341,15 +341,14 @@ class AckTimeout(TimerHandler):
     @override
     def on_deadline(self, now: float) -> float:
         session = self._session
-        due, timeout_s = session.unsettled.first_due()
-        if due > now:
+        due, timeout_s, consumer = session.unsettled.first_due()
+        if consumer is None or due > now:
             return due
-        error = PreconditionFailed(
-            f"delivery acknowledgement on channel {session.number} timed out. Timeout value used: "
-            f"{round(timeout_s * 1000)} ms. This timeout value can be configured, see consumers doc guide to learn more"
-        )
-        session.fail(error)
-        return NEVER
+        session.fail_overdue(consumer, timeout_s)
+        if not session.is_open():
+            return NEVER
+        due, _, following = session.unsettled.first_due()
+        return due if following is not consumer else now + timeout_s  # A transaction keeps what is left.
 
 
 SESSION_OPEN: Final = 0
@@ -437,6 +436,16 @@ class ClientSession(Session):
         if self._ack_timeout is None:
             self._ack_timeout = AckTimeout(self.connection.services, self)
         self._ack_timeout.delivered(batch)
+
+    def fail_overdue(self, consumer: Consumer, timeout_s: float) -> None:
+        """End what a delivery ends that was not settled within its timeout, in seconds: here the session."""
+        self.fail(
+            PreconditionFailed(
+                f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: "
+                f"{round(timeout_s * 1000)} ms. This timeout value can be configured, see consumers doc guide to learn "
+                "more"
+            )
+        )
 
     # End
 

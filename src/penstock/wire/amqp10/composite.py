@@ -123,6 +123,22 @@ def decode_performative(data: bytes, pos: int = 0, end: int = -1) -> tuple[Compo
     return composite, after
 
 
+def leading_fields(data: bytes, pos: int, end: int) -> dict[str, object]:
+    """Return the fields of a malformed performative, by name, up to the first one that cannot be read."""
+    fields: dict[str, object] = {}
+    reader = ValueReader(data, pos, end)
+    try:
+        reader.octet()
+        spec = spec_of(reader.value(2))
+        if spec is not None:
+            _, count = reader.enter(reader.octet(), 2)
+            for field in spec.fields[:count]:
+                fields[field.name] = read_field(reader, field, 3)
+    except CodecError:
+        pass
+    return fields
+
+
 def spec_of(descriptor: object) -> CompositeSpec | None:
     """Return the composite that a descriptor names."""
     if isinstance(descriptor, Symbol):

@@ -395,6 +395,27 @@ def property_at(data: bytes, properties: i64, end: i64, index: i64) -> i64:
     return pos
 
 
+NO_EXPIRY: Final = 0
+"""An absolute-expiry-time of 0 is none, as in JMS."""
+EXPIRY_MAX: Final = 1 << 53
+"""Milliseconds since 1970 from which on an absolute-expiry-time is none: no clock shows them."""
+
+
+def expiry_ms(data: bytes, properties: i64, end: i64) -> i64:
+    """Return the absolute-expiry-time in milliseconds since 1970; `NO_EXPIRY` if there is none.
+
+    `properties` is the position of a well-formed section, which may be `ABSENT`.
+    """
+    if properties == ABSENT or data[properties] == LIST0:
+        return NO_EXPIRY
+    count: i64 = data[properties + 2] if data[properties] == LIST8 else u32(data, properties + 5)
+    if count <= ABSOLUTE_EXPIRY_TIME:
+        return NO_EXPIRY  # Most messages have no property so far behind.
+    pos = property_at(data, properties, end, ABSOLUTE_EXPIRY_TIME)
+    expiry: i64 = NO_EXPIRY if pos == ABSENT else read_i64_be(data, pos + 1)
+    return NO_EXPIRY if expiry >= EXPIRY_MAX else expiry
+
+
 def _out_of_order(code: i64, last: i64) -> CodecError:
     name = SECTIONS.get(int(code))
     if name is None:

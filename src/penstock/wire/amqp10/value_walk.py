@@ -1,7 +1,7 @@
 """Values in place: validation, and the position at which each ends; and maps by the type of their keys.
 
-Messages pass a broker without being decoded. Whatever is well formed here, `ValueReader` reads, but for maps that have
-a key twice.
+Messages pass a broker without being decoded. Whatever is well formed here, `ValueReader` reads, but for maps within a
+value that have a key twice; those of a section are looked at (`map_end`).
 
 Format codes: the octet before each value, which tells its type and size (section 1.6).
 """
@@ -339,7 +339,10 @@ STRING_KEYS: Final = codes_of(values.STRING)
 
 
 def map_end(data: bytes, pos: i64, end: i64, keys: bytes, depth: i64) -> i64:
-    """Return where the map at `pos` ends; `UNFIT` if it is none, malformed, or has a key of another type."""
+    """Return where the map at `pos` ends; `UNFIT` if it is none or malformed.
+
+    It is malformed if it has a key of another type, or a key twice (section 1.6.23).
+    """
     if pos >= end:
         return UNFIT
     code: i64 = data[pos]
@@ -353,19 +356,48 @@ def map_end(data: bytes, pos: i64, end: i64, keys: bytes, depth: i64) -> i64:
     pos = content_start(pos + 1, width)
     if count & 1 or count > stop - pos:
         return UNFIT
+    first = pos
+    entries = count
+    seen: i64 = 0
+    are_alike = False
     while count > 0:
         if pos >= stop or data[pos] == 0x40 or not keys[data[pos]]:
             return UNFIT
+        head: i64 = 5 if data[pos] >= BINARY32 else 2
+        begin = pos + head
         pos = value_end(data, pos, stop, depth + 1)
         if pos == UNFIT:
             return UNFIT
+        last: i64 = data[pos - 1]
+        middle: i64 = data[(begin + pos) >> 1] if begin < pos else 0
+        mark: i64 = 1 << ((last + 7 * middle + pos - begin) % 61)  # Equal keys have the same one.
+        are_alike = are_alike or seen & mark != 0
+        seen |= mark
         pos = value_end(data, pos, stop, depth + 1)
         if pos == UNFIT:
             return UNFIT
         count -= 2
-    if pos != stop:
+    if pos != stop or (are_alike and _has_key_twice(data, first, stop, entries)):
         return UNFIT
     return stop
+
+
+def _has_key_twice(data: bytes, pos: i64, stop: i64, count: i64) -> bool:
+    """Return whether two of the keys are equal, in a well-formed content of a map that begins at `pos`."""
+    found: set[tuple[int, bytes]] = set()
+    while count > 0:
+        code: i64 = data[pos]
+        after = value_end(data, pos, stop)
+        if code & 0xE0 == 0xA0:  # A symbol, string or binary, in a short or a long form.
+            key = (int(code & 0xEF), data[pos + 2 : after] if code < 0xB0 else data[pos + 5 : after])
+        else:
+            key = (int(code), data[pos + 1 : after])
+        if key in found:
+            return True
+        found.add(key)
+        pos = value_end(data, after, stop)
+        count -= 2
+    return False
 
 
 def value_at(data: bytes, pos: i64, end: i64, key: bytes) -> i64:

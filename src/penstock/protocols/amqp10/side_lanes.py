@@ -1,0 +1,135 @@
+"""Side lanes of a link to the anonymous terminus: messages to one full target wait, and those to others pass.
+
+Theory of operation. Confirms of one producer are in order, and so are its held publishes. So while the producer of such
+a link has publishes that wait (held, or with withheld confirms), messages to another target get a producer of their
+own, a lane. Messages to one target stay in order: as long as some of them wait, all further ones take the same lane.
+Order among different targets is nothing that AMQP 1.0 promises. A lane whose publishes are all decided is used again.
+
+The hold budget bounds what waits, as on every link. A connection has at most `LANES_MAX` lanes. Beyond that, messages
+wait behind others, as they do on a link with one target.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typing_extensions import override
+
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.producer_listener import ProducerListener
+from penstock.core.routing.route import Route
+from penstock.errors import BrokerError
+from penstock.flow.gate import Gate
+from penstock.protocols.amqp10.delivery_ids import DeliveryIds
+from penstock.protocols.amqp10.link import LINK_ATTACHED, Link
+
+LANES_MAX: Final = 64
+"""Most lanes of a connection, about 3 KiB each."""
+_NOWHERE: Final = ("", "")
+
+
+def is_busy(producer: Producer) -> bool:
+    """Return whether publishes of a producer wait: some are held, or confirms are withheld."""
+    return len(producer.outbox) > 0 or len(producer.confirms.pending) > 0
+
+
+class SideLane(ProducerListener):
+    """A producer for the messages of one link to one target at a time."""
+
+    def __init__(self, link: Link, number: int) -> None:
+        session = link.session
+        super().__init__(session.connection_number)
+        self._link = link
+        self.number = number
+        """Number of the lane in its link, from 1 on."""
+        self.ids = DeliveryIds()
+        self.place: tuple[str, str] = _NOWHERE
+        """Exchange and routing key of its messages."""
+        connection = session.connection
+        self.producer = Producer(
+            session.broker,
+            f"{session.name}/{link.link_name}/{number}",
+            connection.pausing.budget,
+            connection.origin,
+            self,
+        )
+
+    @override
+    def on_confirms(self) -> None:
+        if self._link.state == LINK_ATTACHED:
+            self._link.on_lane_confirms(self.number)
+        else:
+            self.producer.confirms.take()
+
+    @override
+    def on_closed(self, error: BrokerError) -> None:
+        self._link.detach(error)
+
+    @override
+    def on_blocked(self, gate: Gate) -> bool:
+        return self._link.session.connection.count_block(gate, 1)
+
+    @override
+    def on_unblocked(self, gate: Gate) -> bool:
+        return self._link.session.connection.count_block(gate, -1)
+
+    @override
+    def on_departed(self) -> None:
+        self._link.session.connection.count_departed(self.producer)
+
+
+class SideLanes:
+    """The lanes of one link, beside its own producer."""
+
+    def __init__(self, link: Link, producer: Producer) -> None:
+        self._link = link
+        self._producer = producer
+        self._place: tuple[str, str] = _NOWHERE
+        """Exchange and routing key of the messages for which the link's own producer was used last."""
+        self._lanes: list[SideLane] = []
+
+    def lane_for(self, route: Route) -> SideLane | None:
+        """Return the lane for a message on a route; None if it takes the link's own producer."""
+        envelope = route.envelope
+        place = (envelope.exchange, envelope.routing_key)
+        idle: SideLane | None = None
+        for lane in self._lanes:
+            if not is_busy(lane.producer):
+                idle = lane
+            elif lane.place == place:
+                return lane
+        if not is_busy(self._producer):
+            self._place = place
+            return None
+        if self._place == place:
+            return None
+        if idle is None:
+            idle = self._begin()
+        if idle is not None:
+            idle.place = place
+        return idle
+
+    def _begin(self) -> SideLane | None:
+        """Begin another lane; None at the limit of the connection."""
+        endpoint = self._link.session.endpoint
+        if endpoint.side_lanes >= LANES_MAX:
+            return None
+        endpoint.side_lanes += 1
+        lane = SideLane(self._link, len(self._lanes) + 1)
+        self._lanes.append(lane)
+        return lane
+
+    def all(self) -> list[SideLane]:
+        """Return the lanes."""
+        return self._lanes
+
+    def producers(self) -> list[Producer]:
+        """Return the producers of the lanes."""
+        return [lane.producer for lane in self._lanes]
+
+    def end(self) -> list[Producer]:
+        """Remove all lanes: their link has ended. Returns their producers, which the caller closes."""
+        producers = self.producers()
+        self._link.session.endpoint.side_lanes -= len(producers)
+        self._lanes = []
+        return producers
