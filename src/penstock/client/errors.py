@@ -8,11 +8,11 @@ ClientError
 │   └── ConnectionLost      it was lost with a message under way, whose outcome is unknown
 │       └── ReplayUncertain     the broker does not know it any more either, and it was not sent again
 ├── ChannelClosed       the broker closed a channel, with its reason
-├── LinkClosed          a publisher or receiver has ended, with the reason
+├── LinkClosed          a publisher or receiver has ended, with the reason; the connection goes on
 │   └── ReceiverClosed      the broker has ended a receiver, or its queue was deleted
 ├── ControlError        a control operation was refused, with its reason
 ├── MessageRefused      the broker refused a message, with its reason
-├── MessageTooLarge     a message is larger than the broker takes; it was not sent
+├── MessageTooLarge     a message is larger than the broker takes; it is in no queue
 ├── FlowControlTimeout  a message was not sent: it waited for room until its time-out
 ├── ConfirmTimeout      a message was sent, and no answer came until its time-out
 ├── CommitRefused       the broker refused a commit, and the transaction is open as before
@@ -27,7 +27,12 @@ Spark's executors to its driver.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.client.engine.outcomes import Receipt
 
 
 def without_name(text: str) -> str:
@@ -83,13 +88,19 @@ class ConnectionClosed(ClientError):
 class LinkClosed(ClientError):
     """Ended publisher or receiver.
 
-    `code` is the reply code of AMQP 0-9-1 or the condition of AMQP 1.0, None without one.
+    `code` is the reply code of AMQP 0-9-1 or the condition of AMQP 1.0, None without one. `receipt` is that of a
+    message that was under way, whose state says whether it is in no queue ("refused") or perhaps ("unknown"); None
+    without such a message.
     """
 
-    def __init__(self, code: int | str | None, text: str) -> None:
+    def __init__(self, code: int | str | None, text: str, receipt: Receipt | None = None) -> None:
         super().__init__(code, text)
         self.code = code
         self.text = text
+        self.receipt = receipt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.text)
 
     def __str__(self) -> str:
         return without_name(self.text) + ("" if self.code is None else f" ({self.code})")
@@ -105,7 +116,15 @@ class ReceiverClosed(LinkClosed):
 
 
 class MessageTooLarge(ClientError):
-    """Message that is larger than the broker takes."""
+    """Message that is larger than the broker takes; `receipt` has it if it was sent, and None if it was not."""
+
+    def __init__(self, text: str, receipt: Receipt | None = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.receipt = receipt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.text,)
 
 
 class ChannelClosed(ClientError):

@@ -24,6 +24,7 @@ from penstock.client.engine.outcomes import (
     ConfirmTimeout,
     FlowControlTimeout,
     Receipt,
+    ReplayUncertain,
 )
 from penstock.client.engine.terms import (
     PUBLISHER_CLOSED,
@@ -413,16 +414,20 @@ class PublisherCore(Room):
         lane = self.lane
         assert lane is not None
         if lane.is_begun and is_known:
-            for number in refused:
-                if number - lane.taken >= self.base:
-                    self.settle(number - lane.taken, number - lane.taken, REFUSED, REFUSED_BEFORE)
-            if taken - lane.taken >= self.base:
-                self.settle(self.base, taken - lane.taken, CONFIRMED)
+            self.settle_by_mark(lane, taken, refused)
         elif lane.is_begun and self.unsettled_count > 0:
             self._doubt()
         lane.is_begun = True
         lane.taken = taken
         self._begin_replaying()
+
+    def settle_by_mark(self, lane: PublisherLane, taken: i64, refused: list[int]) -> None:
+        """Give the messages that the mark of the lane covers their outcomes."""
+        for number in refused:
+            if number - lane.taken >= self.base:
+                self.settle(number - lane.taken, number - lane.taken, REFUSED, REFUSED_BEFORE)
+        if taken - lane.taken >= self.base:
+            self.settle(self.base, taken - lane.taken, CONFIRMED)
 
     def _begin_replaying(self) -> None:
         self.is_attached = True
@@ -454,9 +459,7 @@ class PublisherCore(Room):
         text = f"ReplayUncertain: {MARK_LOST}; {self.unsettled_count} messages are {becomes}"
         self.engine.events.append(Event(REPLAY_UNCERTAIN, self.target(), text, tuple(self.unsettled)))
         if not self.terms.sends_uncertain:
-            for receipt in self.unsettled:
-                receipt.uncertain = True
-            self.settle_all(UNKNOWN, MARK_LOST)
+            self.give_up(ReplayUncertain(None, MARK_LOST), MARK_LOST)
 
     # The ends
 
@@ -494,8 +497,8 @@ class PublisherCore(Room):
         self.info = None
         self.review()
 
-    def end(self, error: Exception, text: str) -> None:
-        """End it: what waits for room fails with `error`, and what is under way is unknown, with `text` as reason."""
+    def stop(self, error: Exception, text: str) -> None:
+        """Take no more messages: what waits for room fails with `error`. What is under way is as it is."""
         if self.error is None:
             self.error = error
             if isinstance(error, LinkClosed) and self.unit is None:
@@ -503,13 +506,43 @@ class PublisherCore(Room):
         self.is_attached = False
         self.may_write = False
         self.fail_line(error)
+
+    def end(self, error: Exception, text: str) -> None:
+        """End it: what waits for room fails with `error`, and what is under way is unknown, with `text` as reason."""
+        self.stop(error, text)
         unit = self.unit
         if self.pending and unit is None:
-            self.settle_all(UNKNOWN, text)
+            self.give_up(LinkClosed(error.code, text) if isinstance(error, LinkClosed) else None, text)
         elif self.pending and unit is not None and unit.is_over():
             self.settle_all(unit.outcome(), str(unit.error))
         self._end_idle()
         self.engine.forget_publisher(self)
+
+    def give_up(self, cause: ClientError | None, reason: str) -> None:
+        """Give all messages without an outcome that it is unknown; `cause` is what waiting for it raises.
+
+        Without a `cause` it is `ConnectionLost`. A message that had come back is refused.
+        """
+        receipts = self.unsettled
+        self.settle_all(UNKNOWN, reason)
+        for receipt in receipts:
+            if receipt.outcome == UNKNOWN:
+                receipt.cause = cause
+
+    def refuse_from(self, first: i64, cause: ClientError, others: ClientError, reason: str) -> None:
+        """Refuse the message `first` by its number, and those after it: it made the broker end the publisher.
+
+        Waiting for its outcome raises `cause`, and for those of the others `others`.
+        """
+        pending = self.pending
+        at: i64 = max(first - self.base, 0)
+        items = pending[at:]
+        self.settle(self.base + at, self.base + len(pending) - 1, REFUSED, reason)
+        for item in items:
+            if isinstance(item, Receipt):
+                item.cause = cause
+            if item is not None:
+                cause = others
 
     def settle_all(self, outcome: i64, reason: str) -> None:
         """Give all messages without an outcome this one."""
@@ -537,6 +570,7 @@ class PublisherCore(Room):
     def closing(self, timeout: float | None = None) -> Steps[list[Receipt]]:
         """Take no more messages, wait for outcomes, and close; return the receipts that are left without one."""
         if self.error is not None:
+            yield from self.draining(timeout)  # One that has ended may still ask for outcomes.
             return []
         self.is_closing = True
         error = LinkClosed(None, "the publisher is closed")

@@ -339,8 +339,8 @@ class Room(Window):
     def cause(self, size: i64 = 0) -> str:
         """Return what keeps a message from being sent."""
         taken = len(self.pending) - self.ahead + self.granted
-        if not self.is_attached or self.replay_at >= 0:
-            return causes.OFFLINE
+        if not self.is_attached:
+            return causes.OFFLINE if self.engine.lost_reason else causes.OPENING
         if self.is_stopped:
             return causes.CHANNEL_FLOW
         if self.credit <= self.granted:
@@ -349,6 +349,8 @@ class Room(Window):
             return causes.CONNECTION_BLOCKED
         if self.engine.is_congested:
             return causes.SOCKET
+        if self.replay_at >= 0:
+            return causes.TURN  # Those that are sent again.
         if taken >= self.window:
             return causes.WINDOW
         if self.window_octets >= 0 and taken > 0 and self.octets + self.granted_octets + size > self.window_octets:
@@ -373,7 +375,7 @@ class Room(Window):
             reason = f"{reason}: {self.engine.lost_reason}" if self.engine.lost_reason else reason
         elif (cause == causes.WINDOW or cause == causes.WINDOW_BYTES) and self.engine.blocked_reason:
             reason = f"{reason}: {self.engine.blocked_reason}"
-        if cause == causes.RATE or cause == causes.OFFLINE:
+        if cause == causes.RATE or cause == causes.OFFLINE or cause == causes.OPENING:
             bucket = self.bucket
             after = None if bucket is None else max(bucket.ready_at(now) - now, 0.0)
             return Blocked(cause, reason, now - since, retry_after=after)

@@ -68,6 +68,8 @@ class Channel:
         self.is_closed: bool = False
         self.is_left: bool = False
         """True when its close has begun: what still comes goes nowhere."""
+        self.closed_for: int = 0
+        """Method at which the broker closed it, as its close says; 0 for none."""
         self.is_strict: bool = is_strict
         """True if an answer to nothing is an error; else it is passed over."""
         self.is_for_control: bool = is_for_control
@@ -237,7 +239,9 @@ class Channel:
             if not self.is_left:
                 self.on_flow(active)
         elif method_id == spec.CHANNEL_CLOSE:
-            self._closed_by_broker(cast(int, method.args["reply_code"]), str(method.args["reply_text"]))
+            args = method.args
+            self.closed_for = cast(int, args["class_id"]) << 16 | cast(int, args["method_id"])
+            self._closed_by_broker(cast(int, args["reply_code"]), str(args["reply_text"]))
         elif method_id == spec.CHANNEL_CLOSE_OK:
             self.is_closed = True
             self.channels.by_number.pop(self.number, None)

@@ -25,6 +25,7 @@ from penstock.client.errors import (
     ClientError,
     ConnectError,
     ConnectionClosed,
+    LinkClosed,
     LoginRefused,
     why_closed,
 )
@@ -451,7 +452,7 @@ class RequesterChannel(Channel):
 
     @override
     def on_close(self, error: ChannelClosed) -> None:
-        self.requester.fail(error)
+        self.requester.fail(LinkClosed(error.code, error.text))
 
 
 class Requester091(Requester):

@@ -32,6 +32,8 @@ from penstock.wire.amqp10.values import ULONG, Symbol, Typed, serial_distance
 
 EXACT_CREDIT: Final = "penstock:exact-credit"
 """Capability of a link whose credit ends at the stop threshold, so that every wait is a wait for credit."""
+TOO_LARGE: Final = "amqp:link:message-size-exceeded"
+"""Condition of a link that ends because of a message that is too large (section 2.8.18)."""
 _DATA8: Final = 0x005375A0
 _DATA32: Final = 0x005375B0
 """Beginnings of a data section, with a size of one octet and of four."""
@@ -58,7 +60,7 @@ class PublisherLink(Link):
 
     @override
     def on_detach(self, code: str, text: str) -> None:
-        self.owner.end(LinkClosed(code or None, text), text)
+        self.owner.detached(code, text)
 
 
 class Publisher10(PublisherCore):
@@ -292,6 +294,16 @@ class Publisher10(PublisherCore):
             at += size
 
     # The ends
+
+    def detached(self, code: str, text: str) -> None:
+        """Take the broker's detach, with its condition and description.
+
+        A link that ends because of a message's size has not taken that message. Other conditions do not tell.
+        """
+        if code == TOO_LARGE and self.unsettled_count == 1:
+            error = MessageTooLarge(text)
+            self.refuse_from(self.base, error, error, text)
+        self.end(LinkClosed(code or None, text), text)
 
     @override
     def detach(self) -> None:
