@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from penstock.client.engine.headers import check_arguments
 from penstock.client.engine.outcomes import REFUSED, UNKNOWN, ConnectionLost, TransactionAborted, TransactionInDoubt
 from penstock.client.engine.terms import (
     BLOCKED,
@@ -431,8 +432,9 @@ class Engine(Wakes):
             self.schedule(False)
 
     def calling(self, name: str, arguments: dict[str, Any], timeout: float | None = None) -> Steps[Any]:
-        """Declare or delete something, and wait for the answer."""
+        """Declare or delete something, and wait for the answer. Raises `ValueError` for an argument of no AMQP type."""
         self.check_open()
+        check_arguments("the argument", arguments.get("arguments") or {}, self.protocol == "amqp10")
         return (yield from self.waiting(self.call(name, arguments), timeout))
 
     def request(self, operation: str, arguments: dict[str, Any] | bytes) -> Call:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from penstock.client.engine.connection import CLOSE_WITHIN, Engine, Unit
+from penstock.client.engine.headers import check_arguments
 from penstock.client.engine.messages import Body, Message
 from penstock.client.engine.outcomes import ConnectionLost
 from penstock.client.engine.publisher import PublisherCore
@@ -131,10 +132,12 @@ class Delivery:
     def modify(self, annotations: dict[str, object] | None = None, *, undeliverable_here: bool = False) -> Over:
         """Return the message to its queue as failed, which counts; with `undeliverable_here` not for this receiver.
 
-        `annotations` are added to it, where their names begin with "x-". Raises `ValueError` for them over AMQP 0-9-1.
+        `annotations` are added to it, where their names begin with "x-". Raises `ValueError` for them over AMQP 0-9-1,
+        and for a value that AMQP does not have.
         """
         if annotations and not self.receiver.annotates:
             raise ValueError("annotations of a returned message need AMQP 1.0: basic.nack has no room for them")
+        check_arguments("the annotation", annotations or {}, True)
         self.receiver.settle(self, MODIFIED, "undeliverable-here" if undeliverable_here else "", annotations)
         return OVER
 

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 
 from penstock.client.engine import outcomes as causes
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.headers import check_properties
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked, Receipt
 from penstock.client.engine.terms import BLOCKED, UNBLOCKED, Event, PublisherTerms
@@ -287,6 +288,8 @@ class Room(Window):
     def __init__(self, engine: Engine, terms: PublisherTerms) -> None:
         super().__init__(engine, terms.window_bytes, terms.max_rate)
         self.engine = engine
+        self.by_links: bool = engine.protocol == "amqp10"
+        """True over AMQP 1.0, whose headers and properties are not those of AMQP 0-9-1."""
         self.terms = terms
         self.window: i64 = terms.window
         self.credit: i64 = UNLIMITED
@@ -417,11 +420,15 @@ class Room(Window):
             raise self.error
 
     def size_of(self, message: object) -> int:
-        """Return the octets of a message's body. Raises `TypeError`, and `MessageTooLarge` if it can never be sent."""
+        """Return the octets of a message's body.
+
+        Raises `TypeError`, and if it can never be sent `MessageTooLarge`, or `ValueError` for a header or property.
+        """
         if isinstance(message, bytes):
             size = len(message)
         elif isinstance(message, Message):
             size = len(message.body)
+            check_properties(message.properties, self.by_links)
         else:
             raise TypeError(f"a message is bytes or a penstock.Message, not {type(message).__name__}")
         self.check_size(size)
