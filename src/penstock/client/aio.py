@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
-from penstock.client.engine.connection import Engine
+from penstock.client.engine.connection import ENDED, IDLE, Engine
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import Blocked, ConnectionLost, Receipt
 from penstock.client.engine.publisher import PublisherCore
@@ -232,7 +232,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self._gone: asyncio.Event | None = None
         """Set when the transport of a connection that closes has ended."""
         self._reconnecting: asyncio.Task[None] | None = None
-        self._error: ClientError | None = None
+        self._error: Exception | None = None
+        self._is_closing = False
+        """True once `close` needs no other transport."""
 
     def forked(self) -> None:
         """End it without a word to the broker: this process was forked from the one that opened it."""
@@ -283,13 +285,13 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         engine.schedule = self._schedule
         await self._try_hosts()
 
-    async def _try_hosts(self) -> None:
+    async def _try_hosts(self, was_open: bool = False) -> None:
         """Connect to the first host that answers; raises the error of the last one."""
         for address in self.options.hosts:
             try:
                 return await self._try(address)
             except ClientError as error:
-                if is_final(error) or address == self.options.hosts[-1]:
+                if is_final(error, was_open) or address == self.options.hosts[-1]:
                     raise
 
     async def _try(self, address: Address) -> None:
@@ -315,29 +317,45 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             self._transport = None
 
     async def _keep(self, lost: asyncio.Event) -> None:
-        """Connect again after each loss."""
+        """Connect again after each loss. Where that ends, an offline connection is closed for good, and told so."""
         engine = self.core()
-        while True:
-            await lost.wait()
-            lost.clear()
-            error: Exception = self._error or ConnectionClosed(None, "it was lost")
-            calls.logger().warning("Connection to %s lost: %s", self.options, error)
-            for pause in pauses(self.options):
-                await asyncio.sleep(pause)
-                try:
-                    await self._try_hosts()
-                except ClientError as failure:
-                    error = failure
-                    if is_final(failure):
+        error: BaseException = ConnectionClosed(None, "nothing tries to connect again")
+        failure: BaseException | None = None
+        try:
+            while engine.phase != ENDED:
+                await lost.wait()
+                lost.clear()
+                error = failure = self._error or ConnectionClosed(None, "it was lost")
+                calls.logger().warning("Connection to %s lost: %s", self.options, error)
+                for pause in pauses(self.options):
+                    await asyncio.sleep(pause)
+                    lost.clear()  # The last attempt may have got so far.
+                    failure = await self._attempt()
+                    if failure is None or is_final(failure, was_open=True):
                         break
-                else:
-                    calls.logger().info("Connected again to %s", self.options)
+                if failure is not None:
+                    error = failure
                     break
-            if engine.lost_reason:
-                self._error = error if isinstance(error, ClientError) else None
-                engine.lose(ConnectionLost(None, str(error)), False, self._in_loop().time())
+                calls.logger().info("Connected again to %s", self.options)
+        finally:
+            if engine.phase == IDLE and not self._is_closing:
+                engine.lose(ConnectionLost(None, str(error) or repr(error)), False, engine.now)
                 self.after()
-                return
+
+    async def _attempt(self) -> BaseException | None:
+        """Try to connect again; return why it has failed, None for success. Whatever is raised is a failed attempt."""
+        try:
+            await self._try_hosts(was_open=True)
+        except asyncio.CancelledError as failure:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            calls.note_failed_attempt(failure)
+            return failure
+        except Exception as failure:
+            calls.note_failed_attempt(failure)
+            return failure
+        return None
 
     async def close(self, timeout: float | None = None) -> None:
         """Close receivers, publishers after their outcomes have come, and the connection; harmless when it is closed.
@@ -347,12 +365,12 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         engine = self._engine
         if engine is None:
             return
-        if self._reconnecting is not None:
-            self._reconnecting.cancel()
-            self._reconnecting = None
         try:
             await self.run(engine.closing(timeout))
         finally:
+            self._is_closing = True
+            if self._reconnecting is not None:
+                self._reconnecting.cancel()
             self.after()
             if self._timer is not None:
                 self._timer.cancel()
@@ -495,8 +513,10 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         )
         self._error = reason
         was_open = engine.opened.done and engine.opened.error is None
-        engine.lose(reason, self.options["reconnect"], loop.time())
-        if was_open and self._lost is not None:
+        keeper = self._reconnecting
+        is_kept = self.options["reconnect"] and not self._is_closing and (keeper is None or not keeper.done())
+        engine.lose(reason, is_kept, loop.time())
+        if was_open and self._lost is not None and engine.phase == IDLE:
             self._lost.set()
         self.after()
 

@@ -44,6 +44,8 @@ __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "conn
 
 RECEIVE: Final = 256 * 1024
 """Octets of one read."""
+ATTEMPT_S: Final = 1.0
+"""Seconds that an attempt to connect again may take at least, though the call that makes it has less time left."""
 UNSENT: Final = 512 * 1024
 """Octets that are kept for a broker that does not read, before publishers wait."""
 
@@ -241,6 +243,10 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self._poll = select.poll()
         self._unsent = memoryview(b"")
         self._batches = 0
+        self._pauses: Iterator[float] | None = None
+        """Pauses before the next attempts to connect again; None if none is due."""
+        self._retry_at = 0.0
+        """Time of the next attempt."""
         self._engine: Engine
         protocols = calls.PROTOCOLS[options["protocol"]]
         for protocol in protocols:
@@ -249,7 +255,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             self._engine.now = clock()
             self._engine.block_for = self._wait_for_receipt
             try:
-                self._try_hosts()
+                self._try_hosts(options["connect_timeout"])
                 break
             except WrongProtocol:
                 if protocol == protocols[-1]:
@@ -264,17 +270,17 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
     # Opening and closing
 
-    def _try_hosts(self) -> None:
-        """Connect to the first host that answers; raises the error of the last one."""
+    def _try_hosts(self, timeout: float, was_open: bool = False) -> None:
+        """Connect to the first host that answers within `timeout` seconds; raises the error of the last one."""
         for address in self.options.hosts:
             try:
-                return self._try(address)
+                return self._try(address, timeout)
             except ClientError as error:
-                if is_final(error) or address == self.options.hosts[-1]:
+                if is_final(error, was_open) or address == self.options.hosts[-1]:
                     raise
 
-    def _try(self, address: Address) -> None:
-        engine, timeout = self._engine, self.options["connect_timeout"]
+    def _try(self, address: Address, timeout: float) -> None:
+        engine = self._engine
         engine.terms = calls.login_terms(self.options, address, 0.0)
         try:
             deadline = self._clock() + timeout
@@ -311,25 +317,53 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             self._poll.unregister(sock.fileno())
             sock.close()
 
-    def _reconnect(self) -> None:
-        """Connect again; raises `ConnectionLost` when no more attempts are allowed."""
+    def _connect_again(self, timeout: float | None) -> bool:
+        """Go on with connecting again for about `timeout` seconds, until a timer is due; return whether it is done.
+
+        It pauses, or makes one attempt, which has at least `ATTEMPT_S`. Whatever is raised is a failed attempt.
+        Raises `ConnectionLost` when no more attempts are allowed.
+        """
         engine = self._engine
-        error: ClientError = ConnectionLost(None, engine.lost_reason)
-        calls.logger().warning("Connection to %s lost: %s", self.options, engine.lost_reason)
-        for pause in pauses(self.options):
-            time.sleep(pause)
+        if self._pauses is None:
+            self._pauses = pauses(self.options)
+            calls.logger().warning("Connection to %s lost: %s", self.options, engine.lost_reason)
+            self._pause(ConnectionLost(None, engine.lost_reason))
+        left = self._left(timeout)
+        now = self._clock()
+        rest = min(self._retry_at - now, self.options["reconnect_delay_max"])  # The clock may jump.
+        if rest > 0:
+            time.sleep(max(min(rest, left), 0.0))
             engine.tick(self._clock())
-            try:
-                self._try_hosts()
-            except ClientError as failure:
-                error = failure
-                if is_final(failure):
-                    break
-            else:
-                calls.logger().info("Connected again to %s", self.options)
-                return
-        lost = ConnectionLost(None, str(error))
-        engine.lose(lost, False, self._clock())
+            self._release()
+            if rest > left:
+                return False
+        try:
+            self._try_hosts(min(self.options["connect_timeout"], max(self._left(timeout), ATTEMPT_S)), was_open=True)
+        except Exception as failure:
+            calls.note_failed_attempt(failure)
+            engine.tick(self._clock())
+            self._release()
+            self._pause(failure)
+            return False
+        self._pauses = None
+        calls.logger().info("Connected again to %s", self.options)
+        return True
+
+    def _left(self, timeout: float | None) -> float:
+        """Return the seconds until a timer is due, at most `timeout`; infinity for none."""
+        due = self._engine.next_deadline()
+        left = float("inf") if due is None else max(due - self._clock(), 0.0)
+        return left if timeout is None else min(left, max(timeout, 0.0))
+
+    def _pause(self, failure: Exception) -> None:
+        """Pause until the next attempt; raises `ConnectionLost` if there is none, with the reason of the last one."""
+        assert self._pauses is not None
+        pause = None if is_final(failure, was_open=True) else next(self._pauses, None)
+        if pause is not None:
+            self._retry_at = self._clock() + pause
+            return
+        lost = ConnectionLost(None, failure.text if isinstance(failure, ConnectionLost) else str(failure))
+        self._engine.lose(lost, False, self._clock())
         self._release()
         raise lost
 
@@ -344,7 +378,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         `timeout` bounds the wait for outcomes (None: the time-out of the publishers).
         """
         try:
-            if self._socket is not None:
+            if self._socket is not None or self._engine.phase == IDLE:
                 self.run(self._engine.closing(timeout))
         finally:
             self._engine.lose(ConnectionClosed(None, "the client closed it"), False, self._clock())
@@ -462,7 +496,8 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         if self._socket is None:
             if not again or engine.phase != IDLE:
                 raise ConnectionLost(None, engine.lost_reason or "it is closed")
-            self._reconnect()
+            if not self._connect_again(timeout):
+                return False
         done = self._push_within_bound()
         data = self._read()
         if data is None:

@@ -12,6 +12,7 @@ ClientError
 │   └── ReceiverClosed      the broker has ended a receiver, or its queue was deleted
 ├── ControlError        a control operation was refused, with its reason
 ├── MessageRefused      the broker refused a message, with its reason
+├── InvalidValue        a header, property or argument that the protocol does not carry; it is a ValueError too
 ├── MessageTooLarge     a message is larger than the broker takes; it is in no queue
 ├── FlowControlTimeout  a message was not sent: it waited for room until its time-out
 ├── ConfirmTimeout      a message was sent, and no answer came until its time-out
@@ -113,6 +114,10 @@ class ReceiverClosed(LinkClosed):
     def reason(self) -> str:
         """Return why, without the name of a reply code."""
         return without_name(self.text)
+
+
+class InvalidValue(ClientError, ValueError):
+    """Header, property or argument that the protocol does not carry, with its name; nothing was sent."""
 
 
 class MessageTooLarge(ClientError):

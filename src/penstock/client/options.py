@@ -356,9 +356,12 @@ class Options:
         return Address(host.lower() or "127.0.0.1", int(port) if port else default)
 
     def secret(self) -> str:
-        """Return the password, or a token."""
+        """Return the password, or a token. Raises what the function for tokens raises, and `TypeError` for no text."""
         token = self.token
-        return self.password if token is None else token if isinstance(token, str) else token()
+        secret = self.password if token is None else token if isinstance(token, str) else token()
+        if not isinstance(secret, str):
+            raise TypeError(f"a token is a text; the function for tokens has returned {type(secret).__name__}")
+        return secret
 
     def connection_terms(self, address: Address, *, heartbeat: float) -> ConnectionTerms:
         """Return the terms of a connection to one of the hosts; `heartbeat` counts where no option says it."""

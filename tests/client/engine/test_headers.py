@@ -12,6 +12,7 @@ import pytest
 
 import penstock
 from penstock.client.engine.headers import check_arguments, check_headers, check_properties
+from penstock.client.errors import InvalidValue
 from penstock.content.properties import PROPERTY_NAMES
 from tests.client.conversations import PROTOCOLS, both_protocols, fresh, url_of
 
@@ -133,7 +134,7 @@ async def test_amqp_091_carries_lists_tables_and_decimals_under_any_name(broker_
 @pytest.mark.parametrize("name", NESTED | ONLY_091)
 def test_amqp_10_refuses_what_it_would_lose_by_name(name: str) -> None:
     value, _ = (NESTED | ONLY_091)[name]
-    with pytest.raises(ValueError, match="the header 'h' cannot be sent: "):
+    with pytest.raises(InvalidValue, match="the header 'h' cannot be sent: "):
         check_headers({"h": value}, True)
     check_headers({"h": value}, False)
 
@@ -143,10 +144,10 @@ def test_amqp_10_refuses_what_it_would_lose_by_name(name: str) -> None:
 @pytest.mark.parametrize("header", ["h", "x-h"])
 def test_value_of_no_type_is_refused_by_the_name_of_its_header(header: str, by_links: bool, name: str) -> None:
     value, reason = REFUSED[name]
-    with pytest.raises(ValueError, match=f"the header '{header}' cannot be sent: ") as failure:
+    with pytest.raises(InvalidValue, match=f"the header '{header}' cannot be sent: ") as failure:
         check_headers({"also": 1, header: value}, by_links)
     assert reason in str(failure.value)
-    with pytest.raises(ValueError, match="the argument 'h' cannot be sent"):
+    with pytest.raises(InvalidValue, match="the argument 'h' cannot be sent"):
         check_arguments("the argument", {"h": value}, by_links)
 
 
@@ -170,7 +171,7 @@ NAMES_10 = {
 def test_name_that_a_protocol_does_not_have_is_refused(protocol: str, name: str) -> None:
     by_links = protocol == "amqp10"
     if by_links or name in NAMES:
-        with pytest.raises(ValueError, match=(NAMES | NAMES_10)[name]):
+        with pytest.raises(InvalidValue, match=(NAMES | NAMES_10)[name]):
             check_headers({name: "a"}, by_links)
     else:
         check_headers({name: "a"}, by_links)
@@ -204,7 +205,7 @@ def test_property_that_cannot_be_sent_is_refused_by_its_name(name: str) -> None:
         setattr(properties, name, value)
         for by_links in (False, True):
             if by_links or value in neither:
-                with pytest.raises(ValueError, match=f"the property {name} cannot be sent"):
+                with pytest.raises(InvalidValue, match=f"the property {name} cannot be sent"):
                     check_properties(properties, by_links)
             else:
                 check_properties(properties, by_links)
@@ -216,13 +217,13 @@ async def test_message_with_a_refused_header_is_not_sent_by_any_call(
     publisher = connection.publisher(queue)
     bad = penstock.Message(b"bad", headers={"h": {1}})
     for call in (publisher.send, publisher.publish, lambda message: publisher.send_many([message])):
-        with pytest.raises(ValueError, match="the header 'h'"):
+        with pytest.raises(InvalidValue, match="the header 'h'"):
             await call(bad)
-    with pytest.raises(ValueError, match="the header 'h'"):
+    with pytest.raises(InvalidValue, match="the header 'h'"):
         publisher.try_publish(bad)
-    with pytest.raises(ValueError, match="the header 'h'"):
+    with pytest.raises(InvalidValue, match="the header 'h'"):
         await connection.call(queue, bad)
-    with pytest.raises(ValueError, match="the argument 'kind'"):
+    with pytest.raises(InvalidValue, match="the argument 'kind'"):
         await connection.bind(queue, "amq.headers", kind=Order())
     await publisher.send(b"good")
     assert publisher.counters.confirmed == 1

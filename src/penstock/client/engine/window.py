@@ -395,10 +395,10 @@ class Room(Window):
 
     def review(self) -> None:
         """Find out anew whether messages may be written, after a change; hand over places if so."""
-        self.may_write = self.is_attached and not self.is_stopped and not self.engine.is_congested
-        self.may_write = self.may_write and self.error is None
-        if self.may_write and self.replay_at >= 0:
-            self.replay()
+        is_open = self.is_attached and not self.is_stopped and not self.engine.is_congested
+        self.may_write = is_open and self.error is None
+        if is_open and self.replay_at >= 0:
+            self.replay()  # Also of one that is closing: it waits for the outcomes.
         if self.line:
             self.grant()
 

@@ -214,6 +214,11 @@ class Publisher091(PublisherCore):
             channel.close()
 
     @override
+    def end(self, error: Exception, text: str) -> None:
+        self.beginning = None
+        super().end(error, text)
+
+    @override
     def lose(self) -> None:
         self.channel = None
         self.beginning = None
@@ -342,8 +347,8 @@ class Begin(Call):
     @override
     def release(self) -> None:
         publisher = self.publisher
-        if publisher.beginning is not self or publisher.error is not None:
-            return  # It belongs to an earlier transport.
+        if publisher.beginning is not self:
+            return  # It belongs to an earlier transport, or the publisher has ended.
         publisher.beginning = None
         error = self.error
         if error is None:
