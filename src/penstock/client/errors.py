@@ -3,7 +3,7 @@
 ClientError
 ├── ConnectError        the connection failed; the text says why and what to do
 │   ├── LoginRefused    the broker refuses the user, the password or the virtual host: another attempt does not help
-│   └── WrongServer     the host's name cannot be resolved, or its certificate is not trusted
+│   └── WrongServer     the host's name cannot be resolved, or its certificate or SCRAM signature is not trusted
 ├── ConnectionClosed    the connection is closed, with the broker's reason if it gave one
 │   └── ConnectionLost      it was lost with a message under way, whose outcome is unknown
 │       └── ReplayUncertain     the broker does not know it any more either, and it was not sent again
@@ -28,12 +28,9 @@ Spark's executors to its driver.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.errors import PenstockError
-
-if TYPE_CHECKING:
-    from penstock.client.engine.outcomes import Receipt
 
 
 def without_name(text: str) -> str:
@@ -64,7 +61,7 @@ class LoginRefused(ConnectError):
 
 
 class WrongServer(ConnectError):
-    """Name that cannot be resolved, or certificate that is not trusted."""
+    """Name that cannot be resolved, or certificate or SCRAM signature that is not trusted."""
 
 
 class WrongProtocol(ConnectError):
@@ -94,7 +91,7 @@ class LinkClosed(ClientError):
     without such a message.
     """
 
-    def __init__(self, code: int | str | None, text: str, receipt: Receipt | None = None) -> None:
+    def __init__(self, code: int | str | None, text: str, receipt: Any = None) -> None:
         super().__init__(code, text)
         self.code = code
         self.text = text
@@ -123,7 +120,7 @@ class InvalidValue(ClientError, ValueError):
 class MessageTooLarge(ClientError):
     """Message that is larger than the broker takes; `receipt` has it if it was sent, and None if it was not."""
 
-    def __init__(self, text: str, receipt: Receipt | None = None) -> None:
+    def __init__(self, text: str, receipt: Any = None) -> None:
         super().__init__(text)
         self.text = text
         self.receipt = receipt

@@ -481,14 +481,17 @@ class Engine(Wakes):
         elif kind != JSON_TYPE and kind != ERROR_TYPE and kind != PROGRESS_TYPE:
             error = ClientError(f"the broker answered with the content type {kind}")
         else:
-            import json
-
-            answer = json.loads(body)
+            answer = _object_of(body)
             if kind == PROGRESS_TYPE:
-                call.taken = int(answer["taken"])
+                taken = answer.get("taken") if answer is not None else None
+                call.taken = taken if isinstance(taken, int) else call.taken
                 return
-            if kind == ERROR_TYPE:
-                error = ControlError(int(answer["code"]), str(answer["name"]), str(answer["text"]))
+            if answer is None:
+                error = ClientError("the broker answered with something that is no object of JSON")
+            elif kind == ERROR_TYPE:
+                code = answer.get("code")
+                status = code if isinstance(code, int) else 0
+                error = ControlError(status, str(answer.get("name")), str(answer.get("text")))
             else:
                 call.value = answer
         del self.requests[call.number]
@@ -516,6 +519,17 @@ class Engine(Wakes):
         except ConnectionClosed:
             pass
         self.end(ConnectionClosed(None, "the client closed it"))
+
+
+def _object_of(body: bytes | bytearray) -> dict[str, Any] | None:
+    """Return an object of JSON; None for anything else."""
+    import json
+
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 class Unit:

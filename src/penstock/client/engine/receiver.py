@@ -21,8 +21,9 @@ from penstock.client.engine.outcomes import ConnectionLost
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import RECEIVER_CLOSED, Event, ReceiverTerms
 from penstock.client.engine.waits import Call, Line, Steps, Wait
-from penstock.client.errors import LinkClosed, ReceiverClosed, Timeout
+from penstock.client.errors import ClientError, LinkClosed, ReceiverClosed, Timeout
 from penstock.content.properties import Properties
+from penstock.errors import PenstockError
 from penstock.flow.timers import NEVER
 from penstock.markers import override
 
@@ -72,9 +73,12 @@ class Delivery:
 
     @property
     def properties(self) -> Properties:
-        """Return the properties."""
+        """Return the properties. Raises `ClientError` for malformed ones, which no broker that checks them sends."""
         if self.decoded is None:
-            self.decoded = self.receiver.properties_of(self)
+            try:
+                self.decoded = self.receiver.properties_of(self)
+            except PenstockError as error:
+                raise ClientError(f"the properties of a message are malformed: {error}") from None
         return self.decoded
 
     @property
@@ -99,7 +103,10 @@ class Delivery:
 
     def _origin(self) -> tuple[str, str]:
         if self.origin is None:
-            self.origin = self.receiver.origin_of(self)
+            try:
+                self.origin = self.receiver.origin_of(self)
+            except PenstockError as error:
+                raise ClientError(f"the origin of a message is malformed: {error}") from None
         return self.origin
 
     def accept(self) -> Over:

@@ -171,6 +171,8 @@ class Channel:
                 if end - at < 14 + skip:
                     raise CodecError("basic.deliver is too short")
                 self.tag = read_i64_be(data, at + 5 + skip)
+                if self.tag < 1:
+                    raise CodecError("a delivery tag that no broker counts to")
                 self.envelope = data[at:end]
                 self.content = method
             elif (method == spec.BASIC_ACK or method == spec.BASIC_NACK) and end - at == 13:
@@ -253,7 +255,10 @@ class Channel:
             names = ("delivery_tag", "redelivered", "exchange", "routing_key")
             fields = {name: method.args[name] for name in names}
             self.envelope = method_frame(self.number, spec.BASIC_DELIVER, consumer_tag="", **fields)[7:-1]
-            self.tag = cast(int, fields["delivery_tag"])
+            tag = cast(int, fields["delivery_tag"])
+            if not 1 <= tag < 1 << 63:
+                raise CodecError("a delivery tag that no broker counts to")
+            self.tag = tag
             self.content = spec.BASIC_GET_OK
         elif self.calls and method_id in self.calls[0].expected:
             call = self.calls.popleft()

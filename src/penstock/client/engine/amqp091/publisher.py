@@ -246,7 +246,8 @@ class Publisher091(PublisherCore):
             return
         channel = self.channel = with_confirms(Channel(self.channels))
         wanted = {"channel": channel.number, **lane.request(self.terms.window)}
-        engine.ask("producer.begin", wanted, Inquest(self))
+        self.beginning = Begin(self)
+        engine.ask("producer.begin", wanted, self.beginning)
 
     def end_closed(self) -> None:
         """End it after the broker's close of its channel: no mark says which messages it has taken."""
@@ -338,7 +339,10 @@ def no_route(exchange: str, key: str) -> str:
 
 
 class Begin(Call):
-    """Request for the lane of a publisher. Without an answer that has one, the publisher goes on without."""
+    """Request for the next session of a publisher's lane. Without an answer that has one, it goes on without.
+
+    For a publisher whose channel the broker has closed, the answer has the last outcomes.
+    """
 
     def __init__(self, publisher: Publisher091) -> None:
         super().__init__("producer.begin")
@@ -350,34 +354,45 @@ class Begin(Call):
         if publisher.beginning is not self:
             return  # It belongs to an earlier transport, or the publisher has ended.
         publisher.beginning = None
-        error = self.error
-        if error is None:
-            publisher.go_on_from(self.value["known"] is True, self.value["taken"], self.value["refused"])
+        error, mark = self.error, mark_of(self.value)
+        if publisher.closing_of is not None:
+            if mark is not None and mark.is_known:
+                publisher.end_by_mark(mark.taken, mark.refused)
+            else:
+                publisher.end_closed()
+        elif mark is not None:
+            publisher.go_on_from(mark.is_known, mark.taken, mark.refused)
         elif isinstance(error, ControlError) and error.code == FENCED:
             publisher.detach()
             publisher.end(LinkClosed(error.code, error.text), error.text)
         else:  # It goes on without marks.
-            text = f"a lost connection may double messages: {error}"
+            text = f"a lost connection may double messages: {error or 'the answer has no mark'}"
             publisher.engine.events.append(Event(WARNING, publisher.target(), text))
             publisher.go_on()
 
 
-class Inquest(Call):
-    """Request for the next session of a lane whose channel the broker has closed: its answer has the outcomes."""
+class Mark:
+    """Mark of a lane: the number up to which its publishes are decided, and those of them that were refused."""
 
-    def __init__(self, publisher: Publisher091) -> None:
-        super().__init__("producer.begin")
-        self.publisher = publisher
+    def __init__(self, is_known: bool, taken: int, refused: list[int]) -> None:
+        self.is_known = is_known
+        self.taken = taken
+        self.refused = refused
 
-    @override
-    def release(self) -> None:
-        publisher, value = self.publisher, self.value
-        if publisher.closing_of is None:
-            return  # The connection is lost or closed.
-        if self.error is None and value["known"] is True:
-            publisher.end_by_mark(value["taken"], value["refused"])
-        else:
-            publisher.end_closed()
+
+COUNT_MAX: Final = 1 << 62
+"""Number that no publisher counts to."""
+
+
+def mark_of(answer: object) -> Mark | None:
+    """Return the mark of the answer to `producer.begin`; None for another answer, or none."""
+    if not isinstance(answer, dict):
+        return None
+    taken, refused = answer.get("taken"), answer.get("refused")
+    if not isinstance(taken, int) or not 0 <= taken < COUNT_MAX or not isinstance(refused, list):
+        return None
+    numbers = [number for number in refused if isinstance(number, int) and 0 <= number < COUNT_MAX]
+    return Mark(answer.get("known") is True, taken, numbers)
 
 
 class Why(Call):

@@ -299,7 +299,7 @@ class Receiver10(ReceiverCore):
                 text = f"a message in {self.terms.queue} is malformed: {error.reason}; take it out of its queue"
                 self.end(LinkClosed("amqp:decode-error", text))
                 return
-        body = joined_data(payload, sections) if sections.body_code == spec.DATA else other_body(payload, sections)
+        body = body_of(payload, sections)
         if data_alone(payload, sections.body_at, len(payload)) > 0:
             self.before = payload[: sections.body_at]
         delivery = Delivery(self, number, self.engine.epoch, body, payload, b"")
@@ -399,8 +399,15 @@ def _text(value: object) -> str:
     return value.text if isinstance(value, Symbol) else value if isinstance(value, str) else ""
 
 
+def body_of(payload: bytes, sections: Sections) -> bytes:
+    """Return the body of a message whose sections were found."""
+    return joined_data(payload, sections) if sections.body_code == spec.DATA else other_body(payload, sections)
+
+
 def other_body(payload: bytes, sections: Sections) -> bytes:
-    """Return a body that is no data: a text or binary as octets, any other as its encoded sections."""
+    """Return a body that is no data: a text or binary as octets, any other as its encoded sections; empty for none."""
+    if sections.body_code == ABSENT:
+        return b""
     if sections.body_code == spec.AMQP_VALUE:
         cursor = FieldCursor()
         cursor.open(payload, sections.body_at, sections.body_end)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
+from penstock.client.engine.amqp10.receiver import body_of
 from penstock.client.engine.amqp10.session import Asked, AskingLink, Link, Session, Sessions, reason_of
 from penstock.client.engine.connection import CONTROL_EXCHANGE, REPLY_QUEUE, UPDATE_SECRET
 from penstock.client.engine.messages import Message
@@ -31,7 +32,7 @@ from penstock.wire.amqp10.neutral import (
     to_amqp10,
     to_neutral,
 )
-from penstock.wire.amqp10.sections import Sections, joined_data
+from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Disposition, Transfer, write_continuation, write_delivery
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
@@ -230,6 +231,8 @@ class Management(RequestPair):
 
     @override
     def answered(self, content: bytes, sections: Sections) -> None:
+        if sections.properties == ABSENT:
+            return
         section = decode_composite(b"\x00\x53\x73" + content[sections.properties :])[0]
         declaration = self.calls.pop(str(section.fields["correlation_id"]), None)
         if declaration is None:
@@ -238,7 +241,8 @@ class Management(RequestPair):
         body: object = None
         if sections.body_code == spec.AMQP_VALUE:
             body = to_neutral(decode_value(content, int(sections.body_at) + 3)[0])
-        status = int(section.text("subject") or 500)
+        subject = section.text("subject")
+        status = int(subject) if subject.isascii() and subject.isdecimal() and len(subject) == 3 else 500
         if call in self.engine.calls:
             self.engine.calls.remove(call)
         if status >= 300:
@@ -268,7 +272,7 @@ class Control(RequestPair):
     @override
     def answered(self, content: bytes, sections: Sections) -> None:
         properties = properties_of(content, sections)
-        self.engine.answer(properties.correlation_id, properties.content_type, joined_data(content, sections))
+        self.engine.answer(properties.correlation_id, properties.content_type, body_of(content, sections))
 
     @override
     def fail(self, error: ClientError) -> None:
@@ -380,7 +384,7 @@ class CallPair(RequestPair):
     @override
     def answered(self, content: bytes, sections: Sections) -> None:
         properties = properties_of(content, sections)
-        self.requester.answered(properties.correlation_id, joined_data(content, sections), properties)
+        self.requester.answered(properties.correlation_id, body_of(content, sections), properties)
 
     @override
     def fail(self, error: ClientError) -> None:
