@@ -71,7 +71,7 @@ class Publisher(PublisherShell, AsyncShell):
 
         Cancelled or timed out while it waits for room, it has sent nothing. Raises `FlowControlTimeout` then, and
         `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`, `LinkClosed`.
-        `timeout` in seconds is for each of the two waits (None: `flow_control_wait_failure`).
+        `timeout` in seconds is for both waits together (None: `flow_control_wait_failure` for each).
         """
         return await self._connection.run(self._core.sending(message, timeout))
 
@@ -166,6 +166,7 @@ class Receiver(ReceiverShell, AsyncShell):
         if concurrency < 1:
             raise ValueError(f"concurrency={concurrency} is not valid: it must be a whole number from 1 on")
         check_on_error(on_error)
+        self._core()
         workers = [asyncio.ensure_future(self._work(function, on_error)) for _ in range(concurrency)]
         try:
             await asyncio.gather(*workers)
@@ -182,6 +183,11 @@ class Receiver(ReceiverShell, AsyncShell):
                 if isinstance(awaitable, Awaitable):
                     await awaitable
                 message.accept()
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                settle_failed(message, error, on_error)  # Something inside was cancelled, and not this call.
             except Exception as error:
                 settle_failed(message, error, on_error)
             finally:
@@ -270,6 +276,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                         raise
         except BaseException:
             self._engine = None
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             raise
         calls.end_at_fork(self)
         if self.options["reconnect"]:
@@ -312,9 +321,13 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             raise
 
     def _drop(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-            self._transport = None
+        """Give up the transport of an attempt; what it says from now on belongs to nobody."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+            engine = self.core()
+            engine.lose(engine.fault or ConnectionClosed(None, "the attempt was given up"), True, engine.now)
+            self.after()
 
     async def _keep(self, lost: asyncio.Event) -> None:
         """Connect again after each loss. Where that ends, an offline connection is closed for good, and told so."""
@@ -360,11 +373,13 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     async def close(self, timeout: float | None = None) -> None:
         """Close receivers, publishers after their outcomes have come, and the connection; harmless when it is closed.
 
-        `timeout` bounds the wait for outcomes (None: the time-out of the publishers).
+        `timeout` in seconds bounds the whole call (None: the wait for outcomes takes the time-out of the publishers).
         """
         engine = self._engine
         if engine is None:
             return
+        time = self._in_loop().time
+        began = time()
         try:
             await self.run(engine.closing(timeout))
         finally:
@@ -374,17 +389,17 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             self.after()
             if self._timer is not None:
                 self._timer.cancel()
-            await self._end_transport()
+            await self._end_transport(CLOSE_S if timeout is None else min(CLOSE_S, max(began + timeout - time(), 0.05)))
 
-    async def _end_transport(self) -> None:
-        """Close the transport and wait until it has ended: TLS says goodbye first. It is cut off after `CLOSE_S`."""
+    async def _end_transport(self, limit: float) -> None:
+        """Close the transport and wait until it has ended: TLS says goodbye first. It is cut off after `limit`."""
         transport = self._transport
         if transport is None:
             return
         self._gone = asyncio.Event()
         transport.close()
         try:
-            async with asyncio.timeout(CLOSE_S):
+            async with asyncio.timeout(limit):
                 await self._gone.wait()
         except TimeoutError:
             transport.abort()
@@ -406,8 +421,8 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     @override
     async def run(self, steps: Steps[T]) -> T:
         """Carry out a call of the engine: wait for what it yields. A cancellation is thrown into it."""
-        loop = self._in_loop()
-        self.core().now = loop.time()
+        loop, engine = self._in_loop(), self.core()
+        engine.now = loop.time()
         try:
             wait = next(steps)
             while True:
@@ -423,6 +438,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                 wait = steps.send(None)
         except StopIteration as end:
             return cast(T, end.value)
+        finally:
+            if engine.woken or engine.events:
+                self._release()  # Whom the last step has woken.
 
     def _throw(self, steps: Steps[Any], error: BaseException) -> None:
         """Throw a cancellation into a call."""
@@ -502,9 +520,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
     def lost(self, transport: asyncio.Transport | None, error: Exception | None) -> None:
         """Note that a transport is gone."""
-        loop, engine = self._loop, self.core()
-        if loop is None or (self._transport is not None and transport is not self._transport):
-            return
+        loop, engine = self._loop, self._engine
+        if loop is None or engine is None or transport is None or transport is not self._transport:
+            return  # It was given up.
         self._transport = None
         if self._gone is not None:
             self._gone.set()

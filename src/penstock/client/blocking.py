@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
@@ -21,6 +22,7 @@ from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
 from penstock.client.engine.connection import IDLE, Engine
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import PENDING, Blocked, ConfirmTimeout, ConnectionLost, Receipt
+from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import Delivery, ReceiverCore
 from penstock.client.engine.terms import Event
 from penstock.client.engine.waits import Call, Steps, T
@@ -57,6 +59,10 @@ class Runner(BlockingShell):
         """Send what there is, and take what comes within `timeout` seconds; return whether anything came."""
         raise NotImplementedError
 
+    def check_thread(self) -> None:
+        """Raise `RuntimeError` in another thread than that in which the connection was opened; it stays as it is."""
+        raise NotImplementedError
+
     def look(self) -> None:
         """Take what has come, if there is a transport; never waits."""
         raise NotImplementedError
@@ -79,13 +85,18 @@ class Publisher(PublisherShell, BlockingShell):
 
     _connection: Runner
 
+    def __init__(self, connection: Runner, make: Callable[[], PublisherCore]) -> None:
+        connection.check_thread()
+        super().__init__(connection, make)
+
     def send(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
         """Wait for room, send, and return when the message is confirmed.
 
         Interrupted or timed out while it waits for room, it has sent nothing. Raises `FlowControlTimeout` then, and
         `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`, `LinkClosed`.
-        `timeout` in seconds is for each of the two waits (None: `flow_control_wait_failure`).
+        `timeout` in seconds is for both waits together (None: `flow_control_wait_failure` for each).
         """
+        self._connection.check_thread()
         return self._connection.run(self._core.sending(message, timeout))
 
     def publish(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
@@ -93,6 +104,7 @@ class Publisher(PublisherShell, BlockingShell):
 
         The message goes at once; in `with publisher.batch():` many go together.
         """
+        self._connection.check_thread()
         receipt = self._core.publish_now(message)
         if receipt is None:
             receipt = self._connection.run(self._core.publishing(message, timeout))
@@ -102,6 +114,7 @@ class Publisher(PublisherShell, BlockingShell):
     def try_publish(self, message: bytes | Message) -> Receipt | Blocked:
         """Send if there is room, else return what blocks the message; never waits."""
         core, connection = self._core, self._connection
+        connection.check_thread()
         outcome = core.try_publish(message)
         if isinstance(outcome, Blocked):
             connection.look()  # Room may have come since the last call.
@@ -130,6 +143,7 @@ class Publisher(PublisherShell, BlockingShell):
         """
         result = SendResult() if result is None else result
         core, connection = self._core, self._connection
+        connection.check_thread()
         core.check()
         iterator = iter(messages)
         while piece := list(islice(iterator, SLICE)):
@@ -158,6 +172,7 @@ class Receiver(ReceiverShell, BlockingShell):
         Raises `ReceiverClosed` when the broker has ended the receiver, for instance because its queue was deleted. A
         message that had come when the call is interrupted stays for the next one.
         """
+        self._connection.check_thread()
         delivery = self._core().take_now()
         if delivery is not None:
             return delivery
@@ -165,6 +180,7 @@ class Receiver(ReceiverShell, BlockingShell):
 
     def receive_nowait(self) -> Delivery | None:
         """Return a message that has come; None without one. Raises as `receive`."""
+        self._connection.check_thread()
         core = self._core()
         delivery = core.take_now()
         if delivery is None:
@@ -176,6 +192,7 @@ class Receiver(ReceiverShell, BlockingShell):
         return self
 
     def __next__(self) -> Delivery:
+        self._connection.check_thread()
         core = self._attached
         item = None if core is None else core.take_now()
         if item is None:
@@ -239,6 +256,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     def __init__(self, options: Options, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(options)
         self._clock = clock
+        self._thread = get_ident()
         self._socket: socket.socket | None = None
         self._poll = select.poll()
         self._unsent = memoryview(b"")
@@ -254,6 +272,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             self._engine = calls.engine_of(protocol, terms)
             self._engine.now = clock()
             self._engine.block_for = self._wait_for_receipt
+            self._engine.check_thread = self.check_thread
             try:
                 self._try_hosts(options["connect_timeout"])
                 break
@@ -375,8 +394,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     def close(self, timeout: float | None = None) -> None:
         """Close receivers, publishers after their outcomes have come, and the connection; harmless when it is closed.
 
-        `timeout` bounds the wait for outcomes (None: the time-out of the publishers).
+        `timeout` in seconds bounds the whole call (None: the wait for outcomes takes the time-out of the publishers).
         """
+        self.check_thread()
         try:
             if self._socket is not None or self._engine.phase == IDLE:
                 self.run(self._engine.closing(timeout))
@@ -392,10 +412,16 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
     def poll(self, timeout: float = 0.0) -> bool:
         """Send what there is, and take what comes within `timeout` seconds; return whether anything came."""
+        self.check_thread()
         self._engine.now = self._clock()
         return self._turn(timeout)
 
     # What the others use
+
+    def check_thread(self) -> None:
+        """Raise `RuntimeError` in another thread than that in which the connection was opened; it stays as it is."""
+        if get_ident() != self._thread:
+            raise RuntimeError("a connection belongs to the thread that opened it; each thread needs one of its own")
 
     @override
     def core(self) -> Engine:
@@ -404,6 +430,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     @override
     def run(self, steps: Steps[T]) -> T:
         """Carry out a call of the engine: read until what it waits for is done. An interruption is thrown into it."""
+        self.check_thread()
         engine = self._engine
         engine.now = self._clock()
         try:
@@ -422,6 +449,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             return cast(T, end.value)
 
     def _wait_for_receipt(self, receipt: Receipt, timeout: float | None) -> None:
+        self.check_thread()
         now = self._clock()
         deadline = None if timeout is None else now + timeout
         while receipt.outcome == PENDING:
@@ -439,6 +467,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         `taken` of the result has the rows of a block that are in their queues so far, if it asks for notes of progress.
         Raises `ClientError` above 64 without an answer, and `Timeout` if it cannot be sent.
         """
+        self.check_thread()
         engine = self._engine
         now = engine.now = self._clock()
         call = engine.request(operation, fields if isinstance(fields, bytes) else dict(fields))

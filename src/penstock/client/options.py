@@ -109,7 +109,8 @@ OPTIONS: Final = (
         RECEIVER,
         "bytes",
         1024 * 1024,
-        "octets that the broker sends in advance, -1 without a limit, 0 none: each message is asked for",
+        "octets that come in advance, -1 without a limit, 0 none: each message is asked for; "
+        "not kept over AMQP 0-9-1 by other brokers than Penstock",
         1,
         special=(-1, 0),
     ),
@@ -421,6 +422,7 @@ class Options:
         return ReceiverTerms(
             queue=queue,
             window_bytes=options["consumerWindowSize"],
+            is_window_chosen=options["consumerWindowSize"] != _BY_NAME["consumerwindowsize"][0].default,
             prefetch=options["prefetch"],
             max_rate=options["consumerMaxRate"],
             exclusive=options["exclusive"],

@@ -47,7 +47,9 @@ MARK_LOST: Final = "the connection was lost, and the broker does not know any mo
 HOLD_DEADLINE: Final = "penstock:hold-deadline"
 """Property of a broker that says after how many milliseconds it refuses a message that it holds."""
 WITHDRAWN_WITHIN: Final = 5.0
-"""Seconds that the answer to a withdrawal is waited for, and then the outcome."""
+"""Seconds that the answer to a withdrawal and the outcome after it are waited for at most."""
+ASKED_AGAIN: Final = 1.0
+"""Seconds that they are waited for at least, and at a silent broker: it may answer in a moment."""
 
 
 class PublisherCore(Room):
@@ -187,19 +189,23 @@ class PublisherCore(Room):
         return self.publish(message)
 
     def sending(self, message: object, timeout: float | None = None) -> Steps[Receipt]:
-        """Wait for room, publish, and wait for the outcome, each at most `timeout` seconds.
+        """Wait for room, publish, and wait for the outcome, at most `timeout` seconds together.
 
+        Without a `timeout` each of the two waits has the time-out of the publisher.
         The outcome of a message in a transaction is that of its commit: it is not waited for here.
         """
         self.check()
         size = self.size_of(message)
+        limit = self.terms.wait_failure if timeout is None else timeout
+        deadline = self.wakes.now + limit
         if not self.is_free(size):
             yield from self.place(size, timeout)
         receipt = self.publish(message)
         if self.unit is not None:
             return receipt
-        limit = self.terms.wait_failure if timeout is None else timeout
-        wait = Wait(self.wakes.now + limit)
+        if timeout is None:
+            deadline = self.wakes.now + limit
+        wait = Wait(deadline)
         wait.since = self.wakes.now
         receipt.sender = wait
         self.sends += 1
@@ -214,7 +220,7 @@ class PublisherCore(Room):
             receipt.sender = None
         if wait.expired and receipt.outcome == PENDING:
             blocked = self.describe()
-            yield from self._withdrawing(receipt)
+            yield from self._withdrawing(receipt, limit)
             if receipt.outcome == PENDING:
                 raise ConfirmTimeout(limit, blocked, receipt)
             if receipt.outcome == REFUSED and receipt.withdrawn:
@@ -222,8 +228,15 @@ class PublisherCore(Room):
                 raise FlowControlTimeout(limit, blocked)
         return receipt.check()
 
-    def _withdrawing(self, receipt: Receipt) -> Steps[None]:
-        """Take a message back that the broker may hold, if it can do so: a nack means that it is in no queue."""
+    def _withdrawing(self, receipt: Receipt, limit: float) -> Steps[None]:
+        """Take a message back that the broker may hold, if it can do so: a nack means that it is in no queue.
+
+        The broker has as long for it as for the message (`limit` in seconds), at least `ASKED_AGAIN`. One that has said
+        nothing since the message was written has no longer than that.
+        """
+        engine = self.engine
+        is_silent = engine.heart.heard_at <= receipt.sent_at
+        deadline = engine.now + (ASKED_AGAIN if is_silent else max(min(limit, WITHDRAWN_WITHIN), ASKED_AGAIN))
         number = self.base + self.pending.index(receipt)
         call = self.withdraw(int(number))
         if call is None:
@@ -231,10 +244,10 @@ class PublisherCore(Room):
         wait = Wait()
         receipt.sender = wait
         try:
-            answer = yield from self.engine.waiting(call, WITHDRAWN_WITHIN)
-            receipt.withdrawn = answer["withdrawn"] is True
+            answer = yield from engine.waiting(call, deadline - engine.now)
+            receipt.withdrawn = answer.get("withdrawn") is True
             if receipt.outcome == PENDING:
-                yield from self.engine.until(wait, WITHDRAWN_WITHIN)
+                yield from engine.until(wait, max(deadline - engine.now, 0.0))
         except ClientError:
             return  # It stays unknown, and the receipt says what becomes of it.
         finally:

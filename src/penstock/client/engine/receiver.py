@@ -228,6 +228,9 @@ class ReceiverCore(Line):
     def make_room(self) -> None:
         """Let more messages come if there is room for them, where the protocol does not do so by itself."""
 
+    def handed_over(self, delivery: Delivery) -> None:
+        """Note that a message that had come was handed to the program."""
+
     def extends(self, tag: i64) -> bool:
         """Return whether an accepted message goes into the range that is put together; it may have to begin another."""
         raise NotImplementedError
@@ -283,11 +286,14 @@ class ReceiverCore(Line):
             self.make_room()
         else:
             self.unsettled_count += 1
+        self.handed_over(delivery)
         if self.bucket is not None:
             self.bucket.take(1.0, self.wakes.now)
         if self.line:
             self.grant()
             self.engine.wake_output()
+        if self.is_draining and not self.ready:
+            self._end_line()
         return delivery
 
     def receiving(self, timeout: float | None = None) -> Steps[Delivery | None]:
@@ -346,6 +352,8 @@ class ReceiverCore(Line):
 
     def accept(self, delivery: Delivery) -> None:
         """Accept a message; the acknowledgement goes with others."""
+        if self.engine.check_thread is not None:
+            self.engine.check_thread()
         if delivery.is_settled or delivery.epoch != self.engine.epoch or self.error is not None:
             delivery.is_settled = True
             return
@@ -370,6 +378,8 @@ class ReceiverCore(Line):
         self, delivery: Delivery, outcome: i64, reason: str = "", annotations: dict[str, object] | None = None
     ) -> None:
         """Settle a message with another outcome, at once."""
+        if self.engine.check_thread is not None:
+            self.engine.check_thread()
         if delivery.is_settled or delivery.epoch != self.engine.epoch or self.error is not None:
             delivery.is_settled = True
             return
@@ -486,16 +496,20 @@ class ReceiverCore(Line):
         """Take a message that waits in the queue now; None without one. For a receiver that asks for each."""
         raise NotImplementedError
 
-    def closing(self) -> Steps[None]:
-        """Acknowledge what was accepted, send the answers, and close; all other messages return to their queue."""
+    def closing(self, timeout: float = CLOSE_WITHIN) -> Steps[None]:
+        """Acknowledge what was accepted, send the answers, and close; all other messages return to their queue.
+
+        Messages that are under way to it, and answers, are waited for at most `timeout` seconds together.
+        """
         if self.error is not None:
             return
+        deadline = self.wakes.now + timeout
         with suppress(Timeout):  # What comes later returns to its queue.
-            yield from self.draining(CLOSE_WITHIN)
+            yield from self.draining(timeout)
         if self.replies is not None:
             from penstock.client.engine.requester import sending_replies
 
-            yield from sending_replies(self.replies, CLOSE_WITHIN)
+            yield from sending_replies(self.replies, max(deadline - self.wakes.now, 0.0))
         self.flush()
         if self.is_attached:
             self.detach()

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
+from penstock.client.engine.amqp10.addresses import RABBITMQ, is_rabbitmq_3
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
 from penstock.client.engine.amqp10.requests import Control, Management, Request, Requester10
@@ -373,6 +374,15 @@ class Engine10(Engine):
         return Requester10(self.sessions, exchange, key)
 
     # Requests
+
+    @override
+    def check_declares(self, name: str) -> None:
+        rabbitmq = self.server.get("product") == RABBITMQ and not is_rabbitmq_3(self.server)
+        if not rabbitmq and not self.is_penstock():
+            raise ClientError(
+                f"{self.broker_name()} has no service for {name} over AMQP 1.0, as Penstock and RabbitMQ 4 have; "
+                f"use its own tools, or protocol=amqp091 if it speaks that"
+            )
 
     @override
     def call(self, name: str, arguments: dict[str, Any]) -> Call:

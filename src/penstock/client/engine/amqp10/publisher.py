@@ -7,7 +7,7 @@ from typing import Final
 from librt.strings import write_i32_be
 from mypy_extensions import i32, i64
 
-from penstock.client.engine.amqp10.addresses import address_of
+from penstock.client.engine.amqp10.addresses import address_of, capabilities_of
 from penstock.client.engine.amqp10.session import Link, Session, Sessions, TransactionalState
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import CREDIT, Amounts, Blocked, amounts_of
@@ -109,10 +109,15 @@ class Publisher10(PublisherCore):
             snd_settle_mode=0,
             rcv_settle_mode=0,
             source=composite(spec.SOURCE, address=self.engine.terms.container),
-            target=composite(spec.TARGET, address=address),
+            target=composite(spec.TARGET, address=address, capabilities=self._target_capabilities()),
             desired_capabilities=capabilities,
             properties=self._lane_properties(),
         )
+
+    def _target_capabilities(self) -> list[str] | None:
+        """Return the capabilities of the target: those of a queue, None for an exchange and the anonymous terminus."""
+        terms = self.terms
+        return None if terms.exchange or not terms.key else capabilities_of(terms.key)
 
     def _lane_properties(self) -> dict[object, object] | None:
         if self.lane is None or not self.engine.is_penstock():

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
+from penstock.client.engine.amqp10.addresses import address_of, capabilities_of
 from penstock.client.engine.amqp10.receiver import body_of
 from penstock.client.engine.amqp10.session import Asked, AskingLink, Link, Session, Sessions, reason_of
 from penstock.client.engine.connection import CONTROL_EXCHANGE, REPLY_QUEUE, UPDATE_SECRET
@@ -27,7 +28,6 @@ from penstock.wire.amqp10.neutral import (
     encode_head,
     exchange_address,
     properties_of,
-    queue_address,
     quoted,
     to_amqp10,
     to_neutral,
@@ -107,7 +107,14 @@ class RequestPair:
     """Two links, and the requests that wait for them."""
 
     def __init__(
-        self, sessions: Sessions, name: str, target: str, source: Composite, properties: bool, is_settled: bool = True
+        self,
+        sessions: Sessions,
+        name: str,
+        target: str,
+        source: Composite,
+        properties: bool,
+        is_settled: bool = True,
+        capabilities: list[str] | None = None,
     ) -> None:
         self.sessions = sessions
         self.engine = engine = sessions.engine
@@ -127,7 +134,7 @@ class RequestPair:
         self.requests.attach(
             snd_settle_mode=1 if is_settled else 0,
             source=composite(spec.SOURCE, address=MANAGEMENT if properties else engine.terms.container),
-            target=composite(spec.TARGET, address=target),
+            target=composite(spec.TARGET, address=target, capabilities=capabilities),
             properties=_symbols(paired),
         )
         self.answers.attach(
@@ -376,9 +383,13 @@ class CallPair(RequestPair):
 
     def __init__(self, sessions: Sessions, requester: Requester10) -> None:
         key = requester.key
-        target = exchange_address(requester.exchange, key) if requester.exchange else queue_address(key)
+        of_queue = not requester.exchange
+        server = sessions.engine.server
+        target = address_of(key, server) if of_queue else exchange_address(requester.exchange, key)
+        capabilities = capabilities_of(key) if of_queue else None
         source = composite(spec.SOURCE, dynamic=True, capabilities=["temporary-queue"])
-        super().__init__(sessions, sessions.new_name("calls"), target, source, False, is_settled=False)
+        name = sessions.new_name("calls")
+        super().__init__(sessions, name, target, source, False, is_settled=False, capabilities=capabilities)
         self.requester = requester
 
     @override
