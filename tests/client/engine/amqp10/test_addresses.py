@@ -111,6 +111,20 @@ def test_request_that_a_broker_does_not_have_fails_at_once(server: dict[str, obj
     assert tuple(services(opened_10(server)).values()) == known
 
 
+@pytest.mark.parametrize("window", [-1, 64 * 1024])
+def test_aborted_deliveries_do_not_use_up_the_credit_of_a_receiver(window: int) -> None:
+    engine = opened_10()
+    receiver = engine.receiver(ReceiverTerms(queue="q", window_bytes=window, prefetch=4))
+    released(engine)
+    begin(engine)
+    attach = {"name": "receiver-1", "handle": 0, "role": False, "initial_delivery_count": 0}
+    said(engine, performative(spec.ATTACH, **attach, source=composite(spec.SOURCE, address="q")))
+    for number in range(100):
+        assert receiver.credit > 0
+        fields = {"handle": 0, "delivery_id": number, "delivery_tag": b"t", "aborted": True}
+        said(engine, performative(spec.TRANSFER, **fields))
+
+
 @pytest.mark.parametrize("size", [1, 1000, 65_536, 200_000])
 def test_window_of_a_consumer_is_kept_by_credit_at_other_brokers(size: int) -> None:
     engine = opened_10()

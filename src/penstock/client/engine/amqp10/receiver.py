@@ -317,6 +317,9 @@ class Receiver10(ReceiverCore):
                 self.arrived(delivery)
             else:
                 self._arrived(number, data[start:end], is_settled)
+        else:
+            self.make_room()  # It has used up credit, and nothing of it is settled later.
+            self._review_window()
         if self.stopping:
             if self.credit == 0:
                 self._stopped()
