@@ -51,7 +51,7 @@ async def test_call_that_cannot_be_encoded_is_an_error_and_harms_no_other(broker
     async with penstock.connect(url_of(broker_url, protocol, reconnect=False)) as connection:
         queue = await connection.declare_queue(fresh("service"))
         other = asyncio.ensure_future(connection.call(queue, b"other"))
-        with pytest.raises(PenstockError, match="does not fit"):
+        with pytest.raises(PenstockError, match="the property message_id cannot be sent"):
             await connection.call(queue, penstock.Message(b"bad", message_id="\ud800" * 300))
         async with connection.receiver(queue) as receiver:
             message = await receiver.receive(5)

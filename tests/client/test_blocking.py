@@ -104,6 +104,7 @@ def test_queue_of_answers_that_is_gone_is_told_at_once() -> None:
 
     with played(script) as where:
         connection = penstock.sync.connect(f"amqp://{where.host}:{where.port}", protocol="amqp091")
+        connection.core().server["product"] = "Penstock"  # Others are asked nothing.
         with pytest.raises(penstock.ChannelClosed, match="the queue of the answers was deleted"):
             connection.status()
         connection.close()

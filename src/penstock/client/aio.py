@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
-from penstock.client.engine.connection import Engine
+from penstock.client.engine.connection import ENDED, IDLE, Engine
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import Blocked, ConnectionLost, Receipt
 from penstock.client.engine.publisher import PublisherCore
@@ -71,7 +71,7 @@ class Publisher(PublisherShell, AsyncShell):
 
         Cancelled or timed out while it waits for room, it has sent nothing. Raises `FlowControlTimeout` then, and
         `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`, `LinkClosed`.
-        `timeout` in seconds is for each of the two waits (None: `flow_control_wait_failure`).
+        `timeout` in seconds is for both waits together (None: `flow_control_wait_failure` for each).
         """
         return await self._connection.run(self._core.sending(message, timeout))
 
@@ -166,6 +166,7 @@ class Receiver(ReceiverShell, AsyncShell):
         if concurrency < 1:
             raise ValueError(f"concurrency={concurrency} is not valid: it must be a whole number from 1 on")
         check_on_error(on_error)
+        self._core()
         workers = [asyncio.ensure_future(self._work(function, on_error)) for _ in range(concurrency)]
         try:
             await asyncio.gather(*workers)
@@ -182,6 +183,11 @@ class Receiver(ReceiverShell, AsyncShell):
                 if isinstance(awaitable, Awaitable):
                     await awaitable
                 message.accept()
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                settle_failed(message, error, on_error)  # Something inside was cancelled, and not this call.
             except Exception as error:
                 settle_failed(message, error, on_error)
             finally:
@@ -232,7 +238,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self._gone: asyncio.Event | None = None
         """Set when the transport of a connection that closes has ended."""
         self._reconnecting: asyncio.Task[None] | None = None
-        self._error: ClientError | None = None
+        self._error: Exception | None = None
+        self._is_closing = False
+        """True once `close` needs no other transport."""
 
     def forked(self) -> None:
         """End it without a word to the broker: this process was forked from the one that opened it."""
@@ -268,6 +276,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                         raise
         except BaseException:
             self._engine = None
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             raise
         calls.end_at_fork(self)
         if self.options["reconnect"]:
@@ -283,13 +294,13 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         engine.schedule = self._schedule
         await self._try_hosts()
 
-    async def _try_hosts(self) -> None:
+    async def _try_hosts(self, was_open: bool = False) -> None:
         """Connect to the first host that answers; raises the error of the last one."""
         for address in self.options.hosts:
             try:
                 return await self._try(address)
             except ClientError as error:
-                if is_final(error) or address == self.options.hosts[-1]:
+                if is_final(error, was_open) or address == self.options.hosts[-1]:
                     raise
 
     async def _try(self, address: Address) -> None:
@@ -310,63 +321,85 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             raise
 
     def _drop(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-            self._transport = None
+        """Give up the transport of an attempt; what it says from now on belongs to nobody."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+            engine = self.core()
+            engine.lose(engine.fault or ConnectionClosed(None, "the attempt was given up"), True, engine.now)
+            self.after()
 
     async def _keep(self, lost: asyncio.Event) -> None:
-        """Connect again after each loss."""
+        """Connect again after each loss. Where that ends, an offline connection is closed for good, and told so."""
         engine = self.core()
-        while True:
-            await lost.wait()
-            lost.clear()
-            error: Exception = self._error or ConnectionClosed(None, "it was lost")
-            calls.logger().warning("Connection to %s lost: %s", self.options, error)
-            for pause in pauses(self.options):
-                await asyncio.sleep(pause)
-                try:
-                    await self._try_hosts()
-                except ClientError as failure:
-                    error = failure
-                    if is_final(failure):
+        error: BaseException = ConnectionClosed(None, "nothing tries to connect again")
+        failure: BaseException | None = None
+        try:
+            while engine.phase != ENDED:
+                await lost.wait()
+                lost.clear()
+                error = failure = self._error or ConnectionClosed(None, "it was lost")
+                calls.logger().warning("Connection to %s lost: %s", self.options, error)
+                for pause in pauses(self.options):
+                    await asyncio.sleep(pause)
+                    lost.clear()  # The last attempt may have got so far.
+                    failure = await self._attempt()
+                    if failure is None or is_final(failure, was_open=True):
                         break
-                else:
-                    calls.logger().info("Connected again to %s", self.options)
+                if failure is not None:
+                    error = failure
                     break
-            if engine.lost_reason:
-                self._error = error if isinstance(error, ClientError) else None
-                engine.lose(ConnectionLost(None, str(error)), False, self._in_loop().time())
+                calls.logger().info("Connected again to %s", self.options)
+        finally:
+            if engine.phase == IDLE and not self._is_closing:
+                engine.lose(ConnectionLost(None, str(error) or repr(error)), False, engine.now)
                 self.after()
-                return
+
+    async def _attempt(self) -> BaseException | None:
+        """Try to connect again; return why it has failed, None for success. Whatever is raised is a failed attempt."""
+        try:
+            await self._try_hosts(was_open=True)
+        except asyncio.CancelledError as failure:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            calls.note_failed_attempt(failure)
+            return failure
+        except Exception as failure:
+            calls.note_failed_attempt(failure)
+            return failure
+        return None
 
     async def close(self, timeout: float | None = None) -> None:
         """Close receivers, publishers after their outcomes have come, and the connection; harmless when it is closed.
 
-        `timeout` bounds the wait for outcomes (None: the time-out of the publishers).
+        `timeout` in seconds bounds the whole call (None: the wait for outcomes takes the time-out of the publishers).
         """
         engine = self._engine
         if engine is None:
             return
-        if self._reconnecting is not None:
-            self._reconnecting.cancel()
-            self._reconnecting = None
+        time = self._in_loop().time
+        began = time()
         try:
             await self.run(engine.closing(timeout))
         finally:
+            self._is_closing = True
+            if self._reconnecting is not None:
+                self._reconnecting.cancel()
             self.after()
             if self._timer is not None:
                 self._timer.cancel()
-            await self._end_transport()
+            await self._end_transport(CLOSE_S if timeout is None else min(CLOSE_S, max(began + timeout - time(), 0.05)))
 
-    async def _end_transport(self) -> None:
-        """Close the transport and wait until it has ended: TLS says goodbye first. It is cut off after `CLOSE_S`."""
+    async def _end_transport(self, limit: float) -> None:
+        """Close the transport and wait until it has ended: TLS says goodbye first. It is cut off after `limit`."""
         transport = self._transport
         if transport is None:
             return
         self._gone = asyncio.Event()
         transport.close()
         try:
-            async with asyncio.timeout(CLOSE_S):
+            async with asyncio.timeout(limit):
                 await self._gone.wait()
         except TimeoutError:
             transport.abort()
@@ -388,8 +421,8 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     @override
     async def run(self, steps: Steps[T]) -> T:
         """Carry out a call of the engine: wait for what it yields. A cancellation is thrown into it."""
-        loop = self._in_loop()
-        self.core().now = loop.time()
+        loop, engine = self._in_loop(), self.core()
+        engine.now = loop.time()
         try:
             wait = next(steps)
             while True:
@@ -405,6 +438,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                 wait = steps.send(None)
         except StopIteration as end:
             return cast(T, end.value)
+        finally:
+            if engine.woken or engine.events:
+                self._release()  # Whom the last step has woken.
 
     def _throw(self, steps: Steps[Any], error: BaseException) -> None:
         """Throw a cancellation into a call."""
@@ -484,9 +520,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
     def lost(self, transport: asyncio.Transport | None, error: Exception | None) -> None:
         """Note that a transport is gone."""
-        loop, engine = self._loop, self.core()
-        if loop is None or (self._transport is not None and transport is not self._transport):
-            return
+        loop, engine = self._loop, self._engine
+        if loop is None or engine is None or transport is None or transport is not self._transport:
+            return  # It was given up.
         self._transport = None
         if self._gone is not None:
             self._gone.set()
@@ -495,8 +531,10 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         )
         self._error = reason
         was_open = engine.opened.done and engine.opened.error is None
-        engine.lose(reason, self.options["reconnect"], loop.time())
-        if was_open and self._lost is not None:
+        keeper = self._reconnecting
+        is_kept = self.options["reconnect"] and not self._is_closing and (keeper is None or not keeper.done())
+        engine.lose(reason, is_kept, loop.time())
+        if was_open and self._lost is not None and engine.phase == IDLE:
             self._lost.set()
         self.after()
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
@@ -21,6 +22,7 @@ from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
 from penstock.client.engine.connection import IDLE, Engine
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import PENDING, Blocked, ConfirmTimeout, ConnectionLost, Receipt
+from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import Delivery, ReceiverCore
 from penstock.client.engine.terms import Event
 from penstock.client.engine.waits import Call, Steps, T
@@ -44,6 +46,8 @@ __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "conn
 
 RECEIVE: Final = 256 * 1024
 """Octets of one read."""
+ATTEMPT_S: Final = 1.0
+"""Seconds that an attempt to connect again may take at least, though the call that makes it has less time left."""
 UNSENT: Final = 512 * 1024
 """Octets that are kept for a broker that does not read, before publishers wait."""
 
@@ -53,6 +57,10 @@ class Runner(BlockingShell):
 
     def poll(self, timeout: float = 0.0) -> bool:
         """Send what there is, and take what comes within `timeout` seconds; return whether anything came."""
+        raise NotImplementedError
+
+    def check_thread(self) -> None:
+        """Raise `RuntimeError` in another thread than that in which the connection was opened; it stays as it is."""
         raise NotImplementedError
 
     def look(self) -> None:
@@ -77,13 +85,18 @@ class Publisher(PublisherShell, BlockingShell):
 
     _connection: Runner
 
+    def __init__(self, connection: Runner, make: Callable[[], PublisherCore]) -> None:
+        connection.check_thread()
+        super().__init__(connection, make)
+
     def send(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
         """Wait for room, send, and return when the message is confirmed.
 
         Interrupted or timed out while it waits for room, it has sent nothing. Raises `FlowControlTimeout` then, and
         `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`, `LinkClosed`.
-        `timeout` in seconds is for each of the two waits (None: `flow_control_wait_failure`).
+        `timeout` in seconds is for both waits together (None: `flow_control_wait_failure` for each).
         """
+        self._connection.check_thread()
         return self._connection.run(self._core.sending(message, timeout))
 
     def publish(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
@@ -91,6 +104,7 @@ class Publisher(PublisherShell, BlockingShell):
 
         The message goes at once; in `with publisher.batch():` many go together.
         """
+        self._connection.check_thread()
         receipt = self._core.publish_now(message)
         if receipt is None:
             receipt = self._connection.run(self._core.publishing(message, timeout))
@@ -100,6 +114,7 @@ class Publisher(PublisherShell, BlockingShell):
     def try_publish(self, message: bytes | Message) -> Receipt | Blocked:
         """Send if there is room, else return what blocks the message; never waits."""
         core, connection = self._core, self._connection
+        connection.check_thread()
         outcome = core.try_publish(message)
         if isinstance(outcome, Blocked):
             connection.look()  # Room may have come since the last call.
@@ -128,6 +143,7 @@ class Publisher(PublisherShell, BlockingShell):
         """
         result = SendResult() if result is None else result
         core, connection = self._core, self._connection
+        connection.check_thread()
         core.check()
         iterator = iter(messages)
         while piece := list(islice(iterator, SLICE)):
@@ -156,6 +172,7 @@ class Receiver(ReceiverShell, BlockingShell):
         Raises `ReceiverClosed` when the broker has ended the receiver, for instance because its queue was deleted. A
         message that had come when the call is interrupted stays for the next one.
         """
+        self._connection.check_thread()
         delivery = self._core().take_now()
         if delivery is not None:
             return delivery
@@ -163,6 +180,7 @@ class Receiver(ReceiverShell, BlockingShell):
 
     def receive_nowait(self) -> Delivery | None:
         """Return a message that has come; None without one. Raises as `receive`."""
+        self._connection.check_thread()
         core = self._core()
         delivery = core.take_now()
         if delivery is None:
@@ -174,6 +192,7 @@ class Receiver(ReceiverShell, BlockingShell):
         return self
 
     def __next__(self) -> Delivery:
+        self._connection.check_thread()
         core = self._attached
         item = None if core is None else core.take_now()
         if item is None:
@@ -237,10 +256,15 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     def __init__(self, options: Options, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(options)
         self._clock = clock
+        self._thread = get_ident()
         self._socket: socket.socket | None = None
         self._poll = select.poll()
         self._unsent = memoryview(b"")
         self._batches = 0
+        self._pauses: Iterator[float] | None = None
+        """Pauses before the next attempts to connect again; None if none is due."""
+        self._retry_at = 0.0
+        """Time of the next attempt."""
         self._engine: Engine
         protocols = calls.PROTOCOLS[options["protocol"]]
         for protocol in protocols:
@@ -248,8 +272,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             self._engine = calls.engine_of(protocol, terms)
             self._engine.now = clock()
             self._engine.block_for = self._wait_for_receipt
+            self._engine.check_thread = self.check_thread
             try:
-                self._try_hosts()
+                self._try_hosts(options["connect_timeout"])
                 break
             except WrongProtocol:
                 if protocol == protocols[-1]:
@@ -264,17 +289,17 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
     # Opening and closing
 
-    def _try_hosts(self) -> None:
-        """Connect to the first host that answers; raises the error of the last one."""
+    def _try_hosts(self, timeout: float, was_open: bool = False) -> None:
+        """Connect to the first host that answers within `timeout` seconds; raises the error of the last one."""
         for address in self.options.hosts:
             try:
-                return self._try(address)
+                return self._try(address, timeout)
             except ClientError as error:
-                if is_final(error) or address == self.options.hosts[-1]:
+                if is_final(error, was_open) or address == self.options.hosts[-1]:
                     raise
 
-    def _try(self, address: Address) -> None:
-        engine, timeout = self._engine, self.options["connect_timeout"]
+    def _try(self, address: Address, timeout: float) -> None:
+        engine = self._engine
         engine.terms = calls.login_terms(self.options, address, 0.0)
         try:
             deadline = self._clock() + timeout
@@ -311,25 +336,53 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             self._poll.unregister(sock.fileno())
             sock.close()
 
-    def _reconnect(self) -> None:
-        """Connect again; raises `ConnectionLost` when no more attempts are allowed."""
+    def _connect_again(self, timeout: float | None) -> bool:
+        """Go on with connecting again for about `timeout` seconds, until a timer is due; return whether it is done.
+
+        It pauses, or makes one attempt, which has at least `ATTEMPT_S`. Whatever is raised is a failed attempt.
+        Raises `ConnectionLost` when no more attempts are allowed.
+        """
         engine = self._engine
-        error: ClientError = ConnectionLost(None, engine.lost_reason)
-        calls.logger().warning("Connection to %s lost: %s", self.options, engine.lost_reason)
-        for pause in pauses(self.options):
-            time.sleep(pause)
+        if self._pauses is None:
+            self._pauses = pauses(self.options)
+            calls.logger().warning("Connection to %s lost: %s", self.options, engine.lost_reason)
+            self._pause(ConnectionLost(None, engine.lost_reason))
+        left = self._left(timeout)
+        now = self._clock()
+        rest = min(self._retry_at - now, self.options["reconnect_delay_max"])  # The clock may jump.
+        if rest > 0:
+            time.sleep(max(min(rest, left), 0.0))
             engine.tick(self._clock())
-            try:
-                self._try_hosts()
-            except ClientError as failure:
-                error = failure
-                if is_final(failure):
-                    break
-            else:
-                calls.logger().info("Connected again to %s", self.options)
-                return
-        lost = ConnectionLost(None, str(error))
-        engine.lose(lost, False, self._clock())
+            self._release()
+            if rest > left:
+                return False
+        try:
+            self._try_hosts(min(self.options["connect_timeout"], max(self._left(timeout), ATTEMPT_S)), was_open=True)
+        except Exception as failure:
+            calls.note_failed_attempt(failure)
+            engine.tick(self._clock())
+            self._release()
+            self._pause(failure)
+            return False
+        self._pauses = None
+        calls.logger().info("Connected again to %s", self.options)
+        return True
+
+    def _left(self, timeout: float | None) -> float:
+        """Return the seconds until a timer is due, at most `timeout`; infinity for none."""
+        due = self._engine.next_deadline()
+        left = float("inf") if due is None else max(due - self._clock(), 0.0)
+        return left if timeout is None else min(left, max(timeout, 0.0))
+
+    def _pause(self, failure: Exception) -> None:
+        """Pause until the next attempt; raises `ConnectionLost` if there is none, with the reason of the last one."""
+        assert self._pauses is not None
+        pause = None if is_final(failure, was_open=True) else next(self._pauses, None)
+        if pause is not None:
+            self._retry_at = self._clock() + pause
+            return
+        lost = ConnectionLost(None, failure.text if isinstance(failure, ConnectionLost) else str(failure))
+        self._engine.lose(lost, False, self._clock())
         self._release()
         raise lost
 
@@ -341,10 +394,11 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     def close(self, timeout: float | None = None) -> None:
         """Close receivers, publishers after their outcomes have come, and the connection; harmless when it is closed.
 
-        `timeout` bounds the wait for outcomes (None: the time-out of the publishers).
+        `timeout` in seconds bounds the whole call (None: the wait for outcomes takes the time-out of the publishers).
         """
+        self.check_thread()
         try:
-            if self._socket is not None:
+            if self._socket is not None or self._engine.phase == IDLE:
                 self.run(self._engine.closing(timeout))
         finally:
             self._engine.lose(ConnectionClosed(None, "the client closed it"), False, self._clock())
@@ -358,10 +412,16 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
     def poll(self, timeout: float = 0.0) -> bool:
         """Send what there is, and take what comes within `timeout` seconds; return whether anything came."""
+        self.check_thread()
         self._engine.now = self._clock()
         return self._turn(timeout)
 
     # What the others use
+
+    def check_thread(self) -> None:
+        """Raise `RuntimeError` in another thread than that in which the connection was opened; it stays as it is."""
+        if get_ident() != self._thread:
+            raise RuntimeError("a connection belongs to the thread that opened it; each thread needs one of its own")
 
     @override
     def core(self) -> Engine:
@@ -370,6 +430,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     @override
     def run(self, steps: Steps[T]) -> T:
         """Carry out a call of the engine: read until what it waits for is done. An interruption is thrown into it."""
+        self.check_thread()
         engine = self._engine
         engine.now = self._clock()
         try:
@@ -388,6 +449,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             return cast(T, end.value)
 
     def _wait_for_receipt(self, receipt: Receipt, timeout: float | None) -> None:
+        self.check_thread()
         now = self._clock()
         deadline = None if timeout is None else now + timeout
         while receipt.outcome == PENDING:
@@ -405,6 +467,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         `taken` of the result has the rows of a block that are in their queues so far, if it asks for notes of progress.
         Raises `ClientError` above 64 without an answer, and `Timeout` if it cannot be sent.
         """
+        self.check_thread()
         engine = self._engine
         now = engine.now = self._clock()
         call = engine.request(operation, fields if isinstance(fields, bytes) else dict(fields))
@@ -462,7 +525,8 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         if self._socket is None:
             if not again or engine.phase != IDLE:
                 raise ConnectionLost(None, engine.lost_reason or "it is closed")
-            self._reconnect()
+            if not self._connect_again(timeout):
+                return False
         done = self._push_within_bound()
         data = self._read()
         if data is None:

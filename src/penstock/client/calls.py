@@ -9,7 +9,14 @@ from weakref import WeakSet
 
 from penstock.client.engine.connection import OPEN, UPDATE_SECRET, Engine
 from penstock.client.engine.terms import LOGGED, ConnectionTerms, Event
-from penstock.client.errors import ConnectError, ConnectionClosed, LoginRefused, WrongProtocol, WrongServer
+from penstock.client.errors import (
+    ClientError,
+    ConnectError,
+    ConnectionClosed,
+    LoginRefused,
+    WrongProtocol,
+    WrongServer,
+)
 from penstock.client.options import Address, Options
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.markers import override
@@ -177,9 +184,21 @@ def transaction_of(engine: Engine, options: Options) -> TransactionCore:
     return Transaction091(cast("Engine091", engine).channels, period)
 
 
-def is_final(error: Exception) -> bool:
-    """Return whether another attempt does not help: the login was refused, or the server is a wrong one."""
-    return isinstance(error, (LoginRefused, WrongServer, WrongProtocol))
+def is_final(error: BaseException, was_open: bool = False) -> bool:
+    """Return whether another attempt does not help: the login was refused, or the server is a wrong one.
+
+    Where the connection `was_open` before, a host without a name or a certificate may come back.
+    """
+    return isinstance(error, (LoginRefused, WrongProtocol)) or (isinstance(error, WrongServer) and not was_open)
+
+
+def note_failed_attempt(error: BaseException) -> None:
+    """Log an error of an attempt to connect again that is none of the broker's or the network's; it is tried again.
+
+    It is of what the program has given: a function for tokens, or a context for TLS.
+    """
+    if not isinstance(error, ClientError):
+        logger().warning("An attempt to connect again has failed: %r", error, exc_info=error)
 
 
 def pauses(options: Options) -> Iterator[float]:

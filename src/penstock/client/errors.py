@@ -3,16 +3,17 @@
 ClientError
 ├── ConnectError        the connection failed; the text says why and what to do
 │   ├── LoginRefused    the broker refuses the user, the password or the virtual host: another attempt does not help
-│   └── WrongServer     the host's name cannot be resolved, or its certificate is not trusted
+│   └── WrongServer     the host's name cannot be resolved, or its certificate or SCRAM signature is not trusted
 ├── ConnectionClosed    the connection is closed, with the broker's reason if it gave one
 │   └── ConnectionLost      it was lost with a message under way, whose outcome is unknown
 │       └── ReplayUncertain     the broker does not know it any more either, and it was not sent again
 ├── ChannelClosed       the broker closed a channel, with its reason
-├── LinkClosed          a publisher or receiver has ended, with the reason
+├── LinkClosed          a publisher or receiver has ended, with the reason; the connection goes on
 │   └── ReceiverClosed      the broker has ended a receiver, or its queue was deleted
 ├── ControlError        a control operation was refused, with its reason
 ├── MessageRefused      the broker refused a message, with its reason
-├── MessageTooLarge     a message is larger than the broker takes; it was not sent
+├── InvalidValue        a header, property or argument that the protocol does not carry; it is a ValueError too
+├── MessageTooLarge     a message is larger than the broker takes; it is in no queue
 ├── FlowControlTimeout  a message was not sent: it waited for room until its time-out
 ├── ConfirmTimeout      a message was sent, and no answer came until its time-out
 ├── CommitRefused       the broker refused a commit, and the transaction is open as before
@@ -26,6 +27,8 @@ Spark's executors to its driver.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from penstock.errors import PenstockError
 
@@ -58,7 +61,7 @@ class LoginRefused(ConnectError):
 
 
 class WrongServer(ConnectError):
-    """Name that cannot be resolved, or certificate that is not trusted."""
+    """Name that cannot be resolved, or certificate or SCRAM signature that is not trusted."""
 
 
 class WrongProtocol(ConnectError):
@@ -83,13 +86,19 @@ class ConnectionClosed(ClientError):
 class LinkClosed(ClientError):
     """Ended publisher or receiver.
 
-    `code` is the reply code of AMQP 0-9-1 or the condition of AMQP 1.0, None without one.
+    `code` is the reply code of AMQP 0-9-1 or the condition of AMQP 1.0, None without one. `receipt` is that of a
+    message that was under way, whose state says whether it is in no queue ("refused") or perhaps ("unknown"); None
+    without such a message.
     """
 
-    def __init__(self, code: int | str | None, text: str) -> None:
+    def __init__(self, code: int | str | None, text: str, receipt: Any = None) -> None:
         super().__init__(code, text)
         self.code = code
         self.text = text
+        self.receipt = receipt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.text)
 
     def __str__(self) -> str:
         return without_name(self.text) + ("" if self.code is None else f" ({self.code})")
@@ -104,8 +113,20 @@ class ReceiverClosed(LinkClosed):
         return without_name(self.text)
 
 
+class InvalidValue(ClientError, ValueError):
+    """Header, property or argument that the protocol does not carry, with its name; nothing was sent."""
+
+
 class MessageTooLarge(ClientError):
-    """Message that is larger than the broker takes."""
+    """Message that is larger than the broker takes; `receipt` has it if it was sent, and None if it was not."""
+
+    def __init__(self, text: str, receipt: Any = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.receipt = receipt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.text,)
 
 
 class ChannelClosed(ClientError):

@@ -313,7 +313,7 @@ def check_on_error(on_error: str) -> None:
         raise ValueError(f"on_error={on_error!r} is not valid: it must be one of {', '.join(ON_ERROR)}")
 
 
-def settle_failed(message: Delivery, error: Exception, on_error: str) -> None:
+def settle_failed(message: Delivery, error: BaseException, on_error: str) -> None:
     """Log what a handler has raised, and settle its message, unless the handler has."""
     calls.logger().error("A handler has raised; its message goes by the rule '%s'", on_error, exc_info=error)
     if on_error == "reject":

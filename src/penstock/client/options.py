@@ -109,7 +109,8 @@ OPTIONS: Final = (
         RECEIVER,
         "bytes",
         1024 * 1024,
-        "octets that the broker sends in advance, -1 without a limit, 0 none: each message is asked for",
+        "octets that come in advance, -1 without a limit, 0 none: each message is asked for; "
+        "not kept over AMQP 0-9-1 by other brokers than Penstock",
         1,
         special=(-1, 0),
     ),
@@ -356,9 +357,12 @@ class Options:
         return Address(host.lower() or "127.0.0.1", int(port) if port else default)
 
     def secret(self) -> str:
-        """Return the password, or a token."""
+        """Return the password, or a token. Raises what the function for tokens raises, and `TypeError` for no text."""
         token = self.token
-        return self.password if token is None else token if isinstance(token, str) else token()
+        secret = self.password if token is None else token if isinstance(token, str) else token()
+        if not isinstance(secret, str):
+            raise TypeError(f"a token is a text; the function for tokens has returned {type(secret).__name__}")
+        return secret
 
     def connection_terms(self, address: Address, *, heartbeat: float) -> ConnectionTerms:
         """Return the terms of a connection to one of the hosts; `heartbeat` counts where no option says it."""
@@ -418,6 +422,7 @@ class Options:
         return ReceiverTerms(
             queue=queue,
             window_bytes=options["consumerWindowSize"],
+            is_window_chosen=options["consumerWindowSize"] != _BY_NAME["consumerwindowsize"][0].default,
             prefetch=options["prefetch"],
             max_rate=options["consumerMaxRate"],
             exclusive=options["exclusive"],

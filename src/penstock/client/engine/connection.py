@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from penstock.client.engine.headers import check_arguments
 from penstock.client.engine.outcomes import REFUSED, UNKNOWN, ConnectionLost, TransactionAborted, TransactionInDoubt
 from penstock.client.engine.terms import (
     BLOCKED,
@@ -236,6 +237,13 @@ class Engine(Wakes):
         """Return whether the broker is Penstock."""
         return self.server.get("product") == "Penstock" or "penstock-version" in self.server
 
+    def check_declares(self, name: str) -> None:
+        """Raise `ClientError` if the broker has no service for declarations and the like, such as "queue.declare"."""
+
+    def broker_name(self) -> str:
+        """Return the broker's name for people."""
+        return str(self.server.get("product") or "this broker")
+
     # Transport
 
     def begin(self, now: float) -> None:
@@ -431,16 +439,20 @@ class Engine(Wakes):
             self.schedule(False)
 
     def calling(self, name: str, arguments: dict[str, Any], timeout: float | None = None) -> Steps[Any]:
-        """Declare or delete something, and wait for the answer."""
+        """Declare or delete something, and wait for the answer. Raises `ValueError` for an argument of no AMQP type."""
         self.check_open()
+        self.check_declares(name)
+        check_arguments("the argument", arguments.get("arguments") or {}, self.protocol == "amqp10")
         return (yield from self.waiting(self.call(name, arguments), timeout))
 
     def request(self, operation: str, arguments: dict[str, Any] | bytes) -> Call:
         """Begin a control operation of Penstock, with fields or a block; the answer is an object or a block.
 
-        Raises `ClientError` above 64 at a time.
+        Raises `ClientError` above 64 at a time, and at another broker than Penstock.
         """
         self.check_open()
+        if not self.is_penstock():
+            raise ClientError(f"{operation} is an operation of Penstock; {self.broker_name()} does not have it")
         if len(self.requests) >= REQUESTS_MAX:
             raise ClientError(f"{REQUESTS_MAX} control requests are without an answer")
         return self.ask(operation, arguments, Call(f"the control operation {operation}"))
@@ -479,14 +491,17 @@ class Engine(Wakes):
         elif kind != JSON_TYPE and kind != ERROR_TYPE and kind != PROGRESS_TYPE:
             error = ClientError(f"the broker answered with the content type {kind}")
         else:
-            import json
-
-            answer = json.loads(body)
+            answer = _object_of(body)
             if kind == PROGRESS_TYPE:
-                call.taken = int(answer["taken"])
+                taken = answer.get("taken") if answer is not None else None
+                call.taken = taken if isinstance(taken, int) else call.taken
                 return
-            if kind == ERROR_TYPE:
-                error = ControlError(int(answer["code"]), str(answer["name"]), str(answer["text"]))
+            if answer is None:
+                error = ClientError("the broker answered with something that is no object of JSON")
+            elif kind == ERROR_TYPE:
+                code = answer.get("code")
+                status = code if isinstance(code, int) else 0
+                error = ControlError(status, str(answer.get("name")), str(answer.get("text")))
             else:
                 call.value = answer
         del self.requests[call.number]
@@ -497,23 +512,43 @@ class Engine(Wakes):
         if self.phase != OPEN:
             raise ConnectionLost(None, self.lost_reason or "it is not open")
 
+    def _left(self, deadline: float) -> float:
+        """Return the seconds that a step of an orderly close may take."""
+        return min(max(deadline - self.now, 0.0), CLOSE_WITHIN)
+
     def closing(self, timeout: float | None = None) -> Steps[None]:
-        """Close every publisher and receiver, then the connection; one that breaks meanwhile is closed too."""
+        """Close every publisher and receiver, then the connection; one that breaks meanwhile is closed too.
+
+        With a `timeout` in seconds all of it together takes no longer. Without one outcomes are waited for as long as
+        their publishers say, and each other answer for `CLOSE_WITHIN`.
+        """
+        deadline = NEVER if timeout is None else self.now + timeout
         try:
             for receiver in list(self.receivers):
-                yield from receiver.closing()
+                yield from receiver.closing(self._left(deadline))
             for publisher in list(self.publishers):
-                yield from publisher.closing(timeout)
+                yield from publisher.closing(None if timeout is None else max(deadline - self.now, 0.0))
             if self.phase == OPEN:
                 self.phase = CLOSING
                 closed = Call("the close of a connection")
                 self.calls.append(closed)
                 self.write_close()
                 self.wake_output()
-                yield from self.until(closed, CLOSE_WITHIN)
+                yield from self.until(closed, self._left(deadline))
         except ConnectionClosed:
             pass
         self.end(ConnectionClosed(None, "the client closed it"))
+
+
+def _object_of(body: bytes | bytearray) -> dict[str, Any] | None:
+    """Return an object of JSON; None for anything else."""
+    import json
+
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 class Unit:

@@ -25,7 +25,8 @@ class Receipt:
     """Outcome of one message. `await` it, or `wait()` for it in the blocking form: either returns the receipt.
 
     `state` is true at any time: "on the wire", "confirmed", "refused" or "unknown". Waiting raises `MessageRefused` for
-    the second last and `ConnectionLost` for the last. To stop waiting changes nothing: the message is under way.
+    the second last and `ConnectionLost` for the last, or the error that ended its publisher (`LinkClosed` and others).
+    To stop waiting changes nothing: the message is under way.
     """
 
     def __init__(self, publisher: PublisherCore, message: object, sent_at: float) -> None:
@@ -40,8 +41,8 @@ class Receipt:
         """Wait of the `send` that published it."""
         self.withdrawn: bool = False
         """True if the broker held it and has given it back: it is in no queue."""
-        self.uncertain: bool = False
-        """True if the outcome is unknown because the broker has lost its mark."""
+        self.cause: ClientError | None = None
+        """Error that gave it its outcome, without a receipt; None if that is the broker's answer to this message."""
         self.futures: list[Any] | None = None
         self.callbacks: list[Callable[[Receipt], object]] | None = None
 
@@ -65,11 +66,16 @@ class Receipt:
             self.callbacks.append(callback)
 
     def check(self) -> Receipt:
-        """Return the receipt of a confirmed message; raises `MessageRefused`, `ConnectionLost` for another outcome."""
+        """Return the receipt of a confirmed message.
+
+        Raises `MessageRefused` and `ConnectionLost` for another outcome, or the error that has ended its publisher.
+        """
+        if self.cause is not None:
+            raise with_receipt(self.cause, self)
         if self.outcome == REFUSED:
             raise MessageRefused(self.reason, self)
         if self.outcome == UNKNOWN:
-            raise (ReplayUncertain if self.uncertain else ConnectionLost)(None, self.reason, self)
+            raise ConnectionLost(None, self.reason, self)
         return self
 
     def wait(self, timeout: float | None = None) -> Receipt:
@@ -107,6 +113,13 @@ class Receipt:
 
     def __repr__(self) -> str:
         return f"<Receipt {self.state}{': ' + self.reason if self.reason else ''}>"
+
+
+def with_receipt(cause: ClientError, receipt: Receipt) -> ClientError:
+    """Return an error of the same kind and text that has a receipt; one is raised for each message."""
+    make: Any = type(cause)
+    error: ClientError = make(*cause.args, receipt)
+    return error
 
 
 class ConnectionLost(ConnectionClosed):
@@ -212,6 +225,7 @@ class ConfirmTimeout(ClientError):
 
 
 OFFLINE: Final = "offline"
+OPENING: Final = "opening"
 CHANNEL_FLOW: Final = "channel.flow"
 CONNECTION_BLOCKED: Final = "connection.blocked"
 CREDIT: Final = "credit"
@@ -224,6 +238,7 @@ CLOSED: Final = "closed"
 
 REASONS: Final[dict[str, str]] = {
     OFFLINE: "the connection is lost, and is tried again",
+    OPENING: "the channel or link of this publisher is being opened",
     CHANNEL_FLOW: "the broker stopped this publisher by channel.flow",
     CONNECTION_BLOCKED: "the broker blocks this connection",
     CREDIT: "the broker gives this publisher no credit",

@@ -24,6 +24,7 @@ from penstock.client.engine.outcomes import (
     ConfirmTimeout,
     FlowControlTimeout,
     Receipt,
+    ReplayUncertain,
 )
 from penstock.client.engine.terms import (
     PUBLISHER_CLOSED,
@@ -46,7 +47,9 @@ MARK_LOST: Final = "the connection was lost, and the broker does not know any mo
 HOLD_DEADLINE: Final = "penstock:hold-deadline"
 """Property of a broker that says after how many milliseconds it refuses a message that it holds."""
 WITHDRAWN_WITHIN: Final = 5.0
-"""Seconds that the answer to a withdrawal is waited for, and then the outcome."""
+"""Seconds that the answer to a withdrawal and the outcome after it are waited for at most."""
+ASKED_AGAIN: Final = 1.0
+"""Seconds that they are waited for at least, and at a silent broker: it may answer in a moment."""
 
 
 class PublisherCore(Room):
@@ -186,19 +189,23 @@ class PublisherCore(Room):
         return self.publish(message)
 
     def sending(self, message: object, timeout: float | None = None) -> Steps[Receipt]:
-        """Wait for room, publish, and wait for the outcome, each at most `timeout` seconds.
+        """Wait for room, publish, and wait for the outcome, at most `timeout` seconds together.
 
+        Without a `timeout` each of the two waits has the time-out of the publisher.
         The outcome of a message in a transaction is that of its commit: it is not waited for here.
         """
         self.check()
         size = self.size_of(message)
+        limit = self.terms.wait_failure if timeout is None else timeout
+        deadline = self.wakes.now + limit
         if not self.is_free(size):
             yield from self.place(size, timeout)
         receipt = self.publish(message)
         if self.unit is not None:
             return receipt
-        limit = self.terms.wait_failure if timeout is None else timeout
-        wait = Wait(self.wakes.now + limit)
+        if timeout is None:
+            deadline = self.wakes.now + limit
+        wait = Wait(deadline)
         wait.since = self.wakes.now
         receipt.sender = wait
         self.sends += 1
@@ -213,7 +220,7 @@ class PublisherCore(Room):
             receipt.sender = None
         if wait.expired and receipt.outcome == PENDING:
             blocked = self.describe()
-            yield from self._withdrawing(receipt)
+            yield from self._withdrawing(receipt, limit)
             if receipt.outcome == PENDING:
                 raise ConfirmTimeout(limit, blocked, receipt)
             if receipt.outcome == REFUSED and receipt.withdrawn:
@@ -221,8 +228,15 @@ class PublisherCore(Room):
                 raise FlowControlTimeout(limit, blocked)
         return receipt.check()
 
-    def _withdrawing(self, receipt: Receipt) -> Steps[None]:
-        """Take a message back that the broker may hold, if it can do so: a nack means that it is in no queue."""
+    def _withdrawing(self, receipt: Receipt, limit: float) -> Steps[None]:
+        """Take a message back that the broker may hold, if it can do so: a nack means that it is in no queue.
+
+        The broker has as long for it as for the message (`limit` in seconds), at least `ASKED_AGAIN`. One that has said
+        nothing since the message was written has no longer than that.
+        """
+        engine = self.engine
+        is_silent = engine.heart.heard_at <= receipt.sent_at
+        deadline = engine.now + (ASKED_AGAIN if is_silent else max(min(limit, WITHDRAWN_WITHIN), ASKED_AGAIN))
         number = self.base + self.pending.index(receipt)
         call = self.withdraw(int(number))
         if call is None:
@@ -230,10 +244,10 @@ class PublisherCore(Room):
         wait = Wait()
         receipt.sender = wait
         try:
-            answer = yield from self.engine.waiting(call, WITHDRAWN_WITHIN)
-            receipt.withdrawn = answer["withdrawn"] is True
+            answer = yield from engine.waiting(call, deadline - engine.now)
+            receipt.withdrawn = answer.get("withdrawn") is True
             if receipt.outcome == PENDING:
-                yield from self.engine.until(wait, WITHDRAWN_WITHIN)
+                yield from engine.until(wait, max(deadline - engine.now, 0.0))
         except ClientError:
             return  # It stays unknown, and the receipt says what becomes of it.
         finally:
@@ -413,16 +427,20 @@ class PublisherCore(Room):
         lane = self.lane
         assert lane is not None
         if lane.is_begun and is_known:
-            for number in refused:
-                if number - lane.taken >= self.base:
-                    self.settle(number - lane.taken, number - lane.taken, REFUSED, REFUSED_BEFORE)
-            if taken - lane.taken >= self.base:
-                self.settle(self.base, taken - lane.taken, CONFIRMED)
+            self.settle_by_mark(lane, taken, refused)
         elif lane.is_begun and self.unsettled_count > 0:
             self._doubt()
         lane.is_begun = True
         lane.taken = taken
         self._begin_replaying()
+
+    def settle_by_mark(self, lane: PublisherLane, taken: i64, refused: list[int]) -> None:
+        """Give the messages that the mark of the lane covers their outcomes."""
+        for number in refused:
+            if number - lane.taken >= self.base:
+                self.settle(number - lane.taken, number - lane.taken, REFUSED, REFUSED_BEFORE)
+        if taken - lane.taken >= self.base:
+            self.settle(self.base, taken - lane.taken, CONFIRMED)
 
     def _begin_replaying(self) -> None:
         self.is_attached = True
@@ -454,9 +472,7 @@ class PublisherCore(Room):
         text = f"ReplayUncertain: {MARK_LOST}; {self.unsettled_count} messages are {becomes}"
         self.engine.events.append(Event(REPLAY_UNCERTAIN, self.target(), text, tuple(self.unsettled)))
         if not self.terms.sends_uncertain:
-            for receipt in self.unsettled:
-                receipt.uncertain = True
-            self.settle_all(UNKNOWN, MARK_LOST)
+            self.give_up(ReplayUncertain(None, MARK_LOST), MARK_LOST)
 
     # The ends
 
@@ -494,8 +510,8 @@ class PublisherCore(Room):
         self.info = None
         self.review()
 
-    def end(self, error: Exception, text: str) -> None:
-        """End it: what waits for room fails with `error`, and what is under way is unknown, with `text` as reason."""
+    def stop(self, error: Exception, text: str) -> None:
+        """Take no more messages: what waits for room fails with `error`. What is under way is as it is."""
         if self.error is None:
             self.error = error
             if isinstance(error, LinkClosed) and self.unit is None:
@@ -503,13 +519,43 @@ class PublisherCore(Room):
         self.is_attached = False
         self.may_write = False
         self.fail_line(error)
+
+    def end(self, error: Exception, text: str) -> None:
+        """End it: what waits for room fails with `error`, and what is under way is unknown, with `text` as reason."""
+        self.stop(error, text)
         unit = self.unit
         if self.pending and unit is None:
-            self.settle_all(UNKNOWN, text)
+            self.give_up(LinkClosed(error.code, text) if isinstance(error, LinkClosed) else None, text)
         elif self.pending and unit is not None and unit.is_over():
             self.settle_all(unit.outcome(), str(unit.error))
         self._end_idle()
         self.engine.forget_publisher(self)
+
+    def give_up(self, cause: ClientError | None, reason: str) -> None:
+        """Give all messages without an outcome that it is unknown; `cause` is what waiting for it raises.
+
+        Without a `cause` it is `ConnectionLost`. A message that had come back is refused.
+        """
+        receipts = self.unsettled
+        self.settle_all(UNKNOWN, reason)
+        for receipt in receipts:
+            if receipt.outcome == UNKNOWN:
+                receipt.cause = cause
+
+    def refuse_from(self, first: i64, cause: ClientError, others: ClientError, reason: str) -> None:
+        """Refuse the message `first` by its number, and those after it: it made the broker end the publisher.
+
+        Waiting for its outcome raises `cause`, and for those of the others `others`.
+        """
+        pending = self.pending
+        at: i64 = max(first - self.base, 0)
+        items = pending[at:]
+        self.settle(self.base + at, self.base + len(pending) - 1, REFUSED, reason)
+        for item in items:
+            if isinstance(item, Receipt):
+                item.cause = cause
+            if item is not None:
+                cause = others
 
     def settle_all(self, outcome: i64, reason: str) -> None:
         """Give all messages without an outcome this one."""
@@ -537,6 +583,7 @@ class PublisherCore(Room):
     def closing(self, timeout: float | None = None) -> Steps[list[Receipt]]:
         """Take no more messages, wait for outcomes, and close; return the receipts that are left without one."""
         if self.error is not None:
+            yield from self.draining(timeout)  # One that has ended may still ask for outcomes.
             return []
         self.is_closing = True
         error = LinkClosed(None, "the publisher is closed")

@@ -15,13 +15,15 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from penstock.client.engine.connection import CLOSE_WITHIN, Engine, Unit
+from penstock.client.engine.headers import check_arguments
 from penstock.client.engine.messages import Body, Message
 from penstock.client.engine.outcomes import ConnectionLost
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import RECEIVER_CLOSED, Event, ReceiverTerms
 from penstock.client.engine.waits import Call, Line, Steps, Wait
-from penstock.client.errors import LinkClosed, ReceiverClosed, Timeout
+from penstock.client.errors import ClientError, LinkClosed, ReceiverClosed, Timeout
 from penstock.content.properties import Properties
+from penstock.errors import PenstockError
 from penstock.flow.timers import NEVER
 from penstock.markers import override
 
@@ -71,9 +73,12 @@ class Delivery:
 
     @property
     def properties(self) -> Properties:
-        """Return the properties."""
+        """Return the properties. Raises `ClientError` for malformed ones, which no broker that checks them sends."""
         if self.decoded is None:
-            self.decoded = self.receiver.properties_of(self)
+            try:
+                self.decoded = self.receiver.properties_of(self)
+            except PenstockError as error:
+                raise ClientError(f"the properties of a message are malformed: {error}") from None
         return self.decoded
 
     @property
@@ -98,7 +103,10 @@ class Delivery:
 
     def _origin(self) -> tuple[str, str]:
         if self.origin is None:
-            self.origin = self.receiver.origin_of(self)
+            try:
+                self.origin = self.receiver.origin_of(self)
+            except PenstockError as error:
+                raise ClientError(f"the origin of a message is malformed: {error}") from None
         return self.origin
 
     def accept(self) -> Over:
@@ -131,10 +139,12 @@ class Delivery:
     def modify(self, annotations: dict[str, object] | None = None, *, undeliverable_here: bool = False) -> Over:
         """Return the message to its queue as failed, which counts; with `undeliverable_here` not for this receiver.
 
-        `annotations` are added to it, where their names begin with "x-". Raises `ValueError` for them over AMQP 0-9-1.
+        `annotations` are added to it, where their names begin with "x-". Raises `ValueError` for them over AMQP 0-9-1,
+        and for a value that AMQP does not have.
         """
         if annotations and not self.receiver.annotates:
             raise ValueError("annotations of a returned message need AMQP 1.0: basic.nack has no room for them")
+        check_arguments("the annotation", annotations or {}, True)
         self.receiver.settle(self, MODIFIED, "undeliverable-here" if undeliverable_here else "", annotations)
         return OVER
 
@@ -218,6 +228,9 @@ class ReceiverCore(Line):
     def make_room(self) -> None:
         """Let more messages come if there is room for them, where the protocol does not do so by itself."""
 
+    def handed_over(self, delivery: Delivery) -> None:
+        """Note that a message that had come was handed to the program."""
+
     def extends(self, tag: i64) -> bool:
         """Return whether an accepted message goes into the range that is put together; it may have to begin another."""
         raise NotImplementedError
@@ -273,11 +286,14 @@ class ReceiverCore(Line):
             self.make_room()
         else:
             self.unsettled_count += 1
+        self.handed_over(delivery)
         if self.bucket is not None:
             self.bucket.take(1.0, self.wakes.now)
         if self.line:
             self.grant()
             self.engine.wake_output()
+        if self.is_draining and not self.ready:
+            self._end_line()
         return delivery
 
     def receiving(self, timeout: float | None = None) -> Steps[Delivery | None]:
@@ -336,6 +352,8 @@ class ReceiverCore(Line):
 
     def accept(self, delivery: Delivery) -> None:
         """Accept a message; the acknowledgement goes with others."""
+        if self.engine.check_thread is not None:
+            self.engine.check_thread()
         if delivery.is_settled or delivery.epoch != self.engine.epoch or self.error is not None:
             delivery.is_settled = True
             return
@@ -360,6 +378,8 @@ class ReceiverCore(Line):
         self, delivery: Delivery, outcome: i64, reason: str = "", annotations: dict[str, object] | None = None
     ) -> None:
         """Settle a message with another outcome, at once."""
+        if self.engine.check_thread is not None:
+            self.engine.check_thread()
         if delivery.is_settled or delivery.epoch != self.engine.epoch or self.error is not None:
             delivery.is_settled = True
             return
@@ -476,16 +496,20 @@ class ReceiverCore(Line):
         """Take a message that waits in the queue now; None without one. For a receiver that asks for each."""
         raise NotImplementedError
 
-    def closing(self) -> Steps[None]:
-        """Acknowledge what was accepted, send the answers, and close; all other messages return to their queue."""
+    def closing(self, timeout: float = CLOSE_WITHIN) -> Steps[None]:
+        """Acknowledge what was accepted, send the answers, and close; all other messages return to their queue.
+
+        Messages that are under way to it, and answers, are waited for at most `timeout` seconds together.
+        """
         if self.error is not None:
             return
+        deadline = self.wakes.now + timeout
         with suppress(Timeout):  # What comes later returns to its queue.
-            yield from self.draining(CLOSE_WITHIN)
+            yield from self.draining(timeout)
         if self.replies is not None:
             from penstock.client.engine.requester import sending_replies
 
-            yield from sending_replies(self.replies, CLOSE_WITHIN)
+            yield from sending_replies(self.replies, max(deadline - self.wakes.now, 0.0))
         self.flush()
         if self.is_attached:
             self.detach()

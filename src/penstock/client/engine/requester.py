@@ -14,6 +14,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.headers import check_properties
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import MessageRefused, Receipt
 from penstock.client.engine.publisher import PublisherCore
@@ -93,6 +94,8 @@ class Requester(Line):
     ) -> Steps[str]:
         """Send a message when there is a place, and return its correlation id; `call` ends with its answer or error."""
         engine = self.engine
+        if isinstance(message, Message):
+            check_properties(message.properties, engine.protocol == "amqp10")
         if not self.is_free(0):
             yield from self._place(deadline, limit)
         engine.check_open()

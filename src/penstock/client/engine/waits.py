@@ -150,6 +150,8 @@ class Wakes:
         """Function by which a shell makes a future; None if it blocks."""
         self.block_for: Callable[[Any, float | None], None] | None = None
         """Function by which a blocking shell waits for a receipt, at most so many seconds; None if it does not."""
+        self.check_thread: Callable[[], None] | None = None
+        """Function by which a blocking shell refuses to be used by another thread; None if it is not needed."""
         self.schedule: Callable[[bool], None] = _ignore
         """Told that there is output; with True, acknowledgements that may wait for a moment."""
 

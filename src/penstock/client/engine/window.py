@@ -14,6 +14,7 @@ from mypy_extensions import i64
 
 from penstock.client.engine import outcomes as causes
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.headers import check_properties
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked, Receipt
 from penstock.client.engine.terms import BLOCKED, UNBLOCKED, Event, PublisherTerms
@@ -287,6 +288,8 @@ class Room(Window):
     def __init__(self, engine: Engine, terms: PublisherTerms) -> None:
         super().__init__(engine, terms.window_bytes, terms.max_rate)
         self.engine = engine
+        self.by_links: bool = engine.protocol == "amqp10"
+        """True over AMQP 1.0, whose headers and properties are not those of AMQP 0-9-1."""
         self.terms = terms
         self.window: i64 = terms.window
         self.credit: i64 = UNLIMITED
@@ -339,8 +342,8 @@ class Room(Window):
     def cause(self, size: i64 = 0) -> str:
         """Return what keeps a message from being sent."""
         taken = len(self.pending) - self.ahead + self.granted
-        if not self.is_attached or self.replay_at >= 0:
-            return causes.OFFLINE
+        if not self.is_attached:
+            return causes.OFFLINE if self.engine.lost_reason else causes.OPENING
         if self.is_stopped:
             return causes.CHANNEL_FLOW
         if self.credit <= self.granted:
@@ -349,6 +352,8 @@ class Room(Window):
             return causes.CONNECTION_BLOCKED
         if self.engine.is_congested:
             return causes.SOCKET
+        if self.replay_at >= 0:
+            return causes.TURN  # Those that are sent again.
         if taken >= self.window:
             return causes.WINDOW
         if self.window_octets >= 0 and taken > 0 and self.octets + self.granted_octets + size > self.window_octets:
@@ -373,7 +378,7 @@ class Room(Window):
             reason = f"{reason}: {self.engine.lost_reason}" if self.engine.lost_reason else reason
         elif (cause == causes.WINDOW or cause == causes.WINDOW_BYTES) and self.engine.blocked_reason:
             reason = f"{reason}: {self.engine.blocked_reason}"
-        if cause == causes.RATE or cause == causes.OFFLINE:
+        if cause == causes.RATE or cause == causes.OFFLINE or cause == causes.OPENING:
             bucket = self.bucket
             after = None if bucket is None else max(bucket.ready_at(now) - now, 0.0)
             return Blocked(cause, reason, now - since, retry_after=after)
@@ -390,10 +395,10 @@ class Room(Window):
 
     def review(self) -> None:
         """Find out anew whether messages may be written, after a change; hand over places if so."""
-        self.may_write = self.is_attached and not self.is_stopped and not self.engine.is_congested
-        self.may_write = self.may_write and self.error is None
-        if self.may_write and self.replay_at >= 0:
-            self.replay()
+        is_open = self.is_attached and not self.is_stopped and not self.engine.is_congested
+        self.may_write = is_open and self.error is None
+        if is_open and self.replay_at >= 0:
+            self.replay()  # Also of one that is closing: it waits for the outcomes.
         if self.line:
             self.grant()
 
@@ -415,11 +420,15 @@ class Room(Window):
             raise self.error
 
     def size_of(self, message: object) -> int:
-        """Return the octets of a message's body. Raises `TypeError`, and `MessageTooLarge` if it can never be sent."""
+        """Return the octets of a message's body.
+
+        Raises `TypeError`, and if it can never be sent `MessageTooLarge`, or `ValueError` for a header or property.
+        """
         if isinstance(message, bytes):
             size = len(message)
         elif isinstance(message, Message):
             size = len(message.body)
+            check_properties(message.properties, self.by_links)
         else:
             raise TypeError(f"a message is bytes or a penstock.Message, not {type(message).__name__}")
         self.check_size(size)

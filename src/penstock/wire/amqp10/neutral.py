@@ -93,7 +93,7 @@ def to_amqp10(value: object) -> object:
         return value if -_INT64 <= value < _INT64 else str(value)
     if isinstance(value, datetime):
         return timestamp(milliseconds_of(value))
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [to_amqp10(item) for item in value]
     if isinstance(value, dict):
         return {symbol_or_text(str(key)): to_amqp10(item) for key, item in value.items()}

@@ -68,3 +68,11 @@ def test_input_in_single_octets_is_read_as_in_one_piece() -> None:
         engine.receive(bytes([octet]), 0.0)
     assert engine.fault is None
     assert b"\0guest\0guest" in engine.take_output()
+
+
+def test_server_that_offers_scram_is_not_told_the_password() -> None:
+    engine = Engine091(ConnectionTerms(host="h", port=5, mechanism="SCRAM-SHA-256", password="secret"))
+    engine.begin(0.0)
+    engine.receive(start(b"SCRAM-SHA-256 PLAIN"), 0.0)
+    assert isinstance(engine.fault, LoginRefused)
+    assert b"secret" not in engine.take_output()

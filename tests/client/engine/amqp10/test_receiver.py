@@ -123,8 +123,8 @@ def test_aborted_and_interleaved_deliveries() -> None:
         assert [peer.expect(spec.DISPOSITION).number("first") for _ in range(2)] == [1, 0]
 
     with against(script) as connection:
-        one = connection.receiver("one", prefetch=4)
-        two = connection.receiver("two::three", prefetch=4)
+        one = connection.receiver("one", prefetch=4, consumerWindowSize=-1)
+        two = connection.receiver("two::three", prefetch=4, consumerWindowSize=-1)
         came = take(one, 2)
         assert [each.body for each in came] == [b"whole", b"third"]
         for each in came:
@@ -217,7 +217,7 @@ def test_broker_that_asks_gets_a_flow_and_one_that_does_not_answer_is_not_waited
         assert peer.expect(spec.DETACH).flag("closed")
 
     with against(script) as connection:
-        receiver = connection.receiver("q", prefetch=3)
+        receiver = connection.receiver("q", prefetch=3, consumerWindowSize=-1)
         assert receiver.count(0.05) is None
         assert receiver.drain()
         receiver.resume()

@@ -68,6 +68,8 @@ class Channel:
         self.is_closed: bool = False
         self.is_left: bool = False
         """True when its close has begun: what still comes goes nowhere."""
+        self.closed_for: int = 0
+        """Method at which the broker closed it, as its close says; 0 for none."""
         self.is_strict: bool = is_strict
         """True if an answer to nothing is an error; else it is passed over."""
         self.is_for_control: bool = is_for_control
@@ -169,6 +171,8 @@ class Channel:
                 if end - at < 14 + skip:
                     raise CodecError("basic.deliver is too short")
                 self.tag = read_i64_be(data, at + 5 + skip)
+                if self.tag < 1:
+                    raise CodecError("a delivery tag that no broker counts to")
                 self.envelope = data[at:end]
                 self.content = method
             elif (method == spec.BASIC_ACK or method == spec.BASIC_NACK) and end - at == 13:
@@ -237,7 +241,9 @@ class Channel:
             if not self.is_left:
                 self.on_flow(active)
         elif method_id == spec.CHANNEL_CLOSE:
-            self._closed_by_broker(cast(int, method.args["reply_code"]), str(method.args["reply_text"]))
+            args = method.args
+            self.closed_for = cast(int, args["class_id"]) << 16 | cast(int, args["method_id"])
+            self._closed_by_broker(cast(int, args["reply_code"]), str(args["reply_text"]))
         elif method_id == spec.CHANNEL_CLOSE_OK:
             self.is_closed = True
             self.channels.by_number.pop(self.number, None)
@@ -249,7 +255,10 @@ class Channel:
             names = ("delivery_tag", "redelivered", "exchange", "routing_key")
             fields = {name: method.args[name] for name in names}
             self.envelope = method_frame(self.number, spec.BASIC_DELIVER, consumer_tag="", **fields)[7:-1]
-            self.tag = cast(int, fields["delivery_tag"])
+            tag = cast(int, fields["delivery_tag"])
+            if not 1 <= tag < 1 << 63:
+                raise CodecError("a delivery tag that no broker counts to")
+            self.tag = tag
             self.content = spec.BASIC_GET_OK
         elif self.calls and method_id in self.calls[0].expected:
             call = self.calls.popleft()

@@ -25,6 +25,7 @@ from penstock.client.errors import (
     ClientError,
     ConnectError,
     ConnectionClosed,
+    LinkClosed,
     LoginRefused,
     why_closed,
 )
@@ -221,6 +222,10 @@ class Engine091(Engine):
         offered = cast(bytes, method.args["mechanisms"]).decode(errors="replace").split()
         self.server = cast("dict[str, object]", method.args["server_properties"])
         mechanism = terms.mechanism or "PLAIN"
+        if mechanism not in ("PLAIN", "EXTERNAL"):  # A server that offers it would be told the password.
+            text = f"{mechanism} is for AMQP 1.0; over AMQP 0-9-1 a login is by PLAIN or EXTERNAL"
+            self.break_off(LoginRefused(terms.host, terms.port, text))
+            return
         if mechanism not in offered:
             text = f"the broker offers only {' '.join(offered)}, and {mechanism} is needed"
             self.break_off(LoginRefused(terms.host, terms.port, text))
@@ -451,7 +456,7 @@ class RequesterChannel(Channel):
 
     @override
     def on_close(self, error: ChannelClosed) -> None:
-        self.requester.fail(error)
+        self.requester.fail(LinkClosed(error.code, error.text))
 
 
 class Requester091(Requester):

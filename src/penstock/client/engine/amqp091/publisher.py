@@ -10,12 +10,19 @@ from mypy_extensions import i32, i64
 from penstock.client.engine.amqp091.channel import Channel, Channels
 from penstock.client.engine.connection import OPEN, Engine
 from penstock.client.engine.messages import Message
-from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked, Receipt, amounts_of
+from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked, MessageRefused, Receipt, amounts_of
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import WARNING, Event, PublisherTerms
 from penstock.client.engine.waits import Call
 from penstock.client.engine.window import UNLIMITED
-from penstock.client.errors import ChannelClosed, ControlError, LinkClosed, without_name
+from penstock.client.errors import (
+    ChannelClosed,
+    ClientError,
+    ControlError,
+    LinkClosed,
+    MessageTooLarge,
+    without_name,
+)
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
@@ -27,6 +34,36 @@ FENCED: Final = 409
 """Code of the refusal of a lane whose next session has begun elsewhere."""
 PRODUCER_LANES: Final = "penstock.producer-lanes"
 """Capability of a broker that knows `producer.begin`."""
+PLACE_CODES: Final = frozenset(
+    {
+        int(spec.ReplyCode.NO_ROUTE),
+        int(spec.ReplyCode.NO_CONSUMERS),
+        int(spec.ReplyCode.INVALID_PATH),
+        int(spec.ReplyCode.ACCESS_REFUSED),
+        int(spec.ReplyCode.NOT_FOUND),
+        int(spec.ReplyCode.RESOURCE_LOCKED),
+    }
+)
+"""Codes of a publish that is refused because of the exchange or queue that it goes to."""
+NO_ROUTE: Final = "NO_ROUTE"
+"""Reply text of a message that reached no queue, as RabbitMQ and Penstock have it."""
+
+
+def refusal_of(error: ChannelClosed, by_publish: bool) -> ClientError | None:
+    """Return the error of a message because of which the broker closed the channel, at its publish or later.
+
+    None for a code that does not say whether the broker has taken the message.
+    """
+    text = without_name(error.text)
+    if error.code == spec.ReplyCode.CONTENT_TOO_LARGE:
+        return MessageTooLarge(text)
+    if not by_publish:
+        return None
+    if error.code == spec.ReplyCode.PRECONDITION_FAILED:
+        return MessageRefused(text)
+    return LinkClosed(error.code, error.text) if error.code in PLACE_CODES else None
+
+
 _SIZE_AT: Final = 11
 """Octets of a header frame before the size of the body: frame header, class and weight."""
 
@@ -55,7 +92,24 @@ class PublisherChannel(Channel):
 
     @override
     def on_close(self, error: ChannelClosed) -> None:
-        self.publisher.end(LinkClosed(error.code, error.text), without_name(error.text))
+        self.publisher.closed(error, self.closed_for == spec.BASIC_PUBLISH)
+
+
+def with_confirms(channel: Channel) -> Channel:
+    """Return a new channel that has asked for confirms."""
+    channel.write(spec.CONFIRM_SELECT, {})
+    channel.expect(Call("confirm.select", (spec.CONFIRM_SELECT_OK,)))
+    return channel
+
+
+class Closing:
+    """The broker's close of a publisher's channel."""
+
+    def __init__(self, error: ChannelClosed, by_publish: bool) -> None:
+        self.end = LinkClosed(error.code, error.text)
+        self.reason: str = without_name(error.text)
+        self.refusal: ClientError | None = refusal_of(error, by_publish)
+        """Error of the message that is refused by it; None if it may have another cause."""
 
 
 class Publisher091(PublisherCore):
@@ -73,6 +127,8 @@ class Publisher091(PublisherCore):
         """Octets of body in a frame."""
         self.beginning: Begin | None = None
         """Request for its lane that has no answer yet."""
+        self.closing_of: Closing | None = None
+        """The broker's close of its channel, while the mark of its lane is asked for; None otherwise."""
         self.asked: Why | None = None
         """Question to the broker that has no answer yet."""
 
@@ -80,9 +136,7 @@ class Publisher091(PublisherCore):
     def attach(self) -> None:
         """Open the channel; messages may follow at once."""
         engine = self.engine
-        channel = PublisherChannel(self.channels, self)
-        channel.write(spec.CONFIRM_SELECT, {})
-        channel.expect(Call("confirm.select", (spec.CONFIRM_SELECT_OK,)))
+        channel = with_confirms(PublisherChannel(self.channels, self))
         self.use(channel)
         engine.wake_output()
         if self.lane is None or not engine.offers(PRODUCER_LANES):
@@ -160,12 +214,59 @@ class Publisher091(PublisherCore):
             channel.close()
 
     @override
+    def end(self, error: Exception, text: str) -> None:
+        self.beginning = None
+        super().end(error, text)
+
+    @override
     def lose(self) -> None:
         self.channel = None
         self.beginning = None
+        if self.closing_of is not None:
+            self.end_closed()
+            return
         super().lose()
 
     # What the broker says
+
+    def closed(self, error: ChannelClosed, by_publish: bool) -> None:
+        """Take the broker's close of the channel, at a publish or not.
+
+        A message that is refused by that is none of those that have their outcome, and nothing after it was taken. So
+        the last one is in no queue. Which of the others are is what the mark of the lane says, where there is one.
+        """
+        self.channel = None
+        self.closing_of = Closing(error, by_publish)
+        closing, count = self.closing_of, self.unsettled_count
+        self.stop(closing.end, closing.reason)
+        engine, lane = self.engine, self.lane
+        is_sure = count == 0 or (count == 1 and closing.refusal is not None)
+        if is_sure or lane is None or not lane.is_begun or self.beginning is not None or engine.phase != OPEN:
+            self.end_closed()
+            return
+        channel = self.channel = with_confirms(Channel(self.channels))
+        wanted = {"channel": channel.number, **lane.request(self.terms.window)}
+        self.beginning = Begin(self)
+        engine.ask("producer.begin", wanted, self.beginning)
+
+    def end_closed(self) -> None:
+        """End it after the broker's close of its channel: no mark says which messages it has taken."""
+        closing, self.closing_of = self.closing_of, None
+        assert closing is not None
+        if closing.refusal is not None and self.unsettled_count > 0:
+            cause = closing.refusal if self.unsettled_count == 1 else closing.end
+            self.refuse_from(self.base + len(self.pending) - 1, cause, closing.end, closing.reason)
+        self.detach()
+        self.end(closing.end, closing.reason)
+
+    def end_by_mark(self, taken: i64, refused: list[int]) -> None:
+        """End it after the broker's close of its channel: all that the mark does not cover is in no queue."""
+        closing, lane, self.closing_of = self.closing_of, self.lane, None
+        assert closing is not None and lane is not None
+        self.settle_by_mark(lane, taken, refused)
+        self.refuse_from(self.base, closing.refusal or closing.end, closing.end, closing.reason)
+        self.detach()
+        self.end(closing.end, closing.reason)
 
     def returned(self, exchange: str, key: str, body: bytes, reason: str) -> bool:
         """Take a message that came back: its confirm or refusal follows, and has no reason with it.
@@ -174,6 +275,8 @@ class Publisher091(PublisherCore):
         publishes. Returns whether there is one.
         """
         number = int(self.base)
+        if reason == NO_ROUTE:
+            reason = f"{no_route(exchange, key)} ({NO_ROUTE})"
         for item in self.pending:
             message = item.message if isinstance(item, Receipt) else item
             octets = message.body if isinstance(message, Message) else message
@@ -228,8 +331,18 @@ class Publisher091(PublisherCore):
             engine.ask("why", {"queue": queue}, call)
 
 
+def no_route(exchange: str, key: str) -> str:
+    """Return why a message to an exchange with a routing key reached no queue."""
+    if exchange:
+        return f"exchange '{exchange}' has no queue for the routing key '{key}'"
+    return f"there is no queue '{key}'"
+
+
 class Begin(Call):
-    """Request for the lane of a publisher. Without an answer that has one, the publisher goes on without."""
+    """Request for the next session of a publisher's lane. Without an answer that has one, it goes on without.
+
+    For a publisher whose channel the broker has closed, the answer has the last outcomes.
+    """
 
     def __init__(self, publisher: Publisher091) -> None:
         super().__init__("producer.begin")
@@ -238,19 +351,48 @@ class Begin(Call):
     @override
     def release(self) -> None:
         publisher = self.publisher
-        if publisher.beginning is not self or publisher.error is not None:
-            return  # It belongs to an earlier transport.
+        if publisher.beginning is not self:
+            return  # It belongs to an earlier transport, or the publisher has ended.
         publisher.beginning = None
-        error = self.error
-        if error is None:
-            publisher.go_on_from(self.value["known"] is True, self.value["taken"], self.value["refused"])
+        error, mark = self.error, mark_of(self.value)
+        if publisher.closing_of is not None:
+            if mark is not None and mark.is_known:
+                publisher.end_by_mark(mark.taken, mark.refused)
+            else:
+                publisher.end_closed()
+        elif mark is not None:
+            publisher.go_on_from(mark.is_known, mark.taken, mark.refused)
         elif isinstance(error, ControlError) and error.code == FENCED:
             publisher.detach()
             publisher.end(LinkClosed(error.code, error.text), error.text)
         else:  # It goes on without marks.
-            text = f"a lost connection may double messages: {error}"
+            text = f"a lost connection may double messages: {error or 'the answer has no mark'}"
             publisher.engine.events.append(Event(WARNING, publisher.target(), text))
             publisher.go_on()
+
+
+class Mark:
+    """Mark of a lane: the number up to which its publishes are decided, and those of them that were refused."""
+
+    def __init__(self, is_known: bool, taken: int, refused: list[int]) -> None:
+        self.is_known = is_known
+        self.taken = taken
+        self.refused = refused
+
+
+COUNT_MAX: Final = 1 << 62
+"""Number that no publisher counts to."""
+
+
+def mark_of(answer: object) -> Mark | None:
+    """Return the mark of the answer to `producer.begin`; None for another answer, or none."""
+    if not isinstance(answer, dict):
+        return None
+    taken, refused = answer.get("taken"), answer.get("refused")
+    if not isinstance(taken, int) or not 0 <= taken < COUNT_MAX or not isinstance(refused, list):
+        return None
+    numbers = [number for number in refused if isinstance(number, int) and 0 <= number < COUNT_MAX]
+    return Mark(answer.get("known") is True, taken, numbers)
 
 
 class Why(Call):

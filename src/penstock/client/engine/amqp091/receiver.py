@@ -11,7 +11,7 @@ from penstock.client.engine.amqp091.channel import Channel, Channels
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.outcomes import ConnectionLost
 from penstock.client.engine.receiver import REJECTED, Delivery, ReceiverCore
-from penstock.client.engine.terms import ReceiverTerms
+from penstock.client.engine.terms import WARNING, Event, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
 from penstock.client.errors import ChannelClosed, ReceiverClosed
 from penstock.content.properties import Properties
@@ -55,6 +55,7 @@ class Receiver091(ReceiverCore):
         self.consumer: str = ""
         """Tag of the consumer; empty without one."""
         self.consumers: int = 0
+        self.has_warned: bool = False
         self.floor: i64 = 0
         """Number up to which all messages are settled: an acknowledgement of many is for all of them."""
         self.ahead: set[int] = set()
@@ -72,6 +73,7 @@ class Receiver091(ReceiverCore):
         channel.expect(Call("basic.qos", (spec.BASIC_QOS_OK,)))
         channel.write(spec.BASIC_QOS, {"prefetch_count": prefetch})
         self.is_attached = True
+        self._check_window()
         if self.pulls or self.is_draining:
             self.ask_available().then = self.attached
             if self.line and not self.is_draining:
@@ -79,6 +81,17 @@ class Receiver091(ReceiverCore):
         else:
             self._consume(self.attached)
         self.engine.wake_output()
+
+    def _check_window(self) -> None:
+        """Warn once of a window that was chosen and that nobody keeps: basic.qos of other brokers counts messages."""
+        terms, engine = self.terms, self.engine
+        if terms.is_window_chosen and terms.window_bytes > 0 and not engine.is_penstock() and not self.has_warned:
+            self.has_warned = True
+            text = (
+                f"consumerWindowSize={terms.window_bytes} is not kept: over AMQP 0-9-1 {engine.broker_name()} counts "
+                f"messages, and sends {terms.prefetch} of any size in advance; set prefetch, or use AMQP 1.0"
+            )
+            engine.events.append(Event(WARNING, terms.queue, text))
 
     def _consume(self, then: Call | None) -> None:
         channel = self.channel

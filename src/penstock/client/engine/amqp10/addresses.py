@@ -24,6 +24,19 @@ def address_of(queue: str, server: dict[str, object]) -> str:
     return _QUEUE_3 + quoted(queue) if is_rabbitmq_3(server) else queue_address(queue)
 
 
+ARTEMIS_QUEUE: Final = "::"
+"""Part of Artemis' names of a queue of any routing type; the capability would refuse all but one type."""
+
+
+def capabilities_of(queue: str) -> list[str]:
+    """Return the capabilities of a terminus that is a queue.
+
+    Without `queue` a name that Artemis does not know becomes an address of topics: what is sent there is confirmed, and
+    lost. A path is an address of its own kind.
+    """
+    return [] if ARTEMIS_QUEUE in queue or queue.startswith("/") else ["queue"]
+
+
 def is_rabbitmq_3(server: dict[str, object]) -> bool:
     """Return whether a broker is RabbitMQ until 3.13, whose AMQP 1.0 is that of a plugin."""
     major = str(server.get("version")).partition(".")[0]

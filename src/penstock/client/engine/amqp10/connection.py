@@ -6,9 +6,11 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
+from penstock.client.engine.amqp10.addresses import RABBITMQ, is_rabbitmq_3
 from penstock.client.engine.amqp10.publisher import Publisher10
 from penstock.client.engine.amqp10.receiver import Receiver10
 from penstock.client.engine.amqp10.requests import Control, Management, Request, Requester10
+from penstock.client.engine.amqp10.scram import SCRAM, Scram
 from penstock.client.engine.amqp10.session import CHANNEL_MAX, FRAME_MAX, Session, Sessions
 from penstock.client.engine.connection import CLOSING, OPENING, Engine
 from penstock.client.engine.requester import Requester
@@ -42,7 +44,8 @@ from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer
 from penstock.wire.amqp10.values import CodecError, Symbol, Typed
 from penstock.wire.sasl import SaslError, plain_response
 
-SCRAM: Final = "SCRAM-SHA-256"
+CHALLENGES_MOST: Final = 8
+"""Most challenges of a login; no mechanism here has more than two."""
 
 
 class Login:
@@ -51,7 +54,10 @@ class Login:
     def __init__(self, terms: ConnectionTerms) -> None:
         self.terms = terms
         self.error: ClientError | None = None
-        self.scram: Any = None
+        self.has_begun: bool = False
+        """True once a mechanism was chosen."""
+        self.challenges: int = 0
+        self.scram: Scram | None = None
 
     def begin(self, offered: list[str]) -> bytes:
         """Return the sasl-init for one of the mechanisms that the broker offers; empty if there is none."""
@@ -68,6 +74,10 @@ class Login:
         except SaslError as error:
             self.error = LoginRefused(terms.host, terms.port, str(error))
             return b""
+        except ConnectError as refusal:
+            self.error = refusal
+            return b""
+        self.has_begun = True
         return encode(spec.SASL_INIT, mechanism=mechanism, initial_response=response, hostname=terms.host)
 
     def _response(self, mechanism: str) -> bytes:
@@ -75,28 +85,39 @@ class Login:
         if mechanism == "PLAIN":
             return plain_response(terms.user, terms.password)
         if mechanism == SCRAM:
-            from scramp import ScramClient  # It takes 50 ms.
-
-            self.scram = ScramClient([SCRAM], terms.user, terms.password, c_nonce=terms.nonce)
-            return str(self.scram.get_client_first()).encode()
+            self.scram = Scram(terms)
+            return self.scram.first
         return b""
 
     def answer(self, challenge: bytes) -> bytes:
-        """Return the sasl-response to a challenge."""
+        """Return the sasl-response to a challenge; empty after an error. Raises CodecError where none is due."""
+        self.challenges += 1
+        if not self.has_begun or self.challenges > CHALLENGES_MOST:
+            raise CodecError("a challenge where none was due")
         response = b""
         if self.scram is not None:
-            self.scram.set_server_first(challenge.decode(errors="replace"))
-            response = str(self.scram.get_client_final()).encode()
+            try:
+                response = self.scram.answer(challenge)
+            except ConnectError as error:
+                self.error = error
+                return b""
         return encode(spec.SASL_RESPONSE, response=response)
 
     def end(self, outcome: Composite) -> None:
-        """Take the outcome; the broker's proof that it knows the password is checked as well (RFC 5802)."""
+        """Take the outcome; with SCRAM the broker has proved by then that it knows the password.
+
+        Raises CodecError where none is due.
+        """
         terms = self.terms
+        if not self.has_begun:
+            raise CodecError("the outcome of a login before its mechanism")
         code = outcome.number("code", 1)
         if code == 0:
-            proof = outcome.octets("additional_data")
-            if self.scram is not None and proof:
-                self.scram.set_server_final(proof.decode(errors="replace"))
+            if self.scram is not None:
+                try:
+                    self.scram.end(outcome.octets("additional_data") or b"")
+                except ConnectError as error:
+                    self.error = error
             return
         if code == 1:
             text = f"the broker refuses {terms.user}; check user, password and permissions"
@@ -269,18 +290,22 @@ class Engine10(Engine):
     def _sasl(self, performative: Composite) -> None:
         code = performative.code
         login = self.login
-        if code == spec.SASL_MECHANISMS:
+        if code == spec.SASL_MECHANISMS and not login.has_begun:
             self.step = f"an answer to the credentials of {self.terms.user}"
             init = login.begin(performative.texts("sasl_server_mechanisms"))
             if init:
                 self.out.write(frame(0, init, spec.FRAME_SASL))
         elif code == spec.SASL_CHALLENGE:
-            self.out.write(frame(0, login.answer(performative.octets("challenge")), spec.FRAME_SASL))
+            answer = login.answer(performative.octets("challenge"))
+            if answer:
+                self.out.write(frame(0, answer, spec.FRAME_SASL))
         elif code == spec.SASL_OUTCOME:
             login.end(performative)
             if login.error is None:
                 self.due = AMQP_HEADER_DUE
                 self.out.write(AMQP_HEADER)
+        else:
+            raise CodecError("a frame of a login where another was due")
         if login.error is not None:
             self.break_off(login.error)
         self.wake_output()
@@ -349,6 +374,15 @@ class Engine10(Engine):
         return Requester10(self.sessions, exchange, key)
 
     # Requests
+
+    @override
+    def check_declares(self, name: str) -> None:
+        rabbitmq = self.server.get("product") == RABBITMQ and not is_rabbitmq_3(self.server)
+        if not rabbitmq and not self.is_penstock():
+            raise ClientError(
+                f"{self.broker_name()} has no service for {name} over AMQP 1.0, as Penstock and RabbitMQ 4 have; "
+                f"use its own tools, or protocol=amqp091 if it speaks that"
+            )
 
     @override
     def call(self, name: str, arguments: dict[str, Any]) -> Call:

@@ -7,7 +7,7 @@ from typing import Final
 from librt.strings import write_i32_be
 from mypy_extensions import i32, i64
 
-from penstock.client.engine.amqp10.addresses import address_of
+from penstock.client.engine.amqp10.addresses import address_of, capabilities_of
 from penstock.client.engine.amqp10.session import Link, Session, Sessions, TransactionalState
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import CREDIT, Amounts, Blocked, amounts_of
@@ -32,6 +32,8 @@ from penstock.wire.amqp10.values import ULONG, Symbol, Typed, serial_distance
 
 EXACT_CREDIT: Final = "penstock:exact-credit"
 """Capability of a link whose credit ends at the stop threshold, so that every wait is a wait for credit."""
+TOO_LARGE: Final = "amqp:link:message-size-exceeded"
+"""Condition of a link that ends because of a message that is too large (section 2.8.18)."""
 _DATA8: Final = 0x005375A0
 _DATA32: Final = 0x005375B0
 """Beginnings of a data section, with a size of one octet and of four."""
@@ -58,7 +60,7 @@ class PublisherLink(Link):
 
     @override
     def on_detach(self, code: str, text: str) -> None:
-        self.owner.end(LinkClosed(code or None, text), text)
+        self.owner.detached(code, text)
 
 
 class Publisher10(PublisherCore):
@@ -107,10 +109,15 @@ class Publisher10(PublisherCore):
             snd_settle_mode=0,
             rcv_settle_mode=0,
             source=composite(spec.SOURCE, address=self.engine.terms.container),
-            target=composite(spec.TARGET, address=address),
+            target=composite(spec.TARGET, address=address, capabilities=self._target_capabilities()),
             desired_capabilities=capabilities,
             properties=self._lane_properties(),
         )
+
+    def _target_capabilities(self) -> list[str] | None:
+        """Return the capabilities of the target: those of a queue, None for an exchange and the anonymous terminus."""
+        terms = self.terms
+        return None if terms.exchange or not terms.key else capabilities_of(terms.key)
 
     def _lane_properties(self) -> dict[object, object] | None:
         if self.lane is None or not self.engine.is_penstock():
@@ -292,6 +299,16 @@ class Publisher10(PublisherCore):
             at += size
 
     # The ends
+
+    def detached(self, code: str, text: str) -> None:
+        """Take the broker's detach, with its condition and description.
+
+        A link that ends because of a message's size has not taken that message. Other conditions do not tell.
+        """
+        if code == TOO_LARGE and self.unsettled_count == 1:
+            error = MessageTooLarge(text)
+            self.refuse_from(self.base, error, error, text)
+        self.end(LinkClosed(code or None, text), text)
 
     @override
     def detach(self) -> None:

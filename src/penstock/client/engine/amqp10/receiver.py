@@ -12,7 +12,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.client.engine.amqp10.addresses import address_of
+from penstock.client.engine.amqp10.addresses import address_of, capabilities_of
 from penstock.client.engine.amqp10.session import Link, Session, Sessions, TransactionalState
 from penstock.client.engine.outcomes import ConnectionLost
 from penstock.client.engine.receiver import MODIFIED, REJECTED, Delivery, ReceiverCore
@@ -59,8 +59,6 @@ _NO_HEAD: Final = b"\x00\x53\x75\xa0\x00"
 """Message whose only section is the body, without the octets of that."""
 SETTLED: Final = 1
 """Mode of a sender that forgets each message when it sends it."""
-ARTEMIS_QUEUE: Final = "::"
-"""Part of Artemis' names of a queue of any routing type; the capability would refuse all but one type."""
 _SMALL: Final = (BINARY8, STRING8, SYMBOL8)
 _LARGE: Final = (BINARY32, STRING32, SYMBOL32)
 """Format codes of values that are octets: with a size of one octet, and of four."""
@@ -107,6 +105,12 @@ class Receiver10(ReceiverCore):
         self.credit: i64 = 0
         """Messages that the broker may still send."""
         self.prefetch: i64 = 1 if self.pulls else terms.prefetch
+        self.window: i64 = -1
+        """Octets that may wait here, where the broker does not see to it; -1 without a limit."""
+        self.waiting_octets: i64 = 0
+        """Octets of the bodies that wait here, if there is such a limit."""
+        self.usual_octets: i64 = 0
+        """Octets that the next message is expected to have: those of the latest ones; 0 before the first."""
         self.sections = Sections()
         self.before: bytes = b""
         """Octets before the body of the last message whose body was one data section, as many messages have them."""
@@ -127,9 +131,11 @@ class Receiver10(ReceiverCore):
         self.received = 0
         self.credit = 0
         self.parts = []
+        self.window = -1 if self.engine.is_penstock() else self.terms.window_bytes
+        self.waiting_octets = 0
         source: dict[str, object] = {
             "distribution_mode": "copy" if self.terms.browses else "move",
-            "capabilities": [] if ARTEMIS_QUEUE in self.terms.queue else ["queue"],
+            "capabilities": capabilities_of(self.terms.queue),
         }
         if self.terms.selector:
             selector = Described(Symbol(SELECTOR), self.terms.selector)
@@ -168,9 +174,41 @@ class Receiver10(ReceiverCore):
         """Give as much credit as the prefetch leaves, which counts what is not settled as well, as basic.qos does."""
         link = self.link
         unsettled = 0 if self.pulls else self.unsettled_count + len(self.ready)
-        if link is not None and self.prefetch - unsettled > self.credit:
-            self.credit = self.prefetch - unsettled
+        room = self.prefetch - unsettled
+        if self.window > 0:
+            room = min(room, self._fitting())
+        if link is not None and room > self.credit:
+            self.credit = room
             link.session.write_flow(link, self.received, self.credit, ABSENT, False)
+
+    def _fitting(self) -> i64:
+        """Return how many messages as the latest ones have room in the window; one always has where none waits."""
+        if self.usual_octets == 0:
+            return 1  # The first one tells.
+        fitting = (self.window - self.waiting_octets) // self.usual_octets
+        return max(fitting, 0 if self.ready else 1)
+
+    @override
+    def arrived(self, delivery: Delivery) -> None:
+        if self.window > 0:
+            size: i64 = max(len(delivery.body), 1)
+            self.waiting_octets += size
+            self.usual_octets = max(size, (7 * self.usual_octets + size) // 8)
+        super().arrived(delivery)
+        self._review_window()
+
+    @override
+    def handed_over(self, delivery: Delivery) -> None:
+        if self.window > 0:
+            self.waiting_octets -= max(len(delivery.body), 1)
+            self._review_window()
+
+    def _review_window(self) -> None:
+        """Give credit again when half of the window is free."""
+        if self.window > 0 and self.is_attached and not self.pulls and not self.is_draining:
+            left = self.waiting_octets + self.credit * self.usual_octets
+            if left * 2 <= self.window or (self.credit <= 0 and not self.ready):
+                self._top_up()
 
     @override
     def make_room(self) -> None:
@@ -279,6 +317,9 @@ class Receiver10(ReceiverCore):
                 self.arrived(delivery)
             else:
                 self._arrived(number, data[start:end], is_settled)
+        else:
+            self.make_room()  # It has used up credit, and nothing of it is settled later.
+            self._review_window()
         if self.stopping:
             if self.credit == 0:
                 self._stopped()
@@ -299,7 +340,7 @@ class Receiver10(ReceiverCore):
                 text = f"a message in {self.terms.queue} is malformed: {error.reason}; take it out of its queue"
                 self.end(LinkClosed("amqp:decode-error", text))
                 return
-        body = joined_data(payload, sections) if sections.body_code == spec.DATA else other_body(payload, sections)
+        body = body_of(payload, sections)
         if data_alone(payload, sections.body_at, len(payload)) > 0:
             self.before = payload[: sections.body_at]
         delivery = Delivery(self, number, self.engine.epoch, body, payload, b"")
@@ -399,8 +440,15 @@ def _text(value: object) -> str:
     return value.text if isinstance(value, Symbol) else value if isinstance(value, str) else ""
 
 
+def body_of(payload: bytes, sections: Sections) -> bytes:
+    """Return the body of a message whose sections were found."""
+    return joined_data(payload, sections) if sections.body_code == spec.DATA else other_body(payload, sections)
+
+
 def other_body(payload: bytes, sections: Sections) -> bytes:
-    """Return a body that is no data: a text or binary as octets, any other as its encoded sections."""
+    """Return a body that is no data: a text or binary as octets, any other as its encoded sections; empty for none."""
+    if sections.body_code == ABSENT:
+        return b""
     if sections.body_code == spec.AMQP_VALUE:
         cursor = FieldCursor()
         cursor.open(payload, sections.body_at, sections.body_end)

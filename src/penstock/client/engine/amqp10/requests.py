@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
+from penstock.client.engine.amqp10.addresses import address_of, capabilities_of
+from penstock.client.engine.amqp10.receiver import body_of
 from penstock.client.engine.amqp10.session import Asked, AskingLink, Link, Session, Sessions, reason_of
 from penstock.client.engine.connection import CONTROL_EXCHANGE, REPLY_QUEUE, UPDATE_SECRET
 from penstock.client.engine.messages import Message
@@ -26,12 +28,11 @@ from penstock.wire.amqp10.neutral import (
     encode_head,
     exchange_address,
     properties_of,
-    queue_address,
     quoted,
     to_amqp10,
     to_neutral,
 )
-from penstock.wire.amqp10.sections import Sections, joined_data
+from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Disposition, Transfer, write_continuation, write_delivery
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
@@ -106,7 +107,14 @@ class RequestPair:
     """Two links, and the requests that wait for them."""
 
     def __init__(
-        self, sessions: Sessions, name: str, target: str, source: Composite, properties: bool, is_settled: bool = True
+        self,
+        sessions: Sessions,
+        name: str,
+        target: str,
+        source: Composite,
+        properties: bool,
+        is_settled: bool = True,
+        capabilities: list[str] | None = None,
     ) -> None:
         self.sessions = sessions
         self.engine = engine = sessions.engine
@@ -126,7 +134,7 @@ class RequestPair:
         self.requests.attach(
             snd_settle_mode=1 if is_settled else 0,
             source=composite(spec.SOURCE, address=MANAGEMENT if properties else engine.terms.container),
-            target=composite(spec.TARGET, address=target),
+            target=composite(spec.TARGET, address=target, capabilities=capabilities),
             properties=_symbols(paired),
         )
         self.answers.attach(
@@ -230,6 +238,8 @@ class Management(RequestPair):
 
     @override
     def answered(self, content: bytes, sections: Sections) -> None:
+        if sections.properties == ABSENT:
+            return
         section = decode_composite(b"\x00\x53\x73" + content[sections.properties :])[0]
         declaration = self.calls.pop(str(section.fields["correlation_id"]), None)
         if declaration is None:
@@ -238,7 +248,8 @@ class Management(RequestPair):
         body: object = None
         if sections.body_code == spec.AMQP_VALUE:
             body = to_neutral(decode_value(content, int(sections.body_at) + 3)[0])
-        status = int(section.text("subject") or 500)
+        subject = section.text("subject")
+        status = int(subject) if subject.isascii() and subject.isdecimal() and len(subject) == 3 else 500
         if call in self.engine.calls:
             self.engine.calls.remove(call)
         if status >= 300:
@@ -268,7 +279,7 @@ class Control(RequestPair):
     @override
     def answered(self, content: bytes, sections: Sections) -> None:
         properties = properties_of(content, sections)
-        self.engine.answer(properties.correlation_id, properties.content_type, joined_data(content, sections))
+        self.engine.answer(properties.correlation_id, properties.content_type, body_of(content, sections))
 
     @override
     def fail(self, error: ClientError) -> None:
@@ -372,15 +383,19 @@ class CallPair(RequestPair):
 
     def __init__(self, sessions: Sessions, requester: Requester10) -> None:
         key = requester.key
-        target = exchange_address(requester.exchange, key) if requester.exchange else queue_address(key)
+        of_queue = not requester.exchange
+        server = sessions.engine.server
+        target = address_of(key, server) if of_queue else exchange_address(requester.exchange, key)
+        capabilities = capabilities_of(key) if of_queue else None
         source = composite(spec.SOURCE, dynamic=True, capabilities=["temporary-queue"])
-        super().__init__(sessions, sessions.new_name("calls"), target, source, False, is_settled=False)
+        name = sessions.new_name("calls")
+        super().__init__(sessions, name, target, source, False, is_settled=False, capabilities=capabilities)
         self.requester = requester
 
     @override
     def answered(self, content: bytes, sections: Sections) -> None:
         properties = properties_of(content, sections)
-        self.requester.answered(properties.correlation_id, joined_data(content, sections), properties)
+        self.requester.answered(properties.correlation_id, body_of(content, sections), properties)
 
     @override
     def fail(self, error: ClientError) -> None:
