@@ -396,7 +396,7 @@ def test_strategy_that_comes_and_goes_applies_to_letters_that_wait() -> None:
     house.run(1000.0)
     assert (house.depth("work"), house.lost()) == (1, 0)
     house.set("queue", "work", dead_letter_strategy="at-most-once")
-    house.run(29.0)
+    house.run(24.0)
     assert (house.depth("work"), house.lost()) == (1, 0), "a whole deadline from then on"
     house.run(2.0)
     assert (house.depth("work"), house.lost()) == (0, 1)

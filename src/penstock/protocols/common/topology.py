@@ -47,7 +47,7 @@ def declare_queue(
         connection.services.log_without_effect(sentence)
     if queue.features.quorum:
         connection.services.log_without_effect(without_effect.QUORUM)
-    if queue.settings.dead_letter_strategy == AT_LEAST_ONCE and queue.settings.overflow.drops:
+    if queue.settings.dead_letter_strategy == AT_LEAST_ONCE and queue.dropping() is not None:
         connection.services.log_without_effect(without_effect.DISPLACED)
     observe_queue(connection, queue)
     return queue
