@@ -8,6 +8,7 @@ from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
+from penstock.core.publish.standstill import LOOKS_A_DEADLINE
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
@@ -18,6 +19,8 @@ from tests.support.model import ProducerModel, Publish, QueueModel
 from tests.support.model_comparison import Looking, Watched
 
 FOR_EVER = float("inf")
+LOOKED_S = 1.0
+"""Seconds between two looks of a publisher at the gate where it waits, at most: its deadlines are of a few seconds."""
 
 
 class Reader:
@@ -50,6 +53,14 @@ class Rig(Looking):
         self.routes += [self.vhost.route("amq.fanout", "", False), self.vhost.route("pair", "", False)]
         self.producers = [self.producer(*plan) for plan in producers]
         self.readers = [Reader(), Reader()]
+        self._amounts: list[tuple[int, int, int, int]] = []
+        """What entered and left each queue, as was seen last."""
+        self._moved_at: float = 0.0
+        """Time at which that was seen to change."""
+        self._times: list[float] = [0.0]
+        """The time before the present one, and that: a publisher may see now what left its gate before either."""
+        self._progress_at: float = 0.0
+        """Time of the last such look that may have seen progress."""
 
     # Parts
 
@@ -248,13 +259,29 @@ class Rig(Looking):
         self.current[index] = self.declare(index)
         self.look()  # The pattern that described the old queue describes the new one: producers may be let go of.
 
+    def _is_late(self, producer: Watched, publish: Publish) -> bool:
+        """Whether it waits past its deadline; progress postpones that of a publish without a confirm."""
+        now = self.broker.now
+        if publish.deadline > now:
+            return False
+        patience_s = min(queue.deadline_s for queue in publish.route)
+        return producer.model.confirming or self._progress_at + patience_s * (1 + 1 / LOOKS_A_DEADLINE) <= now
+
     def run(self, turns: int) -> bool:
         self.sound = False
         more = self.broker.run(turns)
         self.look()
         now = self.broker.now
+        amounts = [(each.tail, each.settled, each.dropped, each.expired) for each in self.models.values()]
+        if now > self._times[-1]:
+            self._times = [self._times[-1], now]
+        if amounts != self._amounts:
+            self._amounts = amounts
+            self._moved_at = now
+        if self._moved_at >= self._times[0] - LOOKED_S:
+            self._progress_at = now
         for producer in self.everyone():
-            late = [publish.number for publish in producer.model.open.values() if publish.deadline <= now]
+            late = [publish.number for publish in producer.model.open.values() if self._is_late(producer, publish)]
             assert not late, f"{producer.model.name}: {late} wait past their deadline"
         if not more:
             lost = [p.model.name for p in self.waiting() if self.could_go(p)]
