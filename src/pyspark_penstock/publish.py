@@ -29,6 +29,7 @@ from penstock.client.errors import (
     ControlError,
     LinkClosed,
     LoginRefused,
+    MessageTooLarge,
     Timeout,
 )
 from pyspark_penstock.block_encoder import encode_block, size_of
@@ -181,7 +182,7 @@ class Sender:
             self._delivery.finish(sent)
         except _Exhausted as waited:
             raise PublishFailed(self._why(waited.seconds)) from None
-        except (ChannelClosed, LinkClosed, LoginRefused) as error:
+        except (ChannelClosed, LinkClosed, LoginRefused, MessageTooLarge) as error:
             raise PublishFailed(f"{self._target} took no message: {error}") from error
         finally:
             if self._unanswered:

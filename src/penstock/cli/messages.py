@@ -156,7 +156,7 @@ class Sending:
             left = messages[result.taken - first :] if result.taken > first else messages
             try:
                 self._publisher.send_many(left, timeout=self._wait_s, result=result)
-                if result.unknown:
+                if result.unknown or result.refused_count:
                     self._publisher.send_many(())  # Raises what has ended it.
                 return
             except (ConfirmTimeout, FlowControlTimeout):

@@ -104,8 +104,10 @@ def test_returned_message_stays_refused_when_its_channel_is_closed() -> None:
     body = b"\x02\x00\x01" + len(head).to_bytes(4, "big") + head + b"\xce\x03\x00\x01\x00\x00\x00\x010\xce"
     said(publisher.engine, method(1, spec.BASIC_RETURN, **fields) + body + close(541, 0))
     assert receipt.state == REFUSED
-    assert receipt.reason == "there is no queue 'orders' (NO_ROUTE)"
-    assert type(error_of(receipt)) is penstock.MessageRefused
+    assert receipt.reason == "NO_ROUTE"
+    error = error_of(receipt)
+    assert type(error) is penstock.MessageRefused
+    assert str(error) == "the broker refused the message: there is no queue 'orders': NO_ROUTE"
 
 
 def publisher_10(count: int) -> tuple[PublisherCore, list[Receipt]]:

@@ -175,6 +175,21 @@ class CommitRefused(TransactionError):
         return f"the broker refused the commit, and the transaction is open: {self.reason}"
 
 
+NO_ROUTE: Final = "NO_ROUTE"
+"""Reason of a message that reached no queue, as RabbitMQ and Penstock say it over AMQP 0-9-1."""
+
+
+def no_route(receipt: Receipt) -> str:
+    """Return where a message went that reached no queue, as the beginning of a reason."""
+    terms, message = receipt.publisher.terms, receipt.message
+    exchange: str | None = getattr(message, "exchange", None)
+    key: str | None = getattr(message, "routing_key", None)
+    exchange, key = terms.exchange if exchange is None else exchange, terms.key if key is None else key
+    if exchange:
+        return f"exchange '{exchange}' has no queue for the routing key '{key}': "
+    return f"there is no queue '{key}': "
+
+
 class MessageRefused(ClientError):
     """Refused message, which is in no queue; `receipt` has it."""
 
@@ -187,7 +202,8 @@ class MessageRefused(ClientError):
         return type(self), (self.reason,)
 
     def __str__(self) -> str:
-        return f"the broker refused the message: {self.reason or 'it gave no reason'}"
+        where = no_route(self.receipt) if self.reason == NO_ROUTE and self.receipt is not None else ""
+        return f"the broker refused the message: {where}{self.reason or 'it gave no reason'}"
 
 
 class FlowControlTimeout(ClientError):

@@ -45,8 +45,6 @@ PLACE_CODES: Final = frozenset(
     }
 )
 """Codes of a publish that is refused because of the exchange or queue that it goes to."""
-NO_ROUTE: Final = "NO_ROUTE"
-"""Reply text of a message that reached no queue, as RabbitMQ and Penstock have it."""
 
 
 def refusal_of(error: ChannelClosed, by_publish: bool) -> ClientError | None:
@@ -275,8 +273,6 @@ class Publisher091(PublisherCore):
         publishes. Returns whether there is one.
         """
         number = int(self.base)
-        if reason == NO_ROUTE:
-            reason = f"{no_route(exchange, key)} ({NO_ROUTE})"
         for item in self.pending:
             message = item.message if isinstance(item, Receipt) else item
             octets = message.body if isinstance(message, Message) else message
@@ -329,13 +325,6 @@ class Publisher091(PublisherCore):
         if self.is_stopped or engine.blocked_reason or self.pending:
             call = Why(self)
             engine.ask("why", {"queue": queue}, call)
-
-
-def no_route(exchange: str, key: str) -> str:
-    """Return why a message to an exchange with a routing key reached no queue."""
-    if exchange:
-        return f"exchange '{exchange}' has no queue for the routing key '{key}'"
-    return f"there is no queue '{key}'"
 
 
 class Begin(Call):
