@@ -89,7 +89,12 @@ def test_policy_of_all_names_does_not_take_the_answers_of_the_commands(tmp_path:
     with serving(tmp_path) as broker:
         run(broker, "declare", "queue", "only")
         made = ("policies", "set", "tight", ".*", "capacity-bytes=1", "overflow=reject", "message-ttl=0", "--operator")
-        assert run(broker, *made).splitlines() == ["policy tight is set", "it applies to queue only"]
+        assert run(broker, *made).splitlines() == [
+            "policy tight is set",
+            "it applies to queue only",
+            "overflow changes for queue only: refuses publishes at 1 bytes; before: holds publishers at "
+            "104,857,600 bytes",
+        ]
         assert "only" in run(broker, "list", "queues")
         assert run(broker, "set", "queue", "#", "hold-deadline=1").endswith("queue '#' matches only\n")
         run(broker, "policies", "clear", "tight", "--operator")
