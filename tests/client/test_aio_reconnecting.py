@@ -183,8 +183,10 @@ def test_error_that_ends_the_attempts(error: Exception, first: bool, again: bool
 
 
 @both_protocols
-def test_blocking_call_without_a_broker_ends_at_its_time_out(broker_url: str, protocol: str) -> None:
-    logging.getLogger("penstock").setLevel(logging.ERROR)
+def test_blocking_call_without_a_broker_ends_at_its_time_out(
+    broker_url: str, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "penstock")
     connection = penstock.sync.connect(url_of(broker_url, protocol, reconnect_delay=60, reconnect_delay_max=60))
     publisher = connection.publisher(connection.declare_queue(fresh()))
     publisher.send(b"one")

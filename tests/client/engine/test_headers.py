@@ -202,7 +202,11 @@ def test_property_that_cannot_be_sent_is_refused_by_its_name(name: str) -> None:
     neither, only_091 = PROPERTIES[name]
     for value in [*neither, *only_091]:
         properties = penstock.Message(b"").properties
-        setattr(properties, name, value)
+        try:
+            setattr(properties, name, value)
+        except TypeError:
+            assert penstock.compiled(), "a compiled class refuses other types where they are set"
+            continue
         for by_links in (False, True):
             if by_links or value in neither:
                 with pytest.raises(InvalidValue, match=f"the property {name} cannot be sent"):

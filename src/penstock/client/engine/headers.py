@@ -47,7 +47,7 @@ def check_properties(properties: Properties, by_links: bool) -> None:
         check_headers(properties.headers, by_links)
 
 
-def check_headers(headers: Mapping[str, object], by_links: bool) -> None:
+def check_headers(headers: Mapping[Any, object], by_links: bool) -> None:
     """Raise `InvalidValue` for a header that cannot be sent, over AMQP 1.0 if `by_links`; it has its name."""
     for name, value in headers.items():
         fault = _fault_of_name(name) or fault_of(value, by_links)
@@ -57,7 +57,7 @@ def check_headers(headers: Mapping[str, object], by_links: bool) -> None:
             raise InvalidValue(f"the header {_shown(name)} cannot be sent: {fault}")
 
 
-def check_arguments(what: str, arguments: Mapping[str, object], by_links: bool) -> None:
+def check_arguments(what: str, arguments: Mapping[Any, object], by_links: bool) -> None:
     """Raise `InvalidValue` for an argument of a declaration, or an annotation, that cannot be sent; it has its name."""
     for name, value in arguments.items():
         fault = _fault_of_name(name) or fault_of(value, by_links)
