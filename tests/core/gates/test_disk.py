@@ -44,7 +44,7 @@ def test_held_publish_is_refused_at_its_deadline_with_the_reason(house: Kept) ->
     house.at(106.0)
     assert told(confirming) == [(1, 1, False)]
     assert str(plain.closing) == (
-        "publish to exchange '' with routing key 'a' refused after its hold deadline of 5 s; "
+        "1 publish is lost: publish to exchange '' with routing key 'a' refused after its hold deadline of 5 s; "
         "disk quota of vhost /: 200 bytes stored > disk-overfull 100 (opens at 90)"
     )
 
