@@ -116,6 +116,7 @@ class BrokerLink:
 
     def _drop(self) -> None:
         if self._connection is not None:
+            self._connection.take_over()
             with suppress(ClientError):
                 self._connection.close()
         self._connection = None
@@ -124,6 +125,7 @@ class BrokerLink:
         if self._connection is None:
             self._connection = connect(self._access, self._server)
             self._reached = True
+        self._connection.take_over()  # Spark calls from one thread at a time, and need not keep to one.
         return self._connection
 
     def _retried(self, attempt: Callable[[], Result]) -> Result:

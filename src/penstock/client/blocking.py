@@ -416,12 +416,19 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self._engine.now = self._clock()
         return self._turn(timeout)
 
+    def take_over(self) -> None:
+        """Let the calling thread own the connection from now on; no other thread may be within a call of it."""
+        self._thread = get_ident()
+
     # What the others use
 
     def check_thread(self) -> None:
-        """Raise `RuntimeError` in another thread than that in which the connection was opened; it stays as it is."""
+        """Raise `RuntimeError` in another thread than its owner, which opened it or took it over; it stays as it is."""
         if get_ident() != self._thread:
-            raise RuntimeError("a connection belongs to the thread that opened it; each thread needs one of its own")
+            raise RuntimeError(
+                "a connection belongs to the thread that opened it; each thread needs one of its own, "
+                "or calls take_over() when the former one has stopped using it"
+            )
 
     @override
     def core(self) -> Engine:
