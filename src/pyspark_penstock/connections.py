@@ -254,6 +254,7 @@ def shared_block_connection(access: Access, server: Address, query: str = "") ->
     connection = _block_connections.get(key)
     if connection is None or connection.core().phase != OPEN:
         connection = _block_connections[key] = connect(access, server, query)
+    connection.take_over()  # The next task may run in another thread of the process.
     return connection
 
 
@@ -261,5 +262,6 @@ def drop_connection(access: Access, server: Address, query: str = "") -> None:
     """Close this process's connection for publishing, if any; the next task opens a new one."""
     connection = _block_connections.pop((server, access, query, os.getpid()), None)
     if connection is not None:
+        connection.take_over()
         with suppress(ClientError):
             connection.close(timeout=0)

@@ -144,6 +144,7 @@ def close_links() -> None:
     for link in connections._links.values():
         link.close()
     for connection in connections._block_connections.values():
+        connection.take_over()  # A thread of the test may have opened it.
         connection.close()
 
 
