@@ -11,6 +11,7 @@ import pytest
 import penstock
 import penstock.sync
 from tests.client.conversations import both_protocols, fresh, url_of
+from tests.support.brokers import PATIENCE
 
 CALLS: dict[str, Callable[[Any, Any, Any, Any, Any], object]] = {
     "send": lambda connection, publisher, receiver, delivery, receipt: publisher.send(b"x"),
@@ -59,7 +60,7 @@ def test_call_of_another_thread_is_told_and_the_connection_goes_on(broker_url: s
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-        text = "a connection belongs to the thread that opened it; each thread needs one of its own"
+        text = "a connection belongs to the thread that uses it; each thread needs one of its own"
         assert set(told) == set(CALLS)
         assert all(str(each).startswith(text) for each in told.values())
         assert publisher.send(b"three").state == "confirmed"
@@ -73,17 +74,39 @@ def test_connection_that_another_thread_takes_over_is_its_own(broker_url: str, p
     with penstock.sync.connect(url_of(broker_url, protocol)) as connection:
         publisher = connection.publisher(connection.declare_queue(fresh()))
 
+        sent, looked = threading.Event(), threading.Event()
+
         def work() -> None:
             connection.take_over()
             states.append(publisher.send(b"x").state)
+            sent.set()
+            looked.wait(PATIENCE)
 
         thread = threading.Thread(target=work)
         thread.start()
-        thread.join()
+        assert sent.wait(PATIENCE)
         with pytest.raises(RuntimeError, match="belongs to the thread"):
             publisher.send(b"y")
         connection.take_over()
         states.append(publisher.send(b"z").state)
+        looked.set()
+        thread.join()
+    assert states == ["confirmed"] * 2
+
+
+@both_protocols
+def test_connection_belongs_to_the_thread_of_its_first_call_until_that_ends(broker_url: str, protocol: str) -> None:
+    connection = penstock.sync.connect(url_of(broker_url, protocol))
+    states: list[str] = []
+
+    def work() -> None:
+        states.append(connection.publisher(connection.declare_queue(fresh())).send(b"x").state)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    states.append(connection.publisher(connection.declare_queue(fresh())).send(b"y").state)
+    connection.close()
     assert states == ["confirmed"] * 2
 
 

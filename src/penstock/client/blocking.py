@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import select
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -256,7 +257,8 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     def __init__(self, options: Options, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(options)
         self._clock = clock
-        self._thread = get_ident()
+        self._thread = 0
+        """Identifier of the thread that owns the connection; 0 before the first call."""
         self._socket: socket.socket | None = None
         self._poll = select.poll()
         self._unsent = memoryview(b"")
@@ -280,6 +282,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                 if protocol == protocols[-1]:
                     raise
 
+        self._thread = 0  # Who opens it need not be who uses it.
         calls.end_at_fork(self)
 
     def forked(self) -> None:
@@ -423,12 +426,18 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     # What the others use
 
     def check_thread(self) -> None:
-        """Raise `RuntimeError` in another thread than its owner, which opened it or took it over; it stays as it is."""
+        """Raise `RuntimeError` in another thread than its owner; it stays as it is.
+
+        Its owner is the thread of its first call, or a later one that has taken it over. It needs no other word where
+        the owner has ended.
+        """
         if get_ident() != self._thread:
-            raise RuntimeError(
-                "a connection belongs to the thread that opened it; each thread needs one of its own, "
-                "or calls take_over() when the former one has stopped using it"
-            )
+            if any(thread.ident == self._thread for thread in threading.enumerate()):
+                raise RuntimeError(
+                    "a connection belongs to the thread that uses it; each thread needs one of its own, "
+                    "or calls take_over() when the former one has stopped using it"
+                )
+            self._thread = get_ident()
 
     @override
     def core(self) -> Engine:
