@@ -1,7 +1,7 @@
 """Links to the broker itself: to the transaction coordinator, and to the management node.
 
 On a coordinator link the peer declares and discharges transactions (part 4). It always has credit, and no commit keeps
-another transaction waiting: a commit that is held has a lane of its own. Closing it rolls back its transactions,
+another transaction waiting: each has a producer of its own. Closing it rolls back its transactions,
 commits that are held included (section 4.2).
 
 Requests to the management node come on one link, responses go on the link of the same name that is paired with it.
@@ -18,8 +18,6 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.message import Envelope
-from penstock.core.publish.producer import Producer
-from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.publish.unit_of_work import Coordinator
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import REPLY_TO
@@ -36,12 +34,13 @@ from penstock.errors import (
     TransferLimitExceeded,
     UnknownTransaction,
 )
-from penstock.flow.gate import ROLLED_BACK, Gate, Refusal
+from penstock.flow.gate import ROLLED_BACK, Refusal
 from penstock.flow.level import OVERHEAD
 from penstock.log_ids import RESPONSE_DROPPED
 from penstock.protocols.amqp10.delivery_outcomes import REJECTED_NAME, hears, rejected_state, write_outcome
 from penstock.protocols.amqp10.error_scopes import MalformedMessage, error_composite
 from penstock.protocols.amqp10.link import LINK_ATTACHED, SECOND, Link
+from penstock.protocols.amqp10.link_producer import LinkProducer
 from penstock.protocols.amqp10.management_node import answer, read_request
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.session import AmqpSession
@@ -246,9 +245,9 @@ class CoordinatorLink(RequestLink):
         self.retries: bool = COMMIT_RETRY in attach.texts("desired_capabilities")
         """True if a transaction stays open when its commit is rejected at its hold deadline (decision 88)."""
         self._transactions = session.endpoint.transactions()
-        self._lanes: list[Lane] = []
-        self._idle: list[Lane] = []
-        """Lanes without a transaction."""
+        self._producers: list[TransactionProducer] = []
+        self._idle: list[TransactionProducer] = []
+        """Those without a transaction."""
         self._sections = session.endpoint.shared.frames.sections
         session.links.coordinators[self] = []
 
@@ -301,10 +300,10 @@ class CoordinatorLink(RequestLink):
         if declare.fields["global_id"] is not None:
             raise NotImplementedHere("declare with a global-id: transactions of this broker are local")
         self._transactions.check_room()
-        lane = self._take_lane()
-        coordinator = Coordinator(lane.producer)
+        taken = self._take_producer()
+        coordinator = Coordinator(taken.producer)
         coordinator.keeps_refused = self.retries
-        transaction = lane.transaction = self._transactions.declare(self, coordinator)
+        transaction = taken.transaction = self._transactions.declare(self, coordinator)
         state = encode_composite(composite(DECLARED, txn_id=transaction.txn_id))
         write_outcome(self.session, delivery_id, delivery_id, not self.second, state)
 
@@ -346,20 +345,20 @@ class CoordinatorLink(RequestLink):
         else:
             self.detach(error)
 
-    # Lanes
+    # Producers
 
-    def _take_lane(self) -> Lane:
-        """Return a lane for a transaction."""
+    def _take_producer(self) -> TransactionProducer:
+        """Return a producer for a transaction."""
         if self._idle:
             return self._idle.pop()
-        lane = Lane(self, len(self._lanes) + 1)
-        self._lanes.append(lane)
-        self.session.links.coordinators[self].append(lane.producer)
-        return lane
+        taken = TransactionProducer(self, len(self._producers) + 1)
+        self._producers.append(taken)
+        self.session.links.coordinators[self].append(taken.producer)
+        return taken
 
-    def give_back(self, lane: Lane) -> None:
-        """Take back the lane of a transaction that has ended."""
-        self._idle.append(lane)
+    def give_back(self, idle: TransactionProducer) -> None:
+        """Take back the producer of a transaction that has ended."""
+        self._idle.append(idle)
 
     # End
 
@@ -375,28 +374,19 @@ class CoordinatorLink(RequestLink):
         self.session.links.coordinators.pop(self, None)
         for transaction in self._transactions.of_link(self):
             transaction.drop()
-        for lane in self._lanes:
-            lane.transaction = None
-            lane.producer.abort(self.session.connection.losses.cause)
-        self._lanes = []
+        for ended in self._producers:
+            ended.transaction = None
+            ended.producer.abort(self.session.connection.losses.cause)
+        self._producers = []
         self._idle = []
 
 
-class Lane(ProducerListener):
+class TransactionProducer(LinkProducer):
     """Producer of one transaction at a time: it holds its commit, and its confirms number the answers."""
 
     def __init__(self, link: CoordinatorLink, number: int) -> None:
-        session = link.session
-        super().__init__(session.connection_number)
-        self._link = link
-        connection = session.connection
-        self.producer = Producer(
-            session.broker,
-            f"{session.name}/{link.link_name}/{number}",
-            connection.pausing.budget,
-            connection.origin,
-            self,
-        )
+        super().__init__(link, number)
+        self._coordinator = link
         self.producer.confirming = True
         self.transaction: Transaction | None = None
 
@@ -404,23 +394,7 @@ class Lane(ProducerListener):
     def on_confirms(self) -> None:
         for outcome in self.producer.confirms.take():
             transaction = self.transaction
-            if transaction is not None and self._link.answer(transaction, outcome.refusal):
+            if transaction is not None and self._coordinator.answer(transaction, outcome.refusal):
                 self.transaction = None
-                self._link.give_back(self)
+                self._coordinator.give_back(self)
         self.producer.confirms.forget_confirmed()  # They answered commits.
-
-    @override
-    def on_closed(self, error: BrokerError) -> None:
-        self._link.detach(error)
-
-    @override
-    def on_blocked(self, gate: Gate) -> bool:
-        return self._link.session.connection.count_block(gate, 1)
-
-    @override
-    def on_unblocked(self, gate: Gate) -> bool:
-        return self._link.session.connection.count_block(gate, -1)
-
-    @override
-    def on_departed(self) -> None:
-        self._link.session.connection.count_departed(self.producer)

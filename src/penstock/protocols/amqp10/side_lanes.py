@@ -16,12 +16,10 @@ from typing import Final
 from typing_extensions import override
 
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.routing.route import Route
-from penstock.errors import BrokerError
-from penstock.flow.gate import Gate
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
 from penstock.protocols.amqp10.link import LINK_ATTACHED, Link
+from penstock.protocols.amqp10.link_producer import LinkProducer
 
 LANES_MAX: Final = 64
 """Most lanes of a connection, about 3 KiB each."""
@@ -33,49 +31,21 @@ def is_busy(producer: Producer) -> bool:
     return len(producer.outbox) > 0 or len(producer.confirms.pending) > 0
 
 
-class SideLane(ProducerListener):
+class SideLane(LinkProducer):
     """A producer for the messages of one link to one target at a time."""
 
     def __init__(self, link: Link, number: int) -> None:
-        session = link.session
-        super().__init__(session.connection_number)
-        self._link = link
-        self.number = number
-        """Number of the lane in its link, from 1 on."""
+        super().__init__(link, number)
         self.ids = DeliveryIds()
         self.place: tuple[str, str] = _NOWHERE
         """Exchange and routing key of its messages."""
-        connection = session.connection
-        self.producer = Producer(
-            session.broker,
-            f"{session.name}/{link.link_name}/{number}",
-            connection.pausing.budget,
-            connection.origin,
-            self,
-        )
 
     @override
     def on_confirms(self) -> None:
-        if self._link.state == LINK_ATTACHED:
-            self._link.on_lane_confirms(self.number)
+        if self.link.state == LINK_ATTACHED:
+            self.link.on_lane_confirms(self.number)
         else:
             self.producer.confirms.take()
-
-    @override
-    def on_closed(self, error: BrokerError) -> None:
-        self._link.detach(error)
-
-    @override
-    def on_blocked(self, gate: Gate) -> bool:
-        return self._link.session.connection.count_block(gate, 1)
-
-    @override
-    def on_unblocked(self, gate: Gate) -> bool:
-        return self._link.session.connection.count_block(gate, -1)
-
-    @override
-    def on_departed(self) -> None:
-        self._link.session.connection.count_departed(self.producer)
 
 
 class SideLanes:
