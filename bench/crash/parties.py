@@ -5,10 +5,10 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from bench.crash.history import LARGEST, Copy, Fate, History, Settlement, Transaction, now
-from bench.crash.topology import TX_IN, TX_OUT, Road, straight
+from bench.crash.history import LARGEST, Copy, Fate, History, Settlement, Transaction, body_of, now
+from bench.crash.topology import LOCAL_OWN, SUBSCRIPTION, TX_IN, TX_OUT, Road, straight
 from bench.crash.wire import FORCED, Delivery, Gone, Link, Refused
-from bench.crash.wire10 import Link10
+from bench.crash.wire10 import Link10, SubscribedLink10
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties
 
@@ -135,6 +135,8 @@ class Publisher(Party):
         self.transient = 0.0 if plain else chance.choice((0.0, 0.1, 0.5))
         self.settled = 0.0
         """The share that it sends settled."""
+        self.aborted = 0.0
+        """The share before which it begins another message and aborts it."""
         self.mortal = 0.0 if plain or queue_ms or len(road.places[0]) > 1 else chance.choice((0.0, 0.0, 0.2))
 
     def act(self) -> None:
@@ -144,12 +146,21 @@ class Publisher(Party):
                 lifetime_ms = self.chance.randint(20, 1500) if self.chance.random() < self.mortal else 0
                 persistent = self.chance.random() >= self.transient
                 settled = self.chance.random() < self.settled
+                if self.aborted and self.chance.random() < self.aborted:
+                    self._abort(link)
                 self.publish(link, self.road, persistent=persistent, lifetime_ms=lifetime_ms, queue_ms=self.queue_ms,
                              settled=settled)  # fmt: skip
             written = link.unsent
             link.flush()
             more = self.number < MOST_MESSAGES and len(self.untold) < self.window
             link.read(0.0 if written and more else None)
+
+    def _abort(self, link: Link) -> None:
+        """Begin a message that must never be seen: no history knows its name."""
+        assert isinstance(link, Link10)
+        name = f"{self.name}.{self.number}.aborted"
+        properties = Properties(message_id=name, delivery_mode=2)
+        link.publish_aborted(self.road.exchange, self.road.key, properties, body_of(name, some_size(self.chance)))
 
 
 class Consumer(Party):
@@ -267,6 +278,25 @@ class Lagging(Consumer):
             until = now() + int(self.pause_s * 1e9)
             while (left := until - now()) > 0:
                 link.read(left / 1e9)
+
+
+class Subscriber(Consumer):
+    """Has a durable subscription with no-local, and publishes to its topic on the same connection."""
+
+    def __init__(self, name: str, port: int, history: History, chance: random.Random) -> None:
+        super().__init__(name, port, history, chance, SUBSCRIPTION)
+        self.link_type = SubscribedLink10
+        self.leaves_after = 0  # A successor would have to wait until the broker has noticed.
+
+    def confirming(self) -> Link:
+        link = super().confirming()
+        self.publish(link, LOCAL_OWN)
+        return link
+
+    def _take(self, link: Link, delivery: Delivery) -> None:
+        super()._take(link, delivery)
+        if self.number < MOST_MESSAGES:
+            self.publish(link, LOCAL_OWN)
 
 
 class Transacting(Party):

@@ -15,11 +15,13 @@ from bench.crash.changes import Builder, Deleter, Purger
 from bench.crash.cursors import Cursor, CursorWitness, Reader
 from bench.crash.history import ANSWERS, Copy, History, Violation
 from bench.crash.judge import Found, Judge, Verdict, carry_on
-from bench.crash.parties import Consumer, Lagging, Party, Publisher, Transacting
+from bench.crash.parties import Consumer, Lagging, Party, Publisher, Subscriber, Transacting
 from bench.crash.promises import Promises
 from bench.crash.target import Target
 from bench.crash.topology import (
+    LOCAL_OTHER,
     MORTAL,
+    OTHERS,
     PAGED_MORTAL,
     PAGED_PURGED,
     PAGED_READ,
@@ -28,6 +30,7 @@ from bench.crash.topology import (
     PURGED,
     READ,
     ROADS,
+    SUBSCRIPTION,
     TIMED,
     TIMED_MS,
     TRANSACTED,
@@ -36,7 +39,7 @@ from bench.crash.topology import (
     drained,
     straight,
 )
-from bench.crash.wire10 import Link10
+from bench.crash.wire10 import Link10, subscribe
 from bench.crash.witness import Witness
 
 LONGEST_LOAD_S = 0.8
@@ -123,6 +126,8 @@ def parties(
     if PAGED_READ in cursors and chance.random() < 0.7:
         found += paging(place, chance, cursors)
     if amqp10 > 0:
+        if READ in cursors and chance.random() < 0.6:
+            found += subscribing(place, chance)
         speak_amqp10(found, chance, amqp10)
     return found
 
@@ -135,11 +140,23 @@ def speak_amqp10(found: list[Party], chance: random.Random, share: float) -> Non
     for party in found:
         if not isinstance(party, (Publisher, Consumer, Transacting)) or chance.random() >= share:
             continue
+        if isinstance(party, Subscriber):
+            continue
         if isinstance(party, Publisher):
             if party.road.places[0][0] in (MORTAL, PAGED_MORTAL):
                 continue
             party.settled = chance.choice((0.0, 0.0, 0.3))
+            party.aborted = chance.choice((0.0, 0.0, 0.2))
         party.link_type = Link10
+
+
+def subscribing(place: Place, chance: random.Random) -> Iterator[Party]:
+    """Yield a subscriber with no-local, and others who publish to its topic."""
+    yield Subscriber(*place())
+    for _ in range(chance.choice((1, 2))):
+        yield Publisher(*place(), LOCAL_OTHER)
+    if chance.random() < 0.7:
+        yield Consumer(*place(), OTHERS)
 
 
 def wiping(place: Place, chance: random.Random, purged: str, mortal: str) -> Iterator[Party]:
@@ -213,6 +230,7 @@ class Rounds:
         with Witness(self._port, self.history, self.target.promises) as witness:
             topology.declare(witness.link, self.history, self.target.ours)
         if self.cursors:
+            subscribe(self._port)
             with CursorWitness(self._port, self.history, self.cursors.values()) as reader:
                 reader.create()
 
@@ -224,7 +242,8 @@ class Rounds:
         if reader is not None:
             self.counts["paged"] += reader.paged()
         witness.check_things()
-        queues = [queue for queue in drained(self.target.ours) if ("queue", queue) in history.things]
+        declared = drained(self.target.ours)
+        queues = [queue for queue in declared if queue == SUBSCRIPTION or ("queue", queue) in history.things]
         found = [one for queue in queues for one in witness.take(queue)]
         if reader is not None:
             found += reader.take()
@@ -244,7 +263,7 @@ class Rounds:
     def _load(self, plan: Plan, name: str, load_s: float, chance: random.Random) -> None:
         clients = parties(name, self._port, self.history, chance, self.cursors, self.amqp10)
         self.counts["clients"] += len(clients)
-        self.counts["clients of AMQP 1.0"] += sum(client.link_type is Link10 for client in clients)
+        self.counts["clients of AMQP 1.0"] += sum(issubclass(client.link_type, Link10) for client in clients)
         begun = time.monotonic()
         for client in clients:
             client.start()

@@ -45,7 +45,14 @@ PAGING: dict[str, dict[str, object]] = {
 """Those that page, of Penstock only: little fits into memory, so nearly all that is published goes by the disk."""
 OURS: dict[str, dict[str, object]] = {READ: {}, PAGED_READ: {"overflow": "page", "capacity-messages": 30}}
 """Of Penstock only: read by cursors."""
-ARGUMENTS = QUEUES | PAGING | OURS
+LOCAL_EXCHANGE, LOCAL_CONTAINER, LOCAL_LINK = "crash.local", "crash", "others"
+OTHERS = "local.0"
+"""Bound to `LOCAL_EXCHANGE` beside the subscription: it gets what the subscriber publishes, too."""
+SUBSCRIPTION = f"amq.subscription.{LOCAL_CONTAINER}.{LOCAL_LINK}"
+"""Queue of the durable subscription with no-local, which a client of AMQP 1.0 has."""
+LOCAL: dict[str, dict[str, object]] = {OTHERS: {}}
+"""Of Penstock only."""
+ARGUMENTS = QUEUES | PAGING | OURS | LOCAL
 WORK = [name for name in QUEUES if name.startswith(("work", "fan", "topic"))]
 """Those that consumers take from."""
 PAGED_WORK = [name for name in PAGING if name not in (PAGED_PURGED, PAGED_MORTAL)]
@@ -85,18 +92,23 @@ PAGED_ROADS = [
     *(straight(name) for name in PAGED_WORK),
     Road(PAGED_FAN, "", tuple((name,) for name in PAGED_FANNED)),
 ]
+LOCAL_OWN = Road(LOCAL_EXCHANGE, "", ((OTHERS,),))
+"""What the subscriber publishes itself."""
+LOCAL_OTHER = Road(LOCAL_EXCHANGE, "", ((OTHERS,), (SUBSCRIPTION,)))
+"""What anybody else publishes."""
 TRANSACTED = [road for road in PAGED_ROADS if ("paged.2",) not in road.places]
 """Those that refuse nobody: a refused commit ends its channel."""
 
 
 def drained(ours: bool) -> list[str]:
     """Return the queues whose messages a consumer takes after a restart; the one for dead letters is the last."""
-    return [*(PAGING if ours else ()), *QUEUES]
+    return [*((*PAGING, *LOCAL, SUBSCRIPTION) if ours else ()), *QUEUES]
 
 
 def declare(link: Link, history: History, ours: bool) -> None:
     """Declare everything; what is there already must be as it was declared."""
-    for name, kind in (EXCHANGES | ({PAGED_FAN: "fanout"} if ours else {})).items():
+    own = {PAGED_FAN: "fanout", LOCAL_EXCHANGE: "fanout"} if ours else {}
+    for name, kind in (EXCHANGES | own).items():
         thing = history.change("exchange", name, there=True)
         link.ask(spec.EXCHANGE_DECLARE, exchange=name, type=kind, durable=True)
         thing.doubtful = False
@@ -104,5 +116,6 @@ def declare(link: Link, history: History, ours: bool) -> None:
         thing = history.change("queue", name, there=True, arguments=arguments)
         link.ask(spec.QUEUE_DECLARE, queue=name, durable=True, arguments=arguments)
         thing.doubtful = False
-    for exchange, queue, key in BINDINGS + ([(PAGED_FAN, name, "") for name in PAGED_FANNED] if ours else []):
+    bindings = [*[(PAGED_FAN, name, "") for name in PAGED_FANNED], (LOCAL_EXCHANGE, OTHERS, "")] if ours else []
+    for exchange, queue, key in BINDINGS + bindings:
         link.ask(spec.QUEUE_BIND, queue=queue, exchange=exchange, routing_key=key)

@@ -9,6 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from bench.crash.topology import LOCAL_CONTAINER, LOCAL_EXCHANGE, LOCAL_LINK, SUBSCRIPTION
 from bench.crash.wire import FORCED, Delivery, Gone, Link, Refused
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.wire.amqp091 import spec as spec091
@@ -18,7 +19,7 @@ from penstock.wire.amqp10.composite import Composite, as_described, composite, d
 from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, frame
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.value_writer import encode_value
-from penstock.wire.amqp10.values import Described, ulong
+from penstock.wire.amqp10.values import Described, Symbol, ulong
 from penstock.wire.sasl import plain_response
 
 WINDOW = 0x7FFFFFFF
@@ -32,6 +33,7 @@ FORCED_CONDITION = "amqp:connection:forced"
 INTERNAL = 541
 """The code of any other close: AMQP 1.0 has conditions instead, which are in the text."""
 FORMAT = Amqp10Format()
+NO_LOCAL = "apache.org:no-local-filter:list"
 
 
 class Sender:
@@ -46,6 +48,9 @@ class Sender:
 
 class Link10(Link):
     """A connection to 127.0.0.1; every call may raise Gone or Refused."""
+
+    container = ""
+    """Its container-id; empty for one of its own."""
 
     @override
     def _open(self) -> None:
@@ -79,7 +84,7 @@ class Link10(Link):
         """Delivery-id of that request."""
         init = composite(spec.SASL_INIT, mechanism="PLAIN", initial_response=plain_response("guest", "guest"))
         self._out += SASL_HEADER + frame(0, encode_composite(init), spec.FRAME_SASL) + AMQP_HEADER
-        self._say(spec.OPEN, container_id=f"crash-{id(self)}")
+        self._say(spec.OPEN, container_id=self.container or f"crash-{id(self)}")
         self._say(spec.BEGIN, next_outgoing_id=0, incoming_window=WINDOW, outgoing_window=WINDOW)
         self._frame_max = int(self._await("open").number("max_frame_size", 1 << 16))
         self._frames_left = int(self._await("begin").number("incoming_window"))
@@ -136,6 +141,16 @@ class Link10(Link):
         """Note a message to be sent settled: nobody will hear of it."""
         self._send(self._sender(exchange, routing_key), properties, body, settled=True)
 
+    def publish_aborted(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> None:
+        """Note a message to be begun and aborted (section 2.6.14): it must never be seen."""
+        sender = self._sender(exchange, routing_key)
+        content = FORMAT.encode(properties, body)
+        delivery = self._begin_delivery(sender, 2 + FRAMES_KEPT)
+        tag = delivery.to_bytes(4, "big")
+        self._transfer_frame(content[: self._frame_max // 2], handle=sender.handle, more=True, delivery_id=delivery,
+                    delivery_tag=tag, message_format=0)  # fmt: skip
+        self._transfer_frame(b"", handle=sender.handle, aborted=True)
+
     def _sender(self, exchange: str, routing_key: str) -> Sender:
         address = f"/exchanges/{exchange}/{routing_key}" if exchange and routing_key else f"/exchanges/{exchange}"
         if not exchange:
@@ -160,23 +175,31 @@ class Link10(Link):
     def _transfer(self, sender: Sender, content: bytes, settled: bool, state: Composite | None, kept: int) -> int:
         """Note the frames of a delivery; wait for credit and the session's window. Returns its delivery-id."""
         step = self._frame_max - 128
-        needed = len(content) // step + 1 + kept
-        while sender.credit <= 0 or self._frames_left < needed:
+        delivery = self._begin_delivery(sender, len(content) // step + 1 + kept)
+        for start in range(0, max(1, len(content)), step):
+            fields: dict[str, object] = {"handle": sender.handle, "more": start + step < len(content)}
+            if start == 0:
+                fields |= {"delivery_id": delivery, "delivery_tag": delivery.to_bytes(4, "big"), "message_format": 0}
+                fields |= {"settled": settled, "state": state}
+            self._transfer_frame(content[start : start + step], **fields)
+        return delivery
+
+    def _begin_delivery(self, sender: Sender, frames: int) -> int:
+        """Wait for credit and for so many frames of the session's window. Returns the next delivery-id."""
+        while sender.credit <= 0 or self._frames_left < frames:
             self.flush()
             self.read()
         delivery = self._next_id
         self._next_id += 1
         sender.credit -= 1
         sender.sent += 1
-        for start in range(0, max(1, len(content)), step):
-            fields: dict[str, object] = {"handle": sender.handle, "more": start + step < len(content)}
-            if start == 0:
-                fields |= {"delivery_id": delivery, "delivery_tag": delivery.to_bytes(4, "big"), "message_format": 0}
-                fields |= {"settled": settled, "state": state}
-            self._out += frame(0, encode_composite(composite(spec.TRANSFER, **fields)) + content[start : start + step])
-            self._frames_left -= 1
-            self._frames_sent += 1
         return delivery
+
+    def _transfer_frame(self, payload: bytes, **fields: object) -> None:
+        """Note a transfer."""
+        self._out += frame(0, encode_composite(composite(spec.TRANSFER, **fields)) + payload)
+        self._frames_left -= 1
+        self._frames_sent += 1
 
     def _say(self, code: int, **fields: object) -> None:
         self._out += frame(0, encode_composite(composite(code, **fields)))
@@ -219,11 +242,19 @@ class Link10(Link):
     def _consume(self, queue: str) -> None:
         self._receiver = self._next_handle
         self._next_handle += 1
-        source = composite(spec.SOURCE, address=f"/queues/{queue}")
-        self._say(spec.ATTACH, name=f"receiver {self._receiver}", handle=self._receiver, role=True, source=source,
+        name, source = self._source(queue)
+        self._say(spec.ATTACH, name=name, handle=self._receiver, role=True, source=source,
                   target=composite(spec.TARGET))  # fmt: skip
         self._renew()
         self.flush()
+
+    def wait_attached(self) -> None:
+        """Wait until the broker has attached a link of ours."""
+        self._await("attach")
+
+    def _source(self, queue: str) -> tuple[str, Composite]:
+        """Return the name and the source of a consumer's link."""
+        return f"receiver {self._receiver}", composite(spec.SOURCE, address=f"/queues/{queue}")
 
     def _renew(self) -> None:
         """Grant credit for as many deliveries as may be unsettled."""
@@ -316,3 +347,29 @@ class Link10(Link):
         self.deliveries.append(
             Delivery(self._arriving + 1, again, Properties(message_id=neutral.message_id), FORMAT.body(content))
         )
+
+
+class SubscribedLink10(Link10):
+    """The connection of a durable subscription with no-local: what it consumes from is always that."""
+
+    container = LOCAL_CONTAINER
+
+    @override
+    def _source(self, queue: str) -> tuple[str, Composite]:
+        filters = {Symbol(NO_LOCAL): Described(Symbol(NO_LOCAL), [])}
+        return LOCAL_LINK, composite(
+            spec.SOURCE,
+            address=f"/exchanges/{LOCAL_EXCHANGE}",
+            durable=2,
+            expiry_policy="never",
+            filter=filters,
+            capabilities=["topic"],
+        )
+
+
+def subscribe(port: int) -> None:
+    """Make the subscription: it lasts when its link has gone."""
+    link = SubscribedLink10(port)
+    link.ask(spec091.BASIC_CONSUME, queue=SUBSCRIPTION)
+    link.wait_attached()
+    link.abort()

@@ -9,8 +9,9 @@ from bench.crash.history import History
 from bench.crash.parties import Consumer, Publisher, Transacting
 from bench.crash.promises import Promises
 from bench.crash.rounds import parties
+from bench.crash.topology import LOCAL_EXCHANGE, SUBSCRIPTION
 from bench.crash.wire import Link
-from bench.crash.wire10 import Link10
+from bench.crash.wire10 import Link10, SubscribedLink10, subscribe
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import serving
@@ -97,3 +98,42 @@ def test_share_of_the_clients_of_a_load_speaks_amqp_1_0(tmp_path: Path) -> None:
         for client in parties("1", 1, History(Promises()), random.Random(seed), {}, 1.0)
         if isinstance(client, Publisher)
     )
+
+
+def test_aborted_message_is_never_seen_and_its_credit_comes_back(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker:
+        witness, link = Link(broker.port), Link10(broker.port)
+        declare(witness, "q")
+        told: list[int] = []
+        link.on_confirm = lambda number, multiple, positive: told.append(number)
+        for number in range(1, 301):  # Many more than the link's first credit.
+            link.publish_aborted("", "q", Properties(message_id="aborted", delivery_mode=2), LARGE)
+            link.publish("", "q", Properties(message_id=str(number), delivery_mode=2), b"whole")
+        link.flush()
+        while len(told) < 300:
+            link.read()
+        assert ready(witness, "q") == 300
+        link.abort()
+        witness.abort()
+
+
+def test_subscriber_with_no_local_gets_what_others_publish_alone(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker:
+        witness = Link(broker.port)
+        witness.ask(spec.EXCHANGE_DECLARE, exchange=LOCAL_EXCHANGE, type="fanout", durable=True)
+        subscribe(broker.port)
+        link = SubscribedLink10(broker.port)
+        told: list[int] = []
+        link.on_confirm = lambda number, multiple, positive: told.append(number)
+        link.ask(spec.BASIC_CONSUME, queue=SUBSCRIPTION)
+        link.wait_attached()
+        link.publish(LOCAL_EXCHANGE, "", Properties(message_id="own"), b"own")
+        witness.publish(LOCAL_EXCHANGE, "", Properties(message_id="other"), b"other")
+        witness.flush()
+        link.flush()
+        while not (told and link.deliveries):
+            link.read()
+        assert [each.properties.message_id for each in link.deliveries] == ["other"]
+        assert ready(witness, SUBSCRIPTION) == 0
+        link.abort()
+        witness.abort()
