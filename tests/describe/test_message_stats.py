@@ -20,7 +20,16 @@ def stats_of(client: Dialogue, ranges: SampleRanges | None = None) -> Any:
 
 def test_queue_without_messages_has_no_message_stats() -> None:
     client = Dialogue(make_driver()).declare("q")
-    assert stats_of(client) == {}
+    lengths = ("messages", "messages_ready", "messages_unacknowledged")
+    assert stats_of(client) == {f"{each}_details": {"rate": 0.0} for each in lengths}
+
+
+def test_queue_without_traffic_has_samples_of_its_lengths() -> None:
+    client = Dialogue(make_driver()).declare("q")
+    asked = SampleRanges(None, SampleRange(60, 5), 0.0)
+    found = stats_of(client, asked)["messages_details"]
+    assert (found["rate"], found["avg"], found["avg_rate"]) == (0.0, 0.0, 0.0)
+    assert {each["sample"] for each in found["samples"]} == {0}
 
 
 def test_queue_counts_are_exact_at_once_and_rates_come_with_a_pass() -> None:

@@ -24,6 +24,7 @@ INTERFACES = {
     "LimitMember": "what a shared limit asks its members",
     "OverflowPolicy": "what a queue asks at its capacity",
     "Pages": "items of the client that come page by page",
+    "ProducerListener": "what a publisher tells its session; has the number of its connection",
     "PoolUnit": "what a list of idle units of a pool asks them",
     "ProtocolEngine": "what a connection asks its protocol; has what all of them use",
     "PublishContext": "what publishers use of the broker",

@@ -11,6 +11,7 @@ from penstock.core.queue.queue import Queue
 from penstock.describe.gate import closed_s, gate_state
 from penstock.describe.message_stats import (
     QUEUE_COUNTERS,
+    QUEUE_LEVELS,
     deliver_rate,
     length_details,
     publish_rate,
@@ -34,6 +35,7 @@ from penstock.describe.table import (
 )
 from penstock.describe.vhost import policies_of
 from penstock.flow.level import UNLIMITED
+from penstock.flow.series import Series
 from penstock.flow.timers import NEVER
 from penstock.protocols.common.connection import Connection
 
@@ -113,8 +115,8 @@ def _active_tag(queue: Queue, at: Reading) -> object:
 
 
 def _lengths(queue: Queue, at: Reading) -> object:
-    series = queue.counters.series
-    return ABSENT if series is None else length_details(series, QUEUE_COUNTERS, at.ranges)
+    series = queue.counters.series or Series(at.node.stats.times, QUEUE_COUNTERS, len(QUEUE_LEVELS), False, False)
+    return length_details(series, QUEUE_COUNTERS, at.ranges)
 
 
 QUEUE: Final[Table[Queue]] = Table(

@@ -65,6 +65,7 @@ ATTRIBUTES: Final[Row] = {
     "tags": [],
     "default_queue_type": "classic",
     "metadata": {"description": "", "tags": []},
+    "protected_from_deletion": False,
 }
 """Attributes of a virtual host to which nobody gave any."""
 VHOST: Final[Table[VirtualHost]] = Table(
@@ -205,8 +206,11 @@ DEFAULT_BINDING: Final[Table[Queue]] = Table(
 
 
 def properties_key(key: str, digest: str) -> str:
-    """Return the name of a binding in RabbitMQ's URLs: its key, and the digest of its arguments if it has any."""
-    quoted = quote_plus(key, errors="surrogatepass")
+    """Return the name of a binding in RabbitMQ's URLs: its key, and the digest of its arguments if it has any.
+
+    `~` alone is the empty key, and parts key and digest, so one in a key is quoted.
+    """
+    quoted = quote_plus(key, errors="surrogatepass").replace("~", "%7E")
     return f"{quoted}~{digest}" if digest else quoted or "~"
 
 

@@ -195,6 +195,17 @@ TOPOLOGY: Final = (
         lambda given, answer: [f"vhost {given['name']} {'is created' if answer['created'] else 'exists already'}"],
         answer=lambda given, answer: {"vhost": given["name"], "created": bool(answer["created"])},
     ),
+    Command(
+        "vhosts protect", "vhost.protect",
+        "Protect virtual host NAME from deletion, or with --off no longer.\n\n"
+        "For example: penstock vhosts protect production",
+        (Field("name"), Field("off", "permit its deletion again", bool, False)),
+        lambda given, answer: [
+            f"vhost {given['name']} {'may be deleted again' if given['off'] else 'is protected from deletion'}"
+        ],
+        request=lambda given: ("vhost.protect", {"name": given["name"], "protected": not given["off"]}),
+        answer=lambda given, answer: {"vhost": given["name"], "protected": not given["off"]},
+    ),
     _deletion(
         "vhost", "Delete virtual host NAME with all its objects, and close its connections. --url must name another "
         "one.\n\nFor example: penstock vhosts delete staging", field="name",

@@ -14,6 +14,7 @@ from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, entered, looking, rows_steps
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
+from penstock.operations.upstreams import check_upstream
 from penstock.protocols.common.control_request import ControlRequest
 
 KEPT: Final = "it has no effect here; kept, and exported again"
@@ -52,13 +53,31 @@ def set_parameter(node: Node, request: ControlRequest) -> Row:
     component, vhost, name = _key(request)
     if component in LISTED_APART:
         raise PreconditionFailed(f"the component {component} has paths of its own: use those")
-    before = put_parameter(node, Parameter(component, vhost, name, request.fields.get("value")))
+    parameter = Parameter(component, vhost, name, request.fields.get("value"))
+    check_upstream(parameter)
+    before = put_parameter(node, parameter)
     return {"created": before is None}
 
 
 def clear_parameter(node: Node, request: ControlRequest) -> Row:
     """Remove a parameter, or a global one. Raises NotFound (404)."""
     drop_parameter(node, _key(request))
+    return {}
+
+
+CLUSTER_NAME: Final = "cluster_name"
+"""Global parameter with the name that an operator gave the cluster."""
+
+
+def cluster_name_of(node: Node) -> str:
+    """Return the name of the cluster: the one that was set, or that of the node."""
+    given = node.broker.table.parameters.get("", "", CLUSTER_NAME)
+    return given.value if given is not None and isinstance(given.value, str) else node.name
+
+
+def set_cluster_name(node: Node, request: ControlRequest) -> Row:
+    """Set the name of the cluster, which overview, metrics and clients are told."""
+    put_parameter(node, Parameter("", "", CLUSTER_NAME, request.text("name")))
     return {}
 
 
@@ -103,6 +122,7 @@ def _check(node: Node, entry: Entry, value: Parameter, planned: Planned | None) 
         if not value.component:
             raise PreconditionFailed("the component of a parameter must not be empty")
         check_vhost(node, entry, planned)
+    check_upstream(value)
     node.broker.table.parameters.check(value)
 
 
@@ -154,6 +174,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     )),
     Operation("", clear_parameter, tag=POLICYMAKER,
               routes=(Route(f"DELETE {ONE}", "Remove a parameter.", silent=True),)),
+    Operation("", set_cluster_name, ("name",), routes=(
+        Route("PUT /cluster-name", "Set the name of the cluster.", needed=("name",), silent=True),
+    )),
     looking("", _row, tag=POLICYMAKER, routes=(Route(f"GET {ONE}", "Show a parameter, or a global one."),)),
     looking("", _rows, tag=POLICYMAKER, routes=(
         Route("GET /parameters /parameters/{component} /parameters/{component}/{vhost}",

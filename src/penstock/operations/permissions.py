@@ -8,6 +8,7 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import EVERYTHING, User
 from penstock.describe.table import Row
 from penstock.describe.vhost import permission_row, topic_row, user_permissions, user_topics
+from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management.node import Node
@@ -21,7 +22,7 @@ from penstock.protocols.common.log_line import LogLine
 
 def set_permission(node: Node, request: ControlRequest) -> Row:
     """Set the permission of a user in a virtual host."""
-    user, vhost = _named(node, request)
+    user, vhost = _both(node, request)
     given = Permission(request.text("configure"), request.text("write"), request.text("read"))
     node.broker.access.set_permission(user.name, vhost, given)
     return {}
@@ -39,7 +40,7 @@ def clear_permission(node: Node, request: ControlRequest) -> Row:
 
 def set_topic_permission(node: Node, request: ControlRequest) -> Row:
     """Set the topic permission of a user for an exchange."""
-    (user, vhost), exchange = _named(node, request), request.text("exchange")
+    (user, vhost), exchange = _both(node, request), request.text("exchange")
     given = TopicPermission(request.text("write"), request.text("read"))
     node.broker.access.set_topic_permission(user.name, vhost, exchange, given)
     return {}
@@ -57,19 +58,30 @@ def _named(node: Node, request: ControlRequest) -> tuple[User, str]:
     return node.broker.access.user(name), vhost
 
 
+def _both(node: Node, request: ControlRequest) -> tuple[User, str]:
+    """Return user and virtual host of what is set. Raises PreconditionFailed (406) if one is not there."""
+    name, vhost = request.text("user"), request.text("vhost")
+    user = node.broker.access.find(name)
+    if user is None:
+        raise PreconditionFailed(f"no user '{name}'")
+    if vhost not in node.broker.vhosts:
+        raise PreconditionFailed(f"no vhost '{vhost}'")
+    return user, vhost
+
+
 def _given(request: ControlRequest, field: str) -> str | None:
     return request.text(field) if field in request.fields else None
 
 
 def _permission_before(node: Node, request: ControlRequest) -> Row | None:
-    user, vhost = _named(node, request)
-    permission = user.permission(vhost)
+    user = node.broker.access.find(request.text("user"))
+    permission = None if user is None else user.permission(request.text("vhost"))
     return None if permission is None else permission_row(permission)
 
 
 def _topics_before(node: Node, request: ControlRequest) -> Row | None:
-    (user, vhost), exchange = _named(node, request), _given(request, "exchange")
-    topics = user.topic_permissions.get(vhost, {})
+    user, exchange = node.broker.access.find(request.text("user")), _given(request, "exchange")
+    topics = {} if user is None else user.topic_permissions.get(request.text("vhost"), {})
     return {name: topic_row(each) for name, each in topics.items() if exchange is None or name == exchange} or None
 
 
@@ -86,6 +98,12 @@ def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
 def _topic_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
     only = _given(request, "vhost")
     return lists_steps(node, asked_users(node, request), lambda user: user_topics(user, only))
+
+
+def _topics_of_user(node: Node, request: ControlRequest) -> list[Row] | None:
+    """Return the topic permissions of a user in a virtual host; None without any, as in RabbitMQ."""
+    (user, vhost), exchange = _named(node, request), _given(request, "exchange")
+    return [row for row in user_topics(user, vhost) if exchange in (None, row["exchange"])] or None
 
 
 def _own(node: Node, entry: Entry) -> User:
@@ -168,12 +186,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     )),
     Operation("topic-permission.set", set_topic_permission, (*FIELDS, "exchange", "write", "read"),
               before=_topics_before, routes=(
-        Route(f"PUT /topic-{ONE}", "Set the topic permission of a user for an exchange: 201 if it is new, 204 if it "
-              "was there.", needed=("exchange", "write", "read"), silent=True),
+        Route(f"PUT /topic-{ONE} /topic-{ONE}/{{exchange}}", "Set the topic permission of a user for an "
+              "exchange: 201 if it is new, 204 if it was there.", needed=("exchange", "write", "read"), silent=True),
     )),
     Operation("topic-permission.clear", clear_topic_permission, (*FIELDS, "exchange"), before=_topics_before, routes=(
-        Route(f"DELETE /topic-{ONE}", "Remove all topic permissions of a user in a virtual host, or that for the "
-              "`exchange` of the query.", query=("exchange",), silent=True),
+        Route(f"DELETE /topic-{ONE} /topic-{ONE}/{{exchange}}", "Remove all topic permissions of a user in a virtual "
+              "host, or that for an exchange, which is in the path or the query.", query=("exchange",), silent=True),
     )),
     looking("", _row, routes=(Route(f"GET /{ONE}", "Show the permission of a user in a virtual host."),)),
     looking("", _rows, routes=(
@@ -181,8 +199,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
               "List permissions: all, or those of a virtual host or of a user."),
     )),
     looking("", _topic_rows, routes=(
-        Route(f"GET /topic-permissions /users/{{user}}/topic-permissions /vhosts/{{vhost}}/topic-permissions "
-              f"/topic-{ONE}",
-              "List topic permissions: all, or those of a virtual host, of a user, or of a user in a virtual host."),
+        Route("GET /topic-permissions /users/{user}/topic-permissions /vhosts/{vhost}/topic-permissions",
+              "List topic permissions: all, or those of a virtual host or of a user."),
+    )),
+    looking("", _topics_of_user, routes=(
+        Route(f"GET /topic-{ONE} /topic-{ONE}/{{exchange}}",
+              "List the topic permissions of a user in a virtual host, or for an exchange; 404 without any."),
     )),
 )  # fmt: skip

@@ -370,7 +370,10 @@ def destination(vhost: VirtualHost, kind: str, name: str) -> tuple[Queue | None,
 
 
 def _named(request: ControlRequest) -> Binding | Queue | None:
-    """Return the binding in the path, whose routing key may have a `~` too; a queue for its default binding."""
+    """Return the binding in the path; a queue for its default binding.
+
+    `~` is the empty routing key, and others may be written with a `~` of their own, as RabbitMQ's tools do.
+    """
     vhost, wanted = request.vhost, request.text("key")
     source = vhost.exchanges.get(_exchange_name(request, "source"))
     if source is None:
@@ -380,6 +383,8 @@ def _named(request: ControlRequest) -> Binding | Queue | None:
         return queue if queue is not None and properties_key(queue.name, "") == wanted else None
     what, name = (QUEUE, request.text("destination")) if exchange is None else (EXCHANGE, exchange.name)
     key, _, digest = wanted.rpartition("~")
+    if wanted == "~":
+        return source.find_named(what, name, "", "")
     named = source.find_named(what, name, unquote_plus(wanted), "")
     return source.find_named(what, name, unquote_plus(key), digest) if named is None else named
 

@@ -72,11 +72,15 @@ def delete_vhost(node: Node, name: str) -> None:
 
 
 def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
-    """Delete a virtual host with all its objects; its connections are closed (320). Raises NotFound (404).
+    """Delete a virtual host with all its objects; its connections are closed (320).
+
+    Raises NotFound (404), and PreconditionFailed (406) for one that is protected from deletion.
 
     It may have very many queues: a share of them is deleted in each turn, and meanwhile it cannot be opened.
     """
     vhost = node.vhost(name)
+    if vhost.metadata.get(PROTECTED) is True:
+        raise PreconditionFailed(f"vhost '{name}' is protected from deletion; remove that first: {PROTECTION}")
     broker = node.broker
     work = broker.work
     vhost.deleting = True
@@ -108,7 +112,9 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
     node.log(LogLine(f"[vh({name})] deleted", {"id": CHANGED}))
 
 
-ATTRIBUTES: Final = ("description", "tags", "default_queue_type", "metadata")
+PROTECTED: Final = "protected_from_deletion"
+PROTECTION: Final = "DELETE /api/vhosts/VHOST/deletion/protection"
+ATTRIBUTES: Final = ("description", "tags", "default_queue_type", "metadata", PROTECTED)
 """Attributes of a virtual host that are kept, and exported again."""
 ATTRIBUTES_MOST: Final = 16 * 1024
 """Most letters of the kept attributes of a virtual host."""
@@ -117,6 +123,9 @@ ATTRIBUTES_MOST: Final = 16 * 1024
 def attributes_of(fields: Row) -> Row:
     """Return the attributes of a virtual host that are kept. Raises PreconditionFailed (406) if they are too large."""
     attributes = {key: fields[key] for key in ATTRIBUTES if fields.get(key) not in (None, "undefined")}
+    tags = attributes.get("tags")
+    if isinstance(tags, str):  # RabbitMQ's tools send them as one text.
+        attributes["tags"] = [tag.strip() for tag in tags.split(",") if tag.strip()]
     if len(str(attributes)) > ATTRIBUTES_MOST:
         raise PreconditionFailed(f"the attributes of a virtual host have at most {ATTRIBUTES_MOST:,} letters")
     return attributes
@@ -138,6 +147,16 @@ def _declare(node: Node, request: ControlRequest) -> Row:
     if created:
         permit_creator(node, request.access.user, name)
     return {"created": created}
+
+
+def _protect(node: Node, request: ControlRequest) -> Row | None:
+    """Protect a virtual host from deletion, or with `protected` false no longer."""
+    vhost = node.broker.vhosts.get(request.text("name"))
+    if vhost is None or vhost.deleting:
+        return None
+    kept = {key: value for key, value in vhost.metadata.items() if key != PROTECTED}
+    set_attributes(node, vhost, {**kept, PROTECTED: True} if request.flag("protected") else kept)
+    return {}
 
 
 def _delete(node: Node, request: ControlRequest) -> Steps[Row]:
@@ -198,7 +217,7 @@ DEFINITIONS: Final[Definitions] = Definitions(
         "vhosts",
         "name",
         texts="name",
-        anything="description tags metadata default_queue_type limits tracing protected_from_deletion",
+        anything=f"description tags metadata default_queue_type limits tracing {PROTECTED}",
     ),
     subject=lambda entry: f"vhost '{entry.text('name')}'",
     read=lambda node, entry: attributes_of(entry.fields),
@@ -213,6 +232,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("vhost.declare", _declare, ("name",), before=_before, routes=(
         Route("PUT /vhosts/{vhost}", "Create a virtual host: 201 if it is new, 204 if it exists. Description, tags and "
               "the like are kept.", read=_by_path, silent=True),
+    )),
+    Operation("vhost.protect", _protect, ("name", "protected"), before=_before, routes=(
+        Route("POST /vhosts/{vhost}/deletion/protection", "Protect a virtual host from deletion.",
+              read=_by_path, fixed={"protected": True}, silent=True),
+        Route("DELETE /vhosts/{vhost}/deletion/protection", "Permit the deletion of a virtual host again.",
+              read=_by_path, fixed={"protected": False}, silent=True),
     )),
     Operation("vhost.delete", _delete, ("name",), before=_before, routes=(
         Route("DELETE /vhosts/{vhost}", "Delete a virtual host with all its objects; its connections are closed.",

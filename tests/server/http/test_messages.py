@@ -107,7 +107,7 @@ def test_unroutable_is_told_and_an_unknown_exchange_is_an_error(web: Web, name: 
     ("change", "reason"),
     [
         ({"properties": {"delivery_mode": "2"}}, "'delivery_mode' must be a whole number from 0 to 255"),
-        ({"properties": {"headers": []}}, "'headers' must be an object"),
+        ({"properties": {"headers": ["k"]}}, "'headers' must be an object, not [\"k\"]"),
         ({"properties": {"type": 1}}, "'type' must be a string"),
         ({"properties": {"type": "t" * 300}}, "the properties cannot be sent"),
         ({"properties": {"headers": {"k": 1 << 70}}}, "the properties cannot be sent"),

@@ -27,7 +27,6 @@ def test_unknown_paths_and_methods(web: Web) -> None:
 def test_questions_of_newer_clients(web: Web) -> None:
     assert web.get("/version") == web.get("/overview")["rabbitmq_version"]
     assert web.get("/auth") == {"oauth_enabled": False}
-    assert web.get("/deprecated-features") == web.get("/deprecated-features/used") == []
     web.ask("PUT", "/queues/%2F/detailed", {})
     (found,) = [each for each in web.get("/queues/detailed") if each["name"] == "detailed"]
     assert found["arguments"] == {}
@@ -40,10 +39,44 @@ def test_rabbitmqadmin_is_not_served_and_where_it_is(web: Web) -> None:
     assert b"take it from https://github.com/rabbitmq/rabbitmq-server" in answer.body
 
 
-def test_what_cannot_be_changed_here_says_where_it_can(web: Web) -> None:
-    answer = web.ask("PUT", "/cluster-name", {})
-    assert (answer.status, answer.json["error"]) == (405, "method_not_allowed")
-    assert "the node has the name of its machine" in answer.reason
+def test_name_of_the_cluster_is_that_of_the_node_until_it_is_set(web: Web) -> None:
+    node = web.get("/overview")["node"]
+    assert web.get("/cluster-name") == {"name": node}
+    assert web.ask("PUT", "/cluster-name", {}).reason == "[{key_missing,name}]"
+    assert web.ask("PUT", "/cluster-name", {"name": 5}).status == 400
+    web.do("PUT", "/cluster-name", {"name": "rabbit@warren"})
+    assert web.get("/cluster-name") == {"name": "rabbit@warren"}
+    assert web.get("/overview")["cluster_name"] == "rabbit@warren"
+    parameter = {"name": "cluster_name", "value": "rabbit@warren"}
+    assert parameter in web.get("/global-parameters")
+    assert parameter in web.get("/definitions")["global_parameters"]
+    web.do("DELETE", "/global-parameters/cluster_name")
+    assert web.get("/cluster-name") == {"name": node}
+
+
+def test_fields_that_typed_readers_need_have_their_type(web: Web) -> None:
+    overview, (node,) = web.get("/overview"), web.get("/nodes")
+    for key in ("cluster_name", "node", "erlang_version", "erlang_full_version", "rabbitmq_version", "product_version"):
+        assert isinstance(overview[key], str)
+    for key in ("churn_rates", "queue_totals", "object_totals", "message_stats"):
+        assert isinstance(overview[key], dict)
+    numbers = ("mem_limit", "mem_used", "disk_free", "disk_free_limit", "fd_total", "sockets_used", "sockets_total",
+               "proc_total", "proc_used", "run_queue", "processors", "uptime")  # fmt: skip
+    assert {key for key in numbers if not isinstance(node[key], int)} == set()
+
+
+def test_protected_virtual_host_is_not_deleted(web: Web) -> None:
+    web.do("PUT", "/vhosts/safe", {"description": "kept", "tags": "production,app1, realm1"}, 201)
+    assert web.get("/vhosts/safe")["tags"] == ["production", "app1", "realm1"]
+    web.do("POST", "/vhosts/safe/deletion/protection")
+    assert web.get("/vhosts/safe")["protected_from_deletion"] is True
+    refused = web.ask("DELETE", "/vhosts/safe")
+    assert (refused.status, "vhost 'safe' is protected from deletion" in refused.reason) == (400, True)
+    assert web.get("/vhosts/safe")["description"] == "kept"
+    web.do("DELETE", "/vhosts/safe/deletion/protection")
+    assert web.get("/vhosts/safe")["protected_from_deletion"] is False
+    web.do("DELETE", "/vhosts/safe")
+    assert web.ask("POST", "/vhosts/safe/deletion/protection").status == 404
 
 
 def test_broker_describes_itself(served: BrokerProcess, web: Web) -> None:
@@ -58,7 +91,7 @@ def test_broker_describes_itself(served: BrokerProcess, web: Web) -> None:
     assert node == {**web.get(f"/nodes/{node['name']}"), **changing}
     assert 0 < node["fd_used"] <= node["fd_total"]
     assert node["being_drained"] is False
-    assert "disk_free_limit" not in node, "it has no store; RabbitMQ's tools take numbers only"
+    assert node["disk_free_limit"] == 0, "it has no store; RabbitMQ's tools take numbers only"
     assert node["os_pid"] == str(served.pid)
     assert node["mem_used"] > 1024 * 1024
     (guest,) = (user for user in web.get("/users") if user["name"] == "guest")

@@ -124,6 +124,11 @@ def test_bindings_in_all_their_forms(web: Web, name: str) -> None:
     web.do("DELETE", f"{between}/c~1+d")
     for wrong in ("b", "b~", "b~00", "b~b", "c~1+d"):
         assert web.ask("DELETE", f"{between}/{wrong}").status == 404
+    web.do("POST", between, {"routing_key": "~"}, status=201)
+    web.do("DELETE", f"{between}/~")
+    assert [each["routing_key"] for each in web.get(between) if not each["routing_key"].strip("~")] == ["~"]
+    web.do("DELETE", f"{between}/{quote('%7E', safe='')}")
+    web.do("POST", between, {}, status=201)
     web.do("DELETE", f"{between}/{quote(with_arguments, safe='')}")
     web.do("DELETE", f"{between}/a.%2523")
     assert web.ask("DELETE", f"{between}/a.%2523").status == 404

@@ -26,12 +26,26 @@ def test_topic_permissions_are_set_shown_and_removed(web: Web, user: str) -> Non
     assert web.get(path) == web.get(f"/users/{user}/topic-permissions") == [shown]
     assert shown in web.get("/topic-permissions")
     assert shown in web.get("/vhosts/%2F/topic-permissions")
-    web.do("PUT", path, {**texts, "exchange": "other"}, 201)
-    web.do("DELETE", f"{path}?exchange=other")
-    assert web.ask("DELETE", f"{path}?exchange=other").status == 404
-    assert web.get(path) == [shown]
+    for one in (f"{path}?exchange=other", f"{path}/other"):
+        web.do("PUT", path, {**texts, "exchange": "other"}, 201)
+        assert web.get(f"{path}/other") == [{**shown, "exchange": "other"}]
+        web.do("DELETE", one)
+        assert web.ask("DELETE", one).status == 404
+        assert web.get(path) == [shown]
     web.do("DELETE", path)
     assert web.ask("DELETE", path).status == 404
+    assert web.ask("GET", path).status == 404
+    assert web.get(f"/users/{user}/topic-permissions") == []
+
+
+@pytest.mark.parametrize("kind", ["permissions", "topic-permissions"])
+def test_permission_of_a_user_or_virtual_host_that_is_not_there_is_a_bad_request(
+    web: Web, user: str, kind: str
+) -> None:
+    texts = {"exchange": "amq.topic", "configure": "", "write": "", "read": ""}
+    for vhost, name, missing in (("nosuch", user, "vhost 'nosuch'"), ("%2F", "nobody", "user 'nobody'")):
+        answer = web.ask("PUT", f"/{kind}/{vhost}/{name}", texts)
+        assert (answer.status, answer.reason) == (400, f"no {missing}")
 
 
 def test_limits_of_users_and_virtual_hosts(web: Web, user: str) -> None:

@@ -351,7 +351,7 @@ def _object(value: object) -> object:
 
 def _apply_to(title: str, value: object, operator: bool) -> str:
     if value is None:
-        return "queues" if operator else "all"
+        return "all"
     if not isinstance(value, str) or value not in APPLY_TO:
         raise PreconditionFailed(f"{title}: 'apply-to' must be one of {', '.join(APPLY_TO)}, not {json.dumps(value)}")
     if operator and value == EXCHANGES:

@@ -21,7 +21,7 @@ from penstock.flow.pool import PoolHolder
 from penstock.management.operation import ANYWHERE, CHANGES, Answer, Need, Operation, Route, need_at
 from penstock.operations.table import OPERATIONS
 from penstock.protocols.common.control_request import ControlRequest
-from penstock.server.http import messages, metrics, node, objects, probes
+from penstock.server.http import messages, metrics, node, objects, probes, stand_ins
 from penstock.server.http.console import pages, stream
 from penstock.server.http.login import login, refusal_of
 from penstock.server.http.objects import one
@@ -98,20 +98,7 @@ async def _asked(request: ApiRequest, operation: Operation, route: Route, prepar
 
 
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
-
-
-def read_only(sentence: str) -> Handler:
-    """Return a handler for objects that cannot be changed here (405); it names the place to change them."""
-
-    async def refuse(request: ApiRequest) -> Response:
-        """Refuse with 405: this cannot be changed."""
-        raise HttpError(405, "method_not_allowed", sentence)
-
-    return refuse
-
-
-CLUSTER: Final = read_only("the node has the name of its machine")
-ACTIONS: Final = read_only("there is one node, so there is nothing to synchronise")
+ACTIONS: Final = stand_ins.read_only("there is one node, so there is nothing to synchronise")
 
 HEALTH_CHECKS: Final = ("/health/checks/", "/healthchecks/", "/aliveness-test/")
 """Path prefixes that are answered whatever the number of connections."""
@@ -145,14 +132,24 @@ OF_CLOSING: Final = "own connection, or the tag administrator"
 OWN: Final = (
     Own("GET /overview", MANAGEMENT, node.overview),
     Own("GET /cluster-name", MANAGEMENT, node.cluster_name),
-    Own("PUT /cluster-name", ADMINISTRATOR, CLUSTER),
-    Own("POST /cluster-name", ADMINISTRATOR, CLUSTER),
-    Own("DELETE /cluster-name", ADMINISTRATOR, CLUSTER),
     Own("GET /nodes", MONITORING, node.nodes),
     Own("GET /nodes/{name}", MONITORING, node.node),
-    Own("GET /extensions", MANAGEMENT, node.empty),
-    Own("GET /feature-flags", ADMINISTRATOR, node.empty),
-    Own("GET /deprecated-features /deprecated-features/used", MONITORING, node.empty),
+    Own("GET /nodes/{node}/memory", MONITORING, stand_ins.memory),
+    Own("GET /nodes/{node}/memory/relative", MONITORING, stand_ins.memory_relative),
+    Own("GET /nodes/{node}/memory/ets /nodes/{node}/memory/ets/relative /nodes/{node}/memory/ets/{filter} "
+        "/nodes/{node}/memory/ets/{filter}/relative", MONITORING, stand_ins.ets_memory),
+    Own("GET /auth/attempts/{node}", MONITORING, stand_ins.attempts),
+    Own("GET /auth/attempts/{node}/source", MONITORING, stand_ins.attempts_by_source),
+    Own("GET /extensions", MANAGEMENT, stand_ins.extensions),
+    Own("GET /feature-flags", ADMINISTRATOR, stand_ins.feature_flags),
+    Own("PUT /feature-flags/{name}/enable", ADMINISTRATOR, stand_ins.enable_feature, audited=False),
+    Own("GET /deprecated-features", MONITORING, stand_ins.deprecated_features),
+    Own("GET /deprecated-features/used", MONITORING, stand_ins.none),
+    Own("GET /federation-links /federation-links/{vhost} /federation-links/state/down "
+        "/federation-links/{vhost}/state/down /shovels /shovels/{vhost}", MONITORING, stand_ins.none, vhost=ANYWHERE),
+    Own("POST /rebalance/queues", ADMINISTRATOR, stand_ins.rebalance, audited=False),
+    Own("POST /vhosts/{vhost}/start/{node}", ADMINISTRATOR, stand_ins.start_vhost, audited=False),
+    Own("GET /queues/quorum/{vhost}/{name}/status", MANAGEMENT, stand_ins.quorum_status),
     Own("GET /auth", MANAGEMENT, node.auth),
     Own("GET /version", MANAGEMENT, node.version),
     Own("GET /whoami", MANAGEMENT, objects.whoami),
@@ -160,12 +157,13 @@ OWN: Final = (
     Own("GET /auth/hash_password/{password}", ADMINISTRATOR, objects.password_hash),
     Own("GET /vhosts", MANAGEMENT, objects.vhosts),
     Own("GET /vhosts/{vhost}", ADMINISTRATOR, objects.vhost),
-    Own("GET /definitions /definitions/{vhost}", ADMINISTRATOR, node.export),
-    Own("POST /definitions /definitions/{vhost}", ADMINISTRATOR, node.import_),
+    Own("GET /definitions /definitions/{vhost} /all-configuration", ADMINISTRATOR, node.export),
+    Own("POST /definitions /definitions/{vhost} /all-configuration", ADMINISTRATOR, node.import_),
     Own("GET /connections /vhosts/{vhost}/connections", MANAGEMENT, objects.of_kind("connections")),
     Own("GET /connections/{name}", MANAGEMENT, objects.connection, OF_CONNECTION),
     Own("DELETE /connections/{name}", MANAGEMENT, objects.close_connection, OF_CLOSING),
     Own("GET /connections/{name}/channels", MANAGEMENT, objects.channels_of_connection, OF_CONNECTION),
+    Own("GET /connections/{name}/sessions", MANAGEMENT, stand_ins.sessions, OF_CONNECTION),
     Own("GET /connections/username/{user}", MANAGEMENT, objects.connections_of_user, OF_CONNECTION),
     Own("DELETE /connections/username/{user}", MANAGEMENT, objects.close_connections_of_user, OF_CLOSING),
     Own("GET /channels /vhosts/{vhost}/channels", MANAGEMENT, objects.of_kind("channels")),
@@ -187,6 +185,14 @@ OWN: Final = (
     Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, objects.bindings_between),
     Own("GET /aliveness-test/{vhost}", MANAGEMENT, probes.aliveness),
     Own("GET /healthchecks/node /health/checks/alarms /health/checks/local-alarms", MANAGEMENT, probes.alarms),
+    Own("GET /healthchecks/node/{node}", MANAGEMENT, stand_ins.node_alarms),
+    Own("GET /health/checks/metadata-store/initialized /health/checks/metadata-store/initialized/with-data "
+        "/health/checks/reached-target-cluster-size", MANAGEMENT, stand_ins.initialised),
+    Own("GET /health/checks/quorum-queues-without-elected-leaders/all-vhosts "
+        "/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern} "
+        "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost} "
+        "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}",
+        MANAGEMENT, stand_ins.leaders, vhost=ANYWHERE),
     Own("GET /health/checks/certificate-expiration/{within}/{unit}", MANAGEMENT, probes.certificates),
     Own("GET /health/checks/port-listener/{port}", MANAGEMENT, probes.port_listener),
     Own("GET /health/checks/protocol-listener/{protocol}", MANAGEMENT, probes.protocol_listener),
@@ -201,6 +207,8 @@ OWN: Final = (
     Own("GET /penstock/history/{vhost}", MANAGEMENT, node.of_vhost),
     Own("GET /penstock/history/{vhost}/{name}", MANAGEMENT, node.of_queue),
     Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, objects.of_kind("cursors")),
+    *(Own(f"{method} {where.split()[-1]}", MANAGEMENT, stand_ins.read_only(sentence), vhost=ANYWHERE, audited=False)
+      for where, sentence in stand_ins.REFUSED.items() for method in where.split()[:-1]),
 )  # fmt: skip
 
 

@@ -124,9 +124,7 @@ def _properties(given: dict[str, object]) -> Properties:
     properties = Properties()
     for name, value in given.items():
         if name == "headers":
-            if not isinstance(value, dict):
-                raise bad_request("the property 'headers' must be an object")
-            properties.headers = value
+            properties.headers = table(given, name)
         elif name in NUMBERS:
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= NUMBERS[name]:
                 raise bad_request(f"the property '{name}' must be a whole number from 0 to {NUMBERS[name]}")

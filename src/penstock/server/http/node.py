@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import resource
+import threading
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -23,6 +25,7 @@ from penstock.flow.series import SLOT_S, TIERS
 from penstock.operations import definitions_export
 from penstock.operations.definitions_import import ImportOptions, import_steps
 from penstock.operations.definitions_parser import BYTES_MOST
+from penstock.operations.parameters import cluster_name_of
 from penstock.server.http.objects import one, sample_ranges
 from penstock.server.http.request import (
     ApiRequest,
@@ -34,8 +37,14 @@ from penstock.server.http.request import (
     not_found,
     overflow_header,
 )
-from penstock.server.process_limits import mapped_bytes
+from penstock.server.process_limits import mapped_bytes, memory_bytes
 
+NO_ERLANG: Final = "0"
+"""Version of Erlang in the overview: typed readers want one."""
+DISK_UNLIMITED: Final = 1 << 53
+"""Free space of an unlimited disk in bytes: the most that JavaScript reads exactly."""
+PROCESSES: Final = 1_048_576
+"""Erlang's default bound of processes."""
 RETAINED_S = [round(slots * entries * SLOT_S) for slots, entries in TIERS]
 """Seconds of each tier of samples."""
 
@@ -49,9 +58,11 @@ async def overview(request: ApiRequest) -> Response:
     row: Row = {
         "management_version": API_VERSION,
         "rabbitmq_version": API_VERSION,
+        "erlang_version": NO_ERLANG,
+        "erlang_full_version": f"Python {platform.python_version()}",
         "product_name": "Penstock",
         "product_version": driver.version,
-        "cluster_name": driver.name,
+        "cluster_name": cluster_name_of(driver),
         "node": driver.name,
         "rates_mode": "basic",
         "sample_retention_policies": {"global": RETAINED_S, "basic": RETAINED_S, "detailed": RETAINED_S[:1]},
@@ -105,11 +116,8 @@ async def _node(request: ApiRequest) -> Row:
     driver = request.driver
     memory = driver.broker.gates.memory
     limit = UNLIMITED if memory is None else int(memory.thresholds.stop.bytes)
-    figures = {
-        "mem_limit": None if limit >= UNLIMITED else limit,
-        "disk_free_limit": _disk_free_limit(driver),
-        "fd_used": files,
-    }
+    disk = driver.broker.gates.disk
+    connections = len(request.event_loop.transports)
     return {
         "name": driver.name,
         "type": "ram",
@@ -120,11 +128,20 @@ async def _node(request: ApiRequest) -> Row:
         "processors": os.cpu_count() or 1,
         # Where the system does not know the present value, the highest one.
         "mem_used": mapped_bytes(1) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "mem_limit": memory_bytes() if limit >= UNLIMITED else limit,
         "mem_alarm": driver.memory_alarm(),
-        "disk_free": None if driver.broker.gates.disk.free >= UNLIMITED else int(driver.broker.gates.disk.free),
+        # Without a store nothing is measured, and nothing can be used up.
+        "disk_free": int(min(disk.free, DISK_UNLIMITED)),
+        "disk_free_limit": _disk_free_limit(driver),
         "disk_free_alarm": driver.disk_alarm(),
+        "fd_used": files or 0,
         "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-        "sockets_used": len(request.event_loop.transports),
+        "sockets_used": connections,
+        "sockets_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        # Erlang's processes and its queue of those that may run: threads, and none that waits.
+        "proc_total": PROCESSES,
+        "proc_used": threading.active_count(),
+        "run_queue": 0,
         "rates_mode": "basic",
         "partitions": [],
         "exchange_types": exchange_types(),
@@ -135,14 +152,13 @@ async def _node(request: ApiRequest) -> Row:
         "applications": [{"name": "penstock", "description": "Penstock", "version": driver.version}],
         "contexts": [{name: item for name, item in each.items() if name != "node"} for each in _contexts(request)],
         "enabled_plugins": [],
-        **{name: value for name, value in figures.items() if value is not None},  # RabbitMQ's tools take no null.
     }
 
 
-def _disk_free_limit(driver: BrokerDriver) -> int | None:
+def _disk_free_limit(driver: BrokerDriver) -> int:
+    """Return the free space at which the gate of the disk closes; 0 without a store, or a limit."""
     room = driver.broker.gates.disk.room
-    mark = 0 if driver.broker.journal is None or room is None else int(room.recheck_at())
-    return mark or None
+    return 0 if driver.broker.journal is None or room is None else int(room.recheck_at())
 
 
 def _open_files() -> int | None:
@@ -154,8 +170,8 @@ def _open_files() -> int | None:
 
 
 async def cluster_name(request: ApiRequest) -> Response:
-    """Return the node's name as that of its cluster."""
-    return json_response({"name": request.driver.name})
+    """Return the name of the cluster: the one that was set, or that of the node."""
+    return json_response({"name": cluster_name_of(request.driver)})
 
 
 async def auth(request: ApiRequest) -> Response:
@@ -166,11 +182,6 @@ async def auth(request: ApiRequest) -> Response:
 async def version(request: ApiRequest) -> Response:
     """Return the version of RabbitMQ's API that this one follows."""
     return json_response(API_VERSION)
-
-
-async def empty(request: ApiRequest) -> Response:
-    """Return an empty list, for features that Penstock lacks."""
-    return json_response([])
 
 
 # Histories of the last 24 hours: rates, depths and gates

@@ -379,7 +379,7 @@ REASON = "Closed via management plugin"
 
 async def connection(request: ApiRequest) -> Response:
     """Show a connection."""
-    connection = _connection(request)
+    connection = connection_of(request)
     check_own(request, connection.user)
     return one(request, CONNECTION.row(connection, reading_of(request)))
 
@@ -387,7 +387,7 @@ async def connection(request: ApiRequest) -> Response:
 async def close_connection(request: ApiRequest) -> Response:
     """Close a connection (320); the header X-Reason is sent to its client."""
     request.begin()
-    connection = _connection(request)
+    connection = connection_of(request)
     check_own(request, connection.user, ADMINISTRATOR)
     connection.close(ConnectionForced(_reason(request)))
     return no_content()
@@ -411,7 +411,7 @@ async def close_connections_of_user(request: ApiRequest) -> Response:
 
 async def channels_of_connection(request: ApiRequest) -> Response:
     """List the channels of a connection."""
-    connection = _connection(request)
+    connection = connection_of(request)
     check_own(request, connection.user)
     items = [Item(channel.name, connection.vhost, channel) for channel in connection.engine.sessions()]
     return await listed(request, items)
@@ -425,7 +425,8 @@ async def channel(request: ApiRequest) -> Response:
     raise found_or_hidden(request)
 
 
-def _connection(request: ApiRequest) -> Connection:
+def connection_of(request: ApiRequest) -> Connection:
+    """Return the connection named in the path. Raises HttpError: 404, or 401 for who may not see all."""
     for connection in request.driver.connections.values():
         if connection.vhost is not None and connection.name() == request.part("name"):
             return connection

@@ -1,0 +1,60 @@
+"""Federation upstreams are checked as RabbitMQ's plugin checks them, though they have no effect here."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.settings.table import Parameter
+from penstock.errors import PreconditionFailed
+from penstock.operations.upstreams import FLAG, KEYS, KINDS, NUMBER, TEXT, UPSTREAM, WORDS, check_upstream
+
+URI = "amqp://user:secret@host:5672/vhost"
+
+
+def check(**value: object) -> None:
+    check_upstream(
+        Parameter(UPSTREAM, "/", "up", {"uri": URI, **{key.replace("_", "-"): each for key, each in value.items()}})
+    )
+
+
+@pytest.mark.parametrize("uri", [URI, "amqps://host", "amqp://", [URI, "amqps://other"]])
+def test_uri_of_amqp_is_taken(uri: object) -> None:
+    check(uri=uri)
+
+
+@pytest.mark.parametrize("uri", [None, "", 5, [], "http://host", [URI, "host"], {"uri": URI}])
+def test_other_uri_is_refused(uri: object) -> None:
+    with pytest.raises(PreconditionFailed, match="federation upstream 'up': 'uri' must be a URI of amqp or amqps"):
+        check(uri=uri)
+
+
+@pytest.mark.parametrize("value", [None, "amqp://host", 5, ["amqp://host"]])
+def test_value_that_is_no_object_is_refused(value: object) -> None:
+    with pytest.raises(PreconditionFailed, match="the value must be an object"):
+        check_upstream(Parameter(UPSTREAM, "/", "up", value))
+
+
+GOOD_OF: dict[str, object] = {TEXT: "name", NUMBER: 5, FLAG: True}
+BAD_OF: dict[str, object] = {TEXT: 5, NUMBER: True, FLAG: 1}
+GOOD = {key: GOOD_OF[kind] for key, kind in KINDS.items()} | {key: words[0] for key, words in WORDS.items()}
+BAD = [*((key, BAD_OF[kind]) for key, kind in KINDS.items()), *((key, "x") for key in WORDS)]
+
+
+def test_all_keys_with_values_of_their_kind_are_taken() -> None:
+    assert {"uri", "ha-policy", *GOOD} == set(KEYS)
+    check_upstream(Parameter(UPSTREAM, "/", "up", {"uri": URI, "ha-policy": None, **GOOD}))
+
+
+@pytest.mark.parametrize(("key", "value"), BAD)
+def test_value_of_another_kind_is_refused_with_its_key(key: str, value: object) -> None:
+    with pytest.raises(PreconditionFailed, match=f"'{key}' must be "):
+        check_upstream(Parameter(UPSTREAM, "/", "up", {"uri": URI, key: value}))
+
+
+def test_unknown_key_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(PreconditionFailed, match="unknown key 'hats'; there are uri, ack-mode"):
+        check(hats=5)
+
+
+def test_parameters_of_other_components_pass() -> None:
+    check_upstream(Parameter("hats", "/", "up", 5))

@@ -1,0 +1,127 @@
+"""Every path of RabbitMQ's API is served, or refused with a sentence; answers have the shapes of typed readers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.server.http import stand_ins
+from penstock.server.http.app import TABLE
+from tests.support.brokers import BrokerProcess, some_name
+from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
+
+RABBITMQ = Path(__file__).parent / "rabbitmq_paths.txt"
+
+
+def shape(path: str) -> str:
+    """Return a path without the names of its parts."""
+    return re.sub(r":\w+|\{\w+\}", "{}", path)
+
+
+def paths_of_rabbitmq() -> Iterator[tuple[str, str]]:
+    for line in RABBITMQ.read_text().splitlines():
+        if not line.startswith("#"):
+            *methods, path = line.split()
+            for method in methods:
+                yield method, path
+
+
+SERVED = {(method, shape(path)) for path, places in TABLE.items() for method in places}
+
+
+@pytest.mark.parametrize(("method", "path"), list(paths_of_rabbitmq()))
+def test_path_of_rabbitmq_is_served_or_refused_with_a_sentence(method: str, path: str) -> None:
+    assert (method, shape(path)) in SERVED
+
+
+def test_list_of_paths_is_that_of_a_whole_release() -> None:
+    assert len({path for _, path in paths_of_rabbitmq()}) >= 120
+
+
+@pytest.mark.parametrize("where", list(stand_ins.REFUSED))
+def test_refused_path_tells_why(web: Web, where: str) -> None:
+    *methods, path = where.split()
+    for method in methods:
+        answer = web.ask(method, re.sub(r"\{(\w+)\}", lambda part: {"vhost": "%2F"}.get(part[1], "x"), path), {})
+        assert (answer.status, answer.reason) == (405, stand_ins.REFUSED[where])
+
+
+@pytest.fixture
+def node(web: Web) -> str:
+    return str(web.get("/overview")["node"])
+
+
+def test_empty_lists_stand_for_links_that_do_not_exist(web: Web) -> None:
+    for path in ("/federation-links", "/federation-links/%2F", "/shovels", "/shovels/%2F", "/deprecated-features/used"):
+        assert web.get(path) == []
+    assert web.ask("GET", "/shovels/nosuch").status == 404
+
+
+def test_features_have_the_fields_of_rabbitmq(web: Web) -> None:
+    flags = web.get("/feature-flags")
+    assert {"message_containers", "user_limits"} <= {flag["name"] for flag in flags}
+    for flag in flags:
+        assert {"name", "state", "stability", "desc", "doc_url", "provided_by"} <= flag.keys()
+        web.do("PUT", f"/feature-flags/{flag['name']}/enable", {})
+    assert "'hats' is not supported" in web.ask("PUT", "/feature-flags/hats/enable", {}).reason
+    for feature in web.get("/deprecated-features"):
+        assert {"name", "deprecation_phase", "state", "desc", "doc_url", "provided_by"} <= feature.keys()
+    assert web.get("/extensions") == [{"javascript": "dispatcher.js"}]
+
+
+def test_memory_of_the_node_is_shown_by_use(web: Web, node: str) -> None:
+    memory = web.get(f"/nodes/{node}/memory")["memory"]
+    assert memory["queue_procs"] + memory["other_proc"] == memory["total"]["rss"] > 1024 * 1024
+    relative = web.get(f"/nodes/{node}/memory/relative")["memory"]
+    assert relative["total"] == 100
+    assert 90 <= relative["queue_procs"] + relative["other_proc"] <= 101
+    assert web.get(f"/nodes/{node}/memory/ets") == {"ets_tables_memory": "no_tables"}
+    assert web.ask("GET", "/nodes/other@host/memory").status == 404
+
+
+def test_health_of_the_node_is_told_by_its_name(web: Web, node: str) -> None:
+    assert web.get(f"/healthchecks/node/{node}") == {"status": "ok"}
+    assert web.ask("GET", "/healthchecks/node/other@host").status == 404
+    for path in (
+        "metadata-store/initialized",
+        "metadata-store/initialized/with-data",
+        "reached-target-cluster-size",
+        "quorum-queues-without-elected-leaders/all-vhosts",
+        "quorum-queues-without-elected-leaders/all-vhosts/",
+        "quorum-queues-without-elected-leaders/vhost/%2F/pattern/.*",
+    ):
+        assert web.get(f"/health/checks/{path}") == {"status": "ok"}
+    assert web.ask("GET", "/health/checks/quorum-queues-without-elected-leaders/vhost/nosuch").status == 404
+
+
+def test_logins_are_counted_by_outcome(served: BrokerProcess, web: Web, node: str) -> None:
+    (before,) = web.get(f"/auth/attempts/{node}")
+    Connection(served.url).close()
+    (after,) = web.get(f"/auth/attempts/{node}")
+    assert after["auth_attempts"] == after["auth_attempts_succeeded"] + after["auth_attempts_failed"]
+    assert after["auth_attempts_succeeded"] > before["auth_attempts_succeeded"]
+    assert web.get(f"/auth/attempts/{node}/source") == []
+
+
+def test_one_node_is_balanced_and_its_virtual_hosts_started(web: Web, node: str) -> None:
+    web.do("POST", "/rebalance/queues")
+    web.do("POST", f"/vhosts/%2F/start/{node}")
+    assert web.ask("POST", "/vhosts/%2F/start/other").reason.startswith("Unknown node: other")
+    assert web.ask("POST", f"/vhosts/nosuch/start/{node}").status == 404
+
+
+def test_status_of_a_quorum_queue_is_that_of_its_one_replica(web: Web, node: str) -> None:
+    quorum, classic = some_name("quorum"), some_name("classic")
+    web.do("PUT", f"/queues/%2F/{quorum}", {"durable": True, "arguments": {"x-queue-type": "quorum"}}, 201)
+    web.do("PUT", f"/queues/%2F/{classic}", {}, 201)
+    (row,) = web.get(f"/queues/quorum/%2F/{quorum}/status")
+    assert (row["Node Name"], row["Raft State"]) == (node, "leader")
+    answer = web.ask("GET", f"/queues/quorum/%2F/{classic}/status")
+    assert (answer.status, answer.reason) == (503, f"queue '{classic}' is no quorum queue")
+    assert web.ask("GET", "/queues/quorum/%2F/nosuch/status").status == 404
+    for name in (quorum, classic):
+        web.do("DELETE", f"/queues/%2F/{name}")
