@@ -9,7 +9,7 @@ import pytest
 from penstock.core.publish.producer import Producer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode_composite
-from tests.support.amqp10_dialogue import accepted, data_section
+from tests.support.amqp10_dialogue import data_section
 from tests.support.amqp10_transactions import COORDINATOR, TransactionalPeer, peer
 
 FULL_AT = 2
