@@ -40,7 +40,8 @@ def check_upstream(parameter: Parameter) -> None:
     """Check a federation upstream; other parameters pass. Raises PreconditionFailed (406) with the key and the rule."""
     if parameter.component != UPSTREAM:
         return
-    value, title = parameter.value, f"federation upstream '{parameter.name}'"
+    # RabbitMQ's tools look for its first words.
+    value, title = parameter.value, f"Validation failed: federation upstream '{parameter.name}'"
     if not isinstance(value, dict):
         raise PreconditionFailed(f"{title}: the value must be an object, not {json.dumps(value)}")
     _check_uri(title, value.get("uri"))
