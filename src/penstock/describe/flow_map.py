@@ -461,7 +461,7 @@ class MapRows:
         name = f"r{id(position)}"
         return {
             "id": name,
-            "kind": "lease" if cursor.is_lease else "cursor",
+            "kind": "cursor" if cursor.lease is None else "lease",
             "name": cursor.name,
             "of": cursor.reader_name,
             "client": "",

@@ -445,7 +445,7 @@ def _advice_on(queue: Queue) -> str:
     if queue.cursors:
         cursor = slowest_cursor(queue)
         slowest = cursor.name
-        if cursor.is_lease:
+        if cursor.lease is not None:
             return f"wait for {slowest}, of a batch read, which ends by itself; leaseTimeout says when"
         if cursor.positions[queue.name].left:
             return f"subscribe to queue {name} again, or `penstock cursors release {slowest} {name}`"
@@ -532,8 +532,8 @@ def _readers(queue: Queue, now: float) -> str:
 
 def _leased(queue: Queue) -> str:
     """Describe what leases keep of a queue that its cursors have settled; empty if that is nothing."""
-    leases = [cursor for cursor in queue.cursors if cursor.is_lease]
-    cursors = [cursor for cursor in queue.cursors if not cursor.is_lease]
+    leases = [cursor for cursor in queue.cursors if cursor.lease is not None]
+    cursors = [cursor for cursor in queue.cursors if cursor.lease is None]
     leased = shared_of(queue).line.count_through(settled_by(cursors, queue.name))[0] if leases and cursors else 0
     if not leased:
         return ""
@@ -552,7 +552,7 @@ def _consumers(queue: Queue, now: float) -> str:
 def _cursor(queue: Queue, cursor: CursorState, now: float) -> str:
     """Describe the cursor that a queue waits for, since when it is idle, and the producers that it holds back."""
     position = cursor.positions[queue.name]
-    if cursor.is_lease:
+    if cursor.lease is not None:
         return f"queue {queue.name} has no cursor but {cursor.name}, of a batch read, which ends by itself"
     if position.left:
         return (
@@ -577,7 +577,7 @@ def _producers(count: int) -> str:
 
 def slowest_cursor(queue: Queue) -> CursorState:
     """Return the cursor with the lowest settled position of a queue; a lease only where there is no other."""
-    cursors = [cursor for cursor in queue.cursors if not cursor.is_lease]
+    cursors = [cursor for cursor in queue.cursors if cursor.lease is None]
     return min(cursors or queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)
 
 

@@ -445,6 +445,9 @@ class BlockReads:
         counters = self.table.holder(request).counters
         counters.blocks += 1
         counters.messages += len(messages)
+        if request.fields.get("lease") is not None:
+            last = int(messages[len(messages) - 1].sequence) if messages else request.number("hi")
+            self.table.leases.fetched(request, last)
         block = encode_block(request.text("queue"), messages, formats, self.table.broker.wall_offset, columns)
         self.table.control.reply_block(request, CONTENT_TYPE, block)
 

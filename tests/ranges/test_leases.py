@@ -1,4 +1,4 @@
-"""Leases: what they keep, what they tell, and how they end."""
+"""Leases: what they pin, what they answer, and how they end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.queue.cursor_state import holds_back
+from penstock.core.queue.cursor_state import LeaseState, holds_back
 from penstock.core.queue.queue import Queue
 from penstock.flow.pool import PoolHolder
 from penstock.pools import LEASES
 from penstock.protocols.amqp091.content_frames import body_of, make_content
+from penstock.ranges.leases import GRACE_S, PARTS_MOST, FetchedParts
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver
 
@@ -58,6 +59,9 @@ class Desk:
     def pass_time(self, seconds: float) -> None:
         self.driver.begin(self.driver.broker.now + seconds)
         self.driver.run_turn()
+
+    def leases(self) -> list[LeaseState]:
+        return self.driver.control.ranges.cursors.leases.every()
 
     def answers(self) -> list[Any]:
         """Return the answers that are objects."""
@@ -192,4 +196,184 @@ def test_limit_of_the_lag_does_not_concern_a_lease() -> None:
     for _ in range(3):
         desk.pass_time(1.5)
     assert len(queue.cursors) == 1
-    assert desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10).count(b"body") == queue.messages
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=9, hi=10).count(b"body") == queue.messages
+
+
+# Ranges and counts
+
+
+def test_narrowed_lease_pins_its_range_alone_and_counts_its_messages(desk: Desk) -> None:
+    token = desk.cursor("c", "q")
+    desk.ask("lease.open", queues=["q"])
+    assert desk.ask("lease.narrow", lease=1, borders={"q": [2, 4, 7]}) == {"rows": {"q": [2, 3]}}
+    desk.ask("cursor.settle", cursor="c", token=token, end={"q": 10})
+    assert desk.vhost.queues["q"].messages == 5
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=2, hi=7).count(b"body") == 5
+    assert (
+        "reads (2, 7] of queue 'q', and (1, 7] is not within it"
+        in desk.ask("cursor.range", lease=1, queue="q", lo=1, hi=7)["text"]
+    )
+    assert "(2, 8] is not within it" in desk.ask("lease.narrow", lease=1, borders={"q": [2, 8]})["text"]
+
+
+def test_messages_that_come_after_the_plan_are_not_pinned(desk: Desk) -> None:
+    queue = desk.vhost.queues["q"]
+    token = desk.cursor("c", "q")
+    desk.ask("lease.open", queues=["q"])
+    for _ in range(5):
+        queue.enqueue(Envelope("", "q"), CONTENT, 10, 0.0)
+    desk.ask("cursor.settle", cursor="c", token=token, end={"q": 15})
+    assert queue.messages == 10
+
+
+def test_queue_without_borders_is_released_by_a_narrowed_lease() -> None:
+    desk = Desk("q", "r")
+    desk.ask("lease.open", queues=["q", "r"])
+    desk.ask("lease.narrow", lease=1, borders={"q": [0, 4], "r": [5, 5]})
+    assert [len(desk.vhost.queues[name].cursors) for name in ("q", "r")] == [1, 0]
+    assert "does not read queue 'r'" in desk.ask("lease.narrow", lease=1, borders={"r": [0, 1]})["text"]
+
+
+def test_lease_without_anything_to_read_is_finished(desk: Desk) -> None:
+    desk.ask("lease.open", queues=["q"])
+    desk.ask("lease.narrow", lease=1, borders={})
+    assert desk.leases()[0].finished
+    desk.pass_time(GRACE_S + 0.1)
+    assert desk.leases() == []
+
+
+@pytest.mark.parametrize(
+    "borders", [{"q": [1]}, {"q": 3}, {"q": [3, 2]}, {"q": [-1, 2]}, {"q": [0, True]}, {"q": "ab"}]
+)
+def test_borders_that_are_none_are_refused_in_a_sentence(desk: Desk, borders: dict[str, object]) -> None:
+    desk.ask("lease.open", queues=["q"])
+    assert "'borders.q' must be" in desk.ask("lease.narrow", lease=1, borders=borders)["text"]
+    assert "'borders.q' must be" in desk.ask("lease.open", queues=["q"], borders=borders)["text"]
+    assert [state.number for state in desk.leases()] == [1], "a refused lease is none"
+
+
+def test_messages_of_a_queue_with_consumers_are_not_counted(desk: Desk) -> None:
+    session = Session()
+    queue = desk.vhost.queues["q"]
+    desk.driver.broker.consume(session, Consumer("t", session, queue, False, False, 1))
+    desk.ask("lease.open", queues=["q"])
+    assert desk.ask("lease.narrow", lease=1, borders={"q": [1, 10]}) == {"rows": {"q": [None]}}
+
+
+# The end of a read
+
+
+def test_lease_ends_after_its_grace_when_all_slices_were_read_once_each(desk: Desk) -> None:
+    token = desk.cursor("c", "q")
+    desk.ask("lease.open", queues=["q"])
+    desk.ask("lease.narrow", lease=1, borders={"q": [0, 5, 10]})
+    desk.ask("cursor.settle", cursor="c", token=token, end={"q": 10})
+    for _ in range(3):  # A repeated task, or one of two that run at the same time.
+        desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=5)
+    assert not desk.leases()[0].finished
+    desk.pass_time(GRACE_S + 1)
+    desk.ask("cursor.range", lease=1, queue="q", lo=5, hi=10, rows=3)
+    assert not desk.leases()[0].finished, "a slice that is not read to its end does not count"
+    desk.ask("cursor.range", lease=1, queue="q", lo=8, hi=10)
+    assert desk.leases()[0].finished
+    desk.pass_time(GRACE_S - 0.1)
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=8, hi=10).count(b"body") == 2, "the last block again"
+    desk.pass_time(GRACE_S - 0.1)
+    assert desk.vhost.queues["q"].messages == 10
+    desk.pass_time(0.2)
+    assert (desk.leases(), int(desk.vhost.queues["q"].messages)) == ([], 0)
+
+
+def test_range_that_ends_in_a_gap_counts_as_read_at_the_empty_block(desk: Desk) -> None:
+    desk.vhost.queues["q"].raise_tail(20)
+    desk.ask("lease.open", queues=["q"])
+    desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=20)
+    assert not desk.leases()[0].finished
+    desk.ask("cursor.range", lease=1, queue="q", lo=10, hi=20)
+    assert desk.leases()[0].finished
+
+
+def test_two_leases_of_one_range_and_one_ends(desk: Desk) -> None:
+    token = desk.cursor("c", "q")
+    desk.ask("lease.open", queues=["q"])
+    desk.ask("lease.open", queues=["q"])
+    desk.ask("cursor.settle", cursor="c", token=token, end={"q": 10})
+    desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=10)
+    desk.pass_time(GRACE_S + 0.1)
+    assert [state.number for state in desk.leases()] == [2]
+    assert desk.ask("cursor.range", lease=2, queue="q", lo=0, hi=10).count(b"body") == 10
+
+
+@pytest.mark.once
+def test_finished_leases_make_room_for_others_at_the_bound(desk: Desk) -> None:
+    for number in range(1, LEASES.limit + 10):
+        assert desk.ask("lease.open", queues=["q"])["lease"] == number
+        desk.ask("cursor.range", lease=number, queue="q", lo=0, hi=10)
+    assert len(desk.leases()) <= LEASES.limit
+
+
+def test_parts_of_a_range_are_merged_and_bounded() -> None:
+    parts = FetchedParts()
+    for lo, hi in ((0, 4), (8, 10), (4, 6), (5, 5), (2, 5), (6, 9)):
+        assert not parts.covers(0, 10)
+        parts.add(lo, hi)
+    assert (parts.parts, parts.covers(0, 10), parts.covers(0, 11), parts.covers(3, 3)) == ([(0, 10)], True, False, True)
+    many = FetchedParts()
+    for at in range(PARTS_MOST + 1):
+        many.add(3 * at, 3 * at + 1)
+    many.add(0, 1 << 40)
+    assert (many.is_full, many.parts, many.covers(0, 1)) == (True, [], False)
+
+
+# Another lease for the rest of a range
+
+
+def test_lease_for_a_range_counts_what_is_left_of_it(desk: Desk) -> None:
+    token = desk.cursor("c", "q")
+    assert desk.ask("lease.open", queues=["q"], borders={"q": [2, 8]})["rows"] == {"q": [6]}
+    desk.ask("cursor.settle", cursor="c", token=token, end={"q": 5})
+    assert desk.ask("lease.open", queues=["q"], borders={"q": [2, 8]})["rows"] == {"q": [6]}, "the first one pins it"
+    desk.ask("lease.close", lease=1)
+    desk.ask("lease.close", lease=2)
+    assert desk.ask("lease.open", queues=["q"], borders={"q": [2, 8]})["rows"] == {"q": [3]}
+
+
+def test_range_of_a_queue_that_was_declared_again_is_gone(desk: Desk) -> None:
+    desk.ask("lease.open", queues=["q"])
+    desk.driver.begin(1000.0)
+    planned = int((1000.0 + desk.driver.broker.wall_offset) * 1_000_000)
+    desk.driver.broker.delete_queue(desk.vhost.queues["q"])
+    queue = desk.vhost.declare_queue("q", {}, False, False, None, None)
+    for number in range(10):
+        queue.enqueue(Envelope("", "q"), CONTENT, 10, 1100.0)
+    again = {"queues": ["q"], "planned": planned}
+    assert "messages 1 to 10 of queue 'q' are gone" in desk.ask("lease.open", borders={"q": [0, 10]}, **again)["text"]
+    assert "are gone" in desk.ask("lease.open", borders={"q": [0, 11]}, **again)["text"]
+    assert "rows" in desk.ask("lease.open", queues=["q"], planned=planned + 100_000_000, borders={"q": [0, 10]})
+
+
+def test_lease_of_another_start_of_the_broker_has_ended(desk: Desk) -> None:
+    token = desk.ask("lease.open", queues=["q"])["token"]
+    for operation in ("cursor.range", "lease.close", "lease.narrow"):
+        fields = {"queue": "q", "lo": 0, "hi": 10} if operation == "cursor.range" else {}
+        refusal = desk.ask(operation, lease=1, token=token + 1, **fields)
+        assert (refusal["name"], "lease 1 has ended, because" in refusal["text"]) == ("not-found", True)
+    assert desk.ask("cursor.range", lease=1, token=token, queue="q", lo=0, hi=10).count(b"body") == 10
+
+
+# Beside cursors
+
+
+def test_detached_cursor_leaves_what_a_lease_pins_and_nothing_else() -> None:
+    desk = Desk()
+    queue = desk.declare("q", cursor_max_lag_messages=5, cursor_max_lag_policy="detach")
+    desk.cursor("c", "q")
+    desk.ask("lease.open", queues=["q"])
+    desk.ask("lease.narrow", lease=1, borders={"q": [0, 3]})
+    desk.pass_time(1.5)
+    assert (len(queue.cursors), int(queue.messages)) == (1, 3)
+    session = Session()
+    assert session.get(queue, True, 0.0) is None, "what the policy drops is for the lease alone"
+    assert desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=3).count(b"body") == 3
+    desk.pass_time(GRACE_S + 1)
+    assert (len(queue.cursors), int(queue.messages)) == (0, 0)
