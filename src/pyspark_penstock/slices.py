@@ -10,7 +10,7 @@ from pyspark_penstock.parsing import Address
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Range read by one task: ``lo < sequence <= hi`` of one queue, with the fencing token of its query."""
+    """Range read by one task: ``lo < sequence <= hi`` of one queue, with the fencing token of its query or lease."""
 
     server: Address
     queue: str
@@ -23,14 +23,21 @@ class Slice:
     """Number of the lease of a batch read; 0 for a stream, which reads by its cursor and token."""
 
 
-def report_hole(range_: Range, planned: int, found: int, fail: bool) -> None:
+TRANSIENT = "transient messages do not survive a restart of their broker"
+UNPINNED = (
+    "a query, a consumer or an operator removed them, or their broker was restarted, while no lease pinned them. Read "
+    "again with a longer leaseTimeout, or keep what was read (DataFrame.persist, or a table)"
+)
+
+
+def report_hole(range_: Range, planned: int, found: int, fail: bool, reason: str = TRANSIENT) -> None:
     """Report that a range yields fewer messages than were planned.
 
     Raises `CursorError`, or with `fail` false logs a warning.
     """
     text = (
         f"{planned - found} of the {planned} planned messages {range_.lo + 1} to {range_.hi} of '{range_.key}' are "
-        "gone: transient messages do not survive a restart of their broker"
+        f"gone: {reason}"
     )
     if fail:
         raise CursorError(f"{text}; failOnDataLoss=false continues without them")
