@@ -84,7 +84,10 @@ def test_lease_keeps_what_a_cursor_settles_meanwhile_and_lets_it_go_at_its_end(d
     assert desk.vhost.queues["q"].cursors[1].name == "lease 1 of con:1(guest@127.0.0.1:1/)"
     said = " ".join(desk.ask("why", queue="q")["sentences"])
     assert "cursor c, which has settled up to 9 of 10" in said
-    assert "lease 1 of con:1(guest@127.0.0.1:1/), of a batch read, keeps 7 messages that are settled" in said
+    assert (
+        "lease 1 of con:1(guest@127.0.0.1:1/), of a batch read by user guest, pins messages 3 to 10 of queue q, and "
+        "keeps 7 of them that are settled; it ends in 1.0 s without another block (`penstock leases end 1`)"
+    ) in said
     block = desk.ask("cursor.range", lease=1, queue="q", lo=2, hi=10)
     assert block.count(b"body") == 8
     assert desk.ask("cursor.range", lease=1, queue="q", lo=2, hi=10) == block, "it is repeatable"
@@ -344,7 +347,7 @@ def test_range_of_a_queue_that_was_declared_again_is_gone(desk: Desk) -> None:
     planned = int((1000.0 + desk.driver.broker.wall_offset) * 1_000_000)
     desk.driver.broker.delete_queue(desk.vhost.queues["q"])
     queue = desk.vhost.declare_queue("q", {}, False, False, None, None)
-    for number in range(10):
+    for _ in range(10):
         queue.enqueue(Envelope("", "q"), CONTENT, 10, 1100.0)
     again = {"queues": ["q"], "planned": planned}
     assert "messages 1 to 10 of queue 'q' are gone" in desk.ask("lease.open", borders={"q": [0, 10]}, **again)["text"]

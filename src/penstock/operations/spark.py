@@ -127,6 +127,10 @@ def _of_writers() -> tuple[Operation, ...]:
         _work("sink.commit", lambda ranges: ranges.batches.commit, (*_BATCH, "partitions", "wait_ms"), _PUBLISH),
         _work("sink.abort", lambda ranges: ranges.batches.abort, _BATCH, _PUBLISH),
         _change("sink.assign", lambda ranges: ranges.batches.assign, ("query", "user"), tag=POLICYMAKER),
+        _change("sink.end", lambda ranges: ranges.batches.drop, ("query",), (), (
+            Route("DELETE /penstock/sinks/{vhost}/{query}", "End a query that publishes: drop what it has staged, and "
+                  "forget its marks.", tag=POLICYMAKER, silent=True),
+        ), POLICYMAKER),
         _work("sink.waiting", lambda ranges: ranges.batches.waiting, ("application", "task", "cores", "queue"),
               ("read queue, or write exchange",)),
     )  # fmt: skip

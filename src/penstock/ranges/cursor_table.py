@@ -23,6 +23,7 @@ from penstock.flow.pool import IdleUnits, PoolHolder, PoolUnit
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.pools import CURSORS, DETACHED
 from penstock.protocols.common.authorization import check_read_queue
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import ControlRequest, Replies
 from penstock.protocols.common.log_line import LogLine
 from penstock.ranges.cursors import Cursor, watch_drops
@@ -62,6 +63,8 @@ class CursorTable:
         self.limits = LagLimits(self)
         self.waiting: dict[tuple[str, str], WaitingRequest] = {}
         """The request that waits for each cursor, by virtual host and name."""
+        self._by_reader: dict[int, dict[Cursor, None]] = {}
+        """Cursors that a connection reads or has read through, by its number."""
 
     def find(self, vhost: VirtualHost, name: str, hint: str = "") -> Cursor:
         """Return a cursor. Raises NotFound (404), with a hint."""
@@ -162,10 +165,30 @@ class CursorTable:
         self.offer(queues)
         self.broker.pinned_rooms.assign(cursor, "")
         self.answer_waiting(cursor)
+        self._by_reader.get(cursor.reader, {}).pop(cursor, None)
         del self.broker.vhosts[cursor.vhost].cursors[cursor.name]
         self.broker.pools.of(CURSORS).give(cursor.holder, 1)
         if self.broker.journal is not None:
             self.broker.journal.forget(cursor)
+
+    def set_reader(self, cursor: Cursor, request: ControlRequest) -> None:
+        """Record the connection that reads through a cursor now."""
+        connection = request.connection
+        if connection is not None and connection.number != cursor.reader:
+            cursor.reader = connection.number
+            cursor.reader_name = connection.name()
+            cursor.reader_ended = 0.0
+            cursor.identity = "" if request.fields.get("identity") is None else request.text("identity")
+            self._by_reader.setdefault(connection.number, {})[cursor] = None
+
+    def end(self, connection: Connection) -> None:
+        """End the plans of a connection that ends: what comes later is not acquired for a reader that is gone."""
+        for cursor in self._by_reader.pop(connection.number, {}):
+            if cursor.reader == connection.number:
+                cursor.reader_ended = self.broker.now
+            waiting = self.waiting.get((cursor.vhost, cursor.name))
+            if waiting is not None and waiting.request.connection is connection:
+                waiting.stop()
 
     def offer(self, queues: list[Queue]) -> None:
         """Offer to consumers what no cursor reads any more."""
@@ -178,15 +201,6 @@ class CursorTable:
         for name in list(vhost.cursors):
             self.drop(self.find(vhost, name))
         self.leases.forget(vhost)
-
-
-def set_reader(cursor: Cursor, request: ControlRequest) -> None:
-    """Record the connection that reads through a cursor now."""
-    connection = request.connection
-    if connection is not None and connection.number != cursor.reader:
-        cursor.reader = connection.number
-        cursor.reader_name = connection.name()
-        cursor.identity = "" if request.fields.get("identity") is None else request.text("identity")
 
 
 class DetachedCursor(PoolUnit):

@@ -23,7 +23,7 @@ from penstock.core.queue.cursor_state import PinnedRooms, QueryId
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode
-from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, ResourceError
+from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import PoolHolder
@@ -82,7 +82,9 @@ class BatchIds:
     def begin(self, request: ControlRequest, marks: SinkMarks) -> BatchProgress:
         """Return the progress of the batch; see `SinkMarks.begin_batch`."""
         vhost = request.vhost.name
-        return marks.begin_batch(vhost, self.query, self.target, self.batch, self.run, self.write, self.user)
+        progress = marks.begin_batch(vhost, self.query, self.target, self.batch, self.run, self.write, self.user)
+        progress.client = request.asker()
+        return progress
 
     def find(self, request: ControlRequest, marks: SinkMarks) -> BatchProgress:
         """Return the progress of a batch that was begun.
@@ -258,6 +260,24 @@ class SinkBatches:
             raise NotFound(f"no query '{query}' has published batches in vhost '{request.vhost.name}'")
         request.before = {"users": sorted(set(former))}
         return {"query": query, "user": user, "targets": len(former)}
+
+    def drop(self, request: ControlRequest) -> dict[str, object]:
+        """End a query: drop what it has staged, and forget its marks, at all of its targets.
+
+        Raises NotFound (404) for an unknown query; ResourceLocked (405) while a batch of it is being published.
+        """
+        query = request.text("query")
+        found = self.marks.of_query(request.vhost.name, query)
+        if not found:
+            raise NotFound(f"no query '{query}' has published batches in vhost '{request.vhost.name}'")
+        for progress in found:
+            if self.promotions.is_entering(progress):
+                raise ResourceLocked(f"{progress.describe()} is being published; end the query when that is done")
+        staged = sum([int(progress.staged(None).messages) for progress in found])
+        request.before = {"users": sorted({progress.user for progress in found}), "staged": staged}
+        for progress in found:
+            self.marks.end(progress)
+        return {"query": query, "targets": len(found), "staged": staged}
 
     def finish(self, answer: PromotionAnswer) -> None:
         """Remove a commit that is answered."""

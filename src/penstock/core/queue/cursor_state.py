@@ -126,6 +126,11 @@ class LeaseState:
         self.cursor = CursorState(vhost, "")
         """Its cursor, whose positions are the ranges that it reads."""
 
+    def name(self) -> str:
+        """Return it with its owner: the connection that opened it, and the query that it is read for."""
+        query = f" for query {self.query}" if self.query else ""
+        return f"lease {self.number} of {self.client}{query}"
+
 
 class CursorState:
     """Interface of one application's durable read position. `ranges/cursors.py` implements it."""
@@ -150,6 +155,8 @@ class CursorState:
         self.user: str = ""
         """The user that attached last; empty in a store of a version that did not record it."""
         """Number and name of the connection that attached or planned last; 0 if there was none since the start."""
+        self.reader_ended: float = 0.0
+        """Time at which that connection ended; 0 while it is there."""
         self.identity: str = ""
         """Id of that reader's query, the same after a restart of it; empty if it is not known."""
         self.counters = ReadCounters()
@@ -336,6 +343,19 @@ def pin(queue: Queue) -> None:
             position = cursor.positions[queue.name]
             ranges.append((int(position.settled), int(position.planned)))
     shared_of(queue).set_pins(ranges)
+
+
+def reader_of(queue: Queue) -> str:
+    """Return the first reader of a queue with cursors, which is in the way of a request; a lease with its end."""
+    cursor = queue.cursors[0]
+    for each in queue.cursors:
+        if each.lease is None:
+            cursor = each
+            break
+    lease = cursor.lease
+    if lease is None:
+        return f"cursor '{cursor.name}'"
+    return f"{lease.name()}, of a batch read (`penstock leases end {lease.number}`),"
 
 
 def has_lease(queue: Queue) -> bool:

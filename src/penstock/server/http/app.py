@@ -201,6 +201,8 @@ OWN: Final = (
     Own("GET /penstock/history/{vhost}", MANAGEMENT, node.of_vhost),
     Own("GET /penstock/history/{vhost}/{name}", MANAGEMENT, node.of_queue),
     Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, objects.of_kind("cursors")),
+    Own("GET /penstock/leases /penstock/leases/{vhost}", MANAGEMENT, objects.of_kind("leases")),
+    Own("GET /penstock/sinks /penstock/sinks/{vhost}", MANAGEMENT, objects.of_kind("sinks")),
 )  # fmt: skip
 
 
