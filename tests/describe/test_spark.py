@@ -69,7 +69,7 @@ def test_reader_in_the_way_is_a_cursor_before_a_lease() -> None:
     desk = Desk()
     desk.state.query = "q-1"
     assert reader_of(desk.queue) == (
-        "lease 7 of con:4(anna@10.0.0.5:9000/) for query q-1, of a batch read (`penstock leases end 7`),"
+        "lease 7 of con:4(anna@10.0.0.5:9000/) for query q-1, of a batch read (`penstock leases end 7`)"
     )
     desk.attach("billing")
     assert reader_of(desk.queue) == "cursor 'billing'"

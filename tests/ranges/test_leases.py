@@ -13,6 +13,7 @@ from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.cursor_state import LeaseState, holds_back
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.flow.pool import PoolHolder
 from penstock.pools import LEASES
 from penstock.protocols.amqp091.content_frames import body_of, make_content
@@ -235,6 +236,16 @@ def test_queue_without_borders_is_released_by_a_narrowed_lease() -> None:
     desk.ask("lease.narrow", lease=1, borders={"q": [0, 4], "r": [5, 5]})
     assert [len(desk.vhost.queues[name].cursors) for name in ("q", "r")] == [1, 0]
     assert "does not read queue 'r'" in desk.ask("lease.narrow", lease=1, borders={"r": [0, 1]})["text"]
+
+
+def test_unpinned_queue_without_borders_has_its_own_line_again() -> None:
+    desk = Desk()
+    queue = desk.declare("q", x_max_length=100)
+    desk.ask("lease.open", queues=["q"])
+    assert isinstance(queue.ready_queue, SharedReadyQueue)
+    desk.ask("lease.narrow", lease=1, borders={})
+    assert not isinstance(queue.ready_queue, SharedReadyQueue)
+    assert queue.messages == 10
 
 
 def test_lease_without_anything_to_read_is_finished(desk: Desk) -> None:

@@ -292,6 +292,16 @@ def test_rows_that_reach_no_queue_are_told_with_their_number(sink: Sink) -> None
 # Waiting tasks
 
 
+def test_lease_of_a_batch_read_is_no_reader_without_cores(sink: Sink) -> None:
+    task = Task(sink)
+    task.ask("sink.begin", delivery="dedup", partition=0, attempt=0)
+    task.send("mark", 0, numbered(0, 3))
+    assert task.ask("lease.open", queues=["out"])["queues"]["out"]["tail"] == 3
+    waits: dict[str, object] = {"application": "app", "cores": 1, "queue": "out"}
+    sink.later(60)
+    assert task.ask("sink.waiting", task="1", **waits) == {}
+
+
 def test_reader_without_cores_is_told_to_the_tasks_that_hold_them(sink: Sink) -> None:
     reader = sink.reading("out")
     waits: dict[str, object] = {"application": "app", "cores": 2, "queue": "out"}

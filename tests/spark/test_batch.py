@@ -317,6 +317,26 @@ def test_spark_reads_a_batch_with_and_without_pushing_filters(spark, broker, pus
 
 
 @pytest.mark.spark
+def test_stream_goes_on_after_the_lease_of_its_static_side_has_ended(spark, broker, queue, checkpoint):
+    names = queue_of(broker, 3)
+    static = spark.read.format("penstock").options(servers=broker.address, subscribe=names, leaseTimeout="1s").load()
+    stream = spark.readStream.format("penstock").options(servers=broker.address, subscribe=queue, cursor=f"c-{queue}")
+    joined = stream.load().select("value").join(static.select("value"), "value")
+    found = []
+    query = joined.writeStream.foreachBatch(lambda frame, _: found.extend(bytes(row.value) for row in frame.collect()))
+    query = query.option("checkpointLocation", checkpoint).start()
+    try:
+        for number in (1, 2, 3):
+            broker.publish(queue, [b"%d" % number])
+            until(lambda number=number: query.exception() or b"%d" % number in found, "the batch")
+            assert query.exception() is None
+            until(lambda: held(broker, names) == [], "the end of the lease")
+    finally:
+        query.stop()
+    assert found == [b"1", b"2", b"3"]
+
+
+@pytest.mark.spark
 def test_worker_of_a_task_leaves_what_it_has_loaded_out_of_collection_once(spark):
     def frozen(_: int) -> tuple[int, int]:
         import gc

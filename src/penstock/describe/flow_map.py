@@ -468,7 +468,7 @@ class MapRows:
             "queue": number,
             "unacknowledged": int(position.planned - position.settled),
             "prefetch": None,
-            "lag": int(queue.tail - position.settled),
+            "lag": int((queue.tail if cursor.lease is None else position.planned) - position.settled),
             "rate": self._rate(name, position.settled),
             "obstacles": [],
         }

@@ -55,6 +55,7 @@ def lease_row(lease: LeaseState, now: float, work: WorkMeter) -> Row:
     positions = list(cursor.positions.values())
     queues = [_range(position, cursor, work) for position in positions[:QUEUES_SHOWN]]
     return {
+        "name": str(lease.number),
         "number": lease.number,
         "vhost": lease.vhost,
         "user": lease.user,
@@ -83,6 +84,7 @@ def sink_row(sink: SinkState, now: float) -> Row:
             "ends_in_s": None if ends == NEVER else max(ends - now, 0.0),
         }
     return {
+        "name": sink.query,
         "query": sink.query,
         "vhost": sink.vhost,
         "user": sink.user,

@@ -204,7 +204,8 @@ class Leases:
             if position is None:
                 raise PreconditionFailed(f"lease {lease.state.number} does not read queue '{name}'")
             _check_within(lease, position, each[0], each[len(each) - 1])
-        return {"rows": (yield from self._narrow_steps(lease, borders))}
+        rows = yield from self._narrow_steps(lease, borders)
+        return {"rows": rows}
 
     def _narrow_steps(self, lease: Lease, borders: dict[str, list[int]]) -> Steps[dict[str, object]]:
         """Pin the ranges within borders, and return the number of messages between each two."""
@@ -214,6 +215,7 @@ class Leases:
             if each is None or each[0] >= each[len(each) - 1]:
                 position.left = True
                 lease.cursor.release([name], now)
+                self._offer(position)
                 continue
             position.settled = each[0]
             position.planned = each[len(each) - 1]
@@ -269,20 +271,24 @@ class Leases:
         self._idle.wake(lease)
         self._pool.give(lease.holder, 1)
         self._broker.timers.drop(lease.end)
-        shared = [position.shared for position in lease.cursor.positions.values()]
-        queues = [position.queue for position in lease.cursor.positions.values()]
+        positions = list(lease.cursor.positions.values())
         lease.cursor.delete(self._broker.now)
-        for queue, ready in zip(queues, shared, strict=True):
-            if not queue.cursors and queue.ready_queue is ready:
-                queue.ready_queue = ready.dissolve()
-            if not queue.deleted:
-                self._broker.schedule_delivery(queue)
+        for position in positions:
+            self._offer(position)
 
     def forget(self, vhost: VirtualHost) -> None:
         """End the leases of a virtual host that is being deleted."""
         for lease in list(self._leases.values()):
             if lease.state.vhost == vhost.name:
                 self.end(lease)
+
+    def _offer(self, position: Position) -> None:
+        """Give a queue that a lease has left back to its consumers, also one that it did not pin."""
+        queue = position.queue
+        if not queue.cursors and queue.ready_queue is position.shared:
+            queue.ready_queue = position.shared.dissolve()
+        if not queue.deleted:
+            self._broker.schedule_delivery(queue)
 
     def _finish(self, lease: Lease) -> None:
         """Note that a lease may be finished, and begin its grace."""

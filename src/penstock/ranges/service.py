@@ -70,6 +70,7 @@ class RangeService(RangePlane):
     def end(self, connection: Connection) -> None:
         """End what a connection that ends had under way: plans, the publisher of blocks, the commits of batches."""
         self.cursors.end(connection)
+        self.reads.end(connection)
         self.batches.end(connection)
         self._blocks.end(connection)
 

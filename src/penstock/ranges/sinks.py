@@ -428,7 +428,9 @@ def _starvation(queue: Queue, tasks: int, cores: int, now: float) -> dict[str, o
     """Return a warning if a reader of a queue has a batch to read and asks for nothing."""
     for cursor in queue.cursors:
         position = cursor.positions.get(queue.name)
-        if position is None or position.planned <= position.settled or now < cursor.touched + IDLE_READER_S:
+        if cursor.lease is not None or position is None:
+            continue
+        if position.planned <= position.settled or now < cursor.touched + IDLE_READER_S:
             continue
         held = f"{tasks} of {cores} cores" if cores else f"the cores of {tasks} task{'' if tasks == 1 else 's'}"
         return {

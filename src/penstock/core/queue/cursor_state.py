@@ -355,7 +355,7 @@ def reader_of(queue: Queue) -> str:
     lease = cursor.lease
     if lease is None:
         return f"cursor '{cursor.name}'"
-    return f"{lease.name()}, of a batch read (`penstock leases end {lease.number}`),"
+    return f"{lease.name()}, of a batch read (`penstock leases end {lease.number}`)"
 
 
 def has_lease(queue: Queue) -> bool:
