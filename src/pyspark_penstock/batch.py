@@ -10,12 +10,13 @@ read for a time. Nothing is removed, and no query that reads through the cursor 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_penstock.batch_options import BatchOptions
-from pyspark_penstock.errors import CursorError
+from pyspark_penstock.errors import CursorError, SparkSourceError
 from pyspark_penstock.fetch import record_batches
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.narrowing import Narrowing
@@ -93,6 +94,8 @@ class BatchPlan:
         self._leases: dict[Address, tuple[int, int]] = {}
         """Number and token of the lease of each server."""
         self._slices: list[Slice] = []
+        self._unpinned: set[str] = set()
+        """Keys of the queues that are read as they are."""
         self._places: dict[str, tuple[Address, str]] = {}
         self._first: Positions = {}
         self._last: Positions = {}
@@ -106,9 +109,18 @@ class BatchPlan:
             ranges = split(self._first, self._last, options.min_partitions, options.max_records_per_partition)
             for server in self._leases:
                 self._pinned(server, [range_ for range_ in ranges if self._places[range_.key][0] == server])
+        except BaseException:
+            self._give_up()
+            raise
         finally:
             self._servers.close()
         return self._slices
+
+    def _give_up(self) -> None:
+        """End the leases of a read that cannot begin."""
+        for server, (lease, token) in self._leases.items():
+            with suppress(SparkSourceError):
+                self._servers.ask(server, "lease.close", lease=lease, token=token)
 
     def _pinned(self, server: Address, ranges: list[Range]) -> None:
         """Have the lease of a server pin only what is read, and make the slices.
@@ -129,7 +141,8 @@ class BatchPlan:
             known = reply["rows"].get(queue, []) if counted else []
             for number, range_ in enumerate(each):
                 rows = known[number] if number < len(known) else None
-                self._slices.append(Slice(server, queue, token, range_.lo, range_.hi, rows or 0, lease))
+                pinned = range_.key not in self._unpinned
+                self._slices.append(Slice(server, queue, token, range_.lo, range_.hi, rows or 0, lease, pinned))
 
     def _plan_on(self, server: Address) -> None:
         options = self._options
@@ -165,6 +178,8 @@ class BatchPlan:
                 continue
             key = key_of(queue, str(server), len(self._servers.addresses))
             self._places[key] = (server, queue)
+            if queues[queue]["unpinned"]:
+                self._unpinned.add(key)
             self._first[key], self._last[key] = first[queue], max(first[queue], last[queue])
 
     def _names(self, server: Address) -> list[str] | None:

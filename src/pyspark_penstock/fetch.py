@@ -17,7 +17,7 @@ from pyspark_penstock.connections import freeze_worker, query_of_task, shared_li
 from pyspark_penstock.errors import BlockError
 from pyspark_penstock.offsets import Range
 from pyspark_penstock.servers import has_ended, refused
-from pyspark_penstock.slices import TRANSIENT, UNPINNED, Slice, report_hole
+from pyspark_penstock.slices import TRANSIENT, UNPINNED, Slice, report_gone, report_hole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,8 +108,14 @@ class Fetch:
         )
         self._lease = (int(answer["lease"]), int(answer["token"]))
         (rows,) = answer["rows"].get(slice_.queue, [None])
-        if rows is not None and rows < slice_.rows - self._found:
-            self._report(slice_.rows - self._found - rows)
+        earliest = int(answer["queues"][slice_.queue]["earliest"])
+        if slice_.rows:
+            if rows is not None and rows < slice_.rows - self._found:
+                self._report(slice_.rows - self._found - rows)
+        elif slice_.pinned and earliest > self._lo:
+            # Messages on the disk were not counted. Those before the earliest that is left have gone.
+            whole = Range(slice_.queue, self._lo, min(earliest, slice_.hi))
+            report_gone(whole, options.fail_on_data_loss)
 
     def _report(self, gone: int) -> None:
         """Report messages that are gone. Raises `CursorError`, as `report_hole`."""

@@ -141,6 +141,28 @@ def settle(stream, most: int = 100) -> None:
         stream.commit(at := stream.latestOffset(at, ReadMaxRows(most)))
 
 
+def test_read_that_cannot_begin_leaves_no_lease(broker, second_broker, batch_of):
+    queue = queue_of(broker, 3)
+    with pytest.raises(CursorError, match="ends at 3"):
+        batch_of(subscribe=queue, endingOffsets=f'{{"{queue}": 4}}').partitions()
+    assert held(broker, queue) == []
+    servers = f"{broker.address},{second_broker.address}"
+    with pytest.raises(CursorError, match=f"no queue '{queue}'"):
+        batch_of(servers=servers, subscribe=queue).partitions()
+    assert held(broker, queue) == [], "what was opened on the first server before the second one refused"
+
+
+def test_range_is_all_that_a_planned_read_pins(broker, batch_of, stream_of):
+    queue = queue_of(broker, 9)
+    stream = stream_of(queue, "beside-a-range")
+    given = {"startingOffsets": f'{{"{queue}": 2}}', "endingOffsets": f'{{"{queue}": 4}}'}
+    reader = batch_of(subscribe=queue, **given)
+    partitions = reader.partitions()
+    settle(stream)
+    until(lambda: broker.depth(queue) == 2, "the settled messages have left")
+    assert values(reader, partitions) == [b"3", b"4"]
+
+
 def test_finished_read_holds_nothing_after_its_grace(broker, batch_of, stream_of):
     queue = queue_of(broker, 9)
     stream = stream_of(queue, "reads-on")
@@ -188,6 +210,25 @@ def test_message_that_is_gone_is_named_with_queue_range_and_remedy(broker, batch
         values(reader, partitions)
     assert [int(value) for value in values(careless, partitions)] == [3, 4, 5]
     assert "planned messages 1 to 5" in caplog.text
+
+
+def test_messages_on_the_disk_that_are_gone_are_named_by_their_sequences(restarts, batch_of, open_reader):
+    broker = restarts()
+    queue = broker.declare(x_overflow="page", capacity_messages=4)
+    broker.publish(queue, [b"%d" % number for number in range(1, 41)])
+    stream = open_reader(broker, subscribe=queue, cursor="disk")
+    at = stream.initialOffset()
+    reader = batch_of(servers=broker.address, subscribe=queue, maxRecordsPerPartition="20")
+    _, second = reader.partitions()
+    assert second.value.rows == 0, "it is on the disk"
+    end_leases(broker)
+    assert values(reader, [second]) == [b"%d" % number for number in range(21, 41)], "all of it is there"
+    end_leases(broker)
+    at = stream.latestOffset(at, ReadMaxRows(25))
+    stream.commit(at)
+    until(lambda: broker.depth(queue) == 15, "the settled messages have left")
+    with pytest.raises(CursorError, match=f"messages 21 to 25 of '{queue}' are gone: .* Read again"):
+        values(reader, [second])
 
 
 def test_queue_that_is_declared_again_is_not_read_for_its_predecessor(broker, batch_of):
