@@ -52,8 +52,8 @@ CURSORS: Final = PoolRow(
     ("ranges.cursors.POSITIONS_MAX",),
 )  # fmt: skip
 LEASES: Final = PoolRow(
-    "leases", "leases of batch reads", "1,000, for an hour at most without a request", "refused (506)", BOTH,
-    "leases", 1_000,
+    "leases", "leases of batch reads", "1,000, for an hour at most without a block; 1,000 fetched parts of a range",
+    "finished ones make room; or refused (506)", BOTH, "leases", 1_000, ("ranges.leases.PARTS_MOST",),
 )  # fmt: skip
 BLOCKS: Final = PoolRow(
     "blocks", "published blocks that are not messages yet",

@@ -1,8 +1,8 @@
 """Batch read for Spark: what is in queues now, or what a cursor has not settled yet, within borders.
 
-The reader opens a lease on each server, which pins the messages until it has not been used for a time. Nothing is
-removed, and no query that reads through the cursor is disturbed. Borders are offsets, (start, end], or times, [start,
-end), so that the end of one hourly job is the start of the next.
+The reader opens a lease on each server, which pins the ranges that are read: until all was read, or until nothing was
+read for a time. Nothing is removed, and no query that reads through the cursor is disturbed. Borders are offsets,
+(start, end], or times, [start, end), so that the end of one hourly job is the start of the next.
 
 ``partitions`` runs in the driver, ``read`` in executors.
 """
@@ -10,16 +10,17 @@ end), so that the end of one hourly job is the start of the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_penstock.batch_options import BatchOptions
-from pyspark_penstock.errors import CursorError
+from pyspark_penstock.errors import CursorError, SparkSourceError
 from pyspark_penstock.fetch import record_batches
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.narrowing import Narrowing
-from pyspark_penstock.offsets import Positions, key_of, split
+from pyspark_penstock.offsets import Positions, Range, key_of, split
 from pyspark_penstock.parsing import Address, Start
 from pyspark_penstock.schema import warn_of_left_out
 from pyspark_penstock.sentences import sentence_first
@@ -30,6 +31,9 @@ from pyspark_penstock.subscription import Starting
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
+
+COUNTED_MOST = 5_000
+"""Most slices on one server whose messages are counted: their borders are in one request."""
 
 
 class PushedFilters:
@@ -87,24 +91,58 @@ class BatchPlan:
         """Store the options; nothing is connected yet."""
         self._options, self._narrowing = options, narrowing
         self._servers = Servers(options)
-        self._leases: dict[Address, int] = {}
+        self._leases: dict[Address, tuple[int, int]] = {}
+        """Number and token of the lease of each server."""
+        self._slices: list[Slice] = []
+        self._unpinned: set[str] = set()
+        """Keys of the queues that are read as they are."""
         self._places: dict[str, tuple[Address, str]] = {}
         self._first: Positions = {}
         self._last: Positions = {}
 
     def slices(self) -> list[Slice]:
         """Return the slices of all queues."""
+        options = self._options
         try:
             for server in self._servers.addresses:
                 self._plan_on(server)
+            ranges = split(self._first, self._last, options.min_partitions, options.max_records_per_partition)
+            for server in self._leases:
+                self._pinned(server, [range_ for range_ in ranges if self._places[range_.key][0] == server])
+        except BaseException:
+            self._give_up()
+            raise
         finally:
             self._servers.close()
-        options = self._options
-        found = []
-        for range_ in split(self._first, self._last, options.min_partitions, options.max_records_per_partition):
-            server, queue = self._places[range_.key]
-            found.append(Slice(server, queue, 0, range_.lo, range_.hi, 0, self._leases[server]))
-        return found
+        return self._slices
+
+    def _give_up(self) -> None:
+        """End the leases of a read that cannot begin."""
+        for server, (lease, token) in self._leases.items():
+            with suppress(SparkSourceError):
+                self._servers.ask(server, "lease.close", lease=lease, token=token)
+
+    def _pinned(self, server: Address, ranges: list[Range]) -> None:
+        """Have the lease of a server pin only what is read, and make the slices.
+
+        The broker counts the messages of each. With too many slices it does not, and what is gone is not noticed.
+        """
+        queues: dict[str, list[Range]] = {}
+        for range_ in ranges:
+            queues.setdefault(self._places[range_.key][1], []).append(range_)
+        counted = len(ranges) <= COUNTED_MOST
+        borders = {
+            queue: [each[0].lo, *(range_.hi for range_ in (each if counted else each[-1:]))]
+            for queue, each in queues.items()
+        }
+        lease, token = self._leases[server]
+        reply = self._servers.ask(server, "lease.narrow", lease=lease, token=token, borders=borders)
+        for queue, each in queues.items():
+            known = reply["rows"].get(queue, []) if counted else []
+            for number, range_ in enumerate(each):
+                rows = known[number] if number < len(known) else None
+                pinned = range_.key not in self._unpinned
+                self._slices.append(Slice(server, queue, token, range_.lo, range_.hi, rows or 0, lease, pinned))
 
     def _plan_on(self, server: Address) -> None:
         options = self._options
@@ -122,7 +160,7 @@ class BatchPlan:
             left_out=not options.chose_columns,
         )
         warn_of_left_out(reply.get("left_out", {}))
-        self._leases[server] = int(reply["lease"])
+        self._leases[server] = (int(reply["lease"]), int(reply["token"]))
         for queue, reason in reply["refused"].items():
             LOG.warning("penstock: queue '%s' of %s is left out: %s", queue, server, reason)
         queues: dict[str, dict[str, Any]] = reply["queues"]
@@ -140,6 +178,8 @@ class BatchPlan:
                 continue
             key = key_of(queue, str(server), len(self._servers.addresses))
             self._places[key] = (server, queue)
+            if queues[queue]["unpinned"]:
+                self._unpinned.add(key)
             self._first[key], self._last[key] = first[queue], max(first[queue], last[queue])
 
     def _names(self, server: Address) -> list[str] | None:
@@ -174,7 +214,9 @@ class BatchPlan:
             end = end_at.get(queue)
             hi = self._end(server, queue, told) if end is None else end
             first[queue] = max(lo, narrowing.after or 0, since.get(queue, 0))
-            last[queue] = min(hi, hi if narrowing.upto is None else max(narrowing.upto, 0), until.get(queue, hi))
+            last[queue] = min(
+                hi, int(told["tail"]), hi if narrowing.upto is None else max(narrowing.upto, 0), until.get(queue, hi)
+            )
         return first, last
 
     def _offsets_since(self, server: Address, queues: Mapping[str, Any], time: int | None) -> Positions:

@@ -21,7 +21,7 @@ from pyspark_penstock.parsing import Address
 
 MOVED = "moved by an operator"
 """Words of a broker's refusal of a request with the token from before a move."""
-LEASE_ENDED = "has ended"
+LEASE_ENDED = "has ended, because"
 """Words of a broker's refusal of a request under a lease that has ended."""
 JOINED = "for a join of a data frame with itself load it twice, each with a cursor of its own"
 _NO_QUEUE = re.compile(r"^no queue '(.+)' in vhost '")
@@ -144,6 +144,11 @@ def refused(refusal: ControlError, options: ReadOptions, server: Address) -> Cur
         case _:
             text = f"{cursor} was refused"
     return CursorError(f"{text}: {refusal.text}")
+
+
+def has_ended(refusal: ControlError) -> bool:
+    """Return whether a broker refused because the lease has ended: another one may be opened."""
+    return refusal.name == "not-found" and LEASE_ENDED in refusal.text
 
 
 def is_not_found(error: CursorError) -> bool:

@@ -92,3 +92,23 @@ def test_cursor_is_created_before_its_reader_comes(broker: BrokerProcess, name: 
     assert "is no place" in run(broker, "cursor", "create", f"{name}-x", other, "--at", "newest", code=1)
     with connect(broker.url, protocol="amqp091") as control:
         assert control.attach_cursor(name, [name, other]).initial == {name: 1, other: 0}
+
+
+def test_leases_and_queries_that_publish_are_listed_and_ended(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name)
+    run(broker, "publish", name, "one", "two")
+    batch = {"query": name, "batch": 3, "run": "", "write": "w", "exchange": "", "routing_key": name}
+    with connect(broker.url, protocol="amqp091") as control:
+        number = control.request("lease.open", queues=[name])["lease"]
+        control.request("sink.begin", **batch, delivery="dedup", partition=0, attempt=0)
+    heads, *rows = run(broker, "leases", "list").splitlines()
+    assert heads.split()[:5] == ["lease", "user", "query", "client", "ranges"]
+    (row,) = [row for row in rows if f"{name} 1-2" in row]
+    assert row.split()[:2] == [str(number), "guest"]
+    assert f"lease {number} of con:" in run(broker, "why", name)
+    assert run(broker, "leases", "end", str(number)) == f"lease {number} is ended\n"
+    assert f"lease {number} has ended" in run(broker, "leases", "end", str(number), code=1)
+    (row,) = [row for row in run(broker, "sinks", "list").splitlines() if row.startswith(name)]
+    assert row.split()[1] == "guest"
+    assert run(broker, "sinks", "end", name) == f"query {name} is ended at 1 target; 0 staged messages dropped\n"
+    assert "has published batches" in run(broker, "sinks", "end", name, code=1)

@@ -1,4 +1,4 @@
-"""Eleven situations, and what `why` says about each: the very sentences that docs/why.md shows."""
+"""Thirteen situations, and what `why` says about each: the very sentences that docs/why.md shows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 
 from penstock.management import why
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp091.codec import Properties, method_frame
 from penstock.wire.amqp10.spec import FLOW
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, performative
+from tests.support.block_encoder import encode_published
 from tests.support.blocked_scene import GATED, Scene, asked
 from tests.support.chained_queues import Chain
 from tests.support.driven_connection import publish
@@ -46,6 +47,30 @@ def cursor_behind(scene: Scene) -> list[str]:
         producer.say(publish("orders", b"order"))
     scene.control("cursor.plan", cursor="billing", token=1, rows=3)
     scene.at(120.0)
+    return scene.ask(queue="orders")
+
+
+def lease_pins(scene: Scene) -> list[str]:
+    producer = scene.join()
+    producer.declare("orders", **GATED)
+    scene.control("cursor.attach", cursor="billing", queues=["orders"])
+    for _ in range(4):
+        producer.say(publish("orders", b"order"))
+    scene.control("lease.open", queues=["orders"], query="7c3e")
+    scene.control("cursor.settle", cursor="billing", token=1, end={"orders": 4})
+    scene.at(120.0)
+    return scene.ask(queue="orders")
+
+
+def batch_staged(scene: Scene) -> list[str]:
+    scene.join().declare("orders", **GATED)
+    ids = {"query": "nightly", "batch": 5, "run": "", "write": "w", "exchange": "", "routing_key": "orders"}
+    scene.control("sink.begin", **ids, delivery="transactional", partition=0, attempt=0)
+    header = {"stage": {**ids, "partition": 0, "attempt": 0, "row": 0, "digest": ""}}
+    data = encode_published([{"value": b"order"}] * 3, {"routing_key": "orders"}, **header)
+    properties = Properties(content_type="application/vnd.penstock.block", reply_to="answers")
+    scene.join().say(publish("publish.block", data, properties=properties, exchange="penstock.control"))
+    scene.at(160.0)
     return scene.ask(queue="orders")
 
 
@@ -130,6 +155,8 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
     "above stop, its consumer out of credit": out_of_credit,
     "no consumer": no_consumer,
     "a cursor is behind": cursor_behind,
+    "a batch read pins what its cursors have settled": lease_pins,
+    "a batch is staged": batch_staged,
     "held for room": held_for_room,
     "waiting for its turn": waiting_for_turn,
     "a consumer paused by its client": paused_by_the_client,
@@ -180,6 +207,22 @@ def test_why_says_in_each_situation_what_the_documentation_shows(situation: str)
 
 def test_documentation_shows_these_situations_and_no_others() -> None:
     assert list(documented()) == list(SITUATIONS)
+
+
+def test_advice_for_a_pinned_queue_is_to_end_its_lease() -> None:
+    scene = Scene()
+    lease_pins(scene)
+    (advice,) = scene.advice()
+    assert "wait for the end of the batch read, or `penstock leases end 1`" in advice
+
+
+def test_rows_of_readers_have_the_lease_with_its_owner_and_end() -> None:
+    scene = Scene()
+    lease_pins(scene)
+    cursor, lease = asked(scene.driver, queue="orders")["waits_for"]
+    assert cursor["lease"] is None
+    assert (lease["lease"]["user"], lease["lease"]["query"], lease["lease"]["held"]) == ("guest", "7c3e", 4)
+    assert lease["lease"]["ends_in_s"] == 280.0
 
 
 def test_query_that_waits_for_itself_is_named() -> None:

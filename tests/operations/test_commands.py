@@ -29,7 +29,7 @@ BY_HAND = {
 }
 """Operations with commands that are written by hand, with the reason."""
 FOR_PROGRAMS = {
-    *("cursor.plan", "cursor.range", "cursor.settle", "cursor.find", "cursor.queues", "lease.open", "lease.close"),
+    *("cursor.plan", "cursor.range", "cursor.settle", "cursor.find", "cursor.queues", "lease.open", "lease.narrow"),
     *("query.progress", "publish.block", "producer.begin", "publish.withdraw"),
     *("sink.begin", "sink.commit", "sink.abort", "sink.waiting"),
 }

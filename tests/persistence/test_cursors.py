@@ -17,8 +17,10 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import Fenced, NotFound, PreconditionFailed
 from penstock.persistence.metadata_records import CURSOR, encode_metadata
 from penstock.protocols.amqp091.content_frames import make_content
+from penstock.protocols.common.peer import Peer
 from penstock.ranges.cursors import Cursor
 from penstock.wire.amqp091.codec import Properties
+from tests.support.access_of import access_of
 from tests.support.control_requests import known_to
 from tests.support.restored_broker import Declared, journaled, queue_of
 from tests.support.topology_changes import ask
@@ -45,7 +47,14 @@ class Desk:
     def ask(self, operation: str, **fields: object) -> None:
         cursor = self.driver.broker.vhosts["/"].cursors.get("c")
         holder = known_to(operation, cursor="c", token=cursor.token if cursor else 0)
-        ask(self.driver, self.vhost, operation, **{**holder, **fields})
+        # A plan waits for as long as its connection is there.
+        connection = next(iter(self.driver.connections.values()), None)
+        if connection is None:
+            connection = self.driver.connect(Peer("127.0.0.1:1", True))
+            connection.user = "guest"
+            connection.access = access_of(self.driver.broker)
+        content = make_content(Properties(), json.dumps({**holder, **fields}).encode())
+        self.driver.control.request(self.vhost, connection, operation, content)
 
     def written(self) -> tuple[list[str], list[str]]:
         """Return the kinds of things and the queues whose ends are written next."""

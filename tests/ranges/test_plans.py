@@ -185,3 +185,29 @@ def test_block_of_a_cursor_that_is_deleted_meanwhile_is_refused(when: str, desk:
     found = desk.answers()
     assert found == [(21, 30, 10)] if when == "after" else found[0]["name"] == "not-found"
     assert not desk.client.connection.busy
+
+
+def test_blocks_of_a_connection_that_ends_are_not_loaded(desk: Desk) -> None:
+    desk.put("q", 100)
+    desk.ask("cursor.range", queue="q", lo=50, hi=60)
+    others = [Dialogue(desk.driver) for _ in range(2)]
+    for number, other in enumerate(others):
+        other.say(request("cursor.range", cursor="c", token=1, queue="q", lo=60 + 10 * number, hi=70 + 10 * number))
+    waiting = desk.driver.control.ranges.reads._waiting
+    assert len(waiting) == 3
+    desk.driver.disconnect(others[0].connection)
+    assert [load.request.connection for load in waiting] == [desk.client.connection, others[1].connection]
+    assert desk.answers() == [(51, 60, 10), (71, 80, 10)]
+
+
+def test_lease_reads_a_range_on_the_disk_whose_messages_it_does_not_count(desk: Desk) -> None:
+    desk.put("q", 100)
+    lease = Dialogue(desk.driver)
+    lease.say(request("lease.open", queues=["q"]))
+    lease.say(request("lease.narrow", lease=1, borders={"q": [2, 6, 80]}))
+    opened, narrowed = desk.answers()
+    assert (opened["queues"]["q"]["tail"], narrowed) == (100, {"rows": {"q": [4, None]}})
+    desk.ask("cursor.settle", end={"q": 100})
+    desk.answers()
+    lease.say(request("cursor.range", lease=1, queue="q", lo=60, hi=80))
+    assert desk.answers() == [(61, 80, 20)]

@@ -80,7 +80,7 @@ def test_named_stages_are_published_and_the_others_are_dropped(committing: Commi
     assert committing.outcome(committing.commit(progress, wins, other)) == "done"
     assert committing.depth() == 9
     assert progress.promoted
-    assert progress.staged is None
+    assert progress.staged_batch is None
 
 
 def test_commit_that_is_asked_for_twice_publishes_once(committing: Committing) -> None:

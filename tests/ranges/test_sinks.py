@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.driver.driver import BrokerDriver
+from penstock.pools import MARKS
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples
@@ -291,6 +292,16 @@ def test_rows_that_reach_no_queue_are_told_with_their_number(sink: Sink) -> None
 # Waiting tasks
 
 
+def test_lease_of_a_batch_read_is_no_reader_without_cores(sink: Sink) -> None:
+    task = Task(sink)
+    task.ask("sink.begin", delivery="dedup", partition=0, attempt=0)
+    task.send("mark", 0, numbered(0, 3))
+    assert task.ask("lease.open", queues=["out"])["queues"]["out"]["tail"] == 3
+    waits: dict[str, object] = {"application": "app", "cores": 1, "queue": "out"}
+    sink.later(60)
+    assert task.ask("sink.waiting", task="1", **waits) == {}
+
+
 def test_reader_without_cores_is_told_to_the_tasks_that_hold_them(sink: Sink) -> None:
     reader = sink.reading("out")
     waits: dict[str, object] = {"application": "app", "cores": 2, "queue": "out"}
@@ -371,3 +382,35 @@ def test_rows_are_in_the_target_once_and_in_order_whatever_the_tasks_do(
         sink.take(5)
         sink.later(0.1)
     assert sink.rows() == numbered(0, total)
+
+
+# The end of a query
+
+
+def test_ended_query_leaves_no_staged_rows_and_no_marks_and_its_tasks_are_fenced() -> None:
+    sink = Sink()
+    staged, marked = Task(sink), Task(sink)
+    staged.stage_all(3)
+    ids = {"exchange": "", "routing_key": "in"}
+    sink.consumer.declare("in")
+    marked.ask("sink.begin", delivery="dedup", partition=0, attempt=0, **ids)
+    pool = sink.driver.broker.pools.of(MARKS)
+    assert int(pool.taken) > 0
+    assert Task(sink).ask("sink.end", query="q") == {"query": "q", "targets": 2, "staged": 3}
+    assert (int(pool.taken), sink.driver.broker.ranges.sinks_of("/")) == (0, [])
+    assert "no query 'q' has published batches" in Task(sink).ask("sink.end", query="q")["text"]
+    assert "was not begun by this writer" in staged.send("stage", 3, numbered(3, 5))["text"]
+    assert "nothing is staged" in staged.ask("sink.commit", delivery="transactional", partitions={"0": 0})["text"]
+
+
+def test_block_that_is_under_way_when_its_query_is_ended_is_refused() -> None:
+    sink = Sink(x_capacity_messages=1)
+    task = Task(sink)
+    task.ask("sink.begin", delivery="dedup", partition=0, attempt=0)
+    number = task.block("mark", 0, numbered(0, 6))
+    assert task.answer(number) is None, "it waits for room"
+    Task(sink).ask("sink.end", query="q")
+    sink.vhost.purge_queue(sink.vhost.queues["out"], sink.driver.broker.now)
+    sink.driver.run_turn()
+    assert "begun again by a newer run" in task.answer(number)["text"]
+    assert sink.driver.broker.ranges.sinks_of("/") == []

@@ -26,6 +26,7 @@ INTERFACES = {
     "sync.py": "names; tests/client/test_blocking.py tests what they are of",
     "core/consume/context.py": "what sessions use of the broker; tests/core/test_broker.py tests the broker",
     "core/publish/context.py": "what publishers use of the broker; tests/core/test_broker.py tests the broker",
+    "core/publish/sink_state.py": "what lists know of queries that publish; tests/ranges/test_marks.py tests them",
     "core/queue/context.py": "what queues use of the broker; tests/core/test_broker.py tests the broker",
     "core/routing/topology.py": "what gates use of a virtual host; tests/core/test_vhost.py tests it",
     "operations/spark.py": "rows; tests/operations/test_table.py goes through them",

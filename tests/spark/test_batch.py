@@ -15,6 +15,7 @@ from pyspark_penstock.errors import CursorError, OptionError
 from pyspark_penstock.narrowing import Narrowing
 from pyspark_penstock.reader import PenstockStreamReader
 from pyspark_penstock.source import PenstockDataSource
+from tests.spark.conftest import until
 from tests.support.spark_readers import values
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -119,13 +120,139 @@ def test_queue_with_consumers_is_read_as_it_is(broker, batch_of):
     assert found[-3:] == [3, 4, 5]
 
 
-def test_lease_that_has_ended_is_told_in_a_sentence(broker, batch_of):
+# The end of a lease
+
+
+def end_leases(broker) -> None:
+    for lease in broker.control("list", kind="leases")["items"]:
+        broker.control("lease.close", lease=lease["number"])
+
+
+def held(broker, queue: str) -> list[int]:
+    """Return the numbers of the leases of a queue."""
+    found = broker.control("list", kind="leases")["items"]
+    return [lease["number"] for lease in found if queue in [each["queue"] for each in lease["queues"]]]
+
+
+def settle(stream, most: int = 100) -> None:
+    """Read and settle all that is there."""
+    at = stream.initialOffset()
+    for _ in range(3):
+        stream.commit(at := stream.latestOffset(at, ReadMaxRows(most)))
+
+
+def test_read_that_cannot_begin_leaves_no_lease(broker, second_broker, batch_of):
+    queue = queue_of(broker, 3)
+    with pytest.raises(CursorError, match="ends at 3"):
+        batch_of(subscribe=queue, endingOffsets=f'{{"{queue}": 4}}').partitions()
+    assert held(broker, queue) == []
+    servers = f"{broker.address},{second_broker.address}"
+    with pytest.raises(CursorError, match=f"no queue '{queue}'"):
+        batch_of(servers=servers, subscribe=queue).partitions()
+    assert held(broker, queue) == [], "what was opened on the first server before the second one refused"
+
+
+def test_range_is_all_that_a_planned_read_pins(broker, batch_of, stream_of):
+    queue = queue_of(broker, 9)
+    stream = stream_of(queue, "beside-a-range")
+    given = {"startingOffsets": f'{{"{queue}": 2}}', "endingOffsets": f'{{"{queue}": 4}}'}
+    reader = batch_of(subscribe=queue, **given)
+    partitions = reader.partitions()
+    settle(stream)
+    until(lambda: broker.depth(queue) == 2, "the settled messages have left")
+    assert values(reader, partitions) == [b"3", b"4"]
+
+
+def test_finished_read_holds_nothing_after_its_grace(broker, batch_of, stream_of):
+    queue = queue_of(broker, 9)
+    stream = stream_of(queue, "reads-on")
+    look = batch_of(subscribe=queue, maxRecordsPerPartition="3")
+    partitions = look.partitions()
+    settle(stream)
+    assert broker.depth(queue) == 9
+    assert [int(value) for value in values(look, partitions)] == list(range(1, 10))
+    until(lambda: broker.depth(queue) == 0, "the end of the lease")
+    assert held(broker, queue) == []
+
+
+def test_slices_are_read_under_another_lease_when_theirs_has_ended(broker, batch_of):
     queue = queue_of(broker, 5)
-    reader = batch_of(subscribe=queue)
+    reader = batch_of(subscribe=queue, maxRecordsPerPartition="2")
+    partitions = reader.partitions()
+    for _ in range(2):
+        end_leases(broker)
+        assert [int(value) for value in values(reader, partitions)] == [1, 2, 3, 4, 5]
+
+
+def test_lease_that_is_ended_while_a_slice_is_read_is_opened_again(broker, batch_of):
+    queue = queue_of(broker, 6)
+    reader = batch_of(subscribe=queue, fetchBlockRows="1")
     (partition,) = reader.partitions()
-    broker.control("lease.close", lease=partition.value.lease)
-    with pytest.raises(CursorError, match=rf"the batch read of {queue} at .* cannot go on: lease .* has ended"):
-        values(reader, [partition])
+    found = []
+    for batch in reader.read(partition):
+        end_leases(broker)
+        found += [int(value) for value in batch.column("value").to_pylist()]
+    assert found == [1, 2, 3, 4, 5, 6]
+
+
+def test_message_that_is_gone_is_named_with_queue_range_and_remedy(broker, batch_of, stream_of, caplog):
+    queue = queue_of(broker, 5)
+    stream = stream_of(queue, "takes")
+    reader = batch_of(subscribe=queue)
+    careless = batch_of(subscribe=queue, failOnDataLoss="false")
+    partitions = reader.partitions()
+    end_leases(broker)
+    at = stream.initialOffset()
+    at = stream.latestOffset(at, ReadMaxRows(2))
+    stream.commit(at)
+    sentence = f"2 of the 5 planned messages 1 to 5 of '{queue}' are gone: .* Read again with a longer leaseTimeout"
+    with pytest.raises(CursorError, match=sentence):
+        values(reader, partitions)
+    assert [int(value) for value in values(careless, partitions)] == [3, 4, 5]
+    assert "planned messages 1 to 5" in caplog.text
+
+
+def test_messages_on_the_disk_that_are_gone_are_named_by_their_sequences(restarts, batch_of, open_reader):
+    broker = restarts()
+    queue = broker.declare(x_overflow="page", capacity_messages=4)
+    broker.publish(queue, [b"%d" % number for number in range(1, 41)])
+    stream = open_reader(broker, subscribe=queue, cursor="disk")
+    at = stream.initialOffset()
+    reader = batch_of(servers=broker.address, subscribe=queue, maxRecordsPerPartition="20")
+    _, second = reader.partitions()
+    assert second.value.rows == 0, "it is on the disk"
+    end_leases(broker)
+    assert values(reader, [second]) == [b"%d" % number for number in range(21, 41)], "all of it is there"
+    end_leases(broker)
+    at = stream.latestOffset(at, ReadMaxRows(25))
+    stream.commit(at)
+    until(lambda: broker.depth(queue) == 15, "the settled messages have left")
+    with pytest.raises(CursorError, match=f"messages 21 to 25 of '{queue}' are gone: .* Read again"):
+        values(reader, [second])
+
+
+def test_queue_that_is_declared_again_is_not_read_for_its_predecessor(broker, batch_of):
+    queue = queue_of(broker, 3)
+    reader = batch_of(subscribe=queue)
+    partitions = reader.partitions()
+    end_leases(broker)
+    broker.delete(queue)
+    broker.declare(name=queue)
+    with pytest.raises(CursorError, match=f"messages 1 to 3 of queue '{queue}' are gone"):
+        values(reader, partitions)
+
+
+def test_read_goes_on_when_its_broker_is_restarted_between_two_slices(restarts, batch_of):
+    broker = restarts()
+    queue = broker.declare(durable=True)
+    broker.publish(queue, [b"%d" % number for number in range(1, 7)], persistent=True)
+    reader = batch_of(servers=broker.address, subscribe=queue, maxRecordsPerPartition="3")
+    first, second = reader.partitions()
+    assert values(reader, [first]) == [b"1", b"2", b"3"]
+    broker = restarts(kill=True)
+    other = batch_of(servers=broker.address, subscribe=broker.declare(name="other"))
+    other.partitions()  # The number of its lease is that of the first one.
+    assert values(reader, [second]) == [b"4", b"5", b"6"]
 
 
 def test_pattern_and_servers_are_read_together(broker, second_broker, batch_of, caplog):
@@ -228,6 +355,26 @@ def test_spark_reads_a_batch_with_and_without_pushing_filters(spark, broker, pus
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
     assert broker.depth(queue) == 20
+
+
+@pytest.mark.spark
+def test_stream_goes_on_after_the_lease_of_its_static_side_has_ended(spark, broker, queue, checkpoint):
+    names = queue_of(broker, 3)
+    static = spark.read.format("penstock").options(servers=broker.address, subscribe=names, leaseTimeout="1s").load()
+    stream = spark.readStream.format("penstock").options(servers=broker.address, subscribe=queue, cursor=f"c-{queue}")
+    joined = stream.load().select("value").join(static.select("value"), "value")
+    found = []
+    query = joined.writeStream.foreachBatch(lambda frame, _: found.extend(bytes(row.value) for row in frame.collect()))
+    query = query.option("checkpointLocation", checkpoint).start()
+    try:
+        for number in (1, 2, 3):
+            broker.publish(queue, [b"%d" % number])
+            until(lambda number=number: query.exception() or b"%d" % number in found, "the batch")
+            assert query.exception() is None
+            until(lambda: held(broker, names) == [], "the end of the lease")
+    finally:
+        query.stop()
+    assert found == [b"1", b"2", b"3"]
 
 
 @pytest.mark.spark

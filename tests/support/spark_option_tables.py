@@ -209,7 +209,7 @@ MEANINGS = {
         (
             "`leaseTimeout`",
             "5m",
-            "time without a request after which the broker lets the messages go; at most 1h",
+            "time without a block after which the lease ends; at most 1h",
         ),
         (
             "`servers`, `tls*`, `vhost`, `user`, `password`, `columns`, `failOnDataLoss`, `minPartitions`, "

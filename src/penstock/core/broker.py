@@ -56,6 +56,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.context import QueueContext
 from penstock.core.queue.counters import UnreportedLosses
+from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.expiry import EXPIRED_A_TURN
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.pager import apply_queue_settings
@@ -257,7 +258,7 @@ class Broker(Dispatcher):
         queue = consumer.queue
         if queue.cursors and (queue.pager is not None or consumer.scan is not None or consumer.exclusive):
             raise ResourceLocked(
-                f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; browsers, exclusive consumers, "
+                f"queue '{queue.name}' is read by {reader_of(queue)}; browsers, exclusive consumers, "
                 "consumers with selectors and those of a queue that pages must wait until the cursor is deleted"
             )
         if queue.consumers and not consumer.browses() and (consumer.exclusive or has_exclusive(queue)):

@@ -20,7 +20,8 @@ from penstock.core.journal.group import MarkRecord
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
 from penstock.core.publish.producer_lanes import ProducerLanes
-from penstock.core.queue.cursor_state import PinnedRooms, Position
+from penstock.core.publish.sink_state import SinkState
+from penstock.core.queue.cursor_state import LeaseState, PinnedRooms, Position
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue.pager import PageRead
 from penstock.core.queue.queue import Queue
@@ -250,6 +251,14 @@ class RangePlane:
 
     def restore_mark(self, record: MarkRecord) -> None:
         """Restore how far a query has published, from the store."""
+
+    def leases_of(self, vhost: str) -> list[LeaseState]:
+        """Return the leases of a virtual host, the oldest first."""
+        return []
+
+    def sinks_of(self, vhost: str) -> list[SinkState]:
+        """Return the progress of the queries that publish in a virtual host."""
+        return []
 
     def finish(self) -> None:
         """Let all batches that have passed their gates enter their queues now: the broker stops."""

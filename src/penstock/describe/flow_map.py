@@ -461,14 +461,14 @@ class MapRows:
         name = f"r{id(position)}"
         return {
             "id": name,
-            "kind": "lease" if cursor.is_lease else "cursor",
+            "kind": "cursor" if cursor.lease is None else "lease",
             "name": cursor.name,
             "of": cursor.reader_name,
             "client": "",
             "queue": number,
             "unacknowledged": int(position.planned - position.settled),
             "prefetch": None,
-            "lag": int(queue.tail - position.settled),
+            "lag": int((queue.tail if cursor.lease is None else position.planned) - position.settled),
             "rate": self._rate(name, position.settled),
             "obstacles": [],
         }

@@ -19,7 +19,8 @@ from penstock.access.rules import Rules
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import browsers_of
 from penstock.core.consume.session import Session
-from penstock.core.queue.cursor_state import CursorState
+from penstock.core.publish.sink_state import SinkState
+from penstock.core.queue.cursor_state import CursorState, LeaseState
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import EXCHANGE as TO_EXCHANGE
 from penstock.core.routing.exchange import QUEUE as TO_QUEUE
@@ -28,6 +29,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.describe.message_stats import SampleRanges
 from penstock.describe.queue import CURSOR, POSITION_WORK, QUEUE
 from penstock.describe.session import CONNECTION, CONSUMER, SESSION
+from penstock.describe.spark import LEASE, SINK
 from penstock.describe.table import DescribedNode, Field, Key, Reading, Row, Table, field_at, key_of, reading
 from penstock.describe.vhost import BINDING, DEFAULT_BINDING, EXCHANGE, SUMMED_A_UNIT, VHOST
 from penstock.flow.level import UNLIMITED
@@ -37,7 +39,10 @@ from penstock.pools import LISTS
 from penstock.protocols.common.connection import Connection
 
 T = TypeVar("T")
-KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
+KINDS: Final = (
+    *("queues", "exchanges", "bindings", "connections", "channels", "consumers"),
+    *("cursors", "leases", "sinks", "vhosts"),
+)
 ITEM_WORK: Final = 10
 """Units of work per shown item."""
 QUEUES_AT_ONCE: Final = 250
@@ -63,6 +68,8 @@ TABLES: Final[tuple[tuple[type, Table[Any]], ...]] = (
     (Exchange, EXCHANGE),
     (Binding, BINDING),
     (CursorState, CURSOR),
+    (LeaseState, LEASE),
+    (SinkState, SINK),
     (VirtualHost, VHOST),
 )
 
@@ -84,6 +91,10 @@ def name_of(subject: object) -> str:
         return subject.name
     if isinstance(subject, Binding):
         return subject.source.name
+    if isinstance(subject, LeaseState):
+        return str(subject.number)
+    if isinstance(subject, SinkState):
+        return subject.query
     if isinstance(subject, Consumer):
         return subject.queue.name
     if isinstance(subject, Session):
@@ -158,6 +169,10 @@ def groups(node: DescribedNode, kind: str, vhost: VirtualHost | None) -> Groups:
             yield each, each.exchanges.values()
         elif kind == "cursors":
             yield each, each.cursors.values()
+        elif kind == "leases":
+            yield each, node.broker.ranges.leases_of(each.name)
+        elif kind == "sinks":
+            yield each, node.broker.ranges.sinks_of(each.name)
         elif kind == "bindings":
             yield from binding_groups(each, True)
         else:
@@ -264,8 +279,10 @@ def is_seen(node: DescribedNode, item: Item, rules: Rules, user: str) -> bool:
 
 
 def work_of(item: Item) -> int:
-    """Return the units of work of one item: virtual hosts and cursors are shown with their queues."""
+    """Return the units of work of one item: virtual hosts, cursors and leases are shown with their queues."""
     subject = item.subject
+    if isinstance(subject, LeaseState):
+        subject = subject.cursor
     if isinstance(subject, CursorState):
         return ITEM_WORK + len(subject.positions) * POSITION_WORK
     return ITEM_WORK + (len(subject.queues) // SUMMED_A_UNIT if isinstance(subject, VirtualHost) else 0)

@@ -323,7 +323,8 @@ class Sampler:
                 name = consumer.session.name
                 self._busy_consumers.append(Busy(name, moved, 0, queue, "", consumer.prefetch))
         for cursor in queue.cursors:
-            self._examine_cursor(queue, cursor)
+            if cursor.lease is None:  # A lease settles nothing.
+                self._examine_cursor(queue, cursor)
 
     def _examine_cursor(self, queue: Queue, cursor: CursorState) -> None:
         key = f"{queue.vhost} {queue.name} {cursor.name}"

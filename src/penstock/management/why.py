@@ -19,7 +19,7 @@ from penstock.core.publish.admission import gates_of
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.session_counts import producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.cursor_state import CursorState, settled_by, shared_of
+from penstock.core.queue.cursor_state import CursorState, LeaseState, passed_by_all, shared_of
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.describe.gate import because, gate_row, gate_state, key_of, text_of
 from penstock.describe.queue import asked_s_ago, queue_row
@@ -34,11 +34,13 @@ from penstock.describe.session import (
     session_row,
     withheld_by,
 )
+from penstock.describe.spark import held_by_lease, lease_end, lease_row, staged_line
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
 from penstock.flow.level import amount, amounts
 from penstock.flow.shared_limit import CountedDepth
+from penstock.flow.work import WorkMeter
 from penstock.management import dead_letter_lines
 from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.node import Node
@@ -129,7 +131,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     row["gates"] = [gate_row(gate, now) for gate in gates[1:]]
     row["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_LISTED]]
     row["waiting"] = waiting_at(gates)
-    row["waits_for"] = waits_for(queue, now)
+    row["waits_for"] = waits_for(queue, now, broker.work)
     sentences: list[str] = []
     for gate in gates:
         sentences += _of_gate(gate, broker)
@@ -144,6 +146,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {queue.length.acts()}")
     for gate in shut or [queue.gate]:
         sentences += waits_of(gate, broker)
+    sentences += [*_leases(queue, now, broker.work), *_staged(queue, broker)]
     row["sentences"] = [*sentences, *dead_letter_lines.sentences(queue, broker), *_refused_of_gone(queue.gate)]
     return row
 
@@ -215,7 +218,7 @@ def waiting_at(gates: list[Gate]) -> dict[str, int]:
     return {"held": held, "withheld": withheld, "senders": senders}
 
 
-def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
+def waits_for(queue: Queue, now: float, work: WorkMeter) -> list[dict[str, object]]:
     """Return the rows of the cursors, and of the first consumers, that a queue waits for."""
     rows: list[dict[str, object]] = []
     for cursor in queue.cursors[:CONSUMERS_SHOWN]:
@@ -227,6 +230,7 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
                 "planned": int(position.planned),
                 "tail": int(queue.tail),
                 "asked_s_ago": asked_s_ago(cursor, now),
+                "lease": None if cursor.lease is None else lease_row(cursor.lease, now, work),
             }
         )
     rows += [consumer_row(consumer, now) for consumer in consumers_of(queue, CONSUMERS_SHOWN)]
@@ -426,7 +430,7 @@ def _circles(gate: Gate, broker: Broker) -> list[str]:
 
 def _of_readers(gate: Gate, broker: Broker) -> list[str]:
     queue = queue_of(gate)
-    return [_readers(queue, broker.now)] if queue is not None and queue.depth_messages() > 0 else []
+    return [_readers(queue, broker)] if queue is not None and queue.depth_messages() > 0 else []
 
 
 class Explained(NamedTuple):
@@ -445,8 +449,12 @@ def _advice_on(queue: Queue) -> str:
     if queue.cursors:
         cursor = slowest_cursor(queue)
         slowest = cursor.name
-        if cursor.is_lease:
-            return f"wait for {slowest}, of a batch read, which ends by itself; leaseTimeout says when"
+        # The sentences before it have counted that work.
+        holder = _holder(queue, WorkMeter())[0] if cursor.positions[name].settled >= queue.tail else None
+        if holder is not None:
+            return f"wait for the end of the batch read, or `penstock leases end {holder.number}`"
+        if cursor.lease is not None:
+            return f"start a reader of queue {name}: a lease of a batch read takes nothing"
         if cursor.positions[queue.name].left:
             return f"subscribe to queue {name} again, or `penstock cursors release {slowest} {name}`"
         return (
@@ -519,10 +527,11 @@ def advice(gate: Gate) -> str:
     return "" if explained is None else explained.advice(gate)
 
 
-def _readers(queue: Queue, now: float) -> str:
+def _readers(queue: Queue, broker: Broker) -> str:
     """Describe the consumers of a queue, and their obstacles."""
+    now = broker.now
     if queue.cursors:
-        behind = _cursor(queue, slowest_cursor(queue), now) + _leased(queue)
+        behind = _cursor(queue, slowest_cursor(queue), now, broker.work)
         left = queue.unacked_messages + shared_of(queue).aside.available()
         if not left and not queue.consumers:
             return behind
@@ -530,14 +539,47 @@ def _readers(queue: Queue, now: float) -> str:
     return f"queue {queue.name} {_consumers(queue, now)}"
 
 
-def _leased(queue: Queue) -> str:
-    """Describe what leases keep of a queue that its cursors have settled; empty if that is nothing."""
-    leases = [cursor for cursor in queue.cursors if cursor.is_lease]
-    cursors = [cursor for cursor in queue.cursors if not cursor.is_lease]
-    leased = shared_of(queue).line.count_through(settled_by(cursors, queue.name))[0] if leases and cursors else 0
-    if not leased:
-        return ""
-    return f"; {leases[0].name}, of a batch read, keeps {int(leased):,} messages that are settled, and ends by itself"
+def _holder(queue: Queue, work: WorkMeter) -> tuple[LeaseState | None, int]:
+    """Return the lease that holds most of what all cursors have settled, and the number of all such messages.
+
+    The first `SAID_MOST` leases are looked at.
+    """
+    most = 0
+    found: LeaseState | None = None
+    leases = [cursor for cursor in queue.cursors if cursor.lease is not None]
+    for cursor in leases[:SAID_MOST]:
+        held = held_by_lease(cursor.positions[queue.name], work)
+        if held > most:
+            most, found = held, cursor.lease
+    return found, 0 if found is None else int(shared_of(queue).line.count_through(passed_by_all(queue))[0])
+
+
+def _leases(queue: Queue, now: float, work: WorkMeter) -> list[str]:
+    """Describe the leases that pin messages of a queue: owner, range and end."""
+    lines: list[str] = []
+    count = 0
+    for cursor in queue.cursors:
+        lease = cursor.lease
+        if lease is None:
+            continue
+        count += 1
+        if count > SAID_MOST:
+            continue
+        position = cursor.positions[queue.name]
+        held = held_by_lease(position, work)
+        keeps = f", and keeps {held:,} of them that are settled" if held else ""
+        lines.append(
+            f"{lease.name()}, of a batch read by user {lease.user}, pins messages {position.settled + 1} to "
+            f"{position.planned} of queue {queue.name}{keeps}; {lease_end(lease, now)}"
+        )
+    return first_lines(lines, "leases", count=count)
+
+
+def _staged(queue: Queue, broker: Broker) -> list[str]:
+    """Describe the batches that are staged for a queue, and not published."""
+    sinks = broker.ranges.sinks_of(queue.vhost)
+    lines = [line for line in [staged_line(sink, queue, broker.now) for sink in sinks] if line]
+    return first_lines(lines, "queries with staged batches")
 
 
 def _consumers(queue: Queue, now: float) -> str:
@@ -549,11 +591,17 @@ def _consumers(queue: Queue, now: float) -> str:
     return f"waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"
 
 
-def _cursor(queue: Queue, cursor: CursorState, now: float) -> str:
+def _cursor(queue: Queue, cursor: CursorState, now: float, work: WorkMeter) -> str:
     """Describe the cursor that a queue waits for, since when it is idle, and the producers that it holds back."""
     position = cursor.positions[queue.name]
-    if cursor.is_lease:
-        return f"queue {queue.name} has no cursor but {cursor.name}, of a batch read, which ends by itself"
+    holder, pinned = _holder(queue, work)
+    if holder is not None and position.settled >= queue.tail:
+        return (
+            f"queue {queue.name} waits for {holder.name()}, of a batch read: {pinned:,} messages are pinned that "
+            f"all cursors have settled; {lease_end(holder, now)}"
+        )
+    if cursor.lease is not None:
+        return f"queue {queue.name} has no cursor but {cursor.lease.name()}, of a batch read"
     if position.left:
         return (
             f"queue {queue.name} waits for cursor {cursor.name}, which has left it: its query no longer "
@@ -561,7 +609,9 @@ def _cursor(queue: Queue, cursor: CursorState, now: float) -> str:
             f"kept; subscribe to it again, or `penstock cursors release {cursor.name} {queue.name}`"
         )
     ago = asked_s_ago(cursor, now)
-    by = f" by {cursor.reader_name}" if cursor.reader_name else ""
+    query = "" if cursor.room is None else f" for query {cursor.room.query.name}"
+    gone = ", which has ended" if cursor.reader_ended else ""
+    by = f" by {cursor.reader_name}{query}{gone}" if cursor.reader_name else ""
     asked = "has not asked since the broker's start" if ago is None else f"asked last {ago:.1f} s ago{by}"
     held = len(queue.gate.blocked)
     return (
@@ -577,7 +627,7 @@ def _producers(count: int) -> str:
 
 def slowest_cursor(queue: Queue) -> CursorState:
     """Return the cursor with the lowest settled position of a queue; a lease only where there is no other."""
-    cursors = [cursor for cursor in queue.cursors if not cursor.is_lease]
+    cursors = [cursor for cursor in queue.cursors if cursor.lease is None]
     return min(cursors or queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)
 
 

@@ -57,6 +57,13 @@ def _positions(item: Item) -> str:
     return ", ".join(parts) + (f" and {more:,} more" if more else "")
 
 
+def _ranges(item: Item) -> str:
+    """Return what a lease reads, by queue."""
+    parts = [f"{each['queue']} {each['lo'] + 1:,}-{each['hi']:,}" for each in item["queues"][:POSITIONS_LISTED]]
+    more = len(item["queues"]) + item["more_queues"] - len(parts)
+    return ", ".join(parts) + (f" and {more:,} more" if more else "")
+
+
 def _by_name(items: list[Item]) -> list[Item]:
     """Return items in the order of names; the broker sends them in the order of creation."""
     return sorted(items, key=lambda item: str(item["name"] if "name" in item else item["queue"]["name"]))
@@ -107,6 +114,17 @@ LISTS: Final = (
         "name, queues=positions, lag=lag.messages, bytes=lag.bytes, oldest=lag.oldest_s, blocks, reader=reader"
         ", asked last=asked",
         {"oldest": shown_seconds}, positions=_positions, reader=_reader, asked=asked_last,
+    ),
+    _listed(
+        "leases", "--sort -held",
+        "lease=number, user, query, client, ranges=ranges, held, finished, ends in=ends_in_s",
+        {"ends in": shown_seconds}, ranges=_ranges,
+    ),
+    _listed(
+        "sinks", "--sort -staged",
+        "query, user, client, target, batch, marks, staged=staged.messages, bytes=staged.bytes, asked last=asked"
+        ", ends in=staged.ends_in_s",
+        {"ends in": shown_seconds}, asked=asked_last,
     ),
     _listed("vhosts", "--sort -messages", "name, messages, messages_ready, messages_unacknowledged"),
 )  # fmt: skip

@@ -59,7 +59,8 @@ NOUNS: Final[dict[str, Noun]] = {
     "limits": Noun(ACCESS, "Set, delete and list limits of users and virtual hosts."),
     "vhosts": Noun(ACCESS, "Declare, list and delete virtual hosts.", "vhost", "vhosts", "staging"),
     "cursors": Noun(SPARK, "Create, show, move, release and delete cursors: read positions of applications."),
-    "sinks": Noun(SPARK, "Hand over queries that publish with the delivery dedup or transactional."),
+    "leases": Noun(SPARK, "List and end leases: ranges of queues that batch reads pin."),
+    "sinks": Noun(SPARK, "List, hand over and end queries that publish with the delivery dedup or transactional."),
 }
 """Groups of commands, by the plural of their noun, in the order of the help."""
 METHODS: Final = frozenset(
@@ -487,6 +488,24 @@ OTHERS: Final = (
         (Field("query"), Field("user", names="users")),
         lambda given, answer: [f"query {given['query']} belongs to user {given['user']} now, at "
                                f"{counted(answer['targets'], 'target')}"],
+    ),
+    Command(
+        "sinks end", "sink.end",
+        "Drop what QUERY has staged, and forget its marks: for a query that is gone for good.\n\n"
+        "A batch that is run again after that is published again, so its rows may be there twice. For example: "
+        "penstock sinks end nightly-bills",
+        (Field("query", names="sinks"),),
+        lambda given, answer: [f"query {given['query']} is ended at {counted(answer['targets'], 'target')}; "
+                               f"{counted(answer['staged'], 'staged message')} dropped"],
+        absent=_gone("query", "query"),
+    ),
+    Command(
+        "leases end", "lease.close",
+        "End lease NUMBER of a batch read: what only it pins leaves its queue.\n\n"
+        "Its reader goes on under another lease if all messages of its range are still there, and fails otherwise. For "
+        "example: penstock leases end 7",
+        (Field("lease", metavar="NUMBER", kind=int, names="leases"),), "lease {lease} is ended",
+        answer=lambda given, answer: {"lease": given["lease"], "ended": True}, absent=_gone("lease", "lease"),
     ),
     Command(
         "cursors create", "cursor.attach",

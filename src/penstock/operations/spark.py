@@ -7,6 +7,7 @@ from typing import Final
 
 from penstock.access.permission import MANAGEMENT, POLICYMAKER
 from penstock.describe.table import Row
+from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management import control_api
 from penstock.management.node import Node
@@ -55,6 +56,14 @@ def _by_path(fields: Row) -> Row:
     return {**fields, "cursor": fields["name"]}
 
 
+def _by_number(fields: Row) -> Row:
+    """Return the fields of a request whose path has the number of a lease. Raises PreconditionFailed (406)."""
+    number = str(fields["number"])
+    if not number.isdecimal() or len(number) > LEASE_DIGITS:
+        raise PreconditionFailed(f"'{number:.40}' is no number of a lease")
+    return {"vhost": fields["vhost"], "lease": int(number)}
+
+
 def _shown(node: Node, request: ControlRequest) -> Row:
     return redact(node.control.ranges.requests.show(request), node, request.access)
 
@@ -63,6 +72,8 @@ def _never(request: ControlRequest) -> Row:
     raise AssertionError("the body of a block is no object")
 
 
+LEASE_DIGITS: Final = 18
+"""Digits beyond any number of a lease."""
 CURSOR: Final = "/penstock/cursors/{vhost}/{name}"
 
 
@@ -92,8 +103,12 @@ def _of_readers() -> tuple[Operation, ...]:
         _work("cursor.find", lambda ranges: ranges.times, ("queues", "timestamp"), _READ),
         _work("cursor.queues", lambda ranges: ranges.requests.queues, (), ("read queue, for each that is told",)),
         _work("lease.open", lambda ranges: ranges.cursors.leases.open,
-              ("cursor", "queues", "partial", "timeout_ms", "left_out"), _READ),
-        _work("lease.close", lambda ranges: ranges.cursors.leases.close, ("lease",), _READ),
+              ("cursor", "queues", "partial", "timeout_ms", "left_out", "borders", "planned", "query"), _READ),
+        _work("lease.narrow", lambda ranges: ranges.cursors.leases.narrow, ("lease", "token", "borders"), _READ),
+        _change("lease.close", lambda ranges: ranges.cursors.leases.close, ("lease", "token"), _READ, (
+            Route("DELETE /penstock/leases/{vhost}/{number}", "End a lease; its reader opens another one for what is "
+                  "left of its range, if that is still there.", tag=MANAGEMENT, read=_by_number, silent=True),
+        )),
         _work("query.progress", lambda ranges: ranges.requests.progress, ("query", "batch", "rows", "batch_ms"),
               ("read queue, for each cursor that is told",)),
     )  # fmt: skip
@@ -112,6 +127,10 @@ def _of_writers() -> tuple[Operation, ...]:
         _work("sink.commit", lambda ranges: ranges.batches.commit, (*_BATCH, "partitions", "wait_ms"), _PUBLISH),
         _work("sink.abort", lambda ranges: ranges.batches.abort, _BATCH, _PUBLISH),
         _change("sink.assign", lambda ranges: ranges.batches.assign, ("query", "user"), tag=POLICYMAKER),
+        _change("sink.end", lambda ranges: ranges.batches.drop, ("query",), (), (
+            Route("DELETE /penstock/sinks/{vhost}/{query}", "End a query that publishes: drop what it has staged, and "
+                  "forget its marks.", tag=POLICYMAKER, silent=True),
+        ), POLICYMAKER),
         _work("sink.waiting", lambda ranges: ranges.batches.waiting, ("application", "task", "cores", "queue"),
               ("read queue, or write exchange",)),
     )  # fmt: skip

@@ -28,6 +28,7 @@ from penstock.core.message_format import MessageFormats
 from penstock.core.queue.pager import PageReader
 from penstock.errors import BrokerError, ContentTooLarge, InternalError
 from penstock.flow.work import Steps
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.columns import (
     ALIGNMENT,
@@ -445,8 +446,17 @@ class BlockReads:
         counters = self.table.holder(request).counters
         counters.blocks += 1
         counters.messages += len(messages)
+        if request.fields.get("lease") is not None:
+            last = int(messages[len(messages) - 1].sequence) if messages else request.number("hi")
+            self.table.leases.fetched(request, last)
         block = encode_block(request.text("queue"), messages, formats, self.table.broker.wall_offset, columns)
         self.table.control.reply_block(request, CONTENT_TYPE, block)
+
+    def end(self, connection: Connection) -> None:
+        """Drop blocks of a connection that ends, but for the one that is being loaded."""
+        for load in list(self._waiting)[1:]:
+            if load.request.connection is connection:
+                self._waiting.remove(load)
 
     # Those that wait for the disk
 

@@ -19,8 +19,8 @@ from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
 from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
 from penstock.protocols.common.control_request import ControlRequest
-from penstock.ranges.cursor_table import CursorTable, named_queues, set_reader
-from penstock.ranges.cursors import Cursor, Move, apply_moves, check_move, count_steps
+from penstock.ranges.cursor_table import CursorTable
+from penstock.ranges.cursors import Cursor, Move, apply_moves, check_move, count_steps, named_queues
 
 NAMES_AT_ONCE: Final = 1_000
 NAMES_A_UNIT: Final = 20
@@ -99,7 +99,7 @@ class CursorRequests:
         for queue in queues:
             self._table.limits.review(queue)
         if not request.flag("create"):
-            set_reader(cursor, request)
+            self._table.set_reader(cursor, request)
         self._table.persist(cursor)
         self._table.answer_waiting(cursor)
 

@@ -3,40 +3,31 @@
 A queue with such a limit and a cursor has a watch, which looks once a second. A cursor beyond the limit is logged, once
 for as long as it lasts. With the policy `detach` it is deleted. Messages that only this cursor had not settled leave
 the queue, so that producers go on. Its query ends with an error that names the reason.
-
-Leases: the present messages of queues, pinned for a batch read. A lease removes nothing, and expires by itself.
-
-A lease has a cursor of its own that is in no list, is not stored, and never settles anything. On a queue that a cursor
-can read it keeps all messages, as any cursor that lags behind. On others (with consumers, or with overflow policy
-drop-head) it keeps nothing: messages that leave the queue meanwhile are not read. The answer says which case holds.
-Each request for a block gives a lease its whole time again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from typing_extensions import override
 
-from penstock.core.broker import Broker
-from penstock.core.queue.cursor_state import CursorState, Lag, Position, lag_of, may_come_back
+from penstock.core.queue.cursor_state import CursorState, Lag, has_lease, lag_of, may_come_back
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_room import visible_tail
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.vhost import VirtualHost
 from penstock.describe.gate import text_of
 from penstock.describe.table import DescribedNode
-from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
+from penstock.errors import NotFound, PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import IdleUnits, PoolHolder, PoolUnit
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.pools import CURSORS, DETACHED, LEASES
-from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
+from penstock.pools import CURSORS, DETACHED
+from penstock.protocols.common.authorization import check_read_queue
+from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import ControlRequest, Replies
 from penstock.protocols.common.log_line import LogLine
-from penstock.ranges.columns import left_out
-from penstock.ranges.cursors import Cursor, earliest_offset, watch_drops
+from penstock.ranges.cursors import Cursor, watch_drops
+from penstock.ranges.leases import Leases
 
 LOOK_S: Final = 1.0
 """Seconds between two looks at a queue."""
@@ -68,10 +59,12 @@ class CursorTable:
         self.control = control
         self.broker = control.broker
         self.node = node
-        self.leases = Leases(self.broker)
+        self.leases = Leases(control)
         self.limits = LagLimits(self)
         self.waiting: dict[tuple[str, str], WaitingRequest] = {}
         """The request that waits for each cursor, by virtual host and name."""
+        self._by_reader: dict[int, dict[Cursor, None]] = {}
+        """Cursors that a connection reads or has read through, by its number."""
 
     def find(self, vhost: VirtualHost, name: str, hint: str = "") -> Cursor:
         """Return a cursor. Raises NotFound (404), with a hint."""
@@ -172,10 +165,30 @@ class CursorTable:
         self.offer(queues)
         self.broker.pinned_rooms.assign(cursor, "")
         self.answer_waiting(cursor)
+        self._by_reader.get(cursor.reader, {}).pop(cursor, None)
         del self.broker.vhosts[cursor.vhost].cursors[cursor.name]
         self.broker.pools.of(CURSORS).give(cursor.holder, 1)
         if self.broker.journal is not None:
             self.broker.journal.forget(cursor)
+
+    def set_reader(self, cursor: Cursor, request: ControlRequest) -> None:
+        """Record the connection that reads through a cursor now."""
+        connection = request.connection
+        if connection is not None and connection.number != cursor.reader:
+            cursor.reader = connection.number
+            cursor.reader_name = connection.name()
+            cursor.reader_ended = 0.0
+            cursor.identity = "" if request.fields.get("identity") is None else request.text("identity")
+            self._by_reader.setdefault(connection.number, {})[cursor] = None
+
+    def end(self, connection: Connection) -> None:
+        """End the plans of a connection that ends: what comes later is not acquired for a reader that is gone."""
+        for cursor in self._by_reader.pop(connection.number, {}):
+            if cursor.reader == connection.number:
+                cursor.reader_ended = self.broker.now
+            waiting = self.waiting.get((cursor.vhost, cursor.name))
+            if waiting is not None and waiting.request.connection is connection:
+                waiting.stop()
 
     def offer(self, queues: list[Queue]) -> None:
         """Offer to consumers what no cursor reads any more."""
@@ -188,15 +201,6 @@ class CursorTable:
         for name in list(vhost.cursors):
             self.drop(self.find(vhost, name))
         self.leases.forget(vhost)
-
-
-def set_reader(cursor: Cursor, request: ControlRequest) -> None:
-    """Record the connection that reads through a cursor now."""
-    connection = request.connection
-    if connection is not None and connection.number != cursor.reader:
-        cursor.reader = connection.number
-        cursor.reader_name = connection.name()
-        cursor.identity = "" if request.fields.get("identity") is None else request.text("identity")
 
 
 class DetachedCursor(PoolUnit):
@@ -264,13 +268,16 @@ class LagLimits:
         self._idle.rest(detached)
         vhost = self.table.broker.vhosts[cursor.vhost]
         alone = [each.queue for each in cursor.positions.values() if _is_alone(each.queue)]
+        for each in alone:
+            if has_lease(each):  # What the lease pins stays, for its read alone.
+                self.table.find(vhost, cursor.name).settle(each.name, each.tail, self.table.broker.now)
         waiting = self.table.waiting.get((cursor.vhost, cursor.name))
         if waiting is not None:
             self.table.control.fail(waiting.request, PreconditionFailed(sentence))
             waiting.stop()
         self.table.drop(self.table.find(vhost, cursor.name))
         for left in alone:
-            if not left.deleted:
+            if not left.deleted and not has_lease(left):
                 vhost.purge_queue(left, self.table.broker.now)
         self._log(cursor, queue, "PST-1021", f"Cursor Detached {cursor.name} : {clause}")
 
@@ -307,7 +314,7 @@ class LagWatch(TimerHandler):
         while self._left and work.done < end:
             cursor = self._left.pop()
             work.done += LOOK_WORK
-            if cursor.is_lease or cursors.get(cursor.name) is not cursor or queue.name not in cursor.positions:
+            if cursor.lease is not None or cursors.get(cursor.name) is not cursor or queue.name not in cursor.positions:
                 continue  # A lease has a time limit of its own, and its position is no lag. Others may have ended.
             clause = self._beyond(cursor, limit, now)
             if not clause:
@@ -341,179 +348,6 @@ class LagWatch(TimerHandler):
 
 
 def _is_alone(queue: Queue) -> bool:
-    """Return whether a queue has one cursor and no other reader."""
-    return len(queue.cursors) == 1 and not queue.deleted and not queue.consumers and not may_come_back(queue)
-
-
-TIMEOUT_MS: Final = 300_000
-TIMEOUT_MS_MAX: Final = 3_600_000
-"""Milliseconds without a request after which a lease ends: without a wish, and at most."""
-
-
-class Lease(TimerHandler):
-    """One lease."""
-
-    def __init__(
-        self, leases: Leases, number: int, vhost: VirtualHost, asker: str, timeout_s: float, holder: PoolHolder
-    ) -> None:
-        super().__init__()
-        self.vhost = vhost
-        self.holder = holder
-        self.cursor = Cursor(vhost.name, f"lease {number} of {asker}")
-        """Its positions are at 0, so that nothing that comes back to a queue counts as settled."""
-        self.cursor.is_lease = True
-        self.timeout_s = timeout_s
-        self.until: float = NEVER
-        """Time at which it ends."""
-        self._leases = leases
-        self._number = number
-
-    @override
-    def on_deadline(self, now: float) -> float:
-        if now < self.until:
-            return self.until
-        self._leases.end(self._number)
-        return NEVER
-
-
-class Leases:
-    """Leases by number."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._pool = broker.pools.of(LEASES)
-        self._leases: dict[int, Lease] = {}
-        self._count: int = 0
-
-    def open(self, request: ControlRequest) -> dict[str, object]:
-        """Pin the messages of queues, or of those that a cursor subscribes to; return the offsets of each.
-
-        With `partial` queues that cannot be read are left out and listed in the answer.
-        """
-        named = request.fields.get("cursor") is not None
-        reader = self._reader(request) if named else None
-        if request.fields.get("queues") is None and reader is not None:
-            names = [name for name, position in reader.positions.items() if not position.left]
-        else:
-            names = request.names("queues", 0 if request.flag("partial") else 1)
-        timeout_ms = request.amount("timeout_ms", TIMEOUT_MS)
-        if not 0 < timeout_ms <= TIMEOUT_MS_MAX:
-            raise PreconditionFailed(f"'timeout_ms' must be from 1 to {TIMEOUT_MS_MAX}, not {timeout_ms}")
-        queues, refused = named_queues(request, names, _check_order)
-        holder = request.access.holder()
-        self._pool.require(holder, 1)
-        self._count += 1
-        lease = Lease(self, self._count, request.vhost, request.asker(), timeout_ms / 1000, holder)
-        self._leases[self._count] = lease
-        offsets = {queue.name: self._pin(lease.cursor, queue, reader) for queue in queues}
-        self._touch(lease)
-        answer: dict[str, object] = {"lease": self._count, "queues": offsets, "refused": refused}
-        if request.flag("left_out"):
-            formats = self._broker.formats
-            answer["left_out"] = {
-                name: left_out(list(position.line.between(0, UNLIMITED, 1, UNLIMITED)), formats)
-                for name, position in lease.cursor.positions.items()
-            }
-        return answer
-
-    def close(self, request: ControlRequest) -> dict[str, object]:
-        """End a lease."""
-        check_read_cursor(request.access, self._lease(request).cursor)
-        self.end(request.number("lease"))
-        return {}
-
-    def cursor(self, request: ControlRequest) -> Cursor:
-        """Return the cursor of a lease, which has its whole time again. Raises NotFound (404)."""
-        lease = self._lease(request)
-        self._touch(lease)
-        return lease.cursor
-
-    def end(self, number: int) -> None:
-        """End a lease by its number."""
-        lease = self._leases.pop(number)
-        self._pool.give(lease.holder, 1)
-        self._broker.timers.drop(lease)
-        shared = [position.shared for position in lease.cursor.positions.values()]
-        queues = [position.queue for position in lease.cursor.positions.values()]
-        lease.cursor.delete(self._broker.now)
-        for queue, ready in zip(queues, shared, strict=True):
-            if not queue.cursors and queue.ready_queue is ready:
-                queue.ready_queue = ready.dissolve()
-
-    def forget(self, vhost: VirtualHost) -> None:
-        """End the leases of a virtual host that is being deleted."""
-        for number in [number for number, lease in self._leases.items() if lease.vhost is vhost]:
-            self.end(number)
-
-    def _reader(self, request: ControlRequest) -> CursorState:
-        name = request.text("cursor")
-        cursor = request.vhost.cursors.get(name)
-        if cursor is None:
-            raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; leave it out to read what is there")
-        return cursor
-
-    def _lease(self, request: ControlRequest) -> Lease:
-        number = request.number("lease")
-        lease = self._leases.get(number)
-        if lease is None or lease.vhost is not request.vhost:
-            raise NotFound(
-                f"lease {number} has ended, because nothing was read under it for its time, or the broker was "
-                "restarted; read again, with a longer leaseTimeout if that is too short"
-            )
-        return lease
-
-    def _touch(self, lease: Lease) -> None:
-        lease.until = self._broker.now + lease.timeout_s
-        self._broker.timers.add(lease, lease.until)
-
-    def _pin(self, cursor: Cursor, queue: Queue, reader: CursorState | None) -> dict[str, object]:
-        """Pin a queue if possible; return its offsets, and the reason if it is not pinned."""
-        earliest = earliest_offset(queue)
-        reason = ""
-        if not queue.cursors:
-            try:
-                cursor.check_new(queue, {queue.name: "earliest"})
-            except BrokerError as error:
-                reason = str(error)
-        cursor.positions[queue.name] = Position(queue, 0)
-        if not reason:
-            queue.cursors.append(cursor)
-            if queue.consumers:
-                reason = f"queue '{queue.name}' has {len(queue.consumers)} consumers, which go on"
-        settled = None if reader is None else reader.positions.get(queue.name)
-        return {
-            "earliest": int(earliest),
-            "tail": int(visible_tail(queue)),
-            "settled": None if settled is None or settled.queue is not queue else int(settled.settled),
-            "unpinned": reason,
-        }
-
-
-def _check_order(queue: Queue) -> None:
-    if queue.features.max_priority:
-        raise PreconditionFailed(
-            f"queue '{queue.name}' has priorities, so its messages are not in the order of their sequences; "
-            "consume or browse it"
-        )
-
-
-def named_queues(
-    request: ControlRequest, names: list[str], check: Callable[[Queue], None]
-) -> tuple[list[Queue], dict[str, object]]:
-    """Return the queues of these names that may be read and pass a check.
-
-    Others are refused, or returned with the reason if the request has `partial`.
-    """
-    queues: list[Queue] = []
-    refused: dict[str, object] = {}
-    for name in names:
-        try:
-            check_read_queue(request.access, name)
-            queue = request.vhost.queue(name, request.connection)
-            check(queue)
-            queues.append(queue)
-        except BrokerError as error:
-            if not request.flag("partial"):
-                raise
-            refused[name] = str(error)
-    return queues, refused
+    """Return whether a queue has one cursor and no other reader but leases."""
+    cursors = sum([1 for cursor in queue.cursors if cursor.lease is None])
+    return cursors == 1 and not queue.deleted and not queue.consumers and not may_come_back(queue)

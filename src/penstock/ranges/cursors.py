@@ -23,6 +23,7 @@ is the beginning for a reader without a checkpoint.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64
@@ -33,7 +34,10 @@ from penstock.core.queue.cursor_state import (
     CursorState,
     Position,
     drop_settled,
+    has_cursor,
     lag_after,
+    passed_by_all,
+    pin,
     settled_by,
     settled_by_all,
     trim_settled,
@@ -42,9 +46,11 @@ from penstock.core.queue.indexed_ready_queue import REACH_WORK
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import visible_tail
 from penstock.core.queue.shared_ready_queue import DropsWritten, SharedReadyQueue
-from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps, WorkMeter
+from penstock.protocols.common.authorization import check_read_queue
+from penstock.protocols.common.control_request import ControlRequest
 
 POSITIONS_MAX: Final = 10_000
 """Most queues of one cursor, those included that it has left."""
@@ -142,11 +148,18 @@ class Cursor(CursorState):
         """Remove a position; messages that only this cursor had not settled stay in the queue."""
         queue = position.queue
         if self in queue.cursors:
-            drop_settled(queue, UNLIMITED, now)
+            if self.lease is None:
+                drop_settled(queue, UNLIMITED, now)
             queue.cursors.remove(self)
-            trim_settled(queue, now)
+            if self.lease is not None:
+                pin(queue)
             if not queue.cursors:
+                drop_settled(queue, UNLIMITED, now)
                 queue.ready_queue = position.shared.dissolve()
+            elif has_cursor(queue):
+                trim_settled(queue, now)
+            else:
+                position.shared.release_acquired()
         del self.positions[queue.name]
 
     def resume(self, token: int, positions: list[Position]) -> None:
@@ -303,7 +316,7 @@ def earliest_offset(queue: Queue) -> i64:
     earliest = queue.tail if oldest is None else oldest.sequence - 1
     if oldest is None and queue.pager is not None and queue.pager.messages > 0:
         earliest = queue.pager.next - 1
-    passed = settled_by_all(queue)
+    passed = passed_by_all(queue)
     return passed if passed > earliest else earliest
 
 
@@ -378,7 +391,7 @@ def count_steps(cursor: Cursor, move: Move, work: WorkMeter) -> Steps[None]:
         return
     move.messages = int(before.messages - after.messages)
     move.bytes = int(before.bytes - after.bytes)
-    others = [each for each in queue.cursors if each is not cursor]
+    others = [each for each in queue.cursors if each is not cursor and each.lease is None]
     bound = settled_by(others, queue.name) if others else high
     if move.target < move.start or bound <= low:
         return
@@ -397,3 +410,25 @@ def apply_moves(cursor: Cursor, moves: list[Move], now: float) -> None:
         position.settled = move.target
         position.planned = move.target
         position.initial = move.target
+
+
+def named_queues(
+    request: ControlRequest, names: list[str], check: Callable[[Queue], None]
+) -> tuple[list[Queue], dict[str, object]]:
+    """Return the queues of these names that may be read and pass a check.
+
+    Others are refused, or returned with the reason if the request has `partial`.
+    """
+    queues: list[Queue] = []
+    refused: dict[str, object] = {}
+    for name in names:
+        try:
+            check_read_queue(request.access, name)
+            queue = request.vhost.queue(name, request.connection)
+            check(queue)
+            queues.append(queue)
+        except BrokerError as error:
+            if not request.flag("partial"):
+                raise
+            refused[name] = str(error)
+    return queues, refused

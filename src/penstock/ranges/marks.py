@@ -27,9 +27,12 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.journal.group import WHOLE_BATCH, MarkRecord
+from penstock.core.publish.commit_delta import RowSum
 from penstock.core.publish.context import PublishContext
+from penstock.core.publish.sink_state import SinkState
+from penstock.core.queue.queue import Queue
 from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError
-from penstock.flow.pool import IdleUnits, PoolHolder, PoolUnit
+from penstock.flow.pool import IdleUnits, PoolHolder
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.pools import MARKS
 from penstock.ranges.held_block import MISSING, BlockMark
@@ -85,23 +88,15 @@ class SinkMark:
             )
 
 
-class BatchProgress(PoolUnit):
+class BatchProgress(SinkState):
     """The present batch of a query at one target, with its marks."""
 
     def __init__(self, vhost: str, query: str, target: str) -> None:
-        self.vhost = vhost
-        self.query = query
-        self.target = target
-        """Exchange and routing key, for people."""
-        self.batch: i64 = 0
+        super().__init__(vhost, query, target)
         self.run: str = ""
         """Run of the query: a restart has another one; empty where that is not known."""
         self.write: str = ""
         """The writer that publishes the batch; empty after it was aborted."""
-        self.user: str = ""
-        """The user that it belongs to; empty for none yet, in a store of a version that did not record it."""
-        self.holder = PoolHolder("", vhost)
-        """That user, as a holder of marks."""
         self.partitions: i64 = UNKNOWN
         """Number of partitions of the batch, from its driver."""
         self.promoted: bool = False
@@ -109,12 +104,26 @@ class BatchProgress(PoolUnit):
         self.marks: dict[int, SinkMark] = {}
         self.stale: dict[int, None] = {}
         """Partitions of the batch before that have a record in the store."""
-        self.touched: float = 0.0
-        """Time of the last request for it: monotonic seconds."""
-        self.staged: StagedBatch | None = None
+        self.staged_batch: StagedBatch | None = None
         """Rows of the batch that are not published yet; None for none."""
         self.recorded: bool = False
         """True if the store has a record of the progress itself."""
+
+    @override
+    def records(self) -> i64:
+        return self.size()
+
+    @override
+    def until(self) -> float:
+        return self.touched + IDLE_S
+
+    @override
+    def staged(self, queue: Queue | None) -> RowSum:
+        return RowSum() if self.staged_batch is None else self.staged_batch.sum_of(queue)
+
+    @override
+    def staged_until(self) -> float:
+        return NEVER if self.staged_batch is None else self.staged_batch.until()
 
     def describe(self) -> str:
         """Return batch, query and target."""
@@ -165,6 +174,23 @@ class SinkMarks(TimerHandler):
         """Return all progress."""
         return list(self._progress.values())
 
+    def of_vhost(self, vhost: str) -> list[SinkState]:
+        """Return the progress of all queries in a virtual host, those asked for longest ago first."""
+        self._broker.work.done += len(self._progress) // SCANNED_A_UNIT
+        return [progress for key, progress in self._progress.items() if key[0] == vhost]
+
+    def of_query(self, vhost: str, query: str) -> list[BatchProgress]:
+        """Return the progress of a query at all of its targets."""
+        self._broker.work.done += len(self._progress) // SCANNED_A_UNIT
+        return [progress for key, progress in self._progress.items() if key[0] == vhost and key[1] == query]
+
+    def end(self, progress: BatchProgress) -> None:
+        """Drop the stages and marks of a query at a target; tasks that are under way take no more rows."""
+        self._check_writable()
+        self._drop((progress.vhost, progress.query, progress.target), progress)
+        progress.marks = {}
+        progress.write = ""
+
     # Batches
 
     def begin_batch(
@@ -214,8 +240,7 @@ class SinkMarks(TimerHandler):
 
         Tasks of the former user that are under way take no more rows.
         """
-        self._broker.work.done += len(self._progress) // SCANNED_A_UNIT
-        assigned = [each for key, each in self._progress.items() if key[0] == vhost and key[1] == query]
+        assigned = self.of_query(vhost, query)
         if assigned:
             self._check_writable()
         former = [progress.user for progress in assigned]
@@ -236,15 +261,15 @@ class SinkMarks(TimerHandler):
 
     def stages(self, progress: BatchProgress) -> StagedBatch:
         """Return the stages of the present batch, created at first use."""
-        if progress.staged is None:
-            progress.staged = StagedBatch(self._broker.timers, self._broker.turns.chores, progress.describe())
-        return progress.staged
+        if progress.staged_batch is None:
+            progress.staged_batch = StagedBatch(self._broker.timers, self._broker.turns.chores, progress.describe())
+        return progress.staged_batch
 
     def drop_stages(self, progress: BatchProgress, retained: list[Stage] | None = None) -> None:
         """Drop the staged rows that are not published, except those of stages whose promotion has begun."""
-        staged = progress.staged
+        staged = progress.staged_batch
         if staged is not None:
-            progress.staged = None
+            progress.staged_batch = None
             staged.drop(self._broker.now, retained)
 
     def begin_partition(self, progress: BatchProgress, partition: i64, attempt: i64) -> SinkMark:
@@ -324,7 +349,7 @@ class SinkMarks(TimerHandler):
         began = ""
         if transactional and max([mark.rows for mark in progress.marks.values()], default=0) > 0:
             began = "dedup"
-        if not transactional and (progress.promoted or progress.staged is not None):
+        if not transactional and (progress.promoted or progress.staged_batch is not None):
             began = "transactional"
         if began:
             raise PreconditionFailed(

@@ -33,7 +33,7 @@ from penstock.flow.work import Steps
 from penstock.protocols.common.authorization import check_read_cursor
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.columns import left_out
-from penstock.ranges.cursor_table import CursorTable, WaitingRequest, set_reader
+from penstock.ranges.cursor_table import CursorTable, WaitingRequest
 from penstock.ranges.cursors import Cursor
 
 HEADS: Final = 256
@@ -391,7 +391,7 @@ class Plans:
         """Settle up to `settle`, and plan what comes after `start`. Returns None for a plan that is answered later."""
         cursor = self.table.held(request)
         check_read_cursor(request.access, cursor)
-        set_reader(cursor, request)
+        self.table.set_reader(cursor, request)
         cursor.counters.plans += 1
         self.table.answer_waiting(cursor)
         return self.table.control.answer_in_slices(request, self._plan_steps(request))

@@ -299,6 +299,13 @@ class PromotionLine(Chore):
         producer.broker.work.done += len(promotion.queues) + len(stages)
         unit.commit()
 
+    def is_entering(self, progress: BatchProgress) -> bool:
+        """Return whether a batch of a query is decided, and has not entered its queues."""
+        for promotion in self._line:
+            if promotion.progress is progress:
+                return True
+        return False
+
     def add(self, promotion: Promotion) -> None:
         """Add a promotion whose commit has passed the gates; a small one enters at once if it is the first."""
         promotion.promise(self._broker.now)

@@ -11,7 +11,8 @@ from typing_extensions import override
 from penstock.content.properties import Properties
 from penstock.core.dispatcher import RangePlane
 from penstock.core.journal.group import MarkRecord
-from penstock.core.queue.cursor_state import Position
+from penstock.core.publish.sink_state import SinkState
+from penstock.core.queue.cursor_state import LeaseState, Position
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode, Row
@@ -67,7 +68,9 @@ class RangeService(RangePlane):
         self.plans.look_again(queue)
 
     def end(self, connection: Connection) -> None:
-        """End the publisher of blocks of a connection that ends, and the commits of its batches."""
+        """End what a connection that ends had under way: plans, the publisher of blocks, the commits of batches."""
+        self.cursors.end(connection)
+        self.reads.end(connection)
         self.batches.end(connection)
         self._blocks.end(connection)
 
@@ -75,6 +78,16 @@ class RangeService(RangePlane):
         """Delete the cursors and leases of a virtual host that is being deleted, and the marks of its queries."""
         self.cursors.forget(vhost)
         self.batches.marks.drop_vhost(vhost.name)
+
+    # Lists
+
+    @override
+    def leases_of(self, vhost: str) -> list[LeaseState]:
+        return [lease for lease in self.cursors.leases.every() if lease.vhost == vhost]
+
+    @override
+    def sinks_of(self, vhost: str) -> list[SinkState]:
+        return self.batches.marks.of_vhost(vhost)
 
     # The store
 

@@ -23,7 +23,7 @@ from penstock.core.queue.cursor_state import PinnedRooms, QueryId
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode
-from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, ResourceError
+from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import PoolHolder
@@ -82,7 +82,9 @@ class BatchIds:
     def begin(self, request: ControlRequest, marks: SinkMarks) -> BatchProgress:
         """Return the progress of the batch; see `SinkMarks.begin_batch`."""
         vhost = request.vhost.name
-        return marks.begin_batch(vhost, self.query, self.target, self.batch, self.run, self.write, self.user)
+        progress = marks.begin_batch(vhost, self.query, self.target, self.batch, self.run, self.write, self.user)
+        progress.client = request.asker()
+        return progress
 
     def find(self, request: ControlRequest, marks: SinkMarks) -> BatchProgress:
         """Return the progress of a batch that was begun.
@@ -259,6 +261,24 @@ class SinkBatches:
         request.before = {"users": sorted(set(former))}
         return {"query": query, "user": user, "targets": len(former)}
 
+    def drop(self, request: ControlRequest) -> dict[str, object]:
+        """End a query: drop what it has staged, and forget its marks, at all of its targets.
+
+        Raises NotFound (404) for an unknown query; ResourceLocked (405) while a batch of it is being published.
+        """
+        query = request.text("query")
+        found = self.marks.of_query(request.vhost.name, query)
+        if not found:
+            raise NotFound(f"no query '{query}' has published batches in vhost '{request.vhost.name}'")
+        for progress in found:
+            if self.promotions.is_entering(progress):
+                raise ResourceLocked(f"{progress.describe()} is being published; end the query when that is done")
+        staged = sum([int(progress.staged(None).messages) for progress in found])
+        request.before = {"users": sorted({progress.user for progress in found}), "staged": staged}
+        for progress in found:
+            self.marks.end(progress)
+        return {"query": query, "targets": len(found), "staged": staged}
+
     def finish(self, answer: PromotionAnswer) -> None:
         """Remove a commit that is answered."""
         answer.producer.abort()
@@ -408,7 +428,9 @@ def _starvation(queue: Queue, tasks: int, cores: int, now: float) -> dict[str, o
     """Return a warning if a reader of a queue has a batch to read and asks for nothing."""
     for cursor in queue.cursors:
         position = cursor.positions.get(queue.name)
-        if position is None or position.planned <= position.settled or now < cursor.touched + IDLE_READER_S:
+        if cursor.lease is not None or position is None:
+            continue
+        if position.planned <= position.settled or now < cursor.touched + IDLE_READER_S:
             continue
         held = f"{tasks} of {cores} cores" if cores else f"the cores of {tasks} task{'' if tasks == 1 else 's'}"
         return {

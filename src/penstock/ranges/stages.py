@@ -235,6 +235,21 @@ class StagedBatch(TimerHandler):
         """Return the number of staged rows, those of all attempts."""
         return sum([len(stage.rows) for stages in self._stages.values() for stage in stages])
 
+    def sum_of(self, queue: Queue | None) -> RowSum:
+        """Return the sums of staged rows, those of all attempts: for a queue, or for all (None)."""
+        total = RowSum()
+        for stages in self._stages.values():
+            for stage in stages:
+                if queue is None:
+                    total.add(len(stage.rows), stage.bytes)
+                elif queue in stage.queues:
+                    total.add_sum(stage.queues[queue])
+        return total
+
+    def until(self) -> float:
+        """Return when the stages are dropped without another request."""
+        return self._touched + IDLE_S
+
     def drop(self, now: float, retained: list[Stage] | None = None) -> None:
         """Drop all stages, but for those that are being published."""
         stages = self._stages

@@ -374,3 +374,49 @@ def test_counting_needs_no_way_through_the_chunks() -> None:
     take(line, 100 * CHUNK + 1)
     assert line.summed < len(line.chunks), "a change in the middle is found by the next who counts"
     assert line.count_through(200 * CHUNK) == (150 * CHUNK - 5, 10 * (150 * CHUNK - 5))
+
+
+def test_taking_between_positions_leaves_what_is_before_and_behind() -> None:
+    line = filled(10 * CHUNK)
+    lo, hi = CHUNK + 3, 7 * CHUNK + 9
+    taken = [int(each.sequence) for each in line.take_between(lo, hi, 1 << 40)]
+    assert taken == list(range(lo + 1, hi + 1))
+    assert walked(line) == [*range(1, lo + 1), *range(hi + 1, 10 * CHUNK + 1)]
+    assert line.count_through(lo) == line.count_through(hi) == (lo, 10 * lo)
+    assert line.take_between(lo, hi, 1 << 40) == [], "nothing is left there"
+    assert [int(each.sequence) for each in line.take_between(hi, 1 << 40, 2)] == [hi + 1, hi + 2]
+
+
+def test_taking_between_positions_finds_messages_that_came_into_the_last_chunk() -> None:
+    line = filled(4)
+    assert len(line.take_between(2, 4, 1 << 40)) == 2
+    for sequence in range(5, 8):
+        line.append(message(sequence))
+    assert [int(each.sequence) for each in line.take_between(2, 6, 1 << 40)] == [5, 6]
+    assert walked(line) == [1, 2, 7]
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(
+    st.integers(1, 3 * CHUNK),
+    st.lists(
+        st.tuples(st.integers(0, 800), st.integers(0, 800), st.integers(0, 600), st.integers(0, 300)), max_size=12
+    ),
+)
+def test_taking_between_positions_is_that_of_a_plain_list(count: int, steps: list[tuple[int, int, int, int]]) -> None:
+    line, model = filled(count), list(range(1, count + 1))
+    for lo, hi, most, more in steps:
+        expected = [sequence for sequence in model if lo < sequence <= hi][:most]
+        assert [int(each.sequence) for each in line.take_between(lo, hi, most)] == expected
+        model = [sequence for sequence in model if sequence not in set(expected)]
+        for _ in range(more):
+            count += 1
+            line.append(message(count))
+            model.append(count)
+        assert line.available() == len(model)
+        if model:
+            while not line.reach(model[len(model) // 2]):
+                pass
+            middle = model[len(model) // 2]
+            assert line.count_through(middle)[0] == len([each for each in model if each <= middle])
+    assert walked(line) == model

@@ -11,6 +11,7 @@ import pytest
 
 from penstock.core.consume.outcome import Outcome
 from penstock.core.effects import Paging
+from penstock.core.queue.cursor_state import LeaseState, Position, free_through, pin
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.pager import UNWRITTEN_BYTES
 from penstock.errors import ContentTooLarge, PreconditionFailed
@@ -339,6 +340,26 @@ def test_cursor_reads_what_is_loaded_and_settling_brings_more() -> None:
         house.settle()
     assert found == numbered(1, 11)
     assert not house.shelf.rows
+
+
+def test_pages_that_a_lease_pins_stay_on_the_disk_until_it_ends() -> None:
+    house = house_with(messages=50)
+    queue = house.queues["q"]
+    lease = Cursor("/", "lease 1")
+    lease.lease = LeaseState(1, "/", "guest", "con:1", 300.0)
+    position = Position(queue, 10)
+    position.planned = 30
+    lease.positions["q"] = position
+    queue.cursors.append(lease)
+    pin(queue)
+    cursor = Cursor("/", "c")
+    cursor.attach([queue], {"q": "latest"}, house.now)
+    house.settle()
+    assert 20 <= queue.depth_messages() <= 48, "pages before the pinned range are dropped, those in it are not"
+    assert free_through(queue, 10) == 10
+    lease.delete(house.now)
+    house.settle()
+    assert (queue.depth_messages(), house.pages("q").messages) == (0, 0)
 
 
 def test_cursor_that_begins_at_the_end_lets_go_what_is_on_the_disk() -> None:

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
+from penstock.core.queue.cursor_state import LeaseState, Position, holds_back, lag_of, pin
 from penstock.core.queue.indexed_ready_queue import CHUNK
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.errors import ResourceLocked
-from penstock.ranges.cursors import Cursor
+from penstock.ranges.cursors import Cursor, earliest_offset
 from tests.profiles import examples
 from tests.support import attached_cursors
 from tests.support.attached_cursors import sequences
@@ -257,3 +258,98 @@ def test_any_steps_of_two_cursors_and_consumers_agree_with_a_model(steps: list[t
     common = min(int(cursor.positions["q"].planned) for cursor in cursors)
     both = [[sequence for sequence in each if sequence <= common] for each in planned]
     assert both[0] == both[1]
+
+
+# Pins of leases
+
+
+def leased(desk: Desk, number: int, lo: int, hi: int) -> Cursor:
+    """Pin a range of the queue."""
+    cursor = Cursor("/", f"lease {number}")
+    cursor.lease = LeaseState(number, "/", "guest", "con:1", 300.0)
+    position = Position(desk.queue, lo)
+    position.planned = hi
+    cursor.positions["q"] = position
+    desk.queue.cursors.append(cursor)
+    pin(desk.queue)
+    return cursor
+
+
+def left(desk: Desk) -> list[int]:
+    return [int(message.sequence) for message in desk.queue.ready_queue.messages()]
+
+
+def test_pinned_range_alone_stays_when_a_cursor_settles_all() -> None:
+    desk = Desk(10)
+    cursor = desk.attach()
+    lease = leased(desk, 1, 2, 5)
+    cursor.settle("q", 8, 0.0)
+    assert left(desk) == [3, 4, 5, 9, 10]
+    assert sequences(lease, 2, 5) == [3, 4, 5]
+    desk.put(5)
+    cursor.settle("q", 15, 0.0)
+    assert left(desk) == [3, 4, 5], "what came later is not pinned"
+    lease.delete(0.0)
+    assert left(desk) == []
+    assert desk.queue.depth_messages() == 0
+
+
+def test_pins_that_overlap_hold_until_the_last_of_them_ends() -> None:
+    desk = Desk(10)
+    cursor = desk.attach()
+    first, second = leased(desk, 1, 1, 5), leased(desk, 2, 3, 8)
+    assert desk.queue.ready_queue.pins == [(1, 8)]
+    cursor.settle("q", 10, 0.0)
+    assert left(desk) == [2, 3, 4, 5, 6, 7, 8]
+    first.delete(0.0)
+    assert left(desk) == [4, 5, 6, 7, 8]
+    assert sequences(second, 3, 8) == [4, 5, 6, 7, 8]
+    second.delete(0.0)
+    assert left(desk) == []
+
+
+def test_settled_messages_that_a_lease_pins_never_return_when_their_cursor_is_deleted() -> None:
+    desk = Desk(6)
+    cursor = desk.attach()
+    plan(cursor)
+    lease = leased(desk, 1, 0, 4)
+    cursor.settle("q", 2, 0.0)
+    cursor.delete(0.0)
+    assert [desk.get() for _ in range(3)] == [3, 4, 5], "the unsettled ones are everybody's again, pinned or not"
+    assert desk.attach("again").position("q").settled >= 2
+    desk.queue.cursors[-1].delete(0.0)
+    lease.delete(0.0)
+    assert left(desk) == [6]
+    assert not isinstance(desk.queue.ready_queue, SharedReadyQueue)
+
+
+def test_lag_of_a_cursor_leaves_out_what_a_lease_pins_before_it() -> None:
+    desk = Desk(20)
+    cursor = desk.attach()
+    leased(desk, 1, 0, 10)
+    cursor.settle("q", 15, 0.0)
+    assert len(left(desk)) == 15
+    assert lag_of(cursor.position("q"), desk.broker.work).messages == 5
+    assert holds_back(cursor.position("q"))
+    assert earliest_offset(desk.queue) == 15, "pinned messages that are settled are there for their lease alone"
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=5), st.lists(st.integers(1, 60), max_size=6)
+)
+def test_queue_has_what_is_pinned_or_not_settled(pins: list[tuple[int, int]], ends: list[int]) -> None:
+    desk = Desk(60)
+    cursor = desk.attach()
+    leases = [leased(desk, number, lo, hi) for number, (lo, hi) in enumerate(pins)]
+    settled = 0
+    for end in ends:
+        cursor.settle("q", end, 0.0)
+        settled = max(settled, end)
+        pinned = {each for lo, hi in pins for each in range(lo + 1, hi + 1)}
+        assert left(desk) == [each for each in range(1, 61) if each > settled or each in pinned]
+    while leases:
+        leases.pop().delete(0.0)
+        pins = pins[: len(leases)]
+        pinned = {each for lo, hi in pins for each in range(lo + 1, hi + 1)}
+        assert left(desk) == [each for each in range(1, 61) if each > settled or each in pinned]

@@ -44,3 +44,36 @@ def test_cursor_is_moved_once_nobody_reads(served: BrokerProcess, web: Web, name
     for body, status in (({}, 400), ({"to": {"x": 1}}, 404), ({"to": 5}, 400), ({"to": {name: 4}}, 400)):
         assert web.ask("POST", f"{path}/move", body).status == status
     assert web.ask("POST", f"{path}x/move", {"to": "latest"}).status == 404
+
+
+def test_leases_are_listed_and_ended(served: BrokerProcess, web: Web, name: str) -> None:
+    web.declare(name)
+    web.publish(name, "one")
+    with connect(served.url, protocol="amqp091") as control:
+        number = control.request("lease.open", queues=[name], query="7c3e")["lease"]
+    for path in ("/penstock/leases", "/penstock/leases/%2F"):
+        (lease,) = [each for each in web.get(path) if each["number"] == number]
+        assert (lease["user"], lease["query"], lease["finished"]) == ("guest", "7c3e", False)
+        assert lease["queues"] == [{"queue": name, "lo": 0, "hi": 1, "pinned": True, "held": 0}]
+        assert 0 < lease["ends_in_s"] <= 300
+    web.do("DELETE", f"/penstock/leases/%2F/{number}")
+    assert web.queue(name)["penstock"]["cursors"] == []
+    answer = web.ask("DELETE", f"/penstock/leases/%2F/{number}")
+    assert (answer.status, f"lease {number} has ended" in answer.reason) == (404, True)
+    for wrong in ("none", "1.5", "9" * 30):
+        answer = web.ask("DELETE", f"/penstock/leases/%2F/{wrong}")
+        assert (answer.status, "is no number of a lease" in answer.reason) == (400, True)
+
+
+def test_queries_that_publish_are_listed_and_ended(served: BrokerProcess, web: Web, name: str) -> None:
+    web.declare(name)
+    batch = {"query": name, "batch": 3, "run": "", "write": "w", "exchange": "", "routing_key": name}
+    with connect(served.url, protocol="amqp091") as control:
+        control.request("sink.begin", **batch, delivery="dedup", partition=0, attempt=0)
+    for path in ("/penstock/sinks", "/penstock/sinks/%2F"):
+        (sink,) = [each for each in web.get(path) if each["query"] == name]
+        assert (sink["user"], sink["batch"], sink["marks"], sink["staged"]) == ("guest", 3, 2, None)
+        assert sink["target"] == f'queue "{name}"'
+    web.do("DELETE", f"/penstock/sinks/%2F/{name}")
+    assert [each for each in web.get("/penstock/sinks") if each["query"] == name] == []
+    assert web.ask("DELETE", f"/penstock/sinks/%2F/{name}").status == 404

@@ -106,6 +106,32 @@ class ReadCounters:
         return {"plans": int(self.plans), "blocks": int(self.blocks), "messages": int(self.messages)}
 
 
+class LeaseState:
+    """Lease of a batch read: who has it, and when it ends."""
+
+    def __init__(self, number: int, vhost: str, user: str, client: str, timeout_s: float) -> None:
+        self.number = number
+        self.vhost = vhost
+        self.user = user
+        self.client = client
+        """Name of the connection that opened it, with its address."""
+        self.query: str = ""
+        """Id of the stream that it is read for; empty for none, or not known."""
+        self.timeout_s = timeout_s
+        self.opened: float = 0.0
+        self.until: float = 0.0
+        """Time at which it ends without another block."""
+        self.finished: bool = False
+        """True once all that it pins was read: then it ends after a short grace."""
+        self.cursor = CursorState(vhost, "")
+        """Its cursor, whose positions are the ranges that it reads."""
+
+    def name(self) -> str:
+        """Return it with its owner: the connection that opened it, and the query that it is read for."""
+        query = f" for query {self.query}" if self.query else ""
+        return f"lease {self.number} of {self.client}{query}"
+
+
 class CursorState:
     """Interface of one application's durable read position. `ranges/cursors.py` implements it."""
 
@@ -129,13 +155,15 @@ class CursorState:
         self.user: str = ""
         """The user that attached last; empty in a store of a version that did not record it."""
         """Number and name of the connection that attached or planned last; 0 if there was none since the start."""
+        self.reader_ended: float = 0.0
+        """Time at which that connection ended; 0 while it is there."""
         self.identity: str = ""
         """Id of that reader's query, the same after a restart of it; empty if it is not known."""
         self.counters = ReadCounters()
         self.moved: bool = False
         """True if an operator has moved it since the last attach."""
-        self.is_lease: bool = False
-        """True for the cursor of a lease, which keeps messages and settles nothing."""
+        self.lease: LeaseState | None = None
+        """The lease whose cursor it is, which pins the messages from `settled` to `planned` and settles nothing."""
 
     def hand_over(self, user: str) -> None:
         """Make it the cursor of a user."""
@@ -254,8 +282,11 @@ class Settling(Chore):
     def has_more(self) -> bool:
         if not self.queue.cursors:
             return False
-        message = shared_of(self.queue).line.next()
-        return message is not None and message.sequence <= settled_by_all(self.queue)
+        shared = shared_of(self.queue)
+        settled = settled_by_all(self.queue)
+        if settled > shared.passed:
+            return True
+        return shared.has_passed()
 
     def work(self, most: i64, now: float) -> i64:
         """Drop messages; several are one unit of work. They belong to the settlement that is counted already."""
@@ -272,32 +303,92 @@ def trim_settled(queue: Queue, now: float) -> None:
 
 
 def settled_by_all(queue: Queue) -> i64:
-    """Return the sequence up to which every cursor of a queue has settled; 0 without cursors."""
+    """Return the sequence up to which every cursor of a queue has settled; 0 without cursors. Leases settle nothing."""
     return settled_by(queue.cursors, queue.name)
 
 
 def settled_by(cursors: list[CursorState], queue: str) -> i64:
     """Return the sequence up to which each of these cursors has settled a queue; 0 without cursors."""
-    if not cursors:
-        return 0
     passed: i64 = UNLIMITED
     for cursor in cursors:
+        if cursor.lease is not None:
+            continue
         settled = cursor.positions[queue].settled
         if settled < passed:
             passed = settled
-    return passed
+    return 0 if passed == UNLIMITED else passed
+
+
+def passed_by_all(queue: Queue) -> i64:
+    """Return the sequence up to which messages are nobody's but those of leases; 0 for a queue without cursors."""
+    settled = settled_by_all(queue)
+    ready = queue.ready_queue
+    if isinstance(ready, SharedReadyQueue) and ready.passed > settled:
+        return ready.passed
+    return settled
+
+
+def free_through(queue: Queue, start: i64) -> i64:
+    """Return how far messages after `start` may leave a queue: settled by every cursor, and not pinned by a lease."""
+    passed = passed_by_all(queue)
+    ready = queue.ready_queue
+    return ready.free_through(start, passed) if isinstance(ready, SharedReadyQueue) else passed
+
+
+def pin(queue: Queue) -> None:
+    """Pin what the leases of a queue read, after a change of them."""
+    ranges: list[tuple[int, int]] = []
+    for cursor in queue.cursors:
+        if cursor.lease is not None:
+            position = cursor.positions[queue.name]
+            ranges.append((int(position.settled), int(position.planned)))
+    shared_of(queue).set_pins(ranges)
+
+
+def reader_of(queue: Queue) -> str:
+    """Return the first reader of a queue with cursors, which is in the way of a request; a lease with its end."""
+    cursor = queue.cursors[0]
+    for each in queue.cursors:
+        if each.lease is None:
+            cursor = each
+            break
+    lease = cursor.lease
+    if lease is None:
+        return f"cursor '{cursor.name}'"
+    return f"{lease.name()}, of a batch read (`penstock leases end {lease.number}`)"
+
+
+def has_lease(queue: Queue) -> bool:
+    """Return whether a lease pins messages of a queue."""
+    for cursor in queue.cursors:
+        if cursor.lease is not None:
+            return True
+    return False
+
+
+def has_cursor(queue: Queue) -> bool:
+    """Return whether a queue has a cursor that is no lease."""
+    for cursor in queue.cursors:
+        if cursor.lease is None:
+            return True
+    return False
 
 
 def drop_settled(queue: Queue, most: i64, now: float) -> i64:
     """Drop up to `most` messages that every cursor of the queue has settled; returns their number.
 
-    Messages that were settled and never planned are left to the consumers, if there are any.
+    Messages that were settled and never planned are left to the consumers, if there are any. Those that a lease pins
+    stay until the last such lease has ended.
     """
-    if not queue.cursors:
+    ready = queue.ready_queue
+    if not queue.cursors and not isinstance(ready, SharedReadyQueue):
         return 0
     shared, settled = shared_of(queue), settled_by_all(queue)
-    shared.pass_over(settled, bool(queue.consumers) or may_come_back(queue), queue.storage is not None)
-    taken = shared.line.take_through(settled, most)
+    if settled > 0:
+        shared.pass_over(settled, bool(queue.consumers) or may_come_back(queue), queue.storage is not None)
+        if settled > shared.passed:
+            shared.passed = settled
+    taken = shared.take_passed(most)
     if taken:
         size: i64 = 0
         for message in taken:
@@ -387,6 +478,6 @@ def holds_back(position: Position) -> bool:
     """
     queue = position.queue
     for cursor in queue.cursors:
-        if not cursor.is_lease and cursor.positions[queue.name].settled < position.settled:
+        if cursor.lease is None and cursor.positions[queue.name].settled < position.settled:
             return False
     return not queue.deleted

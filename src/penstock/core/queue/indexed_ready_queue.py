@@ -412,6 +412,60 @@ class IndexedReadyQueue(ReadyQueue):
                 self._on_taken(message)
         return messages
 
+    def take_between(self, lo: i64, hi: i64, most: i64) -> list[Message]:
+        """Remove the first messages of (lo, hi], `most` at most."""
+        chunks = self.chunks
+        if lo <= 0 or (chunks and chunks[0].first() > lo):
+            return self.take_through(hi, most)
+        if lo >= hi or lo >= self.newest():
+            return []
+        while not self.reach(lo):
+            pass
+        messages: list[Message] = []
+        at, offset = self._chunk, self._offset
+        while len(messages) < most:
+            if at == len(chunks) or offset == len(chunks[at].messages):
+                if at + 1 < len(chunks):
+                    at += 1
+                    offset = 0
+                    continue
+                if not self.returned and (not self.ready or self.ready[0].sequence > hi):
+                    break
+                if not self._index_some():
+                    break
+                continue
+            taken = self._take_of_chunk(at, offset, hi, most - len(messages))
+            if not taken:
+                break
+            messages.extend(taken)
+            if not chunks[at].messages:
+                self._on_removed(at)
+                del chunks[at]
+                offset = 0
+                if at == len(chunks) and at > 0:  # New messages may come into the chunk before.
+                    at -= 1
+                    offset = len(chunks[at].messages)
+        return messages
+
+    def _take_of_chunk(self, at: i64, offset: i64, hi: i64, most: i64) -> list[Message]:
+        """Remove messages of a chunk from an offset on, up to a sequence."""
+        chunk = self.chunks[at]
+        count = _offset_after(chunk.messages, hi) - offset
+        if count > most:
+            count = most
+        if count <= 0:
+            return []
+        taken = chunk.messages[offset : offset + count]
+        del chunk.messages[offset : offset + count]
+        for message in taken:
+            chunk.bytes -= message.charge
+            if isinstance(message, TrackedMessage):
+                self._on_taken(message)
+        self.indexed -= count
+        if at > 0:
+            self._on_changed(at)
+        return taken
+
     # Places
 
     def add_place(self, place: Place) -> None:

@@ -26,7 +26,7 @@ from penstock.core.large_bodies import LargeBodies, LargeBody
 from penstock.core.large_content import body_of, is_large
 from penstock.core.message import Envelope, StoredMessage, TrackedMessage
 from penstock.core.queue.context import QueueContext
-from penstock.core.queue.cursor_state import settled_by_all, trim_settled
+from penstock.core.queue.cursor_state import free_through, trim_settled
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.storage import QueueStorage
@@ -319,7 +319,11 @@ class QueuePager(PageOwner, PageLister):
             if self.finish_reported:
                 self._end()
         elif self.reading is None and self.messages > self.unwritten_messages and not self.queue.deleted:
-            if self.queue.cursors and self._passed != self.next and settled_by_all(self.queue) >= self.next:
+            if (
+                self.queue.cursors
+                and self._passed != self.next
+                and free_through(self.queue, self.next - 1) >= self.next
+            ):
                 self.reading = PageRead(self, int(self.storage.number), int(self.next), PASSED_HEADS, lister=self)
                 self.broker.page_reads.append(self.reading)
                 return
@@ -431,8 +435,8 @@ class QueuePager(PageOwner, PageLister):
 
     @override
     def on_heads(self, heads: list[PageHead]) -> None:
-        """Drop pages that all cursors have settled, unread."""
-        settled = settled_by_all(self.queue)
+        """Drop pages that all cursors have settled and no lease pins, unread."""
+        settled = free_through(self.queue, self.next - 1)
         count: i64 = 0
         size: i64 = 0
         first = self.next

@@ -9,6 +9,9 @@ After a restart, a message that was unacknowledged is ready again. It must not c
 without it. So a plan notes which sequences below its end it does not have, as ranges (`gaps`), and every record of a
 cursor has them. A gap goes once everything acquired up to it has left the store (`dropped`): what is found there then
 belongs to consumers.
+
+A lease pins a range of sequences for a batch read (`pins`). What all cursors have settled (`passed`) leaves the queue
+but for the messages of pinned ranges: those are there for the leases alone, and leave with the last of them.
 """
 
 from __future__ import annotations
@@ -45,6 +48,10 @@ class SharedReadyQueue(ReadyQueue):
         """Everything acquired up to here has left the store."""
         self.gaps: list[tuple[int, int]] = []
         """First and last sequences between `dropped` and `acquired` that are not the cursors', in order."""
+        self.passed: i64 = 0
+        """Every cursor has settled up to here. What is left there in `line` is pinned, or about to leave."""
+        self.pins: list[tuple[int, int]] = []
+        """Ranges (lo, hi] that leases pin: in order, and without overlaps."""
 
     # Acquiring
 
@@ -112,6 +119,71 @@ class SharedReadyQueue(ReadyQueue):
                 return
             line.take_stepped()
             self.aside.append(message)
+
+    # Pins
+
+    def set_pins(self, ranges: list[tuple[int, int]]) -> None:
+        """Pin these ranges (lo, hi], which may overlap, and no others."""
+        pins: list[tuple[int, int]] = []
+        for lo, hi in sorted(ranges):
+            if hi <= lo:
+                continue
+            if pins and lo <= pins[len(pins) - 1][1]:
+                first, last = pins.pop()
+                pins.append((first, hi if hi > last else last))
+            else:
+                pins.append((lo, hi))
+        self.pins = pins
+
+    def free_through(self, start: i64, end: i64) -> i64:
+        """Return how far messages after `start` may leave, if everything up to `end` is settled: to the next pin."""
+        for lo, hi in self.pins:
+            if hi > start:
+                free = start if lo <= start else i64(lo)
+                return free if free < end else end
+        return end
+
+    def take_passed(self, most: i64) -> list[Message]:
+        """Remove up to `most` messages that every cursor has settled and no lease pins."""
+        taken: list[Message] = []
+        start: i64 = 0
+        for lo, hi in self.pins:
+            if len(taken) == most or start >= self.passed:
+                return taken
+            if lo > start:
+                end = i64(lo) if lo < self.passed else self.passed
+                taken += self.line.take_between(start, end, most - len(taken))
+            start = hi
+        if len(taken) < most and start < self.passed:
+            taken += self.line.take_between(start, self.passed, most - len(taken))
+        return taken
+
+    def has_passed(self) -> bool:
+        """Return whether `take_passed` would remove a message."""
+        start: i64 = 0
+        for lo, hi in self.pins:
+            if lo > start and self._has_between(start, lo):
+                return True
+            start = hi
+        return self._has_between(start, UNLIMITED)
+
+    def _has_between(self, lo: i64, hi: i64) -> bool:
+        """Return whether there is a settled message in (lo, hi]."""
+        end = hi if hi < self.passed else self.passed
+        return len(self.line.between(lo, end, 1, UNLIMITED)) > 0
+
+    def release_acquired(self) -> None:
+        """Give back what cursors had acquired and not settled: leases are left, which take nothing from consumers."""
+        messages = [message for message in self.aside.messages() if message.sequence > self.passed]
+        if messages:
+            settled = [message for message in self.aside.messages() if message.sequence <= self.passed]
+            self.aside.clear()
+            for message in settled:
+                self.aside.append(message)
+            for message in messages:
+                self.line.put_back(message)
+        self.acquired = self.passed
+        self.gaps = []
 
     def dissolve(self) -> IndexedReadyQueue:
         """Return all messages in one line, once there is no cursor left."""

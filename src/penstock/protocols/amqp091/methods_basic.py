@@ -18,6 +18,7 @@ from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import settle_in_slices
 from penstock.core.publish.unit_of_work import Transaction
+from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.expiry import expire_slice, expire_steps
 from penstock.core.queue.pager import PageLoadListener
 from penstock.core.queue.queue import Queue
@@ -183,9 +184,7 @@ def get(channel: Channel, args: dict[str, object]) -> None:
     """Deliver one message without a subscription (section 1.8.3.10)."""
     queue = readable_queue(channel, args)
     if _is_left_to_cursors(queue):
-        raise ResourceLocked(
-            f"queue '{queue.name}' pages and is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
-        )
+        raise ResourceLocked(f"queue '{queue.name}' pages and is read by {reader_of(queue)}; delete the cursor first")
     if not channel.engine.has_asked:
         channel.engine.has_asked = True
         channel.engine.review_use()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, NotFound, ResourceLocked
@@ -62,7 +63,7 @@ def observe_queue(connection: Connection, queue: Queue) -> None:
 def purge_queue(connection: Connection, vhost: VirtualHost, queue: Queue) -> int:
     """Drop all ready messages; return their number. Raises ResourceLocked (405) for a queue that a cursor reads."""
     if queue.cursors:
-        raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
+        raise ResourceLocked(f"queue '{queue.name}' is read by {reader_of(queue)} and cannot be purged")
     connection.services.deliver_first(queue)
     return vhost.purge_queue(queue, connection.broker.now)
 

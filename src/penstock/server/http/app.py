@@ -209,6 +209,8 @@ OWN: Final = (
     Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, objects.of_kind("cursors")),
     *(Own(f"{method} {where.split()[-1]}", MANAGEMENT, stand_ins.read_only(sentence), vhost=ANYWHERE, audited=False)
       for where, sentence in stand_ins.REFUSED.items() for method in where.split()[:-1]),
+    Own("GET /penstock/leases /penstock/leases/{vhost}", MANAGEMENT, objects.of_kind("leases")),
+    Own("GET /penstock/sinks /penstock/sinks/{vhost}", MANAGEMENT, objects.of_kind("sinks")),
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from penstock.core.large_content import body_of
 from penstock.core.message import Message
 from penstock.core.message_format import UnreadableContent
 from penstock.core.publish.session_counts import consumed
+from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.expiry import expire_slice
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import hides_next
@@ -144,7 +145,7 @@ async def purge(request: ApiRequest) -> Response:
     if queue.owner is not None:
         raise ResourceLocked(f"queue '{queue.name}' is exclusive: it belongs to the connection that declared it")
     if queue.cursors:
-        raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
+        raise ResourceLocked(f"queue '{queue.name}' is read by {reader_of(queue)} and cannot be purged")
     request.vhost().purge_queue(queue, request.driver.broker.now)
     return no_content()
 
@@ -174,7 +175,7 @@ async def get(request: ApiRequest) -> Response:
     check_read_queue(request.access(request.vhost()), request.part("name"))
     queue = request.vhost().queue(request.part("name"))
     if queue.cursors:
-        raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'")
+        raise ResourceLocked(f"queue '{queue.name}' is read by {reader_of(queue)}")
     if not queue.available():
         await request.event_loop.in_memory(queue)
         await request.pause()  # A page wakes all that wait for it.

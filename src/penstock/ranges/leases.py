@@ -1,0 +1,452 @@
+"""Leases: ranges of queues, pinned for a batch read, that end when all was read or nothing is read any more.
+
+Theory of operation. A lease has a cursor of its own that is in no list of cursors, is not stored, and settles nothing.
+On a queue that a cursor can read it pins the messages of its range: what all cursors have settled leaves the queue but
+for these. Later messages are not pinned. On other queues (with consumers, or with overflow policy drop-head) a lease
+pins nothing: messages that leave the queue meanwhile are not read. The answer says which case holds.
+
+`lease.open` pins everything that is there. `lease.narrow` then names the borders of what is read. Each block that is
+fetched gives a lease its whole time again. The broker notes which parts of a range were fetched; a part that is fetched
+twice counts once. When all of them were, the lease is finished: it ends after a grace in which the last block may be
+fetched again, and makes room for others at the bound of leases.
+
+The number of a lease is short, for people, and begins with 1 at each start of the broker. Its token is the time of its
+opening, so that a reader from before a restart does not meet the lease of somebody else. A reader whose lease has ended
+opens one for the rest of its range. The broker counts its messages, so the reader knows whether one is gone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typing_extensions import override
+
+from penstock.core.message import Message
+from penstock.core.queue.cursor_state import CursorState, LeaseState, Position, pin
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue_room import visible_tail
+from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError, NotFound, PreconditionFailed
+from penstock.flow.level import UNLIMITED
+from penstock.flow.pool import IdleUnits, PoolHolder, PoolUnit
+from penstock.flow.timers import NEVER, TimerHandler
+from penstock.flow.work import Steps
+from penstock.pools import LEASES
+from penstock.protocols.common.authorization import check_read_cursor
+from penstock.protocols.common.control_request import ControlRequest, Replies
+from penstock.ranges.columns import left_out
+from penstock.ranges.cursors import Cursor, earliest_offset, named_queues
+
+TIMEOUT_MS: Final = 300_000
+TIMEOUT_MS_MAX: Final = 3_600_000
+"""Milliseconds without a block after which a lease ends: without a wish, and at most."""
+GRACE_S: Final = 5.0
+"""Seconds without a block after which a finished lease ends, if its own time is not shorter."""
+PARTS_MOST: Final = 1_000
+"""Most separate parts of one range that are noted as fetched; beyond them a lease ends by its time."""
+CLOCK_S: Final = 5.0
+"""Seconds by which the clock of a broker that has taken over may differ."""
+
+
+class FetchedParts:
+    """The parts of a range (lo, hi] that were fetched, in order and without overlaps."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[int, int]] = []
+        self.is_full: bool = False
+        """True if more parts than are noted were fetched: the range is never known to be complete."""
+
+    def add(self, lo: int, hi: int) -> None:
+        """Note a part."""
+        if hi <= lo or self.is_full:
+            return
+        merged: list[tuple[int, int]] = []
+        for first, last in self.parts:
+            if last < lo or first > hi:
+                merged.append((first, last))
+            else:
+                lo, hi = min(first, lo), max(last, hi)
+        merged.append((lo, hi))
+        merged.sort()
+        self.parts = merged
+        if len(merged) > PARTS_MOST:
+            self.is_full = True
+            self.parts = []
+
+    def covers(self, lo: int, hi: int) -> bool:
+        """Return whether all of a range was fetched."""
+        if hi <= lo:
+            return True
+        for first, last in self.parts:
+            if first <= lo and last >= hi:
+                return True
+        return False
+
+
+class Lease(PoolUnit):
+    """One lease, and what was fetched under it."""
+
+    def __init__(self, leases: Leases, state: LeaseState, cursor: Cursor, holder: PoolHolder, token: int) -> None:
+        self.holder = holder
+        self.state = state
+        self.cursor = cursor
+        self.token = token
+        self.end = LeaseEnd(leases, self)
+        self.fetched: dict[str, FetchedParts] = {}
+
+    def is_finished(self) -> bool:
+        """Return whether all that it reads was fetched."""
+        for name, position in self.cursor.positions.items():
+            parts = self.fetched.get(name)
+            if position.planned > position.settled and (
+                parts is None or not parts.covers(int(position.settled), int(position.planned))
+            ):
+                return False
+        return True
+
+
+class LeaseEnd(TimerHandler):
+    """The end of a lease that nobody uses."""
+
+    def __init__(self, leases: Leases, lease: Lease) -> None:
+        super().__init__()
+        self._leases = leases
+        self._lease = lease
+
+    @override
+    def on_deadline(self, now: float) -> float:
+        until = self._lease.state.until
+        if now < until:
+            return until
+        self._leases.end(self._lease)
+        return NEVER
+
+
+class Leases:
+    """Leases by number."""
+
+    def __init__(self, control: Replies) -> None:
+        self._control = control
+        self._broker = control.broker
+        self._pool = self._broker.pools.of(LEASES)
+        self._idle = IdleUnits(self._pool)
+        """Those that are finished: they make room for others."""
+        self._leases: dict[int, Lease] = {}
+        self._count: int = 0
+
+    def every(self) -> list[LeaseState]:
+        """Return all leases, the oldest first."""
+        return [lease.state for lease in self._leases.values()]
+
+    # Requests
+
+    def open(self, request: ControlRequest) -> dict[str, object] | None:
+        """Pin the messages of queues, or of those that a cursor subscribes to; return the offsets of each.
+
+        With `partial` queues that cannot be read are left out and listed in the answer. With `borders` the lease pins
+        only these ranges, as `narrow`; `planned` is then the time of the first plan in microseconds since the epoch.
+        """
+        return self._control.answer_in_slices(request, self._open_steps(request))
+
+    def _open_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
+        borders = _borders(request)
+        lease, answer = self._opened(request)
+        if not borders:
+            return answer
+        number = lease.state.number
+        try:
+            self._check_planned(request, lease, borders)
+            answer["rows"] = yield from self._narrow_steps(lease, borders)
+        except BrokerError:
+            if self._leases.get(number) is lease:
+                self.end(lease)
+            raise
+        return answer
+
+    def _opened(self, request: ControlRequest) -> tuple[Lease, dict[str, object]]:
+        named = request.fields.get("cursor") is not None
+        reader = self._reader(request) if named else None
+        if request.fields.get("queues") is None and reader is not None:
+            names = [name for name, position in reader.positions.items() if not position.left]
+        else:
+            names = request.names("queues", 0 if request.flag("partial") else 1)
+        timeout_ms = request.amount("timeout_ms", TIMEOUT_MS)
+        if not 0 < timeout_ms <= TIMEOUT_MS_MAX:
+            raise PreconditionFailed(f"'timeout_ms' must be from 1 to {TIMEOUT_MS_MAX}, not {timeout_ms}")
+        query = request.text("query") if request.fields.get("query") is not None else ""
+        queues, refused = named_queues(request, names, _check_order)
+        lease = self._new(request, timeout_ms / 1000, query)
+        offsets = {queue.name: self._pin(lease.cursor, queue, reader) for queue in queues}
+        self._touch(lease)
+        answer: dict[str, object] = {"lease": lease.state.number, "token": lease.token}
+        answer |= {"queues": offsets, "refused": refused}
+        if request.flag("left_out"):
+            formats = self._broker.formats
+            answer["left_out"] = {
+                name: left_out(_first_of(position), formats) for name, position in lease.cursor.positions.items()
+            }
+        return lease, answer
+
+    def narrow(self, request: ControlRequest) -> dict[str, object] | None:
+        """Pin only the ranges within `borders`, a list of sequences by queue; other queues are not read.
+
+        Answers with the number of messages between each two borders; null where it is not known, because they are on
+        the disk or left to consumers.
+        """
+        return self._control.answer_in_slices(request, self._narrowed_steps(request))
+
+    def _narrowed_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
+        borders = _borders(request)
+        lease = self._lease(request)
+        check_read_cursor(request.access, lease.cursor)
+        for name, each in borders.items():
+            position = lease.cursor.positions.get(name)
+            if position is None:
+                raise PreconditionFailed(f"lease {lease.state.number} does not read queue '{name}'")
+            _check_within(lease, position, each[0], each[len(each) - 1])
+        rows = yield from self._narrow_steps(lease, borders)
+        return {"rows": rows}
+
+    def _narrow_steps(self, lease: Lease, borders: dict[str, list[int]]) -> Steps[dict[str, object]]:
+        """Pin the ranges within borders, and return the number of messages between each two."""
+        now = self._broker.now
+        for name, position in list(lease.cursor.positions.items()):
+            each = borders.get(name)
+            if each is None or each[0] >= each[len(each) - 1]:
+                position.left = True
+                lease.cursor.release([name], now)
+                self._offer(position)
+                continue
+            position.settled = each[0]
+            position.planned = each[len(each) - 1]
+            if lease.cursor in position.queue.cursors:
+                pin(position.queue)
+        rows: dict[str, object] = {}
+        for name, position in list(lease.cursor.positions.items()):
+            while not position.reach(position.settled, UNLIMITED, position.planned):
+                if self._broker.work.spend(1):
+                    yield
+            rows[name] = _counts(lease.cursor, position, borders[name])
+        if self._leases.get(lease.state.number) is lease:
+            self._finish(lease)
+        return rows
+
+    def close(self, request: ControlRequest) -> dict[str, object]:
+        """End a lease; its reader opens another one for what is left of its range, if that is still there."""
+        lease = self._lease(request)
+        check_read_cursor(request.access, lease.cursor)
+        self.end(lease)
+        return {}
+
+    # Blocks
+
+    def cursor(self, request: ControlRequest) -> Cursor:
+        """Return the cursor of a lease for a block. Raises NotFound (404), PreconditionFailed (406)."""
+        lease = self._lease(request)
+        position = lease.cursor.position(request.text("queue"))
+        _check_within(lease, position, request.number("lo"), request.number("hi"))
+        if not lease.state.query and request.fields.get("query") is not None:
+            lease.state.query = request.text("query")
+        self._touch(lease)
+        return lease.cursor
+
+    def fetched(self, request: ControlRequest, last: int) -> None:
+        """Note that a block was fetched that has all messages of its range up to a sequence."""
+        lease = self._lease(request)
+        name = request.text("queue")
+        parts = lease.fetched.get(name)
+        if parts is None:
+            parts = FetchedParts()
+            lease.fetched[name] = parts
+        parts.add(request.number("lo"), last)
+        if request.connection is not None:
+            lease.cursor.reader_name = request.connection.name()
+        self._finish(lease)
+
+    # Ends
+
+    def end(self, lease: Lease) -> None:
+        """End a lease: what only it pins leaves its queues."""
+        del self._leases[lease.state.number]
+        self._idle.wake(lease)
+        self._pool.give(lease.holder, 1)
+        self._broker.timers.drop(lease.end)
+        positions = list(lease.cursor.positions.values())
+        lease.cursor.delete(self._broker.now)
+        for position in positions:
+            self._offer(position)
+
+    def forget(self, vhost: VirtualHost) -> None:
+        """End the leases of a virtual host that is being deleted."""
+        for lease in list(self._leases.values()):
+            if lease.state.vhost == vhost.name:
+                self.end(lease)
+
+    def _offer(self, position: Position) -> None:
+        """Give a queue that a lease has left back to its consumers, also one that it did not pin."""
+        queue = position.queue
+        if not queue.cursors and queue.ready_queue is position.shared:
+            queue.ready_queue = position.shared.dissolve()
+        if not queue.deleted:
+            self._broker.schedule_delivery(queue)
+
+    def _finish(self, lease: Lease) -> None:
+        """Note that a lease may be finished, and begin its grace."""
+        if lease.is_finished() and not lease.state.finished:
+            lease.state.finished = True
+            self._idle.rest(lease)
+        self._touch(lease)
+
+    def _touch(self, lease: Lease) -> None:
+        """Give a lease its time again."""
+        state = lease.state
+        grace = min(GRACE_S, state.timeout_s) if state.finished else state.timeout_s
+        state.until = self._broker.now + grace
+        self._broker.timers.add(lease.end, state.until)
+
+    # Helpers
+
+    def _new(self, request: ControlRequest, timeout_s: float, query: str) -> Lease:
+        """Return a new lease without queues. Raises ResourceError (506) at the limit."""
+        holder = request.access.holder()
+        while not self._pool.fits(holder, 1):
+            spare = self._idle.oldest_of(holder) or self._idle.oldest_of_most()
+            if not isinstance(spare, Lease):
+                break
+            self.end(spare)
+        self._pool.require(holder, 1)
+        self._count += 1
+        now = self._broker.now
+        state = LeaseState(self._count, request.vhost.name, request.access.user, request.asker(), timeout_s)
+        state.opened = now
+        state.query = query
+        cursor = Cursor(request.vhost.name, f"lease {self._count} of {request.asker()}")
+        cursor.lease = state
+        cursor.user = request.access.user
+        state.cursor = cursor
+        lease = Lease(self, state, cursor, holder, int((now + self._broker.wall_offset) * 1_000_000))
+        self._leases[self._count] = lease
+        return lease
+
+    def _reader(self, request: ControlRequest) -> CursorState:
+        name = request.text("cursor")
+        cursor = request.vhost.cursors.get(name)
+        if cursor is None:
+            raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; leave it out to read what is there")
+        return cursor
+
+    def _lease(self, request: ControlRequest) -> Lease:
+        number = request.number("lease")
+        lease = self._leases.get(number)
+        is_other = (
+            lease is not None and request.fields.get("token") is not None and request.number("token") != lease.token
+        )
+        if lease is None or is_other or lease.state.vhost != request.vhost.name:
+            raise NotFound(
+                f"lease {number} has ended, because nothing was read under it for its time, somebody ended it, or the "
+                "broker was restarted; open another one, with a longer leaseTimeout if that is too short"
+            )
+        return lease
+
+    def _check_planned(self, request: ControlRequest, lease: Lease, borders: dict[str, list[int]]) -> None:
+        """Check that a range is in the queue for which it was planned.
+
+        Raises PreconditionFailed (406) if the queue ends before it, or its messages have arrived after the plan: then
+        it was deleted and declared again.
+        """
+        planned = request.amount("planned", 0)
+        for name, each in borders.items():
+            position = lease.cursor.positions.get(name)
+            if position is None:
+                raise PreconditionFailed(f"lease {lease.state.number} does not read queue '{name}'")
+            lo, hi = each[0], each[len(each) - 1]
+            tail = int(visible_tail(position.queue))
+            first = _first_of(position, lo, hi)
+            since = planned / 1_000_000 + CLOCK_S - self._broker.wall_offset
+            if hi > tail or (planned and first and first[0].arrived > since):
+                raise PreconditionFailed(
+                    f"messages {lo + 1} to {hi} of queue '{name}' are gone: the queue was declared again after the "
+                    "read was planned, or the broker has lost its last messages; read again"
+                )
+
+    def _pin(self, cursor: Cursor, queue: Queue, reader: CursorState | None) -> dict[str, object]:
+        """Pin a queue if possible; return its offsets, and the reason if it is not pinned."""
+        earliest, tail = earliest_offset(queue), visible_tail(queue)
+        reason = ""
+        if not queue.cursors:
+            try:
+                cursor.check_new(queue, {queue.name: "earliest"})
+            except BrokerError as error:
+                reason = str(error)
+        position = Position(queue, earliest)
+        position.planned = tail if tail > earliest else earliest
+        cursor.positions[queue.name] = position
+        if not reason:
+            queue.cursors.append(cursor)
+            pin(queue)
+            if queue.consumers:
+                reason = f"queue '{queue.name}' has {len(queue.consumers)} consumers, which go on"
+        settled = None if reader is None else reader.positions.get(queue.name)
+        return {
+            "earliest": int(earliest),
+            "tail": int(tail),
+            "settled": None if settled is None or settled.queue is not queue else int(settled.settled),
+            "unpinned": reason,
+        }
+
+
+def _first_of(position: Position, lo: int = 0, hi: int = int(UNLIMITED)) -> list[Message]:
+    """Return the first message of a range that is in memory, or none."""
+    return list(position.line.between(lo, hi, 1, UNLIMITED))
+
+
+def _borders(request: ControlRequest) -> dict[str, list[int]]:
+    """Return the field `borders`: two sequences or more by queue, in order. Raises PreconditionFailed (406)."""
+    borders: dict[str, list[int]] = {}
+    for name, value in request.table("borders").items():
+        if not isinstance(value, list) or len(value) < 2:
+            raise PreconditionFailed(f"'borders.{name}' must be a list of two sequences or more, not {value!r:.80}")
+        before = 0
+        each: list[int] = []
+        for number in value:
+            if not isinstance(number, int) or isinstance(number, bool) or not before <= number < UNLIMITED:
+                raise PreconditionFailed(f"'borders.{name}' must be sequences in order, and {number!r:.80} is not")
+            before = number
+            each.append(number)
+        borders[name] = each
+    return borders
+
+
+def _check_within(lease: Lease, position: Position, lo: int, hi: int) -> None:
+    """Raise PreconditionFailed (406) for a range that a lease does not read."""
+    if lo < position.settled or hi > position.planned:
+        raise PreconditionFailed(
+            f"lease {lease.state.number} reads ({position.settled}, {position.planned}] of queue "
+            f"'{position.queue.name}', and ({lo}, {hi}] is not within it; open another lease for that range"
+        )
+
+
+def _counts(cursor: Cursor, position: Position, borders: list[int]) -> list[int | None]:
+    """Return the number of messages between each two borders, whose messages are in the index; None if not known."""
+    queue = position.queue
+    known = cursor in queue.cursors and not queue.consumers
+    pager = queue.pager
+    sums: list[int | None] = []
+    for border in borders:
+        if known and (pager is None or pager.messages == 0 or border < pager.next):
+            sums.append(int(position.line.count_through(border)[0]))
+        else:
+            sums.append(None)
+    counts: list[int | None] = []
+    for at in range(1, len(sums)):
+        before, through = sums[at - 1], sums[at]
+        counts.append(None if before is None or through is None else through - before)
+    return counts
+
+
+def _check_order(queue: Queue) -> None:
+    if queue.features.max_priority:
+        raise PreconditionFailed(
+            f"queue '{queue.name}' has priorities, so its messages are not in the order of their sequences; "
+            "consume or browse it"
+        )
