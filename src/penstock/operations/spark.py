@@ -73,7 +73,7 @@ def _of_readers() -> tuple[Operation, ...]:
             *_HOLDER, "queues", "starting", "partial", "holder", "create", "dry_run", "release", "identity", "takeover",
         ), _READ),
         _work("cursor.plan", lambda ranges: ranges.plans.plan, (
-            *_HOLDER, "settle", "start", "upto", "rows", "bytes", "least", "wait_ms", "left_out", "identity", "query",
+            *_HOLDER, "settle", "start", "upto", "only", "rows", "bytes", "least", "wait_ms", "left_out", "changes", "identity", "query",
         ), _READ),
         _work("cursor.range", lambda ranges: ranges.reads.range,
               (*_HOLDER, "lease", "queue", "lo", "hi", "rows", "bytes", "columns", "query"), _READ),
