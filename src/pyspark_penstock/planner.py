@@ -37,7 +37,7 @@ from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.schema import warn_of_left_out
 from pyspark_penstock.servers import Servers, is_not_found
-from pyspark_penstock.slices import Slice, report_hole
+from pyspark_penstock.slices import Slice, packed, report_hole
 
 
 @dataclass(slots=True)
@@ -271,8 +271,8 @@ class Planner:
             upto=target,
         )
 
-    def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Slice]:
-        """Return the slices of a batch: the same for the same borders, also after a restart.
+    def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[tuple[Slice, ...]]:
+        """Return the slices of each task of a batch: the same for the same borders, also after a restart.
 
         Raises `CursorError` when it needs what is gone: messages that were settled or lost, a queue that was deleted.
         With failOnDataLoss false that is left out.
@@ -299,7 +299,7 @@ class Planner:
             place = place_of(self._attachment, range_.key)
             token = self._attachment.tokens[place.server]
             found.append(Slice(place.server, place.queue, token, range_.lo, range_.hi, count))
-        return found
+        return packed(found, options.min_partitions, options.max_records_per_partition)
 
     def _rows_between(self, ranges: list[Range], rows: Positions) -> list[int]:
         """Return the number of messages that each range must yield; `rows` has those of queues with gaps in all.

@@ -66,11 +66,11 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner.offset(tail) if tail else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the slices of a batch: the same for the same borders, also after a restart."""
-        return [InputPartition(slice_) for slice_ in self._planner.slices(start, end)]
+        """Return the slices of each task of a batch: the same for the same borders, also after a restart."""
+        return [InputPartition(task if len(task) > 1 else task[0]) for task in self._planner.slices(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """Yield the messages of one slice as record batches; runs in an executor, and may run again."""
+        """Yield the messages of a task's slices as record batches; runs in an executor, and may run again."""
         return record_batches(partition.value, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
