@@ -70,7 +70,8 @@ def _of_readers() -> tuple[Operation, ...]:
     """Return the operations of readers."""
     return (
         _work("cursor.attach", lambda ranges: ranges.requests.attach, (
-            *_HOLDER, "queues", "starting", "partial", "holder", "create", "dry_run", "release", "identity", "takeover",
+            *_HOLDER, "queues", "starting", "partial", "holder", "create", "dry_run", "part", "release",
+            "identity", "takeover",
         ), _READ),
         _work("cursor.plan", lambda ranges: ranges.plans.plan, (
             *_HOLDER, "settle", "start", "upto", "only", "rows", "bytes", "least", "wait_ms", "left_out", "changes", "identity", "query",
