@@ -26,7 +26,7 @@ _PREFIX = 8  # Magic, and a little-endian u32 with the length of the header.
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How far a range of a queue was read by a block: its rows there, and the sequence that it reached."""
+    """Range of a queue in a block: its rows there, and the sequence up to which it was read."""
 
     queue: str
     rows: int

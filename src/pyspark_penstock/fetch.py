@@ -64,7 +64,7 @@ def _tidy(link: BrokerLink) -> None:
 
 
 class _Reading:
-    """How far the slices of a task were read."""
+    """Progress of a task through its slices."""
 
     def __init__(self, slices: tuple[Slice, ...], options: ReadOptions) -> None:
         """Begin before the first slice."""

@@ -12,7 +12,7 @@ have modules of their own.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,6 @@ from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import (
     Positions,
     Range,
-    advanced,
     from_spark,
     generations_of,
     query_of,
@@ -247,7 +246,7 @@ class Planner:
 
     def _targets(
         self, server: Address, begin: Positions, caps: Caps, upto: Positions | None
-    ) -> list[dict[str, int]] | list[None]:
+    ) -> Sequence[dict[str, int] | None]:
         """Return the ends up to which queues of a server are planned, in parts for one request each; None for no end.
 
         A server without a share of this batch plans no queue, and still learns the settled position.

@@ -86,9 +86,7 @@ def encode_block(
     return _assemble(buffers, columns, head, values)
 
 
-def _assemble(
-    buffers: Buffers, columns: dict[str, Column], head: dict[str, object], values: BlockValues
-) -> BlockBody:
+def _assemble(buffers: Buffers, columns: dict[str, Column], head: dict[str, object], values: BlockValues) -> BlockBody:
     # Positions are relative to the block, so the header has a fixed size: it is padded.
     room = len(json.dumps(head)) + 12 * _count_buffers(columns) + 8
     room += -room % ALIGNMENT
@@ -344,7 +342,7 @@ class BlockLoad(LoadListener, PageReader):
         self._before = before
         self._range = range
         self._wanted: BlockRange | None = range if on_disk else None
-        """What must be read from the disk; None if only bodies must."""
+        """The range that must be read from the disk; None if only bodies must."""
         self._next: i64 = 0
         """First sequence of the next read of pages."""
         self._load: BodyLoad | None = None
@@ -458,9 +456,7 @@ class BlockReads:
         for each in wanted:
             check_read_queue(request.access, each.queue)
         for each in wanted:
-            while not self.table.holder(request).reach(
-                each.queue, each.lo, each.rows, each.hi, self.table.broker.work
-            ):
+            while not self.table.holder(request).reach(each.queue, each.lo, each.rows, each.hi, self.table.broker.work):
                 yield
         self._reply_ranges(request, wanted)
         return None

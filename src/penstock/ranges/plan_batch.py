@@ -116,13 +116,15 @@ class PlanBatch:
         """Add the plan of a queue if it may have messages. Returns False if more must come into its index first."""
         position = self.cursor.position(name)
         start: i64 = self._start.get(name, int(position.settled))
+        if start != position.settled:
+            self.cursor.begin_plan(name, start)
+        if position.queue.pager is None and position.newest() <= start:
+            if start > position.planned or start > position.shared.acquired:
+                position.plan_to(start)
+            return True
         upto: i64 = self._upto.get(name, UNLIMITED)
-        self.cursor.begin_plan(name, start)
         if not position.reach(start, self._most_rows, upto):
             return False
-        if position.queue.pager is None and position.newest() <= start:
-            position.plan_to(start)
-            return True
         plan = RangePlan(position, start, 0, 0, upto, None if self._on_planned is None else self._on_read)
         plan.index = int(self._looked)
         self._plans.append(plan)

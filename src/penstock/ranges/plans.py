@@ -16,14 +16,16 @@ from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
-from penstock.protocols.common.authorization import check_read_cursor
+from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.cursor_table import CursorTable, WaitingRequest, set_reader
-from penstock.ranges.cursors import Cursor
 from penstock.ranges.plan_batch import PlanBatch
 
 WAIT_MS_MAX: Final = 60_000
 """Longest time in milliseconds that a plan may wait for messages."""
+CHECKED_AT_ONCE: Final = 100
+CHECKED_WORK: Final = 50
+"""Queues whose permission is checked between two looks at the share of work, and their units of work."""
 
 
 class WaitingPlan(WaitingRequest):
@@ -104,14 +106,22 @@ class Plans:
         With `only` the queues are planned that `upto` names, and no others. With `changes` the answer has the queues
         with messages alone, and the tails that have changed since the last such answer on the connection.
         """
+        self.table.held(request)
+        return self.table.control.answer_in_slices(request, self._plan_steps(request))
+
+    def _check_steps(self, request: ControlRequest) -> Steps[None]:
+        """Check that all queues of the cursor may be read. Raises AccessRefused (403)."""
+        for index, name in enumerate(list(self.table.held(request).positions)):
+            check_read_queue(request.access, name)
+            if index % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1 and self.table.broker.work.spend(CHECKED_WORK):
+                yield
+
+    def _plan_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
+        yield from self._check_steps(request)
         cursor = self.table.held(request)
-        check_read_cursor(request.access, cursor)
         set_reader(cursor, request)
         cursor.counters.plans += 1
         self.table.answer_waiting(cursor)
-        return self.table.control.answer_in_slices(request, self._plan_steps(request))
-
-    def _plan_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
         ends = request.offsets("settle")
         while not self.table.reach_settle(self.table.held(request), ends):
             yield
