@@ -191,6 +191,8 @@ class Planner:
                     answers += 1
                     self._take(server, reply, found)
                     left = left.less(reply["rows"], reply["bytes"])
+                    if left.spent:
+                        break
             if not answers:
                 time.sleep(wait_ms / 1000)  # All servers are away, and nobody waits for messages.
             enough = found.end != begin and (found.pressed or sum(found.messages.values()) >= least)
