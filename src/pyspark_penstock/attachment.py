@@ -251,9 +251,9 @@ class Attachment:
         if stay + left + len(come) <= self._most[server]:
             return come
         self._warn(
-            f"{self._options.subject} at {server} reads {stay:,} queues and has left {left:,}; {len(come):,} more would "
-            f"be beyond {self._most[server]:,}, the most of a cursor, so none of them joins: divide the queues among "
-            "several cursors"
+            f"{self._options.subject} at {server} reads {stay:,} queues and has left {left:,}; {len(come):,} more "
+            f"would be beyond {self._most[server]:,}, the most of a cursor, so none of them joins: divide the queues "
+            "among several cursors"
         )
         return []
 
@@ -291,8 +291,8 @@ class Attachment:
         if dry_run and whole["positions"] + len(whole["new"]) > whole["most"]:
             raise CursorError(
                 f"{self._options.subject} at {server} was refused: it reads {whole['positions']:,} queues, and "
-                f"{len(whole['new']):,} more would be beyond {whole['most']:,}, the most of a cursor; divide the queues "
-                "among several cursors"
+                f"{len(whole['new']):,} more would be beyond {whole['most']:,}, the most of a cursor; divide the "
+                "queues among several cursors"
             )
         self._take(server, whole)
         if not dry_run:

@@ -63,7 +63,8 @@ class CursorRequests:
 
         Thousands of names come in several requests: `part` is first, next or last. The holder sends those after the
         first. Their queues join the subscription. Only the answer to the last part has the queues that were left: of a
-        dry run all that this part does not name. Each answer has the number of `positions`, and the `most` of a cursor.
+        dry run all that this part does not name. Each answer has the number of `positions` on queues that still exist,
+        and the `most` of a cursor.
 
         A cursor belongs to the user who attached last. Another user may attach who may read all of its queues; others
         are refused (403), because they would take its holder's place.
@@ -282,7 +283,7 @@ def _positions(
         "generation": {name: generation for name, generation in generations.items() if generation},
         "limits": {queue.name: _limits(queue) for queue in queues},
         "left": {position.queue.name: [int(position.settled), int(visible_tail(position.queue))] for position in left},
-        "positions": len(cursor.positions),
+        "positions": sum(not position.queue.deleted for position in cursor.positions.values()),
         "most": POSITIONS_MAX,
     }
 

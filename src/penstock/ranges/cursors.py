@@ -66,10 +66,11 @@ class Cursor(CursorState):
         Raises as `attach` does.
         """
         initial = {queue.name: self.check_new(queue, starting) for queue in queues if not self.reads(queue)}
-        if len(self.positions) + len(initial) > POSITIONS_MAX:
+        stay = len(self.positions) - len(self.gone(queues, initial))
+        if stay + len(initial) > POSITIONS_MAX:
             raise ResourceError(
-                f"cursor '{self.name}' reads {len(self.positions)} queues, and {len(initial)} more would be beyond "
-                f"{POSITIONS_MAX}, the most that a cursor may have; take another cursor"
+                f"cursor '{self.name}' reads {stay} queues, and {len(initial)} more would be beyond {POSITIONS_MAX}, "
+                "the most that a cursor may have; take another cursor"
             )
         return initial
 
