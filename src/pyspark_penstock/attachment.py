@@ -283,6 +283,7 @@ class Attachment:
             else:
                 reply = self._attach_part(server, part, fields, holder)
             if reply is None:
+                self._give_up(server, dry_run)
                 return
             _add_part(whole, reply)
             if not dry_run and index == 0 and len(parts) > 1:
@@ -297,6 +298,11 @@ class Attachment:
         self._take(server, whole)
         if not dry_run:
             self._tell(server, whole)
+
+    def _give_up(self, server: Address, dry_run: bool = False) -> None:
+        """Forget a server that went away between parts of an attach: all of them are sent again when it is back."""
+        if not dry_run:
+            self.tokens.pop(server, None)
 
     def _attach_part(
         self, server: Address, part: list[str], fields: dict[str, object], holder: bool
@@ -321,6 +327,7 @@ class Attachment:
         for part in parts_of(come):
             reply = self._attach_part(server, part, self._fields(server, part, 1, 2, True), True)
             if reply is None:
+                self._give_up(server)
                 return
             _add_part(whole, reply)
         for queue in gone:

@@ -125,7 +125,7 @@ class PlanBatch:
         upto: i64 = self._upto.get(name, UNLIMITED)
         if not position.reach(start, self._most_rows, upto):
             return False
-        plan = RangePlan(position, start, 0, 0, upto, None if self._on_planned is None else self._on_read)
+        plan = RangePlan(position, start, 0, 0, upto, None)
         plan.index = int(self._looked)
         self._plans.append(plan)
         return True
@@ -150,6 +150,8 @@ class PlanBatch:
                 return
             self._on_planned(self)
         except BrokerError as error:
+            for plan in self._plans:
+                plan.set_listener(None)
             self._table.control.fail(self.request, error)
         self._waits = False
         self.request.end_wait()
@@ -161,8 +163,11 @@ class PlanBatch:
                 plan = self._active[self._at]
                 if not self._granted:
                     self._grant(plan)
+                if self._on_planned is not None:
+                    plan.set_listener(self._on_read)
                 if not plan.go_on():
                     return False
+                plan.set_listener(None)
                 self.rows += plan.messages - plan.messages_before
                 self.bytes += plan.bytes - plan.bytes_before
                 self._granted = False
@@ -244,7 +249,9 @@ class PlanBatch:
 
     def bounds(self, name: str) -> tuple[int, int]:
         """Return the sequences after which, and up to which, it may plan messages of a queue."""
-        return self._start.get(name, int(self.cursor.positions[name].settled)), self._upto.get(name, UNLIMITED)
+        position = self.cursor.positions.get(name)
+        settled = 0 if position is None else int(position.settled)
+        return self._start.get(name, settled), self._upto.get(name, UNLIMITED)
 
     def is_enough(self) -> bool:
         """Return whether it need not wait for more messages."""
@@ -282,7 +289,9 @@ class PlanBatch:
             cursor.tails_reader = number
         tails: dict[str, object] = {}
         for name in self.names:
-            position = cursor.positions[name]
+            position = cursor.positions.get(name)
+            if position is None:
+                continue
             tail = visible_tail(position.queue)
             if all_of_them or tail != position.reported:
                 tails[name] = int(tail)

@@ -82,8 +82,9 @@ class WaitingPlan(WaitingRequest):
     def has_looked(self, batch: PlanBatch) -> None:
         """Record what it has found among the messages that can be read now, which are too few."""
         for name in batch.names:
-            position = self.cursor.positions[name]
-            position.looked = position.newest()
+            position = self.cursor.positions.get(name)
+            if position is not None:
+                position.looked = position.newest()
         self._missing = max(self.request.amount("least", 0) - batch.rows, 1)
 
 

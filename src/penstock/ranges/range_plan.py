@@ -72,6 +72,10 @@ class RangePlan(PageReader, PageLister):
         self._oversize = oversize
         self._full = False
 
+    def set_listener(self, on_read: Callable[[], None] | None) -> None:
+        """Set what is called when it has read from the disk: only meanwhile, because the listener has the plan."""
+        self._on_read = on_read
+
     def may_go_on(self) -> bool:
         """Return whether there may be messages that a larger grant would bring."""
         return self._is_full() and self._at < self._upto and self._at < self.position.newest()
