@@ -1,18 +1,15 @@
-"""Executors' half of the source: fixed ranges of queues as a stream of record batches.
+"""Executors' half of the source: a fixed range of one queue as a stream of record batches.
 
 While Spark processes one batch, the broker prepares the next: one request is always ahead, and never more, so that a
 task holds two blocks at most. Reading removes nothing at the broker, and a range may be read again.
-
-A task has one slice or several. Several are asked for together, in order, and a block has as many of them as fit.
 """
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.client.errors import ControlError
 from pyspark_penstock.batch_options import ReadOptions
-from pyspark_penstock.blocks import Block, Read, decode
+from pyspark_penstock.blocks import Block, decode
 from pyspark_penstock.connections import BrokerLink, freeze_worker, query_of_task, shared_link
 from pyspark_penstock.errors import BlockError
 from pyspark_penstock.offsets import Range
@@ -22,36 +19,34 @@ from pyspark_penstock.slices import Slice, report_hole
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RANGES_MAX = 1_000
-"""Most ranges of one request: as many as the broker takes."""
-RANGES_OCTETS = 128 * 1024
-"""Octets of the ranges of one request from which on no more are added; the broker takes twice as many."""
 
-
-def record_batches(task: Slice | tuple[Slice, ...], options: ReadOptions) -> Iterator["pa.RecordBatch"]:
-    """Yield the messages of the slices of a task in order, as blocks arrive.
+def record_batches(slice_: Slice, options: ReadOptions) -> Iterator["pa.RecordBatch"]:
+    """Yield the messages of a slice in order, as blocks arrive.
 
     Raises `CursorError` when the broker refuses (fenced, queue deleted) or has fewer messages than were planned,
     `BlockError` for a malformed block and `BrokerUnreachable` after all retries. The task's next attempt then reads the
     same rows again.
     """
-    reading = _Reading((task,) if isinstance(task, Slice) else task, options)
-    server = reading.slices[0].server
-    link = shared_link(options.access, server, options.retries)
-    link.send("cursor.range", reading.request())
+    found = 0
+    link = shared_link(options.access, slice_.server, options.retries)
+    lo = slice_.lo
+    link.send("cursor.range", _request(slice_, options, lo))
     try:
         while True:
             block = decode(link.receive_block(), options.columns)
-            reading.advance(block)
-            if not reading.complete:
-                link.send("cursor.range", reading.request())
-            reading.report_holes()
+            lo = _moved(slice_, lo, block)
+            if lo < slice_.hi:
+                link.send("cursor.range", _request(slice_, options, lo))
+            found += block.rows
+            if lo >= slice_.hi and found < slice_.rows:
+                whole = Range(slice_.queue, slice_.lo, slice_.hi)
+                report_hole(whole, slice_.rows, found, options.fail_on_data_loss)
             if block.rows:
                 yield block.batch
-            if reading.complete:
+            if lo >= slice_.hi:
                 return
     except ControlError as refusal:
-        raise refused(refusal, options, server) from refusal
+        raise refused(refusal, options, slice_.server) from refusal
     finally:
         _tidy(link)
         freeze_worker()
@@ -63,82 +58,25 @@ def _tidy(link: BrokerLink) -> None:
         link.close()
 
 
-class _Reading:
-    """Progress of a task through its slices."""
+def _request(slice_: Slice, options: ReadOptions, lo: int) -> dict[str, object]:
+    holder: dict[str, object] = {"cursor": options.cursor, "token": slice_.token}
+    return {
+        **({"lease": slice_.lease} if slice_.lease else holder),
+        "queue": slice_.queue,
+        "lo": lo,
+        "hi": slice_.hi,
+        "rows": options.block_rows,
+        "bytes": options.block_bytes,
+        "columns": [name for name in options.columns if name != "queue"] or ["sequence"],
+        "query": query_of_task() or None,
+    }
 
-    def __init__(self, slices: tuple[Slice, ...], options: ReadOptions) -> None:
-        """Begin before the first slice."""
-        self.slices = slices
-        self._options = options
-        self._at = 0
-        """Index of the slice that is being read."""
-        self._lo = slices[0].lo
-        """Sequence up to which it was read."""
-        self._found = 0
-        """Messages of it so far."""
-        self._holes: list[tuple[Slice, int]] = []
-        """Slices that had fewer messages than were planned, with the number of these."""
 
-    @property
-    def complete(self) -> bool:
-        """True if all slices were read."""
-        return self._at == len(self.slices)
-
-    def request(self) -> dict[str, object]:
-        """Return the request for the next block."""
-        options, first = self._options, self.slices[0]
-        holder: dict[str, object] = {"cursor": options.cursor, "token": first.token}
-        return {
-            **({"lease": first.lease} if first.lease else holder),
-            **self._ranges(),
-            "rows": options.block_rows,
-            "bytes": options.block_bytes,
-            "columns": [name for name in options.columns if name != "queue"] or ["sequence"],
-            "query": query_of_task() or None,
-        }
-
-    def _ranges(self) -> dict[str, object]:
-        if len(self.slices) == 1:
-            return {"queue": self.slices[0].queue, "lo": self._lo, "hi": self.slices[0].hi}
-        ranges: list[tuple[str, int, int]] = []
-        octets = 0
-        for each in self.slices[self._at : self._at + RANGES_MAX]:
-            ranges.append((each.queue, each.lo if ranges else self._lo, each.hi))
-            octets += len(json.dumps(ranges[-1]))
-            if octets >= RANGES_OCTETS:
-                break
-        return {"ranges": ranges}
-
-    def advance(self, block: Block) -> None:
-        """Record a block. Raises `BlockError` if it is no answer to the request."""
-        if len(self.slices) > 1:
-            if not block.reads:
-                raise BlockError("the broker answered a request for several ranges with a block of one")
-            for read in block.reads:
-                self._advance_by(read)
-            return
-        only = self.slices[0]
-        # Sequence numbers have gaps: without rows nothing is left in the range.
-        self._advance_by(Read(only.queue, block.rows, block.last if block.rows else only.hi))
-
-    def _advance_by(self, read: Read) -> None:
-        now = self.slices[self._at] if not self.complete else None
-        if now is None or read.queue != now.queue or not self._lo < read.reached <= now.hi:
-            due = "no more" if now is None else f"({self._lo}, {now.hi}] of '{now.queue}'"
-            raise BlockError(f"the broker sent '{read.queue}' up to {read.reached} where {due} was due")
-        self._found += read.rows
-        self._lo = read.reached
-        if read.reached < now.hi:
-            return
-        if self._found < now.rows:
-            self._holes.append((now, self._found))
-        self._at += 1
-        self._found = 0
-        self._lo = self.slices[self._at].lo if not self.complete else 0
-
-    def report_holes(self) -> None:
-        """Report slices that had fewer messages than were planned; raises `CursorError` as `report_hole`."""
-        for slice_, found in self._holes:
-            whole = Range(slice_.queue, slice_.lo, slice_.hi)
-            report_hole(whole, slice_.rows, found, self._options.fail_on_data_loss)
-        self._holes.clear()
+def _moved(slice_: Slice, lo: int, block: Block) -> int:
+    if block.rows == 0:
+        return slice_.hi  # Sequence numbers have gaps: nothing is left in the range.
+    if not lo < block.last <= slice_.hi:
+        raise BlockError(
+            f"the broker answered ({lo}, {slice_.hi}] of '{slice_.queue}' with a block that ends at {block.last}"
+        )
+    return block.last

@@ -135,6 +135,10 @@ def test_number_of_ranges_is_bounded() -> None:
     assert "1 to 1,000 ranges" in desk.range([["a", 0, 1]] * (BLOCK_RANGES_MAX + 1))["text"]
 
 
+def test_lease_has_one_range_to_a_block() -> None:
+    assert "under a lease a block has one range" in Desk(a=1).range([["a", 0, 1]], lease=1)["text"]
+
+
 def test_range_of_a_queue_that_the_cursor_does_not_read_is_refused() -> None:
     desk = Desk(a=1)
     desk.vhost.declare_queue("other", {}, False, False, None, None)

@@ -567,6 +567,8 @@ def _wanted(request: ControlRequest) -> list[BlockRange]:
     ranges = request.fields.get("ranges")
     if ranges is None:
         return [BlockRange(request.text("queue"), request.number("lo"), request.number("hi"), rows, size)]
+    if request.fields.get("lease") is not None:
+        raise PreconditionFailed("'ranges' are for a cursor; under a lease a block has one range: name its 'queue'")
     if not isinstance(ranges, list) or not 0 < len(ranges) <= BLOCK_RANGES_MAX:
         raise PreconditionFailed(
             f"'ranges' must be a list of 1 to {BLOCK_RANGES_MAX:,} ranges, each a list of a queue and two sequences"

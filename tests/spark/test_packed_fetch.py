@@ -7,8 +7,8 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from pyspark_penstock.blocks import Block, Read
 from pyspark_penstock.errors import BlockError, CursorError
-from pyspark_penstock.fetch import RANGES_MAX, _Reading
 from pyspark_penstock.options import source_options
+from pyspark_penstock.packed_fetch import RANGES_MAX, Reading
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.reader import PenstockStreamReader
 from pyspark_penstock.slices import Slice
@@ -128,8 +128,8 @@ def test_block_that_is_no_answer_to_its_request_is_refused():
     ]
     for block in wrong:
         with pytest.raises(BlockError):
-            _Reading(task, options).advance(block)
-    reading = _Reading(task, options)
+            Reading(task, options).advance(block)
+    reading = Reading(task, options)
     reading.advance(reads(("q", 2, 2)))
     assert reading.request()["ranges"] == [("q", 2, 3), ("r", 5, 6)]
     reading.advance(reads(("q", 1, 3), ("r", 1, 6)))
