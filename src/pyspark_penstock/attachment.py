@@ -18,6 +18,7 @@ from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import Positions, key_of
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address, Start, shown_instant
+from pyspark_penstock.parts import parts_of
 from pyspark_penstock.servers import JOINED, Servers, is_not_found
 
 LIST_SECONDS = 2.0
@@ -61,12 +62,15 @@ class Attachment:
         self.initial: Positions = {}
         self.standing: Positions = {}
         """Positions of the cursor when it was attached last, those on left queues included."""
+        self.settled: Positions = {}
+        """Positions of the cursor as far as the brokers have acknowledged them."""
         self.tail: Positions = {}
         self.generations: Positions = {}
         """Generations of positions, by key, where they are not 0."""
         self.limits: dict[str, dict[str, Any]] = {}
         """Capacity and hold deadline of each queue, by key."""
-        self._named: dict[Address, list[str]] = {}
+        self._most: dict[Address, int] = {}
+        """Most positions of a cursor on each server."""
         self._refused: dict[Address, dict[str, str]] = {}
         self._listed: dict[Address, tuple[int, float]] = {}
         """Count of changes at the last look for queues of the pattern, and its time."""
@@ -169,7 +173,7 @@ class Attachment:
             passed = time.monotonic() - at
             changed = self._changed.get(server, epoch) != epoch and passed >= LIST_SECONDS
             if at_once or changed or (self._refused[server] and passed >= RETRY_SECONDS):
-                self._attach_on(server, holder=True)
+                self._attach_on(server, holder=True, at_once=at_once)
 
     def note_changes(self, server: Address, epoch: int) -> None:
         """Note the count of changes of a server's queues, which each plan has."""
@@ -190,6 +194,22 @@ class Attachment:
         """Return the key of a queue in offsets."""
         return key_of(queue, str(server), len(self._servers.addresses))
 
+    def unsettled(self, server: Address, done: Mapping[str, int]) -> dict[str, int]:
+        """Return the positions on a server, by queue, that it does not know to be settled yet."""
+        settled = self.settled
+        return {
+            place.queue: done[key]
+            for places in (self.places, self.left)
+            for key, place in places.items()
+            if place.server == server and done.get(key, -1) > settled.get(key, -1)
+        }
+
+    def on_settled(self, server: Address, ends: Mapping[str, int]) -> None:
+        """Record positions, by queue, that a server has acknowledged."""
+        for queue, end in ends.items():
+            key = self.key(server, queue)
+            self.settled[key] = max(end, self.settled.get(key, 0))
+
     def forget(self) -> None:
         """Forget the tokens: the next request attaches anew."""
         self.tokens.clear()
@@ -197,7 +217,11 @@ class Attachment:
 
     # Attaching
 
-    def _attach_on(self, server: Address, dry_run: bool = False, holder: bool = False) -> None:
+    def _attach_on(self, server: Address, dry_run: bool = False, holder: bool = False, at_once: bool = False) -> None:
+        """Attach on a server, or ask what an attach would find; the `holder` changes its subscription.
+
+        Then only queues that have come are named, unless one was deleted `at_once`: another may have its name.
+        """
         self.answers.pop(server, None)
         subscription = self._options.subscription
         names = subscription.of(server)
@@ -208,40 +232,108 @@ class Attachment:
             names = subscription.matching(found["queues"])
             self._listed[server] = (int(found["epoch"]), time.monotonic())
             self._changed[server] = int(found["epoch"])
-            if holder and names == self._named[server] and not self._refused[server]:
-                return
             if not names and not dry_run:
                 self._warn_no_match(server, found["queues"])
+        if not holder:
+            self._attach_all(server, names, dry_run)
+            return
+        here = {place.queue for place in self.places.values() if place.server == server}
+        come = self._fitting(server, [name for name in names if name not in here], here, names)
+        if at_once:
+            self._attach_all(server, [name for name in names if name in here] + come, holder=True)
+        elif come or not here.issubset(names):
+            self._join(server, come, here.difference(names))
+
+    def _fitting(self, server: Address, come: list[str], here: set[str], names: list[str]) -> list[str]:
+        """Return queues that have come; none if the cursor would have too many, which is reported."""
+        stay = len(here.intersection(names))
+        left = sum(place.server == server for place in self.left.values())
+        if stay + left + len(come) <= self._most[server]:
+            return come
+        self._warn(
+            f"{self._options.subject} at {server} reads {stay:,} queues and has left {left:,}; {len(come):,} more "
+            f"would be beyond {self._most[server]:,}, the most of a cursor, so none of them joins: divide the queues "
+            "among several cursors"
+        )
+        return []
+
+    def _fields(self, server: Address, part: list[str], index: int, parts: int, holder: bool) -> dict[str, object]:
+        """Return the fields of the request for a part of an attach."""
         fields: dict[str, object] = {
-            "queues": names,
-            "partial": subscription.pattern is not None,
+            "queues": part,
+            "partial": self._options.subscription.pattern is not None,
             "identity": self.identity,
             "takeover": self._options.takes_over,
         }
+        if parts > 1:
+            fields["part"] = "first" if index == 0 else "last" if index == parts - 1 else "next"
         if holder:
             fields |= {"holder": True, "token": self.tokens[server]}
-        starting = self._options.starting.of(server, names, holder)
-        if dry_run:
-            found = self._servers.ask_present(server, "cursor.attach", **fields, starting=starting, dry_run=True)
-            if found is not None:
-                self._take(server, found)
-            return
-        reply = None
+        return fields
+
+    def _attach_all(self, server: Address, names: list[str], dry_run: bool = False, holder: bool = False) -> None:
+        """Attach to all queues of a subscription, in as many requests as they take."""
+        parts = parts_of(names)
+        whole: dict[str, Any] = {}
+        for index, part in enumerate(parts):
+            fields = self._fields(server, part, index, len(parts), holder)
+            if dry_run:
+                fields |= {"starting": self._options.starting.of(server, part, holder), "dry_run": True}
+                reply = self._servers.ask_present(server, "cursor.attach", **fields)
+            else:
+                reply = self._attach_part(server, part, fields, holder)
+            if reply is None:
+                self._give_up(server, dry_run)
+                return
+            _add_part(whole, reply)
+            if not dry_run and index == 0 and len(parts) > 1:
+                self.tokens[server], holder = int(reply["token"]), True
+        whole["left"] = {queue: found for queue, found in whole["left"].items() if queue not in whole["initial"]}
+        if dry_run and whole["positions"] + len(whole["new"]) > whole["most"]:
+            raise CursorError(
+                f"{self._options.subject} at {server} was refused: it reads {whole['positions']:,} queues, and "
+                f"{len(whole['new']):,} more would be beyond {whole['most']:,}, the most of a cursor; divide the "
+                "queues among several cursors"
+            )
+        self._take(server, whole)
+        if not dry_run:
+            self._tell(server, whole)
+
+    def _give_up(self, server: Address, dry_run: bool = False) -> None:
+        """Forget a server that went away between parts of an attach: all of them are sent again when it is back."""
+        if not dry_run:
+            self.tokens.pop(server, None)
+
+    def _attach_part(
+        self, server: Address, part: list[str], fields: dict[str, object], holder: bool
+    ) -> dict[str, Any] | None:
+        """Attach to a part of the queues; None while the server is away."""
+        time_us = self._options.starting.time
+        release = self._options.releases
         for left in range(ATTEMPTS - 1, -1, -1):
-            if self._options.starting.time is not None:
-                starting = self._starts_since(server, fields, self._options.starting.time)
+            starting = self._options.starting.of(server, part, holder)
+            if time_us is not None:
+                starting = self._starts_since(server, fields, time_us)
             try:
-                reply = self._servers.ask_present(
-                    server, "cursor.attach", **fields, starting=starting, release=self._options.releases
-                )
-                break
+                return self._servers.ask_present(server, "cursor.attach", **fields, starting=starting, release=release)
             except CursorError:
-                if self._options.starting.time is None or not left:
+                if time_us is None or not left:
                     raise  # Otherwise the messages from that time on may have left the queue meanwhile.
-        if reply is not None:
-            self._named[server] = names
-            self._take(server, reply)
-            self._tell(server, reply)
+        return None
+
+    def _join(self, server: Address, come: list[str], gone: Iterable[str]) -> None:
+        """Let queues join that have come, and forget those that were deleted."""
+        whole: dict[str, Any] = {}
+        for part in parts_of(come):
+            reply = self._attach_part(server, part, self._fields(server, part, 1, 2, True), True)
+            if reply is None:
+                self._give_up(server)
+                return
+            _add_part(whole, reply)
+        for queue in gone:
+            self.places.pop(self.key(server, queue), None)
+        self._take(server, whole, joins=True)
+        self._tell(server, whole)
 
     def _starts_since(self, server: Address, fields: Mapping[str, object], time_us: int) -> dict[str, Start]:
         """Return the starts of the queues that are new to the cursor, by the time from which on they are read."""
@@ -255,26 +347,33 @@ class Attachment:
             self._warn(_start_sentence(self.key(server, queue), found, time_us))
         return {queue: found["offset"] for queue, found in reply["found"].items()}
 
-    def _take(self, server: Address, reply: dict[str, Any]) -> None:
-        """Take over what an attach told of the queues of a server, or what one would tell."""
+    def _take(self, server: Address, reply: dict[str, Any], joins: bool = False) -> None:
+        """Take over what an attach told of the queues of a server, or what one would tell.
+
+        `joins`: its queues are added to those that are known.
+        """
         self.answers[server] = reply
+        self._most[server] = int(reply["most"])
         if "token" in reply:
             self.tokens[server] = int(reply["token"])
-        self.places = {key: place for key, place in self.places.items() if place.server != server}
+        if not joins:
+            self.places = {key: place for key, place in self.places.items() if place.server != server}
         self.left = {key: place for key, place in self.left.items() if place.server != server}
         for queue in reply["initial"]:
             self.places[self.key(server, queue)] = Place(server, queue)
         self.initial |= self.keyed(server, reply["initial"])
-        self.standing |= self.keyed(server, reply["settled"])
+        settled = self.keyed(server, reply["settled"])
+        self.standing |= settled
+        self.settled |= settled
         self.tail |= self.keyed(server, reply["tail"])
         generations = dict.fromkeys(reply["initial"], 0) | reply["generation"]
         self.generations |= self.keyed(server, generations)
         for queue, limits in reply["limits"].items():
             self.limits[self.key(server, queue)] = limits
-        for queue, (settled, tail) in reply["left"].items():
+        for queue, (position, tail) in reply["left"].items():
             key = self.key(server, queue)
             self.left[key] = Place(server, queue)
-            self.standing[key], self.tail[key] = settled, tail
+            self.standing[key], self.settled[key], self.tail[key] = position, position, tail
         self._forget_others()
         self._refused[server] = reply["refused"]
 
@@ -291,6 +390,7 @@ class Attachment:
         tables: tuple[dict[str, Any], ...] = (
             self.initial,
             self.standing,
+            self.settled,
             self.tail,
             self.generations,
             self.limits,
@@ -323,6 +423,19 @@ class Attachment:
                 self._warned.clear()
             self._warned.add(text)
             LOG.warning("penstock: %s", text)
+
+
+def _add_part(whole: dict[str, Any], reply: Mapping[str, Any]) -> None:
+    """Add the answer to a part of an attach to those before it; lists and tables grow, and the last number counts."""
+    for name, value in reply.items():
+        if isinstance(value, dict) and name != "held":
+            whole.setdefault(name, {}).update(value)
+        elif isinstance(value, list):
+            whole.setdefault(name, []).extend(value)
+        elif name not in ("held", "created"):
+            whole[name] = value
+        else:
+            whole.setdefault(name, value)
 
 
 def _start_sentence(key: str, found: Mapping[str, Any], time_us: int) -> str:

@@ -25,12 +25,24 @@ _PREFIX = 8  # Magic, and a little-endian u32 with the length of the header.
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """Range of a queue in a block: its rows there, and the sequence up to which it was read."""
+
+    queue: str
+    rows: int
+    reached: int
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
-    """Messages of one queue, in order; `last` is the sequence number after which the next block begins."""
+    """Messages of queues, in order: of one, or of several ranges one after the other."""
 
     rows: int
     last: int
+    """Sequence after which the next block begins; 0 for several ranges."""
     batch: "pa.RecordBatch"
+    reads: tuple[Read, ...] = ()
+    """The ranges of a request for several, as far as they are in the block."""
 
 
 def decode(body: bytes | memoryview, columns: tuple[str, ...] = DEFAULT_COLUMNS) -> Block:
@@ -42,15 +54,17 @@ def decode(body: bytes | memoryview, columns: tuple[str, ...] = DEFAULT_COLUMNS)
 
     header = _header(body)
     try:
-        rows, last = _count(header["rows"], ROWS_MAX), _count(header["last"], 2**63 - 1)
-        found = {**header["columns"], "queue": {"all": header["queue"]}}
+        rows = _count(header["rows"], ROWS_MAX)
+        reads = _reads(header["ranges"], rows) if "ranges" in header else ()
+        last = 0 if reads else _count(header["last"], 2**63 - 1)
+        found = {**header["columns"], "queue": {"reads": reads} if reads else {"all": header["queue"]}}
         missing = [name for name in columns if name not in found]
         if missing:
             raise BlockError(f"the broker sent no column {', '.join(missing)}: it is older than this package")
         whole = pa.py_buffer(body)
         schema = arrow_schema(columns)
         arrays = [_array(whole, field.type, found[field.name], rows) for field in schema]
-        return Block(rows, last, pa.RecordBatch.from_arrays(arrays, schema=schema))
+        return Block(rows, last, pa.RecordBatch.from_arrays(arrays, schema=schema), reads)
     except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise BlockError(f"a block of {len(body)} octets from the broker is malformed: {error!r}") from error
 
@@ -76,11 +90,25 @@ def _count(value: object, most: int) -> int:
     return value
 
 
+def _reads(ranges: object, rows: int) -> tuple[Read, ...]:
+    """Return the ranges in a header; their rows must be those of the block."""
+    if not isinstance(ranges, list) or not ranges:
+        raise ValueError(f"ranges are {ranges!r:.100}")
+    reads = tuple(Read(queue, _count(count, rows), _count(reached, 2**63 - 1)) for queue, count, reached in ranges)
+    if sum(each.rows for each in reads) != rows or not all(isinstance(each.queue, str) for each in reads):
+        raise ValueError(f"ranges of {sum(each.rows for each in reads)} rows are in a block of {rows}")
+    if sum(len(each.queue) * each.rows for each in reads) > REPEATED_MAX:
+        raise ValueError(f"{rows} rows of such long names of queues are too many")
+    return reads
+
+
 def _array(whole: "pa.Buffer", kind: "pa.DataType", column: dict[str, Any], rows: int) -> "pa.Array":
     import pyarrow as pa
 
     if "all" in column:
         return _repeated(kind, column["all"], rows)
+    if "reads" in column:
+        return pa.array([each.queue for each in column["reads"] for _ in range(each.rows)], type=kind)
     valid = _buffer(whole, column["valid"], -(-rows // 8)) if "valid" in column else None
     if pa.types.is_struct(kind):
         children = [_array(whole, field.type, column[field.name], rows) for field in kind]

@@ -12,7 +12,7 @@ have modules of their own.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,6 @@ from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import (
     Positions,
     Range,
-    advanced,
     from_spark,
     generations_of,
     query_of,
@@ -35,9 +34,10 @@ from pyspark_penstock.offsets import (
 )
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
+from pyspark_penstock.parts import numbers_in_parts
 from pyspark_penstock.schema import warn_of_left_out
 from pyspark_penstock.servers import Servers, is_not_found
-from pyspark_penstock.slices import Slice, report_hole
+from pyspark_penstock.slices import Slice, packed, report_hole
 
 
 @dataclass(slots=True)
@@ -65,7 +65,6 @@ class Planner:
         self._admission = Admission(options)
         self._turn = 0
         self._reported_at = time.monotonic()
-        self._settled: Positions = {}
         self._left_cursor = ""
         """Cursor that the checkpoint was written with, once it is known to be another one."""
         self._looks = not options.chose_columns
@@ -158,7 +157,6 @@ class Planner:
                 break
             else:
                 self._servers.wait_for_one(waiting)
-        self._settled = advanced(self._settled, done)
         self._report_away(begin)
         if found.end == begin or (sum(found.messages.values()) < least and not found.pressed):
             return None
@@ -186,12 +184,15 @@ class Planner:
             found = _Round(dict(begin), {}, [], False)
             for server in order:
                 wanted = -(-least // len(servers))
-                reply = self._plan_one(server, done, found.end, left, wanted, wait_ms // len(servers), upto)
-                if reply is None:
-                    continue
-                answers += 1
-                self._take(server, reply, found)
-                left = left.less(reply["rows"], reply["bytes"])
+                for part in self._targets(server, begin, left, upto):
+                    reply = self._plan_one(server, done, begin, left, wanted, wait_ms // len(servers), part)
+                    if reply is None:
+                        break
+                    answers += 1
+                    self._take(server, reply, found)
+                    left = left.less(reply["rows"], reply["bytes"])
+                    if left.spent:
+                        break
             if not answers:
                 time.sleep(wait_ms / 1000)  # All servers are away, and nobody waits for messages.
             enough = found.end != begin and (found.pressed or sum(found.messages.values()) >= least)
@@ -202,8 +203,11 @@ class Planner:
     def _take(self, server: Address, reply: dict[str, Any], found: _Round) -> None:
         """Add the answer of a server."""
         attachment = self._attachment
-        found.end = advanced(found.end, attachment.keyed(server, reply["end"]))
-        attachment.tail = advanced(attachment.tail, attachment.keyed(server, reply["tail"]))
+        for key, tail in attachment.keyed(server, reply["tail"]).items():
+            attachment.tail[key] = max(tail, attachment.tail.get(key, 0))
+        for key, end in attachment.keyed(server, reply["end"]).items():
+            found.end[key] = max(end, found.end.get(key, 0))
+            attachment.tail[key] = max(end, attachment.tail.get(key, 0))
         attachment.note_changes(server, int(reply["epoch"]))
         found.messages |= attachment.keyed(server, reply["messages"])
         found.paged += attachment.keyed(server, dict.fromkeys(reply["paged"], 0))
@@ -242,6 +246,20 @@ class Planner:
         self._reported_at = now
         return True
 
+    def _targets(
+        self, server: Address, begin: Positions, caps: Caps, upto: Positions | None
+    ) -> Sequence[dict[str, int] | None]:
+        """Return the ends up to which queues of a server are planned, in parts for one request each; None for no end.
+
+        A server without a share of this batch plans no queue, and still learns the settled position.
+        """
+        if caps.spent:
+            return [{}]
+        if upto is None:
+            return [None]
+        open_ = {key: end for key, end in upto.items() if begin.get(key, 0) < end}
+        return numbers_in_parts(self._attachment.here(server, open_))
+
     def _plan_one(
         self,
         server: Address,
@@ -250,29 +268,55 @@ class Planner:
         caps: Caps,
         least: int,
         wait_ms: int,
-        upto: Positions | None,
+        target: dict[str, int] | None,
     ) -> dict[str, Any] | None:
+        """Return the answer of a server; None while it is away.
+
+        The request has what the server does not know. It plans each queue from the position that it has settled.
+        """
         attachment = self._attachment
-        here = attachment.here(server, begin)
-        # A server without a share of this batch still learns the settled position.
-        target = here if caps.spent else None if upto is None else attachment.here(server, advanced(begin, upto))
-        return self._servers.ask_present(
+        settle = self._settle_but_last(server, attachment.unsettled(server, done))
+        if settle is None:
+            return None
+        starts = {key: at for key, at in begin.items() if at != max(attachment.settled.get(key, 0), done.get(key, 0))}
+        reply = self._servers.ask_present(
             server,
             "cursor.plan",
             token=attachment.tokens[server],
             identity=attachment.identity,
-            settle=attachment.here(server, done, left=True) or None,
-            start=here,
+            settle=settle or None,
+            start=attachment.here(server, starts) or None,
             rows=caps.rows or None,
             bytes=caps.octets or None,
             least=least or None,
             left_out=self._looks,
+            changes=True,
             wait_ms=0 if caps.spent else wait_ms,
             upto=target,
+            only=target is not None,
         )
+        if reply is not None:
+            attachment.on_settled(server, settle)
+        return reply
 
-    def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Slice]:
-        """Return the slices of a batch: the same for the same borders, also after a restart.
+    def _settle_but_last(self, server: Address, ends: dict[str, int]) -> dict[str, int] | None:
+        """Settle queues of a server, except the last part of them, which is returned; None while it is away."""
+        *parts, last = numbers_in_parts(ends)
+        for part in parts:
+            if not self._settle_on(server, part):
+                return None
+        return last
+
+    def _settle_on(self, server: Address, ends: dict[str, int]) -> bool:
+        """Settle queues of a server. Returns False while it is away."""
+        token = self._attachment.tokens[server]
+        if self._servers.ask_present(server, "cursor.settle", token=token, end=ends) is None:
+            return False
+        self._attachment.on_settled(server, ends)
+        return True
+
+    def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[tuple[Slice, ...]]:
+        """Return the slices of each task of a batch: the same for the same borders, also after a restart.
 
         Raises `CursorError` when it needs what is gone: messages that were settled or lost, a queue that was deleted.
         With failOnDataLoss false that is left out.
@@ -299,7 +343,7 @@ class Planner:
             place = place_of(self._attachment, range_.key)
             token = self._attachment.tokens[place.server]
             found.append(Slice(place.server, place.queue, token, range_.lo, range_.hi, count))
-        return found
+        return packed(found, options.min_partitions, options.max_records_per_partition)
 
     def _rows_between(self, ranges: list[Range], rows: Positions) -> list[int]:
         """Return the number of messages that each range must yield; `rows` has those of queues with gaps in all.
@@ -322,13 +366,13 @@ class Planner:
         place = place_of(self._attachment, range_.key)
         if range_.key in self._attachment.left:
             return range_.hi - range_.lo
-        upto = dict.fromkeys(self._attachment.here(place.server, self._attachment.standing), 0)
         reply = self._servers.ask(
             place.server,
             "cursor.plan",
             token=self._attachment.tokens[place.server],
             start={place.queue: range_.lo},
-            upto={**upto, place.queue: range_.hi},
+            upto={place.queue: range_.hi},
+            only=True,
         )
         return int(reply["messages"][place.queue])
 
@@ -339,12 +383,12 @@ class Planner:
         """
         self._attach(offset, lambda: self._checkpoint.sound(from_spark(offset), generations_of(offset)))
         end = self._checkpoint.sound(from_spark(offset), generations_of(offset))
-        if all(self._settled.get(key, 0) >= end[key] for key in end):
-            return
-        for server, token in self._attachment.tokens.items():
-            here = self._attachment.here(server, end, left=True)
-            self._servers.ask_present(server, "cursor.settle", token=token, end=here)
-        self._settled = advanced(self._settled, end)
+        for server in self._attachment.tokens:
+            ends = self._attachment.unsettled(server, end)
+            if ends:
+                last = self._settle_but_last(server, ends)
+                if last is not None:
+                    self._settle_on(server, last)
 
     def close(self) -> None:
         """Close the connections; nothing is settled, and the cursor keeps its position."""

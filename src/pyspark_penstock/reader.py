@@ -19,6 +19,7 @@ from pyspark_penstock.admission import MOST_ROWS, Caps
 from pyspark_penstock.fetch import record_batches
 from pyspark_penstock.offsets import Positions
 from pyspark_penstock.options import SourceOptions
+from pyspark_penstock.packed_fetch import packed_batches
 from pyspark_penstock.planner import Planner
 from pyspark_penstock.sentences import sentence_first
 
@@ -66,11 +67,13 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner.offset(tail) if tail else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the slices of a batch: the same for the same borders, also after a restart."""
-        return [InputPartition(slice_) for slice_ in self._planner.slices(start, end)]
+        """Return the slices of each task of a batch: the same for the same borders, also after a restart."""
+        return [InputPartition(task if len(task) > 1 else task[0]) for task in self._planner.slices(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """Yield the messages of one slice as record batches; runs in an executor, and may run again."""
+        """Yield the messages of a task's slices as record batches; runs in an executor, and may run again."""
+        if isinstance(partition.value, tuple):
+            return packed_batches(partition.value, self._options)
         return record_batches(partition.value, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -220,6 +220,47 @@ def test_holder_that_was_fenced_off_does_not_change_the_subscription() -> None:
     assert list(desk.vhost.cursors["c"].positions) == ["q"]
 
 
+def test_attach_in_parts_is_one_subscription() -> None:
+    desk = Readers("a", "b", "c", "d")
+    for name in ("a", "b", "c", "d"):
+        desk.put(name, 3)
+    desk.ask("cursor.attach", "c", queues=["a", "d"])
+    (dry,) = desk.ask("cursor.attach", "c", queues=["a", "b"], part="first", dry_run=True)
+    assert (dry["new"], dry["left"], dry["positions"], dry["most"]) == (["b"], {}, 2, 10_000)
+    (dry,) = desk.ask("cursor.attach", "c", queues=["c"], part="last", dry_run=True)
+    assert (dry["new"], dry["left"]) == (["c"], {"a": [0, 3], "d": [0, 3]}), "all that this part does not name"
+    (first,) = desk.ask("cursor.attach", "c", queues=["a"], part="first", release=True)
+    assert (first["token"], first["left"]) == (2, {})
+    (following,) = desk.ask("cursor.attach", "c", queues=["b"], part="next", holder=True, release=True)
+    assert (following["token"], following["initial"], following["left"]) == (2, {"b": 0}, {})
+    assert desk.queue("d").cursors != [], "what later parts may name is not released"
+    (last,) = desk.ask("cursor.attach", "c", queues=["c"], part="last", holder=True)
+    assert (last["token"], last["left"], last["positions"]) == (2, {"d": [0, 3]}, 4)
+    (plan,) = desk.ask("cursor.plan", "c")
+    assert plan["end"] == {"a": 3, "b": 3, "c": 3}
+    desk.ask("cursor.attach", "c", queues=["c"], part="last", holder=True, release=True)
+    assert desk.queue("d").cursors == []
+
+
+def test_later_part_of_an_attach_drops_positions_on_deleted_queues() -> None:
+    desk = Readers("a", "b", "c")
+    desk.ask("cursor.attach", "c", queues=["a", "b"])
+    desk.driver.broker.delete_queue(desk.queue("b"))
+    (found,) = desk.ask("cursor.attach", "c", queues=[], partial=True, part="last", holder=True)
+    assert (found["left"], found["positions"]) == ({}, 1)
+    desk.vhost.declare_queue("b", {}, False, False, None, None)
+    (found,) = desk.ask("cursor.attach", "c", queues=["b", "c"], part="last", holder=True)
+    assert (found["generation"], found["positions"]) == ({"b": 1, "c": 1}, 3)
+
+
+def test_part_of_an_attach_is_of_a_known_kind_and_of_the_holder(desk: Readers) -> None:
+    assert "first, next or last, not 'other'" in desk.ask("cursor.attach", "c", queues=["q"], part="other")[0]["text"]
+    for part in ("next", "last"):
+        (refusal,) = desk.ask("cursor.attach", "c", queues=["q"], part=part)
+        assert f"the {part} part of an attach needs 'holder'" in refusal["text"]
+    assert desk.vhost.cursors == {}
+
+
 def test_partial_attach_leaves_out_and_tells_what_is_refused(desk: Readers) -> None:
     desk.vhost.declare_queue("drops", {"x-max-length": 5}, False, False, None, None)
     (found,) = desk.ask("cursor.attach", "c", queues=["drops", "none", "q"], partial=True)

@@ -198,13 +198,17 @@ def test_holder_changes_its_subscription_and_keeps_its_token(desk: Grown) -> Non
 
 
 def test_cursor_has_a_limit_of_queues(desk: Grown) -> None:
-    desk.subscribe("q")
+    desk.subscribe("q", "r")
     position = desk.cursor.positions["q"]
-    for number in range(1, POSITIONS_MAX):
+    for number in range(2, POSITIONS_MAX):
         desk.cursor.positions[f"left-{number}"] = position
     with pytest.raises(ResourceError, match=f"1 more would be beyond {POSITIONS_MAX}"):
-        desk.subscribe("s")
+        desk.subscribe("q", "r", "s")
     assert len(desk.cursor.positions) == POSITIONS_MAX
+    desk.broker.delete_queue(desk.queues["r"])
+    desk.subscribe("q", "s")
+    assert len(desk.cursor.positions) == POSITIONS_MAX, "a position on a deleted queue makes room"
+    assert "r" not in desk.cursor.positions
 
 
 def test_what_consumers_gave_back_is_read_in_its_old_place() -> None:

@@ -72,7 +72,7 @@ class Desk:
         self.client.say(request(operation, cursor="c", token=cursor.token if cursor else 0, **fields))
 
     def answers(self) -> list[Any]:
-        """Take the answers: objects, and the first and last sequence of blocks."""
+        """Take the answers: objects, and the first and last sequence of blocks, or their ranges."""
         self.load()
         formats, found = self.driver.broker.formats, []
         for message in self.queue("answers").ready_queue.messages():
@@ -80,7 +80,7 @@ class Desk:
             body = of.body(message.content)
             if of.properties(message.content).content_type == "application/vnd.penstock.block":
                 head = json.loads(body[8 : 8 + int.from_bytes(body[4:8], "little")])
-                found.append((head["first"], head["last"], head["rows"]))
+                found.append(head["ranges"] if "ranges" in head else (head["first"], head["last"], head["rows"]))
             else:
                 found.append(json.loads(body))
         self.queue("answers").purge(0.0)
@@ -93,12 +93,12 @@ class Desk:
         return answer
 
 
-def test_shares_of_queues_are_equal_and_the_last_gets_what_others_leave() -> None:
+def test_queues_get_equal_shares_and_what_others_leave() -> None:
     desk = Desk("a", "b", "c")
     for name, count in (("a", 500), ("b", 20), ("c", 500)):
         desk.put(name, count)
-    assert desk.planned(rows=300)["messages"] == {"a": 100, "b": 20, "c": 180}
-    assert desk.planned(bytes=300 * 300)["messages"] == {"a": 100, "b": 20, "c": 180}
+    assert desk.planned(rows=300)["messages"] == {"a": 140, "b": 20, "c": 140}
+    assert desk.planned(bytes=300 * 300)["messages"] == {"a": 140, "b": 20, "c": 140}
     everything = desk.planned()
     assert (everything["rows"], everything["bytes"], everything["paged"]) == (1_020, 306_000, [])
 
@@ -159,6 +159,29 @@ def test_block_beyond_the_memory_comes_from_the_disk_as_often_as_it_is_asked_for
     assert desk.queue().messages == 10
     desk.ask("cursor.range", queue="q", lo=50, hi=100, bytes=1)
     assert desk.answers() == [(51, 51, 1)]
+
+
+def test_range_on_the_disk_ends_a_block_of_several_ranges() -> None:
+    desk = Desk("a", "b", "c")
+    for name, count in (("a", 3), ("b", 100), ("c", 3)):
+        desk.put(name, count)
+    assert desk.planned()["rows"] == 106
+    every: list[list[object]] = [["a", 0, 3], ["b", 50, 90], ["c", 0, 3]]
+    read: list[object] = []
+    while every:
+        desk.ask("cursor.range", ranges=every)
+        ((*whole, last),) = desk.answers()
+        read += [*whole, last]
+        every = every[len(whole) :]
+        if last[2] == every[0][2]:
+            del every[0]
+        else:
+            every[0][1] = last[2]
+    assert read[0] == ["a", 3, 3]
+    assert read[-1] == ["c", 3, 3]
+    of_b = [part for part in read[1:-1] if isinstance(part, list)]
+    assert {part[0] for part in of_b} == {"b"}
+    assert (sum(part[1] for part in of_b), of_b[-1][2]) == (40, 90)
 
 
 def test_blocks_are_read_one_after_the_other(desk: Desk) -> None:

@@ -15,8 +15,8 @@ from penstock.flow.work import AT_ONCE
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.ranges.cursors import Cursor
 from penstock.ranges.marks import BatchProgress, SinkMarks
-from penstock.ranges.plans import RangePlan
 from penstock.ranges.promotions import COPIES_A_UNIT, PromotionLine
+from penstock.ranges.range_plan import RangePlan
 from penstock.ranges.stages import Stage, StagedRow, StagedRows
 from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.ranges import plans
+from penstock.ranges import range_plan
 from penstock.ranges.cursors import Cursor
-from penstock.ranges.plans import RangePlan
+from penstock.ranges.range_plan import RangePlan
 from tests.profiles import examples
 from tests.support.attached_cursors import attached
 from tests.support.memory_store import Shelf
@@ -81,7 +81,7 @@ def test_page_of_transient_messages_is_read_for_its_number_and_gone_after_a_rest
 
 def test_more_pages_than_heads_in_one_read() -> None:
     house = house_with(capacity_messages=2)
-    count = 3 * plans.HEADS
+    count = 3 * range_plan.HEADS
     for number in range(1, count + 1):
         publish(house, number, number)
         house.write()

@@ -151,6 +151,14 @@ def test_columns_come_in_the_order_asked_for():
     ]
 
 
+def test_block_of_several_ranges_has_the_queue_of_each_row():
+    header = {"rows": 3, "ranges": [["q", 2, 5], ["none", 0, 9], ["r", 1, 8]], "columns": {"priority": {"all": 4}}}
+    text = json.dumps(header).encode()
+    block = decode(b"PSB1" + struct.pack("<I", len(text)) + text, ("queue", "priority"))
+    assert [row["queue"] for row in block.batch.to_pylist()] == ["q", "q", "r"]
+    assert [(read.queue, read.rows, read.reached) for read in block.reads] == [("q", 2, 5), ("none", 0, 9), ("r", 1, 8)]
+
+
 def test_column_that_the_broker_does_not_have_is_named():
     with pytest.raises(BlockError, match="no column headers: it is older"):
         decode(encode("q", [row(1)]), ("value", "headers"))
@@ -165,6 +173,14 @@ def test_column_that_the_broker_does_not_have_is_named():
         {"rows": 2.0},
         {"last": 1 << 70},
         {"columns": [1]},
+        {"ranges": []},
+        {"ranges": {"q": 1}},
+        {"ranges": [["q", 1]]},
+        {"ranges": [["q", 2, 5]]},
+        {"ranges": [["q", -1, 5], ["r", 2, 5]]},
+        {"ranges": [[7, 1, 5]]},
+        {"ranges": [["q", 1, 1 << 70]]},
+        {"ranges": [["x" * 1_000, 900_000, 5]], "rows": 900_000},
         {"columns": {name: {"all": "x" * 10_000} for name in COLUMNS}, "rows": 900_000},
         {"columns": {name: {"all": 1 << 80} for name in COLUMNS}},
         {"columns": {"headers": {"offsets": [0, 64], "items": {"rows": 1 << 40, "columns": {}}}}},

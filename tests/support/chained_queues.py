@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.cursor_state import QueryId
 from penstock.ranges.cursors import Cursor
-from penstock.ranges.plans import most_to_plan
+from penstock.ranges.plan_batch import most_to_plan
 from tests.support.settings_bench import Bench
 
 LIMIT = 1_000

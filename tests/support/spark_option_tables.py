@@ -141,8 +141,8 @@ MEANINGS = {
         (
             "`maxOffsetsPerTrigger`",
             "half of the queues' capacity in messages, at most 400,000",
-            "messages in one micro-batch; a queue with overflow `page` has no such default, for its "
-            "capacity is that of its memory",
+            "messages in one micro-batch, [shared by its queues](spark.md#many-queues); a queue with overflow `page` "
+            "has no such default, for its capacity is that of its memory",
         ),
         (
             "`minOffsetsPerTrigger`, `maxTriggerDelay`",
@@ -159,7 +159,7 @@ MEANINGS = {
         (
             "`minPartitions`",
             None,
-            "partitions wished for, shared out over the queues by size; every queue with news has at least one",
+            "partitions wished for, shared out over the queues by size; [small queues share one](spark.md#many-queues)",
         ),
         (
             "`maxRecordsPerPartition`",

@@ -81,13 +81,15 @@ def _of_readers() -> tuple[Operation, ...]:
     """Return the operations of readers."""
     return (
         _work("cursor.attach", lambda ranges: ranges.requests.attach, (
-            *_HOLDER, "queues", "starting", "partial", "holder", "create", "dry_run", "release", "identity", "takeover",
+            *_HOLDER, "queues", "starting", "partial", "holder", "create", "dry_run", "part", "release",
+            "identity", "takeover",
         ), _READ),
         _work("cursor.plan", lambda ranges: ranges.plans.plan, (
-            *_HOLDER, "settle", "start", "upto", "rows", "bytes", "least", "wait_ms", "left_out", "identity", "query",
+            *_HOLDER, "settle", "start", "upto", "only", "rows", "bytes", "least", "wait_ms", "left_out", "changes",
+            "identity", "query",
         ), _READ),
         _work("cursor.range", lambda ranges: ranges.reads.range,
-              (*_HOLDER, "lease", "queue", "lo", "hi", "rows", "bytes", "columns", "query"), _READ),
+              (*_HOLDER, "lease", "queue", "lo", "hi", "ranges", "rows", "bytes", "columns", "query"), _READ),
         _work("cursor.settle", lambda ranges: ranges.requests.settle, (*_HOLDER, "end"), _READ),
         Operation("cursor.show", _shown, ("cursor",), tag="", permissions=_READ, how=ASKS, audited=False,
                   routes=(_route(f"GET {CURSOR}", "Show a cursor."),)),

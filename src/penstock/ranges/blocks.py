@@ -5,6 +5,9 @@
 The header names each column with the positions of its buffers, or with the one value of all its rows. docs/blocks.md
 describes the format for other readers.
 
+A request for several ranges is answered with one block: the ranges in order, as many of them as fit. The header tells
+how far each one was read. So thousands of queues with a few messages each take few requests.
+
 The body of a block is its columns, which are encoded, and the bodies of messages, which are written as the peer reads.
 A body goes from its message into the output of the connection and is never joined with others before. So a block of any
 size takes little memory and a small part of each turn. The messages stay as long as the block refers to their contents,
@@ -26,8 +29,9 @@ from penstock.core.large_content import BodyLoad, LoadListener, body_of
 from penstock.core.message import Message, StoredMessage
 from penstock.core.message_format import MessageFormats
 from penstock.core.queue.pager import PageReader
-from penstock.errors import BrokerError, ContentTooLarge, InternalError
+from penstock.errors import BrokerError, ContentTooLarge, InternalError, PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.protocols.common.authorization import check_read_queue
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.columns import (
@@ -53,11 +57,17 @@ LARGE_VALUE: Final = 8192
 
 
 def encode_block(
-    queue: str, messages: list[Message], formats: MessageFormats, wall_offset: float, names: list[str]
+    queue: str | None,
+    messages: list[Message],
+    formats: MessageFormats,
+    wall_offset: float,
+    names: list[str],
+    ranges: list[object] | None = None,
 ) -> BlockBody:
-    """Encode these columns of messages of a queue as a block; the values are those of the messages.
+    """Encode these columns of messages as a block; the values are those of the messages.
 
-    `wall_offset` is added to the broker's monotonic seconds to get seconds since the epoch.
+    `ranges` has the queue, the rows and the reached sequence of each range, for a request of several; `queue` is None
+    then. `wall_offset` is added to the broker's monotonic seconds to get seconds since the epoch.
     """
     buffers = Buffers()
     columns = message_columns(buffers, names, messages, formats, wall_offset)
@@ -66,19 +76,18 @@ def encode_block(
         values = _values(messages, formats)
         offsets = buffers.append(values.offsets)
         columns["value"] = {"offsets": offsets, "data": [buffers.length(), int(values.octets())]}
-    return _assemble(buffers, columns, queue, messages, values)
+    head: dict[str, object] = {"rows": len(messages)}
+    if ranges is None:
+        head["queue"] = queue
+        head["first"] = int(messages[0].sequence) if messages else 0
+        head["last"] = int(messages[len(messages) - 1].sequence) if messages else 0
+    else:
+        head["ranges"] = ranges
+    head["columns"] = columns
+    return _assemble(buffers, columns, head, values)
 
 
-def _assemble(
-    buffers: Buffers, columns: dict[str, Column], queue: str, messages: list[Message], values: BlockValues
-) -> BlockBody:
-    head: dict[str, object] = {
-        "rows": len(messages),
-        "queue": queue,
-        "first": int(messages[0].sequence) if messages else 0,
-        "last": int(messages[len(messages) - 1].sequence) if messages else 0,
-        "columns": columns,
-    }
+def _assemble(buffers: Buffers, columns: dict[str, Column], head: dict[str, object], values: BlockValues) -> BlockBody:
     # Positions are relative to the block, so the header has a fixed size: it is padded.
     room = len(json.dumps(head)) + 12 * _count_buffers(columns) + 8
     room += -room % ALIGNMENT
@@ -246,6 +255,10 @@ def _write_part(out: BytesWriter, octets: bytes, start: i64, count: i64) -> None
 BLOCK_ROWS_MAX: Final = 20_000
 BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
 """Most rows and bytes of one block, so that no reply is large; readers ask for the next block."""
+BLOCK_RANGES_MAX: Final = 1_000
+"""Most ranges of one request."""
+RANGES_A_UNIT: Final = 2
+"""Ranges that are looked at with one unit of work."""
 BLOCK_MESSAGE_MAX: Final = 1024 * 1024 * 1024
 """Most octets of the bodies in a block: a large message is alone in one, and its value has an offset of 31 bits."""
 
@@ -299,17 +312,38 @@ class BlockRange:
         return selected
 
 
+class BlockPart:
+    """The messages of one range in a block."""
+
+    __slots__ = ("queue", "messages", "reached")
+
+    def __init__(self, queue: str, messages: list[Message], reached: i64) -> None:
+        self.queue = queue
+        self.messages = messages
+        self.reached: i64 = reached
+        """The range was read up to here: its end, if nothing is left there."""
+
+
 class BlockLoad(LoadListener, PageReader):
-    """A block that waits for pages, or for the bodies of its large messages."""
+    """A block that waits for pages, or for the bodies of its large messages, of its last range."""
 
     def __init__(
-        self, reads: BlockReads, request: ControlRequest, wanted: BlockRange | None, messages: list[Message]
+        self,
+        reads: BlockReads,
+        request: ControlRequest,
+        before: list[BlockPart],
+        range: BlockRange,
+        messages: list[Message],
+        on_disk: bool,
     ) -> None:
-        """`wanted` is what must be read from the disk; None if only bodies must."""
+        """`before` are the ranges without messages before this one; `on_disk`: it must be read from the disk."""
         self.request = request
         self.messages = messages
         self._reads = reads
-        self._wanted = wanted
+        self._before = before
+        self._range = range
+        self._wanted: BlockRange | None = range if on_disk else None
+        """The range that must be read from the disk; None if only bodies must."""
         self._next: i64 = 0
         """First sequence of the next read of pages."""
         self._load: BodyLoad | None = None
@@ -379,7 +413,8 @@ class BlockLoad(LoadListener, PageReader):
             if load is not None:
                 load.insert()
             try:
-                reads.reply(self.request, self.messages)
+                part = part_of(reads.table.holder(self.request), self._range, self.messages)
+                reads.reply(self.request, [*self._before, part])
             finally:
                 if load is not None:
                     load.release()
@@ -393,6 +428,18 @@ class BlockLoad(LoadListener, PageReader):
         self.request.end_wait()
 
 
+def part_of(cursor: Cursor, wanted: BlockRange, messages: list[Message]) -> BlockPart:
+    """Return the first messages of a range as a part of a block, with how far they reach."""
+    if not messages:
+        return BlockPart(wanted.queue, messages, wanted.hi)
+    last = messages[len(messages) - 1].sequence
+    if last < wanted.hi:
+        left = cursor.read(wanted.queue, last, wanted.hi, 1, BLOCK_BYTES_MAX)
+        if not left and not cursor.position(wanted.queue).is_on_disk(last, wanted.hi):
+            last = wanted.hi
+    return BlockPart(wanted.queue, messages, last)
+
+
 class BlockReads:
     """Blocks of messages of planned ranges, the answer to `cursor.range`; those that wait for the disk, in order."""
 
@@ -402,54 +449,76 @@ class BlockReads:
         """The first one is being loaded."""
 
     def range(self, request: ControlRequest) -> dict[str, object] | None:
-        """Reply with a block of messages of a planned range, which may be read again."""
+        """Reply with a block of messages of planned ranges, which may be read again."""
         return self.table.control.answer_in_slices(request, self._range_steps(request))
 
     def _range_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
-        while not self._reach(request):
-            yield
-        self._reply_range(request)
+        wanted = _wanted(request)
+        for each in wanted:
+            check_read_queue(request.access, each.queue)
+        for each in wanted:
+            while not self.table.holder(request).reach(each.queue, each.lo, each.rows, each.hi, self.table.broker.work):
+                yield
+        self._reply_ranges(request, wanted)
         return None
 
-    def _reach(self, request: ControlRequest) -> bool:
-        """Prepare a block; False if this turn's share of work is used up."""
+    def _reply_ranges(self, request: ControlRequest, wanted: list[BlockRange]) -> None:
         cursor = self.table.holder(request)
-        lo, hi, rows = request.number("lo"), request.number("hi"), _block_rows(request)
-        return cursor.reach(request.text("queue"), lo, rows, hi, self.table.broker.work)
-
-    def _reply_range(self, request: ControlRequest) -> None:
-        cursor = self.table.holder(request)
-        queue = request.text("queue")
         if request.fields.get("query") is not None and request.fields.get("lease") is None:
             self.table.broker.pinned_rooms.assign(cursor, request.text("query"))
         check_columns(_columns(request))
-        size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
-        wanted = BlockRange(queue, request.number("lo"), request.number("hi"), _block_rows(request), size)
-        messages = wanted.in_memory(cursor)
-        if not messages and cursor.position(queue).is_on_disk(wanted.lo, wanted.hi):
-            self._add(BlockLoad(self, request, wanted, []))
-        elif self.bodies_of(request, messages):
-            self._add(BlockLoad(self, request, None, messages))
-        else:
-            self.reply(request, messages)
+        self.table.broker.work.done += len(wanted) // RANGES_A_UNIT
+        parts: list[BlockPart] = []
+        rows, size = wanted[0].rows, wanted[0].bytes
+        count: i64 = 0
+        for each in wanted:
+            if parts and (rows <= 0 or size <= 0):
+                break
+            each.rows = rows
+            each.bytes = size
+            messages = each.in_memory(cursor)
+            on_disk = not messages and cursor.position(each.queue).is_on_disk(each.lo, each.hi)
+            if on_disk or self.bodies_of(request, messages):
+                if count == 0:
+                    self._add(BlockLoad(self, request, parts, each, messages, on_disk))
+                    return
+                break
+            if count > 0 and messages and messages[0].charge > size:
+                break
+            part = part_of(cursor, each, messages)
+            parts.append(part)
+            count += len(messages)
+            rows -= len(messages)
+            for message in messages:
+                size -= message.charge
+            if part.reached < each.hi:
+                break
+        self.reply(request, parts)
 
     def bodies_of(self, request: ControlRequest, messages: list[Message]) -> list[LargeBody]:
         """Return the large bodies that a block needs. Raises ContentTooLarge (311) for more than it may have."""
         return large_bodies(messages) if "value" in _columns(request) else []
 
-    def reply(self, request: ControlRequest, messages: list[Message]) -> None:
-        """Reply with messages as a block: with the first ones if they are much work."""
+    def reply(self, request: ControlRequest, parts: list[BlockPart]) -> None:
+        """Reply with the messages of ranges as a block: with the first ones if they are much work."""
         columns, formats = _columns(request), self.table.broker.formats
+        messages = parts[0].messages if len(parts) == 1 else [each for part in parts for each in part.messages]
         rows, work = rows_within(columns, messages, formats)
         self.table.broker.work.done += work
-        messages = messages[:rows]
+        if rows < len(messages):
+            messages = messages[:rows]
+            parts = _first_rows(parts, rows)
         counters = self.table.holder(request).counters
         counters.blocks += 1
         counters.messages += len(messages)
         if request.fields.get("lease") is not None:
-            last = int(messages[len(messages) - 1].sequence) if messages else request.number("hi")
-            self.table.leases.fetched(request, last)
-        block = encode_block(request.text("queue"), messages, formats, self.table.broker.wall_offset, columns)
+            self.table.leases.fetched(request, int(parts[0].reached))
+        wall_offset = self.table.broker.wall_offset
+        if request.fields.get("ranges") is None:
+            block = encode_block(parts[0].queue, messages, formats, wall_offset, columns)
+        else:
+            ranges: list[object] = [[part.queue, len(part.messages), int(part.reached)] for part in parts]
+            block = encode_block(None, messages, formats, wall_offset, columns, ranges)
         self.table.control.reply_block(request, CONTENT_TYPE, block)
 
     def end(self, connection: Connection) -> None:
@@ -482,3 +551,47 @@ def _columns(request: ControlRequest) -> list[str]:
 
 def _block_rows(request: ControlRequest) -> int:
     return max(min(request.amount("rows", BLOCK_ROWS_MAX), BLOCK_ROWS_MAX), 1)
+
+
+def _first_rows(parts: list[BlockPart], rows: i64) -> list[BlockPart]:
+    """Return parts with their first messages alone, so many of all."""
+    found: list[BlockPart] = []
+    left = rows
+    for part in parts:
+        if left == 0 and part.messages:
+            break
+        if len(part.messages) > left:
+            messages = part.messages[:left]
+            found.append(BlockPart(part.queue, messages, messages[len(messages) - 1].sequence))
+            break
+        found.append(part)
+        left -= len(part.messages)
+    return found
+
+
+def _wanted(request: ControlRequest) -> list[BlockRange]:
+    """Return the ranges of a request: one of a queue, or those in `ranges`. Raises PreconditionFailed (406)."""
+    rows = _block_rows(request)
+    size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
+    ranges = request.fields.get("ranges")
+    if ranges is None:
+        return [BlockRange(request.text("queue"), request.number("lo"), request.number("hi"), rows, size)]
+    if request.fields.get("lease") is not None:
+        raise PreconditionFailed("'ranges' are for a cursor; under a lease a block has one range: name its 'queue'")
+    if not isinstance(ranges, list) or not 0 < len(ranges) <= BLOCK_RANGES_MAX:
+        raise PreconditionFailed(
+            f"'ranges' must be a list of 1 to {BLOCK_RANGES_MAX:,} ranges, each a list of a queue and two sequences"
+        )
+    return [_range_of(each, rows, size) for each in ranges]
+
+
+def _range_of(value: object, rows: int, size: int) -> BlockRange:
+    if isinstance(value, list) and len(value) == 3:
+        queue, lo, hi = value
+        if isinstance(queue, str) and _is_sequence(lo) and _is_sequence(hi):
+            return BlockRange(queue, lo, hi, rows, size)
+    raise PreconditionFailed(f"'ranges' has {value!r:.100}, which is no list of a queue and two sequences from 0 up")
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.permission import MONITORING, READ
-from penstock.core.queue.cursor_state import CursorState, QueryId
+from penstock.core.queue.cursor_state import CursorState, Position, QueryId
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import visible_tail
 from penstock.describe.queue import blocked_rows, cursor_row, in_use
@@ -20,7 +20,19 @@ from penstock.flow.work import Steps
 from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.cursor_table import CursorTable
-from penstock.ranges.cursors import Cursor, Move, apply_moves, check_move, count_steps, named_queues
+from penstock.ranges.cursors import (
+    FIRST_PART,
+    LAST_PART,
+    NEXT_PART,
+    POSITIONS_MAX,
+    WHOLE,
+    Cursor,
+    Move,
+    apply_moves,
+    check_move,
+    count_steps,
+    named_queues,
+)
 
 NAMES_AT_ONCE: Final = 1_000
 NAMES_A_UNIT: Final = 20
@@ -50,6 +62,11 @@ class CursorRequests:
         holder of `token` changes its subscription, and keeps that token. With `partial` refused queues are left out and
         listed in the answer. With `release` the positions on queues that it has left are given up.
 
+        Thousands of names come in several requests: `part` is first, next or last. The holder sends those after the
+        first. Their queues join the subscription. Only the answer to the last part has the queues that were left: of a
+        dry run all that this part does not name. Each answer has the number of `positions` on queues that still exist,
+        and the `most` of a cursor.
+
         A cursor belongs to the user who attached last. Another user may attach who may read all of its queues; others
         are refused (403), because they would take its holder's place.
         """
@@ -57,6 +74,7 @@ class CursorRequests:
         if not name:
             raise PreconditionFailed("a cursor needs a name")
         partial, holder = request.flag("partial"), request.flag("holder")
+        part = _part(request, holder)
         names = request.names("queues", 0 if partial else 1)
         starting = request.starting("starting", names)
         if not holder and name in request.vhost.cursors:
@@ -79,16 +97,17 @@ class CursorRequests:
             new = cursor.check_attach(queues, starting)
             answer = {"created": name not in cursors, "new": list(new), "refused": refused}
             held = {"text": used, "plans": int(cursor.counters.plans), "polling": cursor.polling} if used else None
-            return {**answer, "held": held, **_positions(cursor, queues, new)}
+            return {**answer, "held": held, **_positions(cursor, queues, new, part, True)}
         if used:
             raise ResourceLocked(used)
-        created = cursor.attach(queues, starting, self._broker.now, holder)
-        if request.flag("release"):
+        created = cursor.attach(queues, starting, self._broker.now, holder, part)
+        if request.flag("release") and part in (WHOLE, LAST_PART):
             cursor.release([each for each, position in cursor.positions.items() if position.left], self._broker.now)
         if name not in cursors:
             self._table.add(cursor)
         self._attached(cursor, queues, request)
-        return {"token": cursor.token, "created": created, "refused": refused, **_positions(cursor, queues, {})}
+        positions = _positions(cursor, queues, {}, part, False)
+        return {"token": cursor.token, "created": created, "refused": refused, **positions}
 
     def _attached(self, cursor: Cursor, queues: list[Queue], request: ControlRequest) -> None:
         """Note who reads through a cursor now, and write its position."""
@@ -234,12 +253,28 @@ class CursorRequests:
         return {"query": query, "cursors": views, "more_cursors": len(cursors) - len(views)}
 
 
-def _positions(cursor: Cursor, queues: list[Queue], initial: dict[str, int]) -> dict[str, object]:
+def _part(request: ControlRequest, holder: bool) -> str:
+    """Return the part of an attach. Raises PreconditionFailed (406) for another one, and for later ones of nobody."""
+    part = WHOLE if request.fields.get("part") is None else request.text("part")
+    if part not in (WHOLE, FIRST_PART, NEXT_PART, LAST_PART):
+        raise PreconditionFailed(f"'part' must be first, next or last, not '{part}'")
+    if part in (NEXT_PART, LAST_PART) and not holder and not request.flag("dry_run"):
+        raise PreconditionFailed(f"the {part} part of an attach needs 'holder' and the token of the first part")
+    return part
+
+
+def _positions(
+    cursor: Cursor, queues: list[Queue], initial: dict[str, int], part: str, dry_run: bool
+) -> dict[str, object]:
     """Return the rows of an attach for the queues it joins and leaves; `initial` are those new to the cursor."""
-    named = {queue.name for queue in queues}
-    gone = cursor.gone(queues, initial)
+    gone = set(cursor.gone(queues, initial))
     known = {queue.name: cursor.positions[queue.name] for queue in queues if queue.name not in initial}
-    left = [each for name, each in cursor.positions.items() if name not in named and name not in gone]
+    left: list[Position] = []
+    if part in (WHOLE, LAST_PART):
+        named = {queue.name for queue in queues}
+        for name, each in cursor.positions.items():
+            if (each.left or dry_run) and name not in named and name not in gone:
+                left.append(each)
     generations = {name: position.generation for name, position in known.items()}
     generations |= dict.fromkeys(initial, cursor.lost + len(gone))
     return {
@@ -249,6 +284,8 @@ def _positions(cursor: Cursor, queues: list[Queue], initial: dict[str, int]) -> 
         "generation": {name: generation for name, generation in generations.items() if generation},
         "limits": {queue.name: _limits(queue) for queue in queues},
         "left": {position.queue.name: [int(position.settled), int(visible_tail(position.queue))] for position in left},
+        "positions": sum(not position.queue.deleted for position in cursor.positions.values()),
+        "most": POSITIONS_MAX,
     }
 
 

@@ -54,6 +54,11 @@ from penstock.protocols.common.control_request import ControlRequest
 
 POSITIONS_MAX: Final = 10_000
 """Most queues of one cursor, those included that it has left."""
+WHOLE: Final = ""
+FIRST_PART: Final = "first"
+NEXT_PART: Final = "next"
+LAST_PART: Final = "last"
+"""Parts of an attach whose names do not fit into one request."""
 
 
 class Cursor(CursorState):
@@ -67,10 +72,11 @@ class Cursor(CursorState):
         Raises as `attach` does.
         """
         initial = {queue.name: self.check_new(queue, starting) for queue in queues if not self.reads(queue)}
-        if len(self.positions) + len(initial) > POSITIONS_MAX:
+        stay = len(self.positions) - len(self.gone(queues, initial))
+        if stay + len(initial) > POSITIONS_MAX:
             raise ResourceError(
-                f"cursor '{self.name}' reads {len(self.positions)} queues, and {len(initial)} more would be beyond "
-                f"{POSITIONS_MAX}, the most that a cursor may have; take another cursor"
+                f"cursor '{self.name}' reads {stay} queues, and {len(initial)} more would be beyond {POSITIONS_MAX}, "
+                "the most that a cursor may have; take another cursor"
             )
         return initial
 
@@ -79,12 +85,20 @@ class Cursor(CursorState):
         _check_readable(queue, self.name)
         return int(_initial(queue, starting[queue.name]))
 
-    def attach(self, queues: list[Queue], starting: dict[str, int | str], now: float, holder: bool = False) -> bool:
+    def attach(
+        self,
+        queues: list[Queue],
+        starting: dict[str, int | str],
+        now: float,
+        holder: bool = False,
+        part: str = WHOLE,
+    ) -> bool:
         """Attach to the cursor; returns whether it is new. A refused attach changes nothing.
 
         `starting` gives for each queue "earliest", "latest" or a sequence, where it begins if it is new to the cursor.
         Other queues of the cursor are left: they keep their positions, unless they were deleted. `holder`: the present
-        holder changes its subscription, and keeps its token.
+        holder changes its subscription, and keeps its token. `part`: after the first part queues join those of the
+        subscription, and none is left.
 
         Raises ResourceLocked (405) if a queue has ordinary consumers. Raises PreconditionFailed (406) if the queue may
         drop messages that a cursor has not read, or if it cannot be read from there; ResourceError (506) for too many
@@ -94,10 +108,14 @@ class Cursor(CursorState):
         created = not self.positions
         named = {queue.name for queue in queues}
         gone = self.gone(queues, initial)
-        for name, position in list(self.positions.items()):
-            position.left = name not in named
-            if name in gone:
-                self._leave(position, now)
+        joins = part in (NEXT_PART, LAST_PART)
+        for name in gone:
+            self._leave(self.positions[name], now)
+        for name, position in self.positions.items():
+            if name in named:
+                position.left = False
+            elif not joins:
+                position.left = True
         self.lost += len(gone)
         for queue in queues:
             if queue.name in initial:
@@ -110,7 +128,8 @@ class Cursor(CursorState):
             self.moved = False
         self.touched = now
         for position in self.positions.values():
-            trim_settled(position.queue, now)
+            if not joins or position.queue.name in named:
+                trim_settled(position.queue, now)
         return created
 
     def gone(self, queues: list[Queue], initial: dict[str, int]) -> list[str]:

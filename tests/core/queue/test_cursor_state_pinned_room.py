@@ -8,7 +8,7 @@ from penstock.core.queue.cursor_state import PinnedRooms, QueryId
 from penstock.core.queue.queue import Queue
 from penstock.flow.level import UNLIMITED
 from penstock.ranges.cursors import Cursor
-from penstock.ranges.plans import most_to_plan
+from penstock.ranges.plan_batch import most_to_plan
 from tests.support.chained_queues import LIMIT, Chain
 from tests.support.settings_bench import Bench
 

@@ -38,7 +38,19 @@ REACHED_AT_ONCE: Final = 50
 class Position:
     """The position of a cursor on one queue. Sequences; all of them are inclusive ends."""
 
-    __slots__ = ("queue", "shared", "line", "initial", "settled", "planned", "persisted", "left", "generation")
+    __slots__ = (
+        "queue",
+        "shared",
+        "line",
+        "initial",
+        "settled",
+        "planned",
+        "persisted",
+        "left",
+        "generation",
+        "looked",
+        "reported",
+    )
 
     def __init__(self, queue: Queue, initial: i64) -> None:
         self.queue = queue
@@ -54,6 +66,10 @@ class Position:
         self.generation: int = 0
         """The cursor's count of lost queues when this position was made: it distinguishes queues that had the same
         name."""
+        self.looked: i64 = 0
+        """The newest message that a waiting plan of the cursor has counted."""
+        self.reported: i64 = -1
+        """The tail of the queue in the last plan whose answer has changes alone."""
 
     def reach(self, start: i64, rows: i64, upto: i64) -> bool:
         """Put messages into the index, a chunk of them, for a range of so many rows after `start`.
@@ -152,9 +168,13 @@ class CursorState:
         """Number of its queues that were deleted so far."""
         self.reader: int = 0
         self.reader_name: str = ""
+        """Number and name of the connection that attached or planned last; 0 if there was none since the start."""
+        self.tails_reader: int = -1
+        """Number of the connection that has the tails of all positions as `Position.reported`."""
+        self.first_served: int = 0
+        """Index of the queue that the next plan begins with, where not all queues can get the same."""
         self.user: str = ""
         """The user that attached last; empty in a store of a version that did not record it."""
-        """Number and name of the connection that attached or planned last; 0 if there was none since the start."""
         self.reader_ended: float = 0.0
         """Time at which that connection ended; 0 while it is there."""
         self.identity: str = ""

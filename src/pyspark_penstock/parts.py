@@ -1,0 +1,37 @@
+"""Parts of long lists of queues, each for one request: the broker bounds the octets and the values of a request."""
+
+from collections.abc import Iterable, Mapping
+
+PART_NAMES = 2_000
+"""Most queues of a part. With two numbers each they are 6,000 values; a request may have 10,000."""
+PART_OCTETS = 120 * 1024
+"""Most octets of a part, so that a request may have it twice; it may have 256 KiB."""
+_MORE_OCTETS = 30
+"""Octets of a number and of separators, beside each name."""
+
+
+def parts_of(names: Iterable[str]) -> list[list[str]]:
+    """Return names in parts, in their order; one empty part without names."""
+    parts: list[list[str]] = [[]]
+    octets = 0
+    for name in names:
+        more = _octets(name)
+        if len(parts[-1]) >= PART_NAMES or octets + more > PART_OCTETS:
+            parts.append([])
+            octets = 0
+        parts[-1].append(name)
+        octets += more
+    return parts
+
+
+def numbers_in_parts(numbers: Mapping[str, int]) -> list[dict[str, int]]:
+    """Return numbers by queue in parts; one empty part without any."""
+    if len(numbers) <= PART_NAMES and sum(map(_octets, numbers)) <= PART_OCTETS:
+        return [dict(numbers)]
+    return [{name: numbers[name] for name in part} for part in parts_of(numbers)]
+
+
+def _octets(name: str) -> int:
+    """Return the most octets that a name takes in JSON, with what belongs to it."""
+    is_plain = name.isascii() and name.isprintable() and '"' not in name and "\\" not in name
+    return len(name) * (1 if is_plain else 12) + _MORE_OCTETS

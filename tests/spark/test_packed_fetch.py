@@ -1,0 +1,137 @@
+"""Reading of the slices of a task: in order, as far as blocks reach, with the holes of each slice."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from pyspark_penstock.blocks import Block, Read
+from pyspark_penstock.errors import BlockError, CursorError
+from pyspark_penstock.options import source_options
+from pyspark_penstock.packed_fetch import RANGES_MAX, Reading
+from pyspark_penstock.parsing import Address
+from pyspark_penstock.reader import PenstockStreamReader
+from pyspark_penstock.slices import Slice
+from tests.support.spark_readers import ALL, batches, bodies, rows
+
+FAST = {"fetchBlockRows": "1"}
+
+
+def filled(broker, *counts: int) -> list[str]:
+    queues = sorted(broker.declare() for _ in counts)
+    for queue, count in zip(queues, counts, strict=True):
+        broker.publish(queue, [f"{queue}/{number}".encode() for number in range(1, count + 1)])
+    return queues
+
+
+def reader_of(open_reader, broker, queues: list[str], **others: str) -> PenstockStreamReader:
+    return open_reader(broker, subscribe=",".join(queues), cursor=f"fetch-{queues[0]}", **others)
+
+
+@pytest.mark.parametrize("block_rows", ["1", "2", "7", "10000"])
+def test_slices_of_a_task_are_read_in_order_whatever_fits_into_a_block(broker, open_reader, block_rows):
+    queues = filled(broker, 3, 1, 4, 2)
+    reader = reader_of(open_reader, broker, queues, fetchBlockRows=block_rows)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert len(reader.partitions(start, end)) == 1
+    found = rows(reader, start, end)
+    expected = [
+        (queue, number) for queue, count in zip(queues, (3, 1, 4, 2), strict=True) for number in range(1, count + 1)
+    ]
+    assert [(row["queue"], row["sequence"]) for row in found] == expected
+    assert [row["value"] for row in found] == [f"{queue}/{number}".encode() for queue, number in expected]
+
+
+def test_large_message_among_small_queues_is_read_in_its_place(broker, open_reader):
+    queues = filled(broker, 1, 0, 1)
+    broker.publish(queues[1], [b"x" * (1 << 20)])
+    reader = reader_of(open_reader, broker, queues)
+    start = reader.initialOffset()
+    found = bodies(reader, start, reader.latestOffset(start, ALL))
+    assert [len(body) for body in found] == [len(queues[0]) + 2, 1 << 20, len(queues[2]) + 2]
+
+
+def test_columns_of_several_queues_are_those_asked_for(broker, open_reader):
+    queues = filled(broker, 1, 2)
+    reader = reader_of(open_reader, broker, queues, columns="queue,routing_key")
+    start = reader.initialOffset()
+    found = rows(reader, start, reader.latestOffset(start, ALL))
+    assert found == [{"queue": queue, "routing_key": queue} for queue in (queues[0], queues[1], queues[1])]
+
+
+def test_hole_of_one_slice_is_told_with_its_queue(restarts, open_reader, caplog):
+    broker = restarts()
+    queues = sorted(broker.declare(durable=True) for _ in range(3))
+    for queue in queues:
+        broker.publish(queue, [b"stays"], persistent=True)
+        broker.publish(queue, [b"goes"] if queue == queues[1] else [])
+        broker.publish(queue, [b"stays"], persistent=True)
+    first = reader_of(open_reader, broker, queues)
+    start = first.initialOffset()
+    end = first.latestOffset(start, ALL)
+    assert [len(task.value) for task in first.partitions(start, end)] == [3]
+    broker = restarts()
+    reader = reader_of(open_reader, broker, queues)
+    with pytest.raises(CursorError, match=f"1 of the 3 planned messages 1 to 3 of '{queues[1]}' are gone"):
+        bodies(reader, start, end)
+    reader.stop()
+    tolerant = reader_of(open_reader, broker, queues, failOnDataLoss="false")
+    assert bodies(tolerant, start, end) == [b"stays"] * 6
+    assert caplog.text.count("planned messages") == 1
+
+
+def test_reading_of_several_queues_that_stops_early_leaves_the_connection_in_order(broker, open_reader):
+    queues = filled(broker, 3, 3)
+    reader = reader_of(open_reader, broker, queues, **FAST)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    partitions = reader.partitions(start, end)
+    reading = batches(reader, partitions)
+    assert next(reading).num_rows == 1
+    reading.close()
+    assert [row["sequence"] for row in rows(reader, start, end)] == [1, 2, 3, 1, 2, 3]
+
+
+def test_more_queues_than_a_request_may_have_are_read(broker, open_reader):
+    with broker.connect() as connection:
+        channel = connection.channel()
+        names = [f"ranges-{number:04d}" for number in range(RANGES_MAX + 5)]
+        for name in names:
+            channel.queue_declare(name)
+            channel.basic_publish("", name, name.encode())
+    reader = open_reader(broker, subscribe=",".join(names), cursor="more-than-a-request")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(10_000))
+    assert len(reader.partitions(start, end)) == 1
+    assert bodies(reader, start, end) == [name.encode() for name in names]
+    broker.control("cursor.delete", cursor="more-than-a-request")
+    with broker.connect() as connection:
+        channel = connection.channel()
+        for name in names:
+            channel.queue_delete(name)
+
+
+def test_block_that_is_no_answer_to_its_request_is_refused():
+    options = source_options({"servers": "a:1", "subscribe": "q,r", "cursor": "c"})
+    task = (Slice(Address("a", 1), "q", 1, 0, 3, 3), Slice(Address("a", 1), "r", 1, 5, 6, 1))
+
+    def reads(*found: tuple[str, int, int]) -> Block:
+        return Block(sum(rows for _, rows, _ in found), 0, None, tuple(Read(*each) for each in found))
+
+    wrong = [
+        reads(),
+        reads(("r", 1, 6)),
+        reads(("q", 4, 4)),
+        reads(("q", 0, 0)),
+        reads(("q", 3, 3), ("r", 1, 6), ("q", 1, 1)),
+    ]
+    for block in wrong:
+        with pytest.raises(BlockError):
+            Reading(task, options).advance(block)
+    reading = Reading(task, options)
+    reading.advance(reads(("q", 2, 2)))
+    assert reading.request()["ranges"] == [("q", 2, 3), ("r", 5, 6)]
+    reading.advance(reads(("q", 1, 3), ("r", 1, 6)))
+    assert reading.complete
+    reading.report_holes()
