@@ -159,7 +159,8 @@ MEANINGS = {
         (
             "`minPartitions`",
             None,
-            "partitions wished for, shared out over the queues by size; every queue with news has at least one",
+            "partitions wished for, shared out over the queues by size; every queue with news has at least one. A "
+            "batch that is run again has the partitions of its plan",
         ),
         (
             "`maxRecordsPerPartition`",
