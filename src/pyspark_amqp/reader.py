@@ -22,6 +22,7 @@ from pyspark_amqp.process import SpoolProcess
 from pyspark_penstock.admission import MOST_ROWS
 from pyspark_penstock.offsets import Cut, cut_field, cut_of, split
 from pyspark_penstock.sentences import sentence_first
+from pyspark_penstock.travel import packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,7 +79,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle only the options: the spool's process belongs to the one that started it."""
-        return AmqpStreamReader, (self._options,)
+        return packed(AmqpStreamReader, self._options)
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the spool's settled position, or its first message: the same until something is settled."""
