@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pyspark_amqp import options as amqp
 from pyspark_penstock import batch_options, options
+from pyspark_penstock.kafka_options import KAFKA
 from pyspark_penstock.option_table import REQUIRED, Option
 
 
@@ -350,7 +351,8 @@ def rows(name: str) -> list[Row]:
 
 def tables() -> dict[str, str]:
     """Return the tables by their names."""
-    return {f"options of the {name}": "\n".join(_lines(name)) for name in TABLES}
+    found = {f"options of the {name}": "\n".join(_lines(name)) for name in TABLES}
+    return found | {"options of Kafka": "\n".join(_lines_of_kafka())}
 
 
 def _lines(name: str) -> Iterator[str]:
@@ -358,3 +360,11 @@ def _lines(name: str) -> Iterator[str]:
     yield "|---|---|---|"
     for row in rows(name):
         yield f"| {row.names} | {row.default_in(TABLES[name])} | {row.meaning} |"
+
+
+def _lines_of_kafka() -> Iterator[str]:
+    yield "| Kafka's option | of | here | difference |"
+    yield "|---|---|---|---|"
+    for option in KAFKA:
+        here = f"`{option.here}`" if option.here else "-"
+        yield f"| `{option.name}` | {option.side} | {here} | {option.difference} |"
