@@ -32,6 +32,7 @@ from pyspark_penstock.errors import BlockError, BrokerUnreachable
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Access, Retries
 from pyspark_penstock.parsing import Address
+from pyspark_penstock.password_file import read_password
 
 ANSWER_SECONDS = 30.0
 """Seconds to wait for an answer, beyond the wait requested from the broker."""
@@ -44,6 +45,10 @@ LOST = (ChannelClosed, ConnectError, ConnectionClosed, Timeout)
 """Errors after which a new connection may help."""
 
 Result = TypeVar("Result")
+
+
+class FileUnusable(WrongServer):
+    """File for TLS or with a password that cannot be used."""
 
 
 class BrokerLink:
@@ -135,17 +140,27 @@ class BrokerLink:
 def connect(access: Access, server: Address, query: str = "") -> Connection:
     """Return a new connection; `query` is the query whose results it publishes.
 
+    A password file is read for the login, and again before a token in it expires.
+
     Raises `penstock.ConnectError`.
     """
     try:
         tls = None if access.tls is None else access.tls.context()
     except ValueError as error:
-        raise WrongServer(server.host, server.port, str(error)) from None
+        raise FileUnusable(server.host, server.port, str(error)) from None
     host = f"[{server.host}]" if ":" in server.host else server.host
     fields = {"user": access.user, "password": access.password, "virtual_host": access.vhost, "query": query}
     url = f"{'amqp' if tls is None else 'amqps'}://{host}:{server.port}"
+    file = access.password_file
+
+    def secret() -> str:
+        try:
+            return read_password(str(file))
+        except ValueError as error:
+            raise FileUnusable(server.host, server.port, str(error)) from None
+
     terms = {"tls": tls, "protocol": "amqp091", "reconnect": False, "timeout": ANSWER_SECONDS}
-    return Connection(Options(url, {**fields, **terms}))
+    return Connection(Options(url, {**fields, **terms, "token": None if file is None else secret}))
 
 
 _frozen: set[int] = set()

@@ -29,6 +29,7 @@ LOGIN = (
     Option("vhost", parsing.text, "/"),
     Option("user", parsing.text, "guest"),
     Option("password", parsing.text, "guest", secret=True),
+    Option("passwordFile", parsing.text, None),
 )
 """Options of every source and sink."""
 
@@ -102,6 +103,8 @@ class Access:
     user: str
     password: str = field(repr=False)
     tls: Tls | None = None
+    password_file: str | None = None
+    """File with the password, which is read at each login; None for `password`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,5 +264,14 @@ def check_names(given: Mapping[str, object], more: tuple[Option, ...] = ()) -> N
 
 
 def access_of(value: Mapping[str, Any]) -> Access:
-    """Return addresses and credentials."""
-    return Access(value["servers"].addresses, value["vhost"], value["user"], value["password"], tls_of(value))
+    """Return addresses and credentials. Raises `OptionError` for a password and a file with one."""
+    check_password(value)
+    addresses, file = value["servers"].addresses, value["passwordFile"]
+    return Access(addresses, value["vhost"], value["user"], value["password"], tls_of(value), file)
+
+
+def check_password(value: Mapping[str, Any]) -> None:
+    """Refuse two passwords: raises `OptionError`."""
+    (default,) = (option.default for option in LOGIN if option.name == "password")
+    if value["passwordFile"] is not None and value["password"] != default:
+        raise OptionError("options password and passwordFile exclude each other: give one of them")

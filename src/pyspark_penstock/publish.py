@@ -35,6 +35,7 @@ from penstock.client.errors import (
 from pyspark_penstock.block_encoder import encode_block, size_of
 from pyspark_penstock.connections import (
     BrokerLink,
+    FileUnusable,
     drop_connection,
     query_of_task,
     shared_block_connection,
@@ -182,7 +183,7 @@ class Sender:
             self._delivery.finish(sent)
         except _Exhausted as waited:
             raise PublishFailed(self._why(waited.seconds)) from None
-        except (ChannelClosed, LinkClosed, LoginRefused, MessageTooLarge) as error:
+        except (ChannelClosed, LinkClosed, LoginRefused, FileUnusable, MessageTooLarge) as error:
             raise PublishFailed(f"{self._target} took no message: {error}") from error
         finally:
             if self._unanswered:
@@ -208,7 +209,7 @@ class Sender:
         while self._connection is None:
             try:
                 self._open()
-            except LoginRefused:
+            except (LoginRefused, FileUnusable):
                 raise
             except (ChannelClosed, *_LOST) as error:
                 if isinstance(error, ChannelClosed) and error.code is not None:

@@ -87,9 +87,10 @@ MEANINGS = {
             "files on the driver and on every executor: the authority, and the client's certificate with its key",
         ),
         (
-            "`vhost`, `user`, `password`",
+            "`vhost`, `user`, `password`, `passwordFile`",
             None,
-            "",
+            "a file on the driver and on every executor has the password, or a token, in its one line: it is read "
+            "again at each login",
         ),
         (
             "`columns`",
@@ -214,7 +215,7 @@ MEANINGS = {
             "time without a request after which the broker lets the messages go; at most 1h",
         ),
         (
-            "`servers`, `tls*`, `vhost`, `user`, `password`, `columns`, `failOnDataLoss`, `minPartitions`, "
+            "`servers`, `tls*`, `vhost`, `user`, `password*`, `columns`, `failOnDataLoss`, `minPartitions`, "
             "`maxRecordsPerPartition`, `fetchBlockRows`, `fetchBlockBytes`, `fetchOffset.*`",
             "as for a stream",
             "",
@@ -232,7 +233,7 @@ MEANINGS = {
             "the target exchange, and one key for all rows; without it each row's column `routing_key`",
         ),
         (
-            "`servers`, `tls*`, `vhost`, `user`, `password`",
+            "`servers`, `tls*`, `vhost`, `user`, `password*`",
             "as above",
             "one server",
         ),
@@ -281,9 +282,9 @@ MEANINGS = {
             "`amqp1`: speak [AMQP 1.0](#amqp-10)",
         ),
         (
-            "`vhost`, `user`, `password`",
+            "`vhost`, `user`, `password`, `passwordFile`",
             None,
-            "the password is in no log, argument or environment",
+            "the password is in no log, argument or environment; a file with it is read again at each login",
         ),
         (
             "`tlsCaFile`, `tlsCertificateFile`, `tlsKeyFile`, `tlsKeyPassword`",
