@@ -112,8 +112,8 @@ def _of_writers() -> tuple[Operation, ...]:
         _work("sink.commit", lambda ranges: ranges.batches.commit, (*_BATCH, "partitions", "wait_ms"), _PUBLISH),
         _work("sink.abort", lambda ranges: ranges.batches.abort, _BATCH, _PUBLISH),
         _change("sink.assign", lambda ranges: ranges.batches.assign, ("query", "user"), tag=POLICYMAKER),
-        _work("sink.waiting", lambda ranges: ranges.batches.waiting, ("application", "task", "cores", "queue"),
-              ("read queue, or write exchange",)),
+        _work("sink.waiting", lambda ranges: ranges.waiting,
+              ("application", "task", "cores", "queue", "connection"), ("read queue, or write exchange",)),
     )  # fmt: skip
 
 
