@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.client.errors import ControlError
 from pyspark_penstock.batch_options import ReadOptions
 from pyspark_penstock.blocks import Block, decode
-from pyspark_penstock.connections import BrokerLink, freeze_worker, query_of_task, shared_link
+from pyspark_penstock.connections import BrokerLink, finish_task, query_of_task, shared_link
 from pyspark_penstock.errors import BlockError
 from pyspark_penstock.offsets import Range
 from pyspark_penstock.servers import refused
@@ -49,7 +49,7 @@ def record_batches(slice_: Slice, options: ReadOptions) -> Iterator["pa.RecordBa
         raise refused(refusal, options, slice_.server) from refusal
     finally:
         _tidy(link)
-        freeze_worker()
+        finish_task()
 
 
 def _tidy(link: BrokerLink) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from pyspark_penstock.connections import freeze_worker
+from pyspark_penstock.connections import finish_task
 from pyspark_penstock.delivery import Delivery, ExactDelivery, Part, abort_batch, commit_batch, ids_of_task, mode_of
 from pyspark_penstock.options import AT_LEAST_ONCE, SinkOptions
 from pyspark_penstock.publish import Sender
@@ -36,7 +36,7 @@ def _send(options: SinkOptions, write: str, iterator: Iterator["pa.RecordBatch"]
     try:
         return _sent(options, write, iterator)
     finally:
-        freeze_worker()
+        finish_task()
 
 
 def _sent(options: SinkOptions, write: str, iterator: Iterator["pa.RecordBatch"]) -> Sent:

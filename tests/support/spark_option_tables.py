@@ -254,6 +254,11 @@ MEANINGS = {
             "how long a task waits *without a single confirm*; every confirm starts the clock again",
         ),
         (
+            "`publishCheck`",
+            "10s",
+            "how long a task waits without a confirm before it sends again what a lost connection may have swallowed",
+        ),
+        (
             "`publishWindow`",
             None,
             "messages of a task without their confirm; a block has half of them, 10,000 and 2 MiB at most",
