@@ -6,7 +6,8 @@ per message. All bounds are checked before use: a malformed block raises an erro
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark_penstock.errors import BlockError
@@ -31,6 +32,8 @@ class Block:
     rows: int
     last: int
     batch: "pa.RecordBatch"
+    unreadable: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Number of messages with a property that cannot be read, and the first one's sequence, by the property."""
 
 
 def decode(body: bytes | memoryview, columns: tuple[str, ...] = DEFAULT_COLUMNS) -> Block:
@@ -50,8 +53,12 @@ def decode(body: bytes | memoryview, columns: tuple[str, ...] = DEFAULT_COLUMNS)
         whole = pa.py_buffer(body)
         schema = arrow_schema(columns)
         arrays = [_array(whole, field.type, found[field.name], rows) for field in schema]
-        return Block(rows, last, pa.RecordBatch.from_arrays(arrays, schema=schema))
-    except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        unreadable = {
+            str(name): (_count(count, rows), _count(first, last))
+            for name, (count, first) in header.get("unreadable", {}).items()
+        }
+        return Block(rows, last, pa.RecordBatch.from_arrays(arrays, schema=schema), unreadable)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise BlockError(f"a block of {len(body)} octets from the broker is malformed: {error!r}") from error
 
 

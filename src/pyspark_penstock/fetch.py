@@ -12,12 +12,18 @@ from pyspark_penstock.batch_options import ReadOptions
 from pyspark_penstock.blocks import Block, decode
 from pyspark_penstock.connections import BrokerLink, finish_task, query_of_task, shared_link
 from pyspark_penstock.errors import BlockError
+from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import Range
+from pyspark_penstock.parsing import Address
 from pyspark_penstock.servers import refused
 from pyspark_penstock.slices import Slice, report_hole
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+WARNED_MAX = 1_000
+"""Most warnings that are remembered, so that none is logged twice; at the bound they are forgotten."""
+_warned: set[tuple[Address, str, str]] = set()
 
 
 def record_batches(slice_: Slice, options: ReadOptions) -> Iterator["pa.RecordBatch"]:
@@ -34,6 +40,7 @@ def record_batches(slice_: Slice, options: ReadOptions) -> Iterator["pa.RecordBa
     try:
         while True:
             block = decode(link.receive_block(), options.columns)
+            _warn_of_unreadable(slice_, block)
             lo = _moved(slice_, lo, block)
             if lo < slice_.hi:
                 link.send("cursor.range", _request(slice_, options, lo))
@@ -50,6 +57,31 @@ def record_batches(slice_: Slice, options: ReadOptions) -> Iterator["pa.RecordBa
     finally:
         _tidy(link)
         finish_task()
+
+
+def _warn_of_unreadable(slice_: Slice, block: Block) -> None:
+    """Warn of what cannot be read in a block, once for each queue and property in a process."""
+    for name, (count, first) in block.unreadable.items():
+        key = (slice_.server, slice_.queue, name)
+        if key in _warned:
+            continue
+        if len(_warned) >= WARNED_MAX:
+            _warned.clear()
+        _warned.add(key)
+        what = "a header whose name is not UTF-8, which is" if name == "header" else f"{_article(name)}, which is"
+        LOG.warning(
+            "penstock: message %d of queue '%s' at %s has %s left out; the others are read (%d of %d messages here)",
+            first,
+            slice_.queue,
+            slice_.server,
+            what,
+            count,
+            block.rows,
+        )
+
+
+def _article(name: str) -> str:
+    return "headers that cannot be read" if name == "headers" else f"a {name} that cannot be read or is not UTF-8"
 
 
 def _tidy(link: BrokerLink) -> None:

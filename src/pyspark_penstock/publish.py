@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from penstock.client.blocking import Connection
 from penstock.client.engine.messages import Message
@@ -49,6 +49,8 @@ from pyspark_penstock.target_watch import ANSWER_SECONDS, TargetWatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from penstock.client.engine.amqp091.connection import Engine091
 
 SLICE_SECONDS = 2.0
 """Longest uninterruptible wait, in seconds."""
@@ -358,6 +360,7 @@ class Sender:
 
     def _send_alone(self, connection: Connection, piece: _Piece) -> None:
         """Send a row that is larger than a block as an ordinary message, and wait for its confirm."""
+        self._check_properties(connection, piece)
         row = piece.batch.to_pylist()[0]
         fixed = constants(piece.batch, self._options)
         properties = properties_of(row)
@@ -384,6 +387,16 @@ class Sender:
             self._todo.popleft()
         self._patience.confirmed += 1
         self._patience.moved()
+
+    def _check_properties(self, connection: Connection, piece: _Piece) -> None:
+        """Refuse a row whose properties do not fit into a frame. Raises `PublishFailed`."""
+        most = int(cast("Engine091", connection.core()).channels.frame_max)
+        octets = sum(piece.batch.column(name).nbytes for name in piece.batch.schema.names if name != "value")
+        if octets > most:
+            raise PublishFailed(
+                f"{self._target} did not take row {piece.first} of the task: it has properties of about {octets:,} "
+                f"octets, but a frame holds {most:,}"
+            )
 
     def _open(self) -> Connection:
         if self._connection is None:

@@ -59,17 +59,23 @@ def encode_block(
     `wall_offset` is added to the broker's monotonic seconds to get seconds since the epoch.
     """
     buffers = Buffers()
-    columns = message_columns(buffers, names, messages, formats, wall_offset)
+    unreadable: dict[str, list[int]] = {}
+    columns = message_columns(buffers, names, messages, formats, wall_offset, unreadable)
     values = BlockValues()
     if "value" in names:
         values = _values(messages, formats)
         offsets = buffers.append(values.offsets)
         columns["value"] = {"offsets": offsets, "data": [buffers.length(), int(values.octets())]}
-    return _assemble(buffers, columns, queue, messages, values)
+    return _assemble(buffers, columns, queue, messages, values, unreadable)
 
 
 def _assemble(
-    buffers: Buffers, columns: dict[str, Column], queue: str, messages: list[Message], values: BlockValues
+    buffers: Buffers,
+    columns: dict[str, Column],
+    queue: str,
+    messages: list[Message],
+    values: BlockValues,
+    unreadable: dict[str, list[int]],
 ) -> BlockBody:
     head: dict[str, object] = {
         "rows": len(messages),
@@ -78,6 +84,8 @@ def _assemble(
         "last": int(messages[len(messages) - 1].sequence) if messages else 0,
         "columns": columns,
     }
+    if unreadable:
+        head["unreadable"] = unreadable
     # Positions are relative to the block, so the header has a fixed size: it is padded.
     room = len(json.dumps(head)) + 12 * _count_buffers(columns) + 8
     room += -room % ALIGNMENT

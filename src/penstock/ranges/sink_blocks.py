@@ -58,7 +58,7 @@ ITEMS_MAX: Final = 1_000_000
 """Most headers of all rows of a block."""
 FIELDS: Final = ("rows", "columns", "progress_ms", "mark", "stage")
 """Fields of the header that have a meaning here; those about where a block was read have none in this direction."""
-ORIGIN_FIELDS: Final = ("queue", "first", "last")
+ORIGIN_FIELDS: Final = ("queue", "first", "last", "unreadable")
 TEXTS: Final = ("exchange", "routing_key", *TEXT_PROPERTIES)
 _INT64_MAX: Final = (1 << 63) - 1
 _PREFIX: Final = 8
