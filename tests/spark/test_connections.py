@@ -3,9 +3,18 @@
 import pytest
 
 from pyspark_penstock import connections
-from pyspark_penstock.connections import CONNECTIONS_MOST, finish_task, name_of, shared_block_connection, shared_link
+from pyspark_penstock.connections import (
+    CONNECTIONS_MOST,
+    BrokerLink,
+    finish_task,
+    name_of,
+    shared_block_connection,
+    shared_link,
+)
+from pyspark_penstock.errors import BrokerUnreachable
 from pyspark_penstock.options import Retries, sink_options
 from tests.spark.conftest import close_links
+from tests.support.tcp_proxy import proxied
 
 
 @pytest.fixture
@@ -71,3 +80,19 @@ def test_connections_of_the_present_task_stay_open_while_it_runs(options, monkey
     assert open_queries() == {"a", "b"}
     finish_task()
     assert len(open_queries()) == 1
+
+
+@pytest.mark.parametrize("way", [{"requests": True}, {"answers": True}, {"requests": True, "answers": True}])
+def test_request_over_a_forgotten_connection_is_asked_again_on_a_new_one(broker, queue, way):
+    with proxied(broker.address) as proxy:
+        options = sink_options({"servers": proxy.address, "queue": queue})
+        link = BrokerLink(options.access, options.access.servers[0], Retries(2, 10), 0.5)
+        assert link.ask("why", {"queue": queue})["queue"] == queue
+        proxy.forget(**{"requests": False, "answers": False, **way})
+        assert link.ask("why", {"queue": queue})["queue"] == queue
+        assert proxy.accepted == 2
+        proxy.forget()
+        proxy.down = True
+        with pytest.raises(BrokerUnreachable, match=r"could not be asked in 3 attempts: cannot connect"):
+            link.ask("why", {"queue": queue})
+        link.close()
