@@ -21,9 +21,9 @@ class KafkaOption:
     here: str = ""
     """Option of the same meaning; empty for none."""
     advice: str = ""
-    """What to write here, as the end of a sentence; empty for an option of the same name."""
+    """End of the sentence that refuses it: the options to write here; empty for an option of the same name."""
     difference: str = ""
-    """What is missing or different here, and why."""
+    """Difference to Kafka's option, with its reason."""
 
 
 KAFKA: Final = (

@@ -47,7 +47,7 @@ class TargetWatch:
         self.warning = ""
         """Last answer of the broker about a reader without cores."""
         self.standing = ""
-        """What the task waits for, as far as it knows."""
+        """Reason for which the task waits, as far as it knows; empty if it does not."""
         self.is_silent = False
         """True if nobody has answered the last question."""
 
