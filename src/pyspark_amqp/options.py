@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from pyspark_amqp.spool.settings import AMQP091, AMQP1, MESSAGE_ID, NONE, REDELIVERED, SETTLED, SPOOLED, Settings
 from pyspark_penstock import parsing
 from pyspark_penstock.option_table import Option, parse_options, without_spark_options
-from pyspark_penstock.options import ADMISSION, DELAY_MS, LOGIN, check_least
+from pyspark_penstock.options import ADMISSION, DELAY_MS, LOGIN, check_least, check_password
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
 from pyspark_penstock.tls import TLS_OPTIONS, ServerAddresses, servers, tls_of
@@ -73,6 +73,7 @@ def amqp_options(given: Mapping[str, object]) -> AmqpOptions:
     Raises `OptionError` in one sentence for an unknown, missing or impossible option.
     """
     value = parse_options("the amqp source", _SOURCE, without_spark_options(given, frozenset()), _ELSEWHERE)
+    check_password(value)
     check_least(value["minOffsetsPerTrigger"], value["maxOffsetsPerTrigger"], value["maxTriggerDelay"])
     return AmqpOptions(
         settings=_settings(value),
@@ -106,4 +107,5 @@ def _settings(value: dict[str, Any]) -> Settings:
         retries=value["fetchOffset.numRetries"],
         retry_seconds=value["fetchOffset.retryIntervalMs"] / 1_000,
         tls=tls_of(value),
+        password_file=value["passwordFile"],
     )

@@ -20,8 +20,9 @@ from pyspark_amqp.fetch import Slice, record_batches
 from pyspark_amqp.options import AmqpOptions
 from pyspark_amqp.process import SpoolProcess
 from pyspark_penstock.admission import MOST_ROWS
-from pyspark_penstock.offsets import split
+from pyspark_penstock.offsets import Cut, cut_field, cut_of, split
 from pyspark_penstock.sentences import sentence_first
+from pyspark_penstock.travel import packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,9 +31,13 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 
 
-def to_spark(spool_id: str, number: int) -> dict[str, Any]:
-    """Return the offset that Spark stores; it compares the texts, so the order of keys is fixed."""
-    return {"n": number, "spool": spool_id, "v": VERSION}
+def to_spark(spool_id: str, number: int, cut: Cut | None = None) -> dict[str, Any]:
+    """Return the offset that Spark stores; it compares the texts, so the order of keys is fixed.
+
+    `cut` divides the batch that ends here, as in the source penstock.
+    """
+    found: dict[str, Any] = {"n": number, "spool": spool_id, "v": VERSION}
+    return found if cut is None else {"cut": cut_field(cut), **found}
 
 
 def from_spark(offset: Any, spool_id: str, folder: str) -> int:
@@ -68,12 +73,13 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._process = SpoolProcess(options.settings)
         self._tail: int | None = None
+        self._cut = Cut(options.min_partitions, options.max_records_per_partition)
         self._warned: set[int] = set()
         self._planned_at = time.monotonic()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle only the options: the spool's process belongs to the one that started it."""
-        return AmqpStreamReader, (self._options,)
+        return packed(AmqpStreamReader, self._options)
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the spool's settled position, or its first message: the same until something is settled."""
@@ -102,7 +108,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if planned["end"] == number:
             return dict(start)
         self._planned_at = time.monotonic()
-        return to_spark(self._open()["id"], planned["end"])
+        return to_spark(self._open()["id"], planned["end"], self._cut)
 
     def _least(self, rows: int | None) -> int:
         """Return the least number of messages that a batch has to wait for now."""
@@ -126,8 +132,8 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the slices of a batch: the same for the same borders, also after a restart."""
         first, last = self._checked(start), self._number(end)
         self._check_end(last)
-        options, folder = self._options, self._options.settings.spool
-        ranges = split({_SPOOL: first}, {_SPOOL: last}, options.min_partitions, options.max_records_per_partition)
+        folder, cut = self._options.settings.spool, cut_of(end) or self._cut
+        ranges = split({_SPOOL: first}, {_SPOOL: last}, cut.least, cut.most_rows)
         places = self._process.ask("places", numbers=[range_.lo + 1 for range_ in ranges])["places"]
         return [
             InputPartition(Slice(folder, self._open()["id"], range_.lo, range_.hi, segment, offset))

@@ -27,6 +27,7 @@ from pyspark_penstock.sentences import sentence_first
 from pyspark_penstock.servers import Servers
 from pyspark_penstock.slices import Slice
 from pyspark_penstock.subscription import Starting
+from pyspark_penstock.travel import packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,10 +61,14 @@ class PushedFilters:
 class PenstockBatchReader(DataSourceReader):
     """Reader of queues as they are."""
 
-    def __init__(self, options: BatchOptions) -> None:
+    def __init__(self, options: BatchOptions, narrowing: Narrowing | None = None) -> None:
         """Store the options; nothing is connected yet."""
         self._options = options
-        self._narrowing = Narrowing()
+        self._narrowing = narrowing or Narrowing()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle with the version of the package."""
+        return packed(PenstockBatchReader, self._options, self._narrowing)
 
     @property
     def pushFilters(self) -> Callable[[list[Filter]], Iterable[Filter]]:

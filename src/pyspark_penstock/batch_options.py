@@ -17,6 +17,7 @@ _SHARED = frozenset(
         "vhost",
         "user",
         "password",
+        "passwordFile",
         "subscribe",
         "subscribePattern",
         "assign",

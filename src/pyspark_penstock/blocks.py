@@ -6,7 +6,8 @@ per message. All bounds are checked before use: a malformed block raises an erro
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark_penstock.errors import BlockError
@@ -43,6 +44,8 @@ class Block:
     batch: "pa.RecordBatch"
     reads: tuple[Read, ...] = ()
     """The ranges of a request for several, as far as they are in the block."""
+    unreadable: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Number of messages with a property that cannot be read, and the first one's sequence, by the property."""
 
 
 def decode(body: bytes | memoryview, columns: tuple[str, ...] = DEFAULT_COLUMNS) -> Block:
@@ -64,8 +67,13 @@ def decode(body: bytes | memoryview, columns: tuple[str, ...] = DEFAULT_COLUMNS)
         whole = pa.py_buffer(body)
         schema = arrow_schema(columns)
         arrays = [_array(whole, field.type, found[field.name], rows) for field in schema]
-        return Block(rows, last, pa.RecordBatch.from_arrays(arrays, schema=schema), reads)
-    except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        most = last if "last" in header else 2**63 - 1
+        unreadable = {
+            str(name): (_count(count, rows), _count(first, most))
+            for name, (count, first) in header.get("unreadable", {}).items()
+        }
+        return Block(rows, last, pa.RecordBatch.from_arrays(arrays, schema=schema), reads, unreadable)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise BlockError(f"a block of {len(body)} octets from the broker is malformed: {error!r}") from error
 
 

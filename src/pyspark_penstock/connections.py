@@ -10,6 +10,7 @@ nothing, and a repeated attachment only gives a newer token.
 
 import gc
 import os
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -32,9 +33,12 @@ from pyspark_penstock.errors import BlockError, BrokerUnreachable
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Access, Retries
 from pyspark_penstock.parsing import Address
+from pyspark_penstock.password_file import read_password
 
 ANSWER_SECONDS = 30.0
 """Seconds to wait for an answer, beyond the wait requested from the broker."""
+CONNECT_SECONDS = 10.0
+"""Seconds to connect and log in."""
 PAUSE_SECONDS_MAX = 10.0
 """Longest pause between two attempts, in seconds; the first is the option's, and each is twice the one before."""
 SAY_SECONDS = 10.0
@@ -46,13 +50,18 @@ LOST = (ChannelClosed, ConnectError, ConnectionClosed, Timeout)
 Result = TypeVar("Result")
 
 
+class FileUnusable(WrongServer):
+    """File for TLS or with a password that cannot be used."""
+
+
 class BrokerLink:
     """Control operations over one connection, which is opened on first use and after a loss."""
 
-    def __init__(self, access: Access, server: Address, retries: Retries) -> None:
-        """Store the address; nothing is connected yet."""
+    def __init__(self, access: Access, server: Address, retries: Retries, patience: float = ANSWER_SECONDS) -> None:
+        """Store the address; nothing is connected yet. `patience` is in seconds, for an answer and for connecting."""
         self._access, self._server = access, server
         self.retries = retries
+        self._patience = patience
         self._reached = False
         """True once it was connected."""
         self._connection: Connection | None = None
@@ -95,7 +104,7 @@ class BrokerLink:
                 call = self._open().begin(operation, fields)
                 self._pending = (operation, fields, call)
             wait_ms = fields.get("wait_ms")
-            patience = ANSWER_SECONDS + (wait_ms / 1000 if isinstance(wait_ms, int) else 0)
+            patience = self._patience + (wait_ms / 1000 if isinstance(wait_ms, int) else 0)
             answer: dict[str, Any] | memoryview = self._open().answer(call, patience)
             return answer
 
@@ -118,12 +127,12 @@ class BrokerLink:
         if self._connection is not None:
             self._connection.take_over()
             with suppress(ClientError):
-                self._connection.close()
+                self._connection.close(timeout=0)  # Nobody may be there to answer.
         self._connection = None
 
     def _open(self) -> Connection:
         if self._connection is None:
-            self._connection = connect(self._access, self._server)
+            self._connection = connect(self._access, self._server, patience=self._patience)
             self._reached = True
         self._connection.take_over()  # Spark calls from one thread at a time, and need not keep to one.
         return self._connection
@@ -132,20 +141,33 @@ class BrokerLink:
         return retried(attempt, self._drop, self._server, self.retries, lambda: self._reached)
 
 
-def connect(access: Access, server: Address, query: str = "") -> Connection:
-    """Return a new connection; `query` is the query whose results it publishes.
+def connect(
+    access: Access, server: Address, query: str = "", name: str = "", patience: float = ANSWER_SECONDS
+) -> Connection:
+    """Return a new connection; `query` is the query whose results it publishes, and `name` what the broker shows.
+
+    A password file is read for the login, and again before a token in it expires.
 
     Raises `penstock.ConnectError`.
     """
     try:
         tls = None if access.tls is None else access.tls.context()
     except ValueError as error:
-        raise WrongServer(server.host, server.port, str(error)) from None
+        raise FileUnusable(server.host, server.port, str(error)) from None
     host = f"[{server.host}]" if ":" in server.host else server.host
     fields = {"user": access.user, "password": access.password, "virtual_host": access.vhost, "query": query}
     url = f"{'amqp' if tls is None else 'amqps'}://{host}:{server.port}"
-    terms = {"tls": tls, "protocol": "amqp091", "reconnect": False, "timeout": ANSWER_SECONDS}
-    return Connection(Options(url, {**fields, **terms}))
+    file = access.password_file
+
+    def secret() -> str:
+        try:
+            return read_password(str(file))
+        except ValueError as error:
+            raise FileUnusable(server.host, server.port, str(error)) from None
+
+    terms = {"tls": tls, "protocol": "amqp091", "reconnect": False, "timeout": patience, "name": name}
+    terms["connect_timeout"] = min(CONNECT_SECONDS, patience)
+    return Connection(Options(url, {**fields, **terms, "token": None if file is None else secret}))
 
 
 _frozen: set[int] = set()
@@ -235,11 +257,20 @@ class Waiting:
 
 _links: dict[tuple[object, ...], BrokerLink] = {}
 _block_connections: dict[tuple[object, ...], Connection] = {}
+_used: dict[tuple[object, ...], float] = {}
+"""Time of the last use of each key of both tables, the oldest first (monotonic seconds)."""
+_in_task: set[tuple[object, ...]] = set()
+"""Keys that the present task has used."""
+CONNECTIONS_MOST = 32
+"""Most connections that a process has open between two tasks; at the bound the one that is unused longest is closed."""
+IDLE_SECONDS = 120.0
+"""Seconds after which an unused connection is closed, at the end of a task. Most of them are of queries that ended."""
 
 
 def shared_link(access: Access, server: Address, retries: Retries) -> BrokerLink:
     """Return this process's link to a broker, created on first use."""
     key = (server, access, retries, os.getpid())
+    _in_task.add(key)
     if key not in _links:
         _links[key] = BrokerLink(access, server, retries)
     return _links[key]
@@ -251,16 +282,49 @@ def shared_block_connection(access: Access, server: Address, query: str = "") ->
     Other control operations use another one, which waits for no target. Raises `penstock.ConnectError`.
     """
     key = (server, access, query, os.getpid())
+    _in_task.add(key)
     connection = _block_connections.get(key)
     if connection is None or connection.core().phase != OPEN:
-        connection = _block_connections[key] = connect(access, server, query)
+        name = f"spark sink {os.getpid()} {secrets.token_hex(4)}"
+        connection = _block_connections[key] = connect(access, server, query, name)
     connection.take_over()  # The next task may run in another thread of the process.
     return connection
 
 
+def name_of(connection: Connection) -> str:
+    """Return the name by which the broker shows a connection."""
+    return str(connection.options["name"])
+
+
 def drop_connection(access: Access, server: Address, query: str = "") -> None:
     """Close this process's connection for publishing, if any; the next task opens a new one."""
-    connection = _block_connections.pop((server, access, query, os.getpid()), None)
+    key = (server, access, query, os.getpid())
+    _in_task.discard(key)
+    _close(key)
+
+
+def finish_task() -> None:
+    """End a task: close connections that are unused for long, and those beyond the bound; see `freeze_worker`.
+
+    Spark ends a worker that is idle itself, and its connections with it.
+    """
+    now = time.monotonic()
+    for key in _in_task:
+        _used.pop(key, None)
+        _used[key] = now
+    _in_task.clear()
+    for key, used in list(_used.items()):
+        if len(_used) > CONNECTIONS_MOST or now - used > IDLE_SECONDS:
+            _close(key)
+    freeze_worker()
+
+
+def _close(key: tuple[object, ...]) -> None:
+    _used.pop(key, None)
+    link = _links.pop(key, None)
+    if link is not None:
+        link.close()
+    connection = _block_connections.pop(key, None)
     if connection is not None:
         connection.take_over()
         with suppress(ClientError):

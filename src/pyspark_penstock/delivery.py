@@ -20,11 +20,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.blocking import Connection
-from penstock.client.errors import ControlError
-from pyspark_penstock.connections import shared_link
+from penstock.client.errors import ControlError, Timeout
+from pyspark_penstock.connections import (
+    SAY_SECONDS,
+    BrokerLink,
+    drop_connection,
+    finish_task,
+    name_of,
+    retried,
+    shared_block_connection,
+)
 from pyspark_penstock.errors import OptionError, PublishFailed, SparkSourceError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import AT_LEAST_ONCE, DEDUP, TRANSACTIONAL, Retries, SinkOptions
+from pyspark_penstock.target_watch import ANSWER_SECONDS, TargetWatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -326,19 +335,74 @@ def commit_batch(options: SinkOptions, parts: Sequence[Part]) -> None:
         if not parts:
             return
     partitions = {str(part.partition): part.attempt if staged else part.rows for part in parts}
-    fields = {**batch_fields(options, mode, ids), "partitions": partitions, "wait_ms": options.timeout_ms}
-    until = time.monotonic() + options.timeout_ms / 1000
-    while True:
-        try:
-            shared_link(options.access, options.access.servers[0], RETRIES).ask("sink.commit", fields)
-            return
-        except ControlError as error:
-            if error.code != _RESOURCE_ERROR or time.monotonic() >= until:
-                raise PublishFailed(
-                    f"batch {ids.batch} of query '{ids.query}' was not published to {options.target}: {error}"
-                ) from error
-            LOG.warning("%s has no room for batch %d yet: %s", options.target, ids.batch, error)
-        time.sleep(_PAUSE_SECONDS)
+    commit = _Commit(options, ids, {**batch_fields(options, mode, ids), "partitions": partitions})
+    try:
+        commit.run()
+    finally:
+        commit.close()
+
+
+class _Commit:
+    """End of a batch, which waits for room."""
+
+    def __init__(self, options: SinkOptions, ids: BatchIds, fields: Mapping[str, object]) -> None:
+        self._options, self._ids, self._fields = options, ids, fields
+        self._server = options.access.servers[0]
+        self._watch = TargetWatch(options, self._server)
+        self._began = self._reported_at = time.monotonic()
+        self._until = self._began + options.timeout_ms / 1000
+        self._reached = False
+
+    def run(self) -> None:
+        """Have the batch ended. Raises `PublishFailed` with the reason, `BrokerUnreachable` after every retry."""
+        access, server = self._options.access, self._server
+        while True:
+            try:
+                return retried(self._ask, lambda: drop_connection(access, server), server, RETRIES, self._was_reached)
+            except ControlError as error:
+                if error.code != _RESOURCE_ERROR or time.monotonic() >= self._until:
+                    raise self._failed(str(error)) from error
+                LOG.warning("%s has no room for batch %d yet: %s", self._options.target, self._ids.batch, error)
+            time.sleep(_PAUSE_SECONDS)
+
+    def _ask(self) -> None:
+        """Ask once, and wait in slices. Raises `penstock.ConnectionClosed` if the connection was forgotten."""
+        connection = shared_block_connection(self._options.access, self._server)
+        self._reached = True
+        call = connection.begin("sink.commit", self._fields)
+        while True:
+            try:
+                connection.answer(call, self._watch.step)
+                return
+            except Timeout:
+                self._watch.look(self._began, name_of(connection))
+                self._check()
+
+    def _check(self) -> None:
+        """Log what the commit waits for, when due. Raises `PublishFailed` after the time of ``publishTimeout``."""
+        now = time.monotonic()
+        standing = f"; {self._watch.standing}" if self._watch.standing else ""
+        if now >= self._until:
+            drop_connection(self._options.access, self._server)  # Nobody waits for the answer any more.
+            raise self._failed(f"there was no room for {now - self._began:.0f} s{standing}")
+        if now - self._reported_at >= SAY_SECONDS:
+            self._reported_at = now
+            text = "penstock: batch %d waits to be published to %s for %.0f s%s"
+            LOG.warning(text, self._ids.batch, self._options.target, now - self._began, standing)
+
+    def _failed(self, reason: str) -> PublishFailed:
+        ids = self._ids
+        return PublishFailed(
+            f"batch {ids.batch} of query '{ids.query}' was not published to {self._options.target}: {reason}"
+        )
+
+    def _was_reached(self) -> bool:
+        return self._reached
+
+    def close(self) -> None:
+        """Close the connection of the questions, and what the process has not used for long."""
+        self._watch.close()
+        finish_task()
 
 
 def abort_batch(options: SinkOptions, parts: Sequence[Part]) -> None:
@@ -346,4 +410,8 @@ def abort_batch(options: SinkOptions, parts: Sequence[Part]) -> None:
     if parts:
         fields: Mapping[str, object] = batch_fields(options, parts[0].mode, parts[0].ids)
         with suppress(ControlError, SparkSourceError):
-            shared_link(options.access, options.access.servers[0], Retries(0, 1)).ask("sink.abort", fields)
+            link = BrokerLink(options.access, options.access.servers[0], Retries(0, 1), ANSWER_SECONDS)
+            try:
+                link.ask("sink.abort", fields)
+            finally:
+                link.close()

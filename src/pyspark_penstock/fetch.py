@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from penstock.client.errors import ControlError
 from pyspark_penstock.batch_options import BatchOptions, ReadOptions
 from pyspark_penstock.blocks import Block, decode
-from pyspark_penstock.connections import freeze_worker, query_of_task, shared_link
+from pyspark_penstock.connections import finish_task, query_of_task, shared_link
 from pyspark_penstock.errors import BlockError
 from pyspark_penstock.offsets import Range
 from pyspark_penstock.servers import has_ended, refused
 from pyspark_penstock.slices import TRANSIENT, UNPINNED, Slice, report_gone, report_hole
+from pyspark_penstock.unreadable import warn_of_unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +41,7 @@ def record_batches(slice_: Slice, options: ReadOptions) -> Iterator["pa.RecordBa
         raise refused(refusal, options, slice_.server) from refusal
     finally:
         fetch.tidy()
-        freeze_worker()
+        finish_task()
 
 
 class Fetch:
@@ -60,6 +61,7 @@ class Fetch:
         self._request()
         while True:
             block = decode(self._received(), options.columns)
+            warn_of_unreadable(slice_.server, [slice_.queue], block)
             self._lo = _moved(slice_, self._lo, block)
             if self._lo < slice_.hi:
                 self._request()

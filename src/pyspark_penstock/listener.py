@@ -58,13 +58,14 @@ class ProgressListener(StreamingQueryListener):
         vhost: str = "/",
         user: str = "guest",
         password: str = "guest",
+        password_file: str | None = None,
         tls: Tls | None = None,
     ) -> None:
-        """Store the addresses; nothing is connected yet."""
+        """Store the addresses; nothing is connected yet. A `password_file` is read at each login."""
         try:
             found = ServerAddresses((), False) if servers is None else parsed_servers(servers)
             by_tls = (tls or Tls()) if found.tls else None
-            self._access = Access(found.addresses, vhost, user, password, by_tls)
+            self._access = Access(found.addresses, vhost, user, password, by_tls, password_file)
         except ValueError as error:
             raise OptionError(f"servers '{servers}' {error}") from None
         self._begin()

@@ -15,6 +15,10 @@ longer subscribed keeps its key, and positions never go backwards.
 
 Ends of batches have the id of their query and its cursor, ``"id": "7c3e...", "cursor": "billing"``. By the id the
 broker knows a restarted query again, and by the name a cursor is found that the query has left for another one.
+
+They also have their *cut*, ``"cut": {"way": 1, "minPartitions": 2, "maxRecordsPerPartition": 200000}``: the options by
+which the batch was divided into partitions, and the number of the function that did so. A batch that is run again is
+cut by them, and not by the options of the restart. Offsets of earlier versions have no cut.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,6 +29,10 @@ from typing import Any
 from pyspark_penstock.errors import CursorError
 
 VERSION = 1
+
+CUT_BY_SIZE = 1
+"""Number of the function `split` in a cut. A function that divides a batch otherwise needs another number."""
+_CUT_FIELDS = ("minPartitions", "maxRecordsPerPartition")
 
 Positions = dict[str, int]
 
@@ -38,6 +46,14 @@ class Range:
     hi: int
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Options by which a batch is divided into partitions; see `split`."""
+
+    least: int
+    most_rows: int
+
+
 def key_of(queue: str, server: str, servers: int) -> str:
     """Return the key of a queue on a server in an offset; `servers` is the number of the source's servers."""
     return queue if servers == 1 else f"{queue}@{server}"
@@ -48,11 +64,13 @@ def to_spark(
     rows: Mapping[str, int] | None = None,
     generations: Mapping[str, int] | None = None,
     query: tuple[str, str] | None = None,
+    cut: Cut | None = None,
 ) -> dict[str, Any]:
     """Return the offset that Spark stores, with its keys in one fixed order.
 
     `rows` has the number of messages of the batch that ends here, for queues with gaps; `generations` those of queues,
-    of which only the ones that are not 0 are stored; `query` is the id of the query, and its cursor.
+    of which only the ones that are not 0 are stored; `query` is the id of the query, and its cursor; `cut` divides the
+    batch that ends here.
     """
     found: dict[str, Any] = {"v": VERSION, "q": {key: positions[key] for key in sorted(positions)}}
     if rows:
@@ -62,7 +80,36 @@ def to_spark(
         found["gen"] = numbers
     if query is not None:
         found["id"], found["cursor"] = query
+    if cut is not None:
+        found["cut"] = cut_field(cut)
     return found
+
+
+def cut_field(cut: Cut) -> dict[str, int]:
+    """Return a cut as an offset has it."""
+    return {"way": CUT_BY_SIZE, **dict(zip(_CUT_FIELDS, (cut.least, cut.most_rows), strict=True))}
+
+
+def cut_of(offset: Mapping[str, Any]) -> Cut | None:
+    """Return the cut of the batch that ends at an offset; None in an offset of an earlier version.
+
+    Raises `CursorError` for a cut of a later version, and for one that was edited.
+    """
+    given = offset.get("cut")
+    if given is None:
+        return None
+    way, least, most_rows = (given.get(name) if isinstance(given, Mapping) else None for name in ("way", *_CUT_FIELDS))
+    if type(way) is int and way > CUT_BY_SIZE:
+        raise CursorError(
+            f"the checkpoint's last batch was cut into partitions by a later version of Penstock (way {way}; this "
+            f"version knows {CUT_BY_SIZE}): run the query with that version until the batch has ended"
+        )
+    if way != CUT_BY_SIZE or not (type(least) is int and type(most_rows) is int and least >= 1 and most_rows >= 1):
+        raise CursorError(
+            f"the checkpoint's offset has the cut {given!r}, which is not {cut_field(Cut(1, 1))} with numbers from 1 "
+            "up; restore it, or begin with a new checkpoint"
+        )
+    return Cut(least, most_rows)
 
 
 def query_of(offset: Mapping[str, Any]) -> tuple[str, str]:
@@ -91,6 +138,12 @@ def from_spark(offset: Mapping[str, Any]) -> Positions:
 
 def _checked(offset: Any) -> Mapping[str, Any]:
     """Return an offset of our version, whatever a hand has made of it. Raises `CursorError` for another."""
+    version = offset.get("v") if isinstance(offset, Mapping) else None
+    if type(version) is int and version > VERSION:
+        raise CursorError(
+            f"the checkpoint's offset has version {version}, and this version of Penstock reads {VERSION}: run the "
+            "query with the version of Penstock that wrote the checkpoint, or begin with a new checkpoint"
+        )
     if not isinstance(offset, Mapping) or offset.get("v") != VERSION or not isinstance(offset.get("q"), Mapping):
         raise CursorError(
             f"the checkpoint's offset {offset!r} was not written by this version of the penstock source; restore it, "

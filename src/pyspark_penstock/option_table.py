@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark_penstock.errors import OptionError
+from pyspark_penstock.kafka_options import kafka_advice
 
 REQUIRED: Final = object()
 """Default of an option that must be given."""
@@ -23,19 +24,6 @@ _OF_TABLES = frozenset(
     {"provider", "path", "owner", "location", "comment", "external", "is_managed_location", "collation", "table_type"}
 )
 _OF_TABLE = "option."
-_OF_KAFKA = {
-    "group.id": "cursor",
-    "kafka.group.id": "cursor",
-    "groupidprefix": "cursor",
-    "bootstrap.servers": "servers",
-    "kafka.bootstrap.servers": "servers",
-    "startingoffsetsbytimestamp": "startingTimestamp",
-    "endingoffsetsbytimestamp": "endingTimestamp",
-    "includeheaders": "columns",
-    "kafkaconsumer.polltimeoutms": "fetchWait",
-    "topic": "queue",
-}
-"""Options of Spark's Kafka source and sink, in lower case, and the names of the same things here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +76,9 @@ def unknown_option(key: str, owner: str, table: tuple[Option, ...], elsewhere: M
         if name.lower() == key.lower():
             return f"{text}: {name} is an option of {other}"
     spellings = {option.name.lower(): option.name for option in table}
-    meant = _OF_KAFKA.get(key.lower())
-    if meant is not None and meant.lower() in spellings:
-        return f"{text}; what it is to Spark's Kafka source, {meant} is here"
+    advice = kafka_advice(key, frozenset(spellings))
+    if advice:
+        return f"{text}, which is one of Kafka's; {advice}"
     near = difflib.get_close_matches(key.lower(), spellings, n=1, cutoff=0.6)
     return f"{text}; did you mean {spellings[near[0]]}?" if near else f"{text}; it has {', '.join(spellings.values())}"
 

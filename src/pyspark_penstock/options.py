@@ -29,6 +29,7 @@ LOGIN = (
     Option("vhost", parsing.text, "/"),
     Option("user", parsing.text, "guest"),
     Option("password", parsing.text, "guest", secret=True),
+    Option("passwordFile", parsing.text, None),
 )
 """Options of every source and sink."""
 
@@ -81,6 +82,7 @@ _SINK = (
     Option("exchange", parsing.name, None),
     Option("routingKey", parsing.text, None),
     Option("publishTimeout", parsing.duration(24 * 3_600_000), 300_000),
+    Option("publishCheck", parsing.duration(3_600_000), 10_000),
     Option("publishWindow", parsing.integer(1, 1_000_000), 20_000),
     Option("delivery", parsing.one_of(AT_LEAST_ONCE, DEDUP, TRANSACTIONAL), None),
     Option("txnAppId", parsing.identifier(128), None),
@@ -102,6 +104,8 @@ class Access:
     user: str
     password: str = field(repr=False)
     tls: Tls | None = None
+    password_file: str | None = None
+    """File with the password, which is read at each login; None for `password`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,8 @@ class SinkOptions:
     routing_key: str | None
     timeout_ms: int
     window: int
+    check_ms: int = 10_000
+    """Time without a confirm after which a connection that the broker has nothing of is given up."""
     delivery: str | None = None
     """Mode of delivery; None for ``dedup`` where there are ids, and else ``at-least-once``."""
     txn_app: str | None = None
@@ -235,6 +241,8 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
         raise OptionError("option routingKey goes with exchange; a queue is reached by its own name")
     if len(value["servers"].addresses) > 1:
         raise OptionError("option servers of a sink must name one server")
+    if value["publishCheck"] < 1:
+        raise OptionError("option publishCheck must be at least 1ms")
     if (value["txnAppId"] is None) != (value["txnVersion"] is None):
         raise OptionError(
             "options txnAppId and txnVersion go together: the name of a writer, and the number of a write"
@@ -246,6 +254,7 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
         routing_key=value["routingKey"],
         timeout_ms=value["publishTimeout"],
         window=value["publishWindow"],
+        check_ms=value["publishCheck"],
         delivery=value["delivery"],
         txn_app=value["txnAppId"],
         txn_version=value["txnVersion"],
@@ -261,5 +270,14 @@ def check_names(given: Mapping[str, object], more: tuple[Option, ...] = ()) -> N
 
 
 def access_of(value: Mapping[str, Any]) -> Access:
-    """Return addresses and credentials."""
-    return Access(value["servers"].addresses, value["vhost"], value["user"], value["password"], tls_of(value))
+    """Return addresses and credentials. Raises `OptionError` for a password and a file with one."""
+    check_password(value)
+    addresses, file = value["servers"].addresses, value["passwordFile"]
+    return Access(addresses, value["vhost"], value["user"], value["password"], tls_of(value), file)
+
+
+def check_password(value: Mapping[str, Any]) -> None:
+    """Refuse two passwords: raises `OptionError`."""
+    (default,) = (option.default for option in LOGIN if option.name == "password")
+    if value["passwordFile"] is not None and value["password"] != default:
+        raise OptionError("options password and passwordFile exclude each other: give one of them")

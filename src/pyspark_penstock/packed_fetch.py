@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from penstock.client.errors import ControlError
 from pyspark_penstock.blocks import Block, Read, decode
-from pyspark_penstock.connections import BrokerLink, freeze_worker, query_of_task, shared_link
+from pyspark_penstock.connections import BrokerLink, finish_task, query_of_task, shared_link
 from pyspark_penstock.errors import BlockError
 from pyspark_penstock.offsets import Range
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.servers import refused
 from pyspark_penstock.slices import Slice, report_hole
+from pyspark_penstock.unreadable import warn_of_unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +42,8 @@ def packed_batches(slices: tuple[Slice, ...], options: SourceOptions) -> Iterato
         while True:
             block = decode(link.receive_block(), options.columns)
             reading.advance(block)
+            if block.unreadable:
+                warn_of_unreadable(server, [read.queue for read in block.reads if read.rows], block)
             if not reading.complete:
                 link.send("cursor.range", reading.request())
             reading.report_holes()
@@ -52,7 +55,7 @@ def packed_batches(slices: tuple[Slice, ...], options: SourceOptions) -> Iterato
         raise refused(refusal, options, server) from refusal
     finally:
         _tidy(link)
-        freeze_worker()
+        finish_task()
 
 
 def _tidy(link: BrokerLink) -> None:

@@ -14,8 +14,9 @@ DEFAULT_PORT = 5672  # IANA's port for AMQP, in every version.
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
-_DURATION_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_DURATION = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*(ms|s|min|m|h|d)", re.IGNORECASE)
+_DURATION_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_BARE_NUMBER = re.compile(r"\d{1,18}")
 _SHORTSTR = 255  # Octets in a queue's or exchange's name: AMQP 0-9-1 section 4.2.5.3.
 
 
@@ -86,12 +87,20 @@ def duration(most_ms: int) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         match = _DURATION.fullmatch(text)
-        value = round(float(match[1]) * _DURATION_UNITS[match[2]]) if match else most_ms + 1
+        value = round(float(match[1]) * _DURATION_UNITS[match[2].lower()]) if match else most_ms + 1
         if value > most_ms:
-            raise ValueError(f"must be a duration with a unit, such as 500ms, 30s or 5m, at most {most_ms / 1000:g}s")
+            fits = [unit for unit in ("s", "ms") if text.isascii() and _fits(text, unit, most_ms)]
+            examples = " or ".join(f"{text}{unit}" for unit in fits) or "500ms, 30s or 5m"
+            hint = f": write {examples}" if fits else f", such as {examples}"
+            raise ValueError(f"must be a duration with a unit{hint}, at most {most_ms / 1000:g}s")
         return value
 
     return parse
+
+
+def _fits(text: str, unit: str, most_ms: int) -> bool:
+    """Return whether a text is a number without a unit, and no longer than `most_ms` with this one."""
+    return _BARE_NUMBER.fullmatch(text) is not None and int(text) * _DURATION_UNITS[unit] <= most_ms
 
 
 def boolean(text: str) -> bool:
@@ -156,6 +165,8 @@ def assigned(text: str) -> tuple[tuple[Address, tuple[str, ...]], ...]:
     given = _json(text)
     if not isinstance(given, dict) or not given or not all(isinstance(queues, list) for queues in given.values()):
         raise ValueError(_ASSIGN)
+    if all(type(partition) is int for partitions in given.values() for partition in partitions):
+        raise ValueError(f"{_NO_PARTITIONS} subscribe = '{','.join(given)}'")
     found = []
     for server, queues in given.items():
         if not queues or not all(isinstance(queue, str) for queue in queues):
@@ -167,6 +178,7 @@ def assigned(text: str) -> tuple[tuple[Address, tuple[str, ...]], ...]:
 
 
 _ASSIGN = 'must be JSON such as {"broker:5672": ["orders", "audit"]}: queues by server; they have no partitions'
+_NO_PARTITIONS = "names partitions, as for Kafka; Penstock has no partitions: write"
 
 Start = int | str
 """Start of a queue: a sequence, ``earliest`` or ``latest``."""
@@ -177,21 +189,35 @@ _KAFKA = {-1: "latest", -2: "earliest"}
 def starting(text: str) -> str | dict[str, Start | dict[Address, Start]]:
     """Return the start of queues that are new to a cursor.
 
-    ``earliest``, ``latest``, or JSON by queue: ``{"queue": sequence}``, or ``{"queue": {"host:port": sequence}}`` with
-    several servers. -1 is the latest and -2 the earliest, as in Spark's Kafka source.
+    ``earliest``, ``latest`` (in any case), or JSON by queue: ``{"queue": sequence}``, or ``{"queue": {"host:port":
+    sequence}}`` with several servers. -1 is the latest and -2 the earliest, as in Spark's Kafka source.
     """
-    if text in ("earliest", "latest"):
-        return text
+    if text.lower() in _ENDS:
+        return text.lower()
     given = _json(text)
     if not isinstance(given, dict):
         raise ValueError(_STARTING)
     found: dict[str, Start | dict[Address, Start]] = {}
     for queue, value in given.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value and all(re.fullmatch(r"\d+", key) for key in value):
+            found[queue] = _of_partitions(queue, value)
+        elif isinstance(value, dict):
             found[queue] = {_address(server.strip()): _start(queue, each) for server, each in value.items()}
         else:
             found[queue] = _start(queue, value)
     return found
+
+
+_ENDS = ("earliest", "latest")
+
+
+def _of_partitions(queue: str, partitions: dict[str, object]) -> Start:
+    """Return the start that Kafka's JSON gives to all partitions of a topic: the earliest or the latest."""
+    ends = list(partitions.values())
+    if type(ends[0]) is int and ends[0] in _KAFKA and ends.count(ends[0]) == len(ends):
+        return _KAFKA[ends[0]]
+    example = json.dumps({queue: ends[0] if type(ends[0]) is int and ends[0] >= 0 else 1200}, ensure_ascii=False)
+    raise ValueError(f"{_NO_PARTITIONS} {example}, with the sequence of the queue after which to begin")
 
 
 _STARTING = 'must be earliest, latest, or JSON such as {"orders": 1200} with sequences from 0 up'
@@ -200,6 +226,8 @@ _STARTING = 'must be earliest, latest, or JSON such as {"orders": 1200} with seq
 def _start(queue: str, value: object) -> Start:
     if type(value) is int and value in _KAFKA:
         return _KAFKA[value]
+    if isinstance(value, str) and value.lower() in _ENDS:
+        return value.lower()
     if type(value) is not int or not 0 <= value < 2**62:
         raise ValueError(f"gives {value!r} for '{queue}'; {_STARTING}, -1 for the latest or -2 for the earliest")
     return value

@@ -23,8 +23,10 @@ from pyspark_penstock.connections import SAY_SECONDS, Waiting
 from pyspark_penstock.errors import CursorError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import (
+    Cut,
     Positions,
     Range,
+    cut_of,
     from_spark,
     generations_of,
     query_of,
@@ -67,6 +69,9 @@ class Planner:
         self._reported_at = time.monotonic()
         self._left_cursor = ""
         """Cursor that the checkpoint was written with, once it is known to be another one."""
+        self._cut = Cut(options.min_partitions, options.max_records_per_partition)
+        """Cut of the batches that are planned from now on."""
+        self._warned_of_cut = False
         self._looks = not options.chose_columns
         """True until a message has a property that the default columns leave out."""
 
@@ -93,8 +98,9 @@ class Planner:
     def offset(
         self, positions: Positions, rows: Positions | None = None, query: tuple[str, str] | None = None
     ) -> dict[str, Any]:
-        """Return the offset that Spark stores; `query` is the id of the query and its cursor."""
-        return to_spark(positions, rows, self._attachment.generations, query)
+        """Return the offset that Spark stores; for the end of a batch with `query`, the query's id and cursor."""
+        cut = None if query is None else self._cut
+        return to_spark(positions, rows, self._attachment.generations, query, cut)
 
     def ends(self) -> Positions:
         """Return the present ends of the queues, up to which a run that ends reads."""
@@ -332,8 +338,8 @@ class Planner:
         for key in sorted(last):
             if last[key] > before.get(key, 0) and key not in sound and self._options.fail_on_data_loss:
                 place_of(self._attachment, key)
-        options = self._options
-        ranges = split(first, sound, options.min_partitions, options.max_records_per_partition)
+        cut = self._cut_of(end)
+        ranges = split(first, sound, cut.least, cut.most_rows)
         # Where the broker has settled a part of the batch, which was reported, its number of messages means nothing.
         rows = {
             key: count for key, count in rows_of_batch(end).items() if first.get(key) == before.get(key, first.get(key))
@@ -343,7 +349,25 @@ class Planner:
             place = place_of(self._attachment, range_.key)
             token = self._attachment.tokens[place.server]
             found.append(Slice(place.server, place.queue, token, range_.lo, range_.hi, count))
-        return packed(found, options.min_partitions, options.max_records_per_partition)
+        if cut_of(end) is None:  # Versions that recorded no cut packed nothing.
+            return [(slice_,) for slice_ in found]
+        return packed(found, cut.least, cut.most_rows)
+
+    def _cut_of(self, end: Mapping[str, Any]) -> Cut:
+        """Return the cut of a batch: that of its plan, whatever the options are now."""
+        found = cut_of(end)
+        if found is not None:
+            return found
+        if not self._warned_of_cut:
+            self._warned_of_cut = True
+            LOG.warning(
+                "penstock: the checkpoint's last batch was planned by an earlier version of Penstock, which did not "
+                "record its partitions: it is cut by minPartitions=%d and maxRecordsPerPartition=%d; a sink that has "
+                "a part of the batch needs the values of the first run",
+                self._cut.least,
+                self._cut.most_rows,
+            )
+        return self._cut
 
     def _rows_between(self, ranges: list[Range], rows: Positions) -> list[int]:
         """Return the number of messages that each range must yield; `rows` has those of queues with gaps in all.

@@ -11,12 +11,11 @@ Spark can kill it, and logs the reason every ten seconds.
 Every row that is taken restarts the time-out: a slow target is no failure.
 """
 
-import os
 import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from penstock.client.blocking import Connection
 from penstock.client.engine.messages import Message
@@ -35,19 +34,23 @@ from penstock.client.errors import (
 from pyspark_penstock.block_encoder import encode_block, size_of
 from pyspark_penstock.connections import (
     BrokerLink,
+    FileUnusable,
     drop_connection,
+    name_of,
     query_of_task,
     shared_block_connection,
-    shared_link,
 )
 from pyspark_penstock.delivery import Delivery, application_of_task
 from pyspark_penstock.errors import PublishFailed, SparkSourceError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Retries, SinkOptions
 from pyspark_penstock.rows import constants, message_columns, properties_of
+from pyspark_penstock.target_watch import ANSWER_SECONDS, TargetWatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from penstock.client.engine.amqp091.connection import Engine091
 
 SLICE_SECONDS = 2.0
 """Longest uninterruptible wait, in seconds."""
@@ -58,8 +61,6 @@ BLOCK_BYTES = 2 << 20
 """Most rows and octets of a block; a window of less has two blocks."""
 UNANSWERED_BYTES = 16 << 20
 """Most octets of blocks without an answer; the broker holds twice as many of a connection."""
-ASK_SECONDS = 3.0
-"""Seconds of waiting before a task asks whether the target's reader has cores, and between two such questions."""
 PROGRESS_MS = 500
 """Milliseconds between two notes of the broker about a block that it takes row by row."""
 BLOCKS_MOST = 32
@@ -88,21 +89,24 @@ class _HoldTimer:
 
     def __init__(self, options: SinkOptions) -> None:
         self._target, self._most = options.target, options.timeout_ms / 1000
-        self._since = self._reported_at = time.monotonic()
+        self.since = self._reported_at = time.monotonic()
+        """Time at which rows came into their queues last."""
+        self.step = SLICE_SECONDS
+        """Longest wait before the next check."""
         self.confirmed = 0
         """Rows that are in their queues."""
 
     def moved(self) -> None:
         """Record that more rows are in their queues."""
-        self._since = time.monotonic()
+        self.since = time.monotonic()
 
     def waited(self) -> float:
         """Return the seconds since more rows came into their queues."""
-        return time.monotonic() - self._since
+        return time.monotonic() - self.since
 
     def slice(self) -> float:
         """Return the seconds to wait before the next check."""
-        return min(SLICE_SECONDS, max(0.0, self._since + self._most - time.monotonic()))
+        return min(self.step, max(0.0, self.since + self._most - time.monotonic()))
 
     def check(self, standing: str) -> None:
         """Log the progress when due; raises `_Exhausted`."""
@@ -110,7 +114,7 @@ class _HoldTimer:
         waited = self.waited()
         if waited >= self._most:
             raise _Exhausted(waited)
-        if now - max(self._reported_at, self._since) >= SAY_SECONDS:
+        if now - max(self._reported_at, self.since) >= SAY_SECONDS:
             self._reported_at = now
             text = "penstock: %s has confirmed nothing for %.0f s; %d so far, %s"
             LOG.warning(text, self._target, waited, self.confirmed, standing)
@@ -154,10 +158,8 @@ class Sender:
         self._todo: deque[_Piece] = deque()
         """Rows to be sent, in order."""
         self._unanswered: deque[_Piece] = deque()
-        self._application, self._cores = application_of_task()
-        self._asked_at = 0.0
-        self._warning = ""
-        """The last answer of the broker about a reader without cores."""
+        self._watch = TargetWatch(options, self._server, *application_of_task())
+        self._patience.step = min(SLICE_SECONDS, self._watch.step)
         self._again: list[_Piece] = []
         """Rows that were refused or lost; they are sent again when all blocks have their answer."""
 
@@ -169,7 +171,7 @@ class Sender:
         """
         sent = 0
         try:
-            for batch in batches:
+            while (batch := self._next(batches)) is not None:
                 if batch.num_rows:
                     self._begin()
                     fresh = self._delivery.fresh(message_columns(batch, self._options), sent)
@@ -182,12 +184,20 @@ class Sender:
             self._delivery.finish(sent)
         except _Exhausted as waited:
             raise PublishFailed(self._why(waited.seconds)) from None
-        except (ChannelClosed, LinkClosed, LoginRefused, MessageTooLarge) as error:
+        except (ChannelClosed, LinkClosed, LoginRefused, FileUnusable, MessageTooLarge) as error:
             raise PublishFailed(f"{self._target} took no message: {error}") from error
         finally:
+            self._watch.close()
             if self._unanswered:
                 self._drop()  # Nobody waits for the answers any more.
         return sent
+
+    def _next(self, batches: Iterator["pa.RecordBatch"]) -> "pa.RecordBatch | None":
+        """Return the next rows; None after the last. The time in which they are made is no wait for the target."""
+        began = time.monotonic()
+        batch = next(batches, None)
+        self._patience.since += time.monotonic() - began
+        return batch
 
     @property
     def _target(self) -> str:
@@ -208,7 +218,7 @@ class Sender:
         while self._connection is None:
             try:
                 self._open()
-            except LoginRefused:
+            except (LoginRefused, FileUnusable):
                 raise
             except (ChannelClosed, *_LOST) as error:
                 if isinstance(error, ChannelClosed) and error.code is not None:
@@ -275,10 +285,7 @@ class Sender:
             if call.taken > piece.taken:
                 piece.taken = call.taken
                 self._patience.moved()
-            blocked = connection.blocked
-            rows = sum(each.batch.num_rows - each.taken for each in self._unanswered)
-            self._look_for_reader()
-            self._patience.check(f"{rows} unconfirmed" + (f", {blocked}" if blocked else ""))
+            self._wait(connection, sum(each.batch.num_rows - each.taken for each in self._unanswered))
             return
         assert isinstance(answer, dict)
         self._unanswered.popleft()
@@ -314,29 +321,26 @@ class Sender:
     def _turn_back(self) -> None:
         """Send again what was refused, after a pause."""
         rows = sum(piece.batch.num_rows for piece in self._again)
-        self._look_for_reader()
-        self._patience.check(f"{rows} refused")
+        self._watch.look(self._patience.since, None)
+        self._patience.check(self._standing(f"{rows} refused"))
         self._back_off()
         self._todo.extendleft(reversed(self._again))
         self._again = []
 
-    def _look_for_reader(self) -> None:
-        """Ask, while the target is full, whether its reader may wait for the cores that waiting tasks hold."""
-        now = time.monotonic()
-        if self._options.queue is None or self._patience.waited() < ASK_SECONDS or now < self._asked_at + ASK_SECONDS:
-            return
-        self._asked_at = now
-        fields = {"application": self._application, "cores": self._cores, "queue": self._options.queue}
+    def _wait(self, connection: Connection, rows: int) -> None:
+        """Find out what the unconfirmed rows wait for. Raises `_Exhausted`, and sends again what was forgotten."""
         try:
-            # Its own connection: the broker may read nothing from one whose publishes wait.
-            link = shared_link(self._options.access, self._server, Retries(0, 1))
-            found = link.ask("sink.waiting", {**fields, "task": f"{os.getpid()} {id(self)}"})
-        except (ControlError, SparkSourceError):
-            return
-        warning = str(found.get("warning", ""))
-        if warning and not self._warning:
-            LOG.warning("%s", warning)
-        self._warning = warning
+            self._watch.look(self._patience.since, name_of(connection))
+        except ConnectionClosed as error:
+            more = "" if self._delivery.exact else ", and those that have arrived come twice (delivery=at-least-once)"
+            LOG.warning("penstock: %s; %d rows for %s are sent again%s", error, rows, self._target, more)
+            raise
+        blocked = connection.blocked
+        self._patience.check(self._standing(f"{rows} unconfirmed" + (f", {blocked}" if blocked else "")))
+
+    def _standing(self, text: str) -> str:
+        """Return the progress of the task with what it waits for."""
+        return f"{text}; {self._watch.standing}" if self._watch.standing else text
 
     def _lost(self, error: Exception) -> None:
         """Send again what has no answer: its rows may be in their queues, and then arrive twice."""
@@ -356,6 +360,7 @@ class Sender:
 
     def _send_alone(self, connection: Connection, piece: _Piece) -> None:
         """Send a row that is larger than a block as an ordinary message, and wait for its confirm."""
+        self._check_properties(connection, piece)
         row = piece.batch.to_pylist()[0]
         fixed = constants(piece.batch, self._options)
         properties = properties_of(row)
@@ -383,6 +388,16 @@ class Sender:
         self._patience.confirmed += 1
         self._patience.moved()
 
+    def _check_properties(self, connection: Connection, piece: _Piece) -> None:
+        """Refuse a row whose properties do not fit into a frame. Raises `PublishFailed`."""
+        most = int(cast("Engine091", connection.core()).channels.frame_max)
+        octets = sum(piece.batch.column(name).nbytes for name in piece.batch.schema.names if name != "value")
+        if octets > most:
+            raise PublishFailed(
+                f"{self._target} did not take row {piece.first} of the task: it has properties of about {octets:,} "
+                f"octets, but a frame holds {most:,}"
+            )
+
     def _open(self) -> Connection:
         if self._connection is None:
             connection = shared_block_connection(self._options.access, self._server, self._query)
@@ -399,11 +414,11 @@ class Sender:
         text = (
             f"{self._target} has confirmed nothing for {seconds:.0f} s ({self._options.timeout_ms / 1000:g} s allowed)"
         )
-        if self._warning:
-            text = f"{text}; {self._warning}"
-        if self._options.queue is None:
+        for more in (self._watch.standing, self._watch.warning):
+            text = f"{text}; {more}" if more else text
+        if self._options.queue is None or self._watch.is_silent:
             return text
-        link = BrokerLink(self._options.access, self._server, Retries(0, 1))
+        link = BrokerLink(self._options.access, self._server, Retries(0, 1), ANSWER_SECONDS)
         try:
             found = link.ask("why", {"queue": self._options.queue})
         except (ControlError, SparkSourceError) as error:

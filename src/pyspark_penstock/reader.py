@@ -22,6 +22,7 @@ from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.packed_fetch import packed_batches
 from pyspark_penstock.planner import Planner
 from pyspark_penstock.sentences import sentence_first
+from pyspark_penstock.travel import packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +40,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle only the options: sockets and fencing tokens belong to the process that made them."""
-        return PenstockStreamReader, (self._options,)
+        return packed(PenstockStreamReader, self._options)
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the cursor's start: fixed by the broker once, the same at every call and after every restart."""

@@ -6,15 +6,16 @@ another copy of it. So all that a commit needs comes from the tasks (`Sent`).
 
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from pyspark_penstock.connections import freeze_worker
+from pyspark_penstock.connections import finish_task
 from pyspark_penstock.delivery import Delivery, ExactDelivery, Part, abort_batch, commit_batch, ids_of_task, mode_of
 from pyspark_penstock.options import AT_LEAST_ONCE, SinkOptions
 from pyspark_penstock.publish import Sender
 from pyspark_penstock.sentences import sentence_first
+from pyspark_penstock.travel import packed
 from pyspark_penstock.versions import DataSourceStreamArrowWriter
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def _send(options: SinkOptions, write: str, iterator: Iterator["pa.RecordBatch"]
     try:
         return _sent(options, write, iterator)
     finally:
-        freeze_worker()
+        finish_task()
 
 
 def _sent(options: SinkOptions, write: str, iterator: Iterator["pa.RecordBatch"]) -> Sent:
@@ -56,10 +57,14 @@ def _parts(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
 class PenstockStreamWriter(DataSourceStreamArrowWriter):
     """Writer of the rows of one micro-batch."""
 
-    def __init__(self, options: SinkOptions) -> None:
-        """Store the target."""
+    def __init__(self, options: SinkOptions, write: str = "") -> None:
+        """Store the target, and the id of this writer: a new one by default."""
         self._options = options
-        self._write = secrets.token_hex(8)
+        self._write = write or secrets.token_hex(8)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle with the version of the package."""
+        return packed(type(self), self._options, self._write)
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
         """Send one task's rows and wait for their confirms; runs in an executor."""
@@ -78,10 +83,14 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
 class PenstockBatchWriter(DataSourceArrowWriter):
     """Writer of the rows of one batch job."""
 
-    def __init__(self, options: SinkOptions) -> None:
-        """Store the target."""
+    def __init__(self, options: SinkOptions, write: str = "") -> None:
+        """Store the target, and the id of this writer: a new one by default."""
         self._options = options
-        self._write = secrets.token_hex(8)
+        self._write = write or secrets.token_hex(8)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle with the version of the package."""
+        return packed(type(self), self._options, self._write)
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
         """Send one task's rows and wait for their confirms; runs in an executor."""

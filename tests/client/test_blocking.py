@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 import penstock
 import penstock.sync
+from penstock.client.blocking import KEEP_ALIVE
 from penstock.client.errors import Timeout
 from penstock.wire.amqp091 import spec
 from tests.client.conversations import CONTRACT_OPTIONS, FIRST_WORDS, both_protocols, check_contract, fresh, url_of
@@ -116,3 +119,12 @@ def test_connection_whose_broker_has_gone_is_closed_without_an_error(tmp_path: P
         connection = penstock.sync.connect(url_of(broker.url, protocol))
         connection.declare_queue("q")
     connection.close()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the system has other options")
+def test_idle_connection_is_probed_by_the_system(broker_url: str) -> None:
+    with penstock.sync.connect(broker_url) as connection, socket.socket(fileno=os.dup(connection.fileno())) as sock:
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        found = [sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name, _ in KEEP_ALIVE]
+    assert found == [value for _, value in KEEP_ALIVE]
+    assert found[0] + found[1] * found[2] <= 60, "a firewall that forgets after a minute keeps the connection"

@@ -135,6 +135,31 @@ def test_properties_that_cannot_be_read_count_as_absent() -> None:
     assert read.bodies() == [b"body"]
 
 
+def test_header_whose_name_is_not_utf_8_takes_only_itself_away() -> None:
+    sound = message(4, b"sound", headers={"kept": 1})
+    whole = message(7, b"body", message_id="m", headers={"kept": "a", "wrong-one": "b", "last": "c"})
+    broken = Message(whole.envelope, whole.content.replace(b"wrong-one", b"wrong\xffone"), 100, 7, 0.0)
+    read = Read(encode_block("q", [sound, broken, sound], FORMATS, 0.0, EVERY))
+    assert read.lists("headers")[1] == [("kept", b"a"), ("last", b"c")]
+    assert read.texts("headers_json")[1] == '{"kept":"a","last":"c"}'
+    assert read.texts("message_id")[1] == "m"
+    assert read.lists("headers")[0] == read.lists("headers")[2] == [("kept", b"1")]
+    assert read.header["unreadable"] == {"header": [1, 7]}
+
+
+def test_block_counts_the_properties_that_cannot_be_read() -> None:
+    whole = message(3, b"body", message_id="wrong-id", app_id="app", headers={"kept": 1})
+    wrong_id = Message(whole.envelope, whole.content.replace(b"wrong-id", b"wrong\xffid"), 100, 3, 0.0)
+    unknown_type = Message(whole.envelope, whole.content.replace(b"\x04keptI", b"\x04kept?"), 100, 5, 0.0)
+    assert unknown_type.content != whole.content
+    read = Read(encode_block("q", [whole, wrong_id, unknown_type, wrong_id], FORMATS, 0.0, EVERY))
+    assert read.texts("message_id") == ["wrong-id", None, "wrong-id", None]
+    assert read.texts("app_id") == ["app"] * 4
+    assert read.lists("headers") == [[("kept", b"1")], [("kept", b"1")], None, [("kept", b"1")]]
+    assert read.header["unreadable"] == {"message_id": [2, 3], "headers": [1, 5]}
+    assert "unreadable" not in Read(encode_block("q", [whole], FORMATS, 0.0, EVERY)).header
+
+
 def test_block_has_messages_of_every_format() -> None:
     foreign = ToyFormat().encode(Properties(message_id="t1", priority=3), b"toy")
     unknown = b"\xffunknown"

@@ -134,7 +134,8 @@ def test_batch_goes_on_in_the_mode_in_which_it_began(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0)
     marks.check_mode(mark.progress, True)
     marks.advance(mark, 1, True)
-    assert "begun with delivery=dedup" in refused(lambda: marks.check_mode(mark.progress, True), PreconditionFailed)
+    sentence = "begun with delivery=dedup, and is continued with delivery=transactional"
+    assert sentence in refused(lambda: marks.check_mode(mark.progress, True), PreconditionFailed)
     marks.check_mode(mark.progress, False)
     progress = begin(marks, 1, write="w1")
     marks.stages(progress)

@@ -318,6 +318,42 @@ def test_reader_without_cores_is_told_to_the_tasks_that_hold_them(sink: Sink) ->
     assert reader.ask("sink.waiting", task="2", **waits) == {}
 
 
+def test_waiting_task_is_told_what_the_broker_has_of_its_connection() -> None:
+    sink = Sink(**{"capacity-messages": 4, "stop-messages": 4, "resume-messages": 3})
+    task, asker = Task(sink), Task(sink)
+    task.client.connection.peer.properties["connection_name"] = "sink of task 1"
+
+    def state(name: str = "sink of task 1") -> dict[str, Any]:
+        fields: dict[str, object] = {"application": "app", "task": "1", "cores": 0, "queue": "out"}
+        found: dict[str, Any] = asker.ask("sink.waiting", **fields, connection=name)["connection"]
+        return found
+
+    task.ask("sink.begin", partition=0, attempt=0)
+    idle = state()
+    assert {**idle, "received": 0} == {"open": True, "blocks": 0, "received": 0, "paused": False, "waits": []}
+    assert state() == idle, "nothing more has come"
+    block = task.block("mark", 0, numbered(0, 6))
+    assert task.answer(block) is None
+    full = state()
+    assert full["blocks"] == 1
+    assert full["received"] > idle["received"]
+    assert len(full["waits"]) == 1
+    assert full["waits"][0].startswith("queue out: 4 of 4 messages: no room for the next message")
+    sink.take(4)
+    sink.later(0.1)
+    assert task.answer(block) == {"rows": 6, "taken": 6}
+    assert (state()["blocks"], state()["waits"]) == (0, [])
+    assert state("sink of another task") == {"open": False}
+    task.ask("sink.begin", delivery="transactional", batch=1, partition=0, attempt=0)
+    assert task.send("stage", 0, numbered(0, 4), batch=1)["taken"] == 4
+    commit = {"delivery": "transactional", "batch": 1, "partitions": {"0": 0}}
+    assert task.ask("sink.commit", **commit) is None
+    assert state()["blocks"] == 1, "a commit that waits is under way, too"
+    assert state()["waits"]
+    task.die()
+    assert state() == {"open": False}
+
+
 # A model: tasks that die, repeat and overtake each other
 
 

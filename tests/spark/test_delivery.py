@@ -71,8 +71,12 @@ class Batch:
 
     def task(self, *batches, partition=0):
         """Run one task to its end; return what it reports."""
+        return self.task_of(iter(batches), partition)
+
+    def task_of(self, batches, partition=0):
+        """Run one task whose rows are made while it runs."""
         made = ExactDelivery(self.options, self.mode, TaskIds(self.ids, partition, next(self.attempts) << 16))
-        sent = Sender(self.options, made).send(iter(batches))
+        sent = Sender(self.options, made).send(batches)
         return Part(self.ids, self.mode, partition, made.attempt, sent)
 
 
@@ -291,8 +295,6 @@ def test_task_that_waits_for_a_reader_without_cores_is_told_in_its_log_and_its_e
     token = control.ask("cursor.attach", {"cursor": "slow reader", "queues": [queue]})["token"]
     broker.publish(queue, bodies(0, 3))
     control.ask("cursor.plan", {"cursor": "slow reader", "token": token})
-    monkeypatch.setattr("pyspark_penstock.publish.ASK_SECONDS", 0.5)
-    monkeypatch.setattr("pyspark_penstock.publish.SLICE_SECONDS", 0.5)
     check_timer = _HoldTimer.check
 
     def check(patience, standing):
@@ -301,7 +303,7 @@ def test_task_that_waits_for_a_reader_without_cores_is_told_in_its_log_and_its_e
             raise _Exhausted(5)
 
     monkeypatch.setattr(_HoldTimer, "check", check)
-    batch = Batch(broker, queue)
+    batch = Batch(broker, queue, publishCheck="2s")
     with pytest.raises(PublishFailed, match=r"cursor 'slow reader' reads it but has asked for nothing for .* cores"):
         batch.task(rows(3, 30))
     control.ask("cursor.delete", {"cursor": "slow reader"})

@@ -38,27 +38,27 @@ def failing_once(folder: Path):
 def test_batch_of_which_one_task_failed_is_in_the_target_once(spark, broker, checkpoint, tmp_path, mode):
     source, target = broker.declare(), broker.declare()
     broker.publish(source, [b"%d" % number for number in range(ROWS)])
-    frame = (
-        spark.readStream.format("penstock")
-        .options(servers=broker.address, subscribe=source, cursor=f"app-{source}", minPartitions="2")
-        .load()
-        .select("value", "message_id")
-    )
-    frame = frame.mapInArrow(failing_once(tmp_path), frame.schema)
 
-    def run():
+    def run(**cut):
+        frame = (
+            spark.readStream.format("penstock")
+            .options(servers=broker.address, subscribe=source, cursor=f"app-{source}", **cut)
+            .load()
+            .select("value", "message_id")
+        )
+        frame = frame.mapInArrow(failing_once(tmp_path), frame.schema)
         writer = frame.writeStream.format("penstock").option("servers", broker.address).option("queue", target)
         writer = writer.option("delivery", mode).option("checkpointLocation", checkpoint)
         return writer.trigger(availableNow=True).start()
 
-    query = run()
+    query = run(minPartitions="2")
     if mode == "dedup":
         until(lambda: broker.depth(target) == ROWS // 2, "the first partition is in the target")
     (tmp_path / "go").touch()
     with pytest.raises(Exception, match="as the test wants it"):
         query.awaitTermination(300)
     assert broker.depth(target) == (ROWS // 2 if mode == "dedup" else 0)
-    assert run().awaitTermination(300)
+    assert run(minPartitions="3", maxRecordsPerPartition="30").awaitTermination(300)
     assert sorted(int(body) for body in in_queue(broker, target)) == list(range(ROWS))
     assert broker.depth(source) == 0
 

@@ -5,9 +5,11 @@ import pytest
 
 from pyspark_penstock.errors import CursorError
 from pyspark_penstock.offsets import (
+    Cut,
     Range,
     advanced,
     ahead,
+    cut_of,
     filled,
     from_spark,
     generations_of,
@@ -32,7 +34,8 @@ def test_offset_survives_the_checkpoint():
     "foreign",
     [
         {},
-        {"v": 2, "q": {}},
+        {"v": 0, "q": {}},
+        {"v": "2", "q": {}},
         {"v": 1},
         {"v": 1, "q": {"orders": -1}},
         {"v": 1, "q": {"orders": "7"}},
@@ -104,3 +107,41 @@ def test_partitions_cover_every_sequence_once_in_order(least, most, end):
 
 def test_never_more_partitions_than_sequences():
     assert len(split({}, {"a": 3}, 100, 100)) == 3
+
+
+def test_cut_of_a_batch_survives_the_checkpoint():
+    offset = json.loads(json.dumps(to_spark({"a": 7}, query=("id", "app"), cut=Cut(3, 100))))
+    assert cut_of(offset) == Cut(3, 100)
+    assert from_spark(offset) == {"a": 7}
+
+
+def test_offset_of_an_earlier_version_has_no_cut():
+    assert cut_of(to_spark({"a": 7}, query=("id", "app"))) is None
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        7,
+        [],
+        {},
+        {"way": 1},
+        {"way": 0, "minPartitions": 1, "maxRecordsPerPartition": 5},
+        {"way": 1, "minPartitions": 0, "maxRecordsPerPartition": 5},
+        {"way": 1, "minPartitions": "2", "maxRecordsPerPartition": 5},
+        {"way": 1, "minPartitions": True, "maxRecordsPerPartition": 5},
+    ],
+)
+def test_edited_cut_is_refused_in_one_sentence(cut):
+    with pytest.raises(CursorError, match=r"offset has the cut .*'minPartitions': 1.*; restore it, or begin with"):
+        cut_of({"v": 1, "q": {}, "cut": cut})
+
+
+def test_cut_of_a_later_version_names_both_ways():
+    with pytest.raises(CursorError, match=r"by a later version of Penstock \(way 9; this version knows 1\): run the"):
+        cut_of({"v": 1, "q": {}, "cut": {"way": 9, "borders": [4]}})
+
+
+def test_offset_of_a_later_version_names_both_versions():
+    with pytest.raises(CursorError, match="offset has version 2, and this version of Penstock reads 1: run the query"):
+        from_spark({"v": 2, "queues": {"orders": 5}})

@@ -1,5 +1,6 @@
 """The reader without a JVM: its methods called directly, in the order in which Spark was seen to call them."""
 
+import json
 import threading
 from collections.abc import Callable
 
@@ -174,6 +175,71 @@ def test_partitions_cut_a_queue_and_keep_its_order(broker, queue, reader_of):
     end = reader.latestOffset(start, ALL)
     assert len(reader.partitions(start, end)) == 4
     assert bodies(reader, start, end) == numbered(100)
+
+
+def test_restart_with_other_options_cuts_a_planned_batch_as_its_plan_did(broker, reader_of):
+    one, two = broker.declare(), broker.declare()
+    for queue in (one, two):
+        broker.publish(queue, numbered(60))
+    subscribed = f"{one},{two}"
+    reader = reader_of(subscribed, minPartitions="4", maxRecordsPerPartition="25")
+    start = reader.initialOffset()
+    end = json.loads(json.dumps(reader.latestOffset(start, ReadMaxRows(100))))
+    planned = [(each.value.queue, each.value.lo, each.value.hi) for each in reader.partitions(start, end)]
+    assert len(planned) >= 4
+    reader.stop()
+    restarted = reader_of(subscribed, minPartitions="1", maxRecordsPerPartition="7")
+    again = [(each.value.queue, each.value.lo, each.value.hi) for each in restarted.partitions(start, end)]
+    assert again == planned
+    rest = restarted.latestOffset(end, ALL)
+    following = [each.value.hi - each.value.lo for each in restarted.partitions(end, rest)]
+    assert sum(following) == 20
+    assert max(following) <= 7, "the next batch is cut by the present options"
+
+
+def test_batch_of_an_earlier_version_is_cut_by_the_present_options_with_a_warning(broker, queue, reader_of, caplog):
+    broker.publish(queue, numbered(30))
+    reader = reader_of(queue, minPartitions="2")
+    start = reader.initialOffset()
+    planned = reader.latestOffset(start, ALL)
+    end = {key: value for key, value in planned.items() if key != "cut"}
+    reader.stop()
+    restarted = reader_of(queue, minPartitions="3")
+    for _ in range(2):
+        assert len(restarted.partitions(start, end)) == 3
+    (warning,) = [each.getMessage() for each in caplog.records if "earlier version" in each.getMessage()]
+    assert "cut by minPartitions=3 and maxRecordsPerPartition=200000" in warning
+    assert len(restarted.partitions(start, planned)) == 2
+
+
+def test_checkpoint_that_was_edited_or_is_of_a_later_version_ends_the_query_with_a_sentence(broker, queue, reader_of):
+    broker.publish(queue, numbered(30))
+    reader = reader_of(queue)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    edited = {**end, "cut": {**end["cut"], "minPartitions": 0}}
+    with pytest.raises(CursorError, match=r"'minPartitions': 0.*; restore it, or begin with a new checkpoint$"):
+        reader.partitions(start, edited)
+    with pytest.raises(CursorError, match="has version 2, and this version of Penstock reads 1"):
+        reader.latestOffset({**end, "v": 2}, ALL)
+    with pytest.raises(CursorError, match=f"has read '{queue}' up to 31, but the queue ends at 30"):
+        reader.partitions(start, {**end, "q": {queue: 31}})
+    assert bodies(reader, start, end) == numbered(30)
+
+
+def test_query_of_a_copied_checkpoint_is_told_what_the_original_has_settled(broker, queue, reader_of):
+    broker.publish(queue, numbered(10))
+    original = reader_of(queue)
+    start = original.initialOffset()
+    six = original.latestOffset(start, ReadMaxRows(6))
+    copied = json.loads(json.dumps(six))
+    end = original.latestOffset(six, ALL)
+    original.latestOffset(end, ALL)
+    copy = reader_of(queue)
+    sentence = f"messages 7 to 10 of '{queue}' are gone: cursor 'app-{queue}' settled them for another checkpoint"
+    with pytest.raises(CursorError, match=sentence):
+        copy.latestOffset(copied, ALL)
+    assert original.latestOffset(end, ALL) == end, "the original goes on"
 
 
 def test_query_that_takes_the_cursor_over_fences_the_first(broker, queue, reader_of):

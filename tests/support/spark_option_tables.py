@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pyspark_amqp import options as amqp
 from pyspark_penstock import batch_options, options
+from pyspark_penstock.kafka_options import KAFKA
 from pyspark_penstock.option_table import REQUIRED, Option
 
 
@@ -86,9 +87,10 @@ MEANINGS = {
             "files on the driver and on every executor: the authority, and the client's certificate with its key",
         ),
         (
-            "`vhost`, `user`, `password`",
+            "`vhost`, `user`, `password`, `passwordFile`",
             None,
-            "",
+            "a file on the driver and on every executor has the password, or a token, in its one line: it is read "
+            "again at each login",
         ),
         (
             "`columns`",
@@ -159,7 +161,8 @@ MEANINGS = {
         (
             "`minPartitions`",
             None,
-            "partitions wished for, shared out over the queues by size; [small queues share one](spark.md#many-queues)",
+            "partitions wished for, shared out over the queues by size; [small queues share one](spark.md#many-queues). "
+            "A batch that is run again has the partitions of its plan",
         ),
         (
             "`maxRecordsPerPartition`",
@@ -212,7 +215,7 @@ MEANINGS = {
             "time without a block after which the lease ends; at most 1h",
         ),
         (
-            "`servers`, `tls*`, `vhost`, `user`, `password`, `columns`, `failOnDataLoss`, `minPartitions`, "
+            "`servers`, `tls*`, `vhost`, `user`, `password*`, `columns`, `failOnDataLoss`, `minPartitions`, "
             "`maxRecordsPerPartition`, `fetchBlockRows`, `fetchBlockBytes`, `fetchOffset.*`",
             "as for a stream",
             "",
@@ -230,7 +233,7 @@ MEANINGS = {
             "the target exchange, and one key for all rows; without it each row's column `routing_key`",
         ),
         (
-            "`servers`, `tls*`, `vhost`, `user`, `password`",
+            "`servers`, `tls*`, `vhost`, `user`, `password*`",
             "as above",
             "one server",
         ),
@@ -249,6 +252,11 @@ MEANINGS = {
             "`publishTimeout`",
             "5m",
             "how long a task waits *without a single confirm*; every confirm starts the clock again",
+        ),
+        (
+            "`publishCheck`",
+            "10s",
+            "how long a task waits without a confirm before it sends again what a lost connection may have swallowed",
         ),
         (
             "`publishWindow`",
@@ -279,9 +287,9 @@ MEANINGS = {
             "`amqp1`: speak [AMQP 1.0](#amqp-10)",
         ),
         (
-            "`vhost`, `user`, `password`",
+            "`vhost`, `user`, `password`, `passwordFile`",
             None,
-            "the password is in no log, argument or environment",
+            "the password is in no log, argument or environment; a file with it is read again at each login",
         ),
         (
             "`tlsCaFile`, `tlsCertificateFile`, `tlsKeyFile`, `tlsKeyPassword`",
@@ -349,7 +357,8 @@ def rows(name: str) -> list[Row]:
 
 def tables() -> dict[str, str]:
     """Return the tables by their names."""
-    return {f"options of the {name}": "\n".join(_lines(name)) for name in TABLES}
+    found = {f"options of the {name}": "\n".join(_lines(name)) for name in TABLES}
+    return found | {"options of Kafka": "\n".join(_lines_of_kafka())}
 
 
 def _lines(name: str) -> Iterator[str]:
@@ -357,3 +366,11 @@ def _lines(name: str) -> Iterator[str]:
     yield "|---|---|---|"
     for row in rows(name):
         yield f"| {row.names} | {row.default_in(TABLES[name])} | {row.meaning} |"
+
+
+def _lines_of_kafka() -> Iterator[str]:
+    yield "| Kafka's option | of | here | difference |"
+    yield "|---|---|---|---|"
+    for option in KAFKA:
+        here = f"`{option.here}`" if option.here else "-"
+        yield f"| `{option.name}` | {option.side} | {here} | {option.difference} |"

@@ -12,7 +12,8 @@ class Proxy:
 
     With `loses_answer` set it ends the connection at the server's next answer instead of passing it on, once, and with
     `loses_request` at the client's next octets. With `swallows` set what clients send goes nowhere. With `down` set it
-    takes no new connection, as if there were no server.
+    takes no new connection, as if there were no server. `forget` drops what the present connections send from now on,
+    one way or both ways, without a word and without an end, as a firewall does; new ones pass.
     """
 
     def __init__(self, server: str) -> None:
@@ -22,6 +23,9 @@ class Proxy:
         self.host, self.port = self._listener.getsockname()
         self.address = f"{self.host}:{self.port}"
         self._open: set[socket.socket] = set()
+        self._clients: set[socket.socket] = set()
+        self._forgotten: set[socket.socket] = set()
+        """Sockets from which all that comes is dropped, and the end too."""
         self._lock = threading.Lock()
         self.accepted = self.refused = 0
         self.octets = [0, 0]
@@ -43,6 +47,7 @@ class Proxy:
                 server = socket.create_connection(self._server)
                 with self._lock:
                     self._open |= {client, server}
+                    self._clients.add(client)
                     self.accepted += 1
                 threading.Thread(target=self._pass_on, args=(client, server), daemon=True).start()
 
@@ -52,6 +57,12 @@ class Proxy:
             while True:
                 for ready in select.select(list(other), [], [])[0]:
                     data = ready.recv(1 << 16)
+                    if ready in self._forgotten:
+                        if not data:  # The other side never hears of it.
+                            del other[ready]
+                        if not other:
+                            return self._end(client, server)
+                        continue
                     if ready is server and self.loses_answer:
                         self.loses_answer = False
                         data = b""
@@ -63,12 +74,14 @@ class Proxy:
                     if ready is client and self.swallows:
                         continue
                     self.octets[ready is server] += len(data)
-                    other[ready].sendall(data)
+                    (server if ready is client else client).sendall(data)
         return self._end(client, server)
 
     def _end(self, *sockets: socket.socket) -> None:
         with self._lock:
             self._open -= set(sockets)
+            self._clients -= set(sockets)
+            self._forgotten -= set(sockets)
         for each in sockets:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -81,6 +94,13 @@ class Proxy:
         for each in standing:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+    def forget(self, requests: bool = True, answers: bool = True) -> None:
+        """Drop what clients send over the present connections, and what the server answers."""
+        with self._lock:
+            for each in self._open:
+                if requests if each in self._clients else answers:
+                    self._forgotten.add(each)
 
     def close(self) -> None:
         # A thread that waits in accept() is woken by shutdown, not by close.

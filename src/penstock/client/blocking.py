@@ -47,6 +47,11 @@ __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "conn
 
 RECEIVE: Final = 256 * 1024
 """Octets of one read."""
+KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
+"""Options of TCP: an idle connection is probed after 15 s, every 5 s, and ends without an answer after four probes.
+
+The probes also keep the connection known to firewalls. The system's own default is two hours.
+"""
 ATTEMPT_S: Final = 1.0
 """Seconds that an attempt to connect again may take at least, though the call that makes it has less time left."""
 UNSENT: Final = 512 * 1024
@@ -309,7 +314,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             host = address.host.encode() if address.host.isascii() else address.host  # Octets need no codec for IDNA.
             sock = socket.create_connection((host, address.port), timeout)  # type: ignore[arg-type]  # It takes them.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # In the place of heartbeats.
+            _keep_alive(sock)  # In the place of heartbeats.
             if self.options.tls is not None:
                 sock = self.options.tls.wrap_socket(sock, server_hostname=address.host)
             sock.setblocking(False)
@@ -602,6 +607,15 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         finally:
             self._batches -= 1
             self.push()
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Let the system probe a connection that is idle, as far as it has the options."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE:
+        option = getattr(socket, name, None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _is_tls_pause(error: OSError) -> bool:

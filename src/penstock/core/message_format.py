@@ -87,6 +87,8 @@ class MessageFormat:
         """All first octets of its contents; no other format has one of them."""
         self.heads: dict[int, dict[bytes, bytes]] = {}
         """Converted heads by the first octet of their source, and the head there: most messages have the same few."""
+        self.names_left_out: i64 = 0
+        """Headers that `header_table` has left out since its reader set this to 0: their names are not UTF-8."""
 
     def properties(self, content: bytes) -> Properties:
         """Return the properties of a message. Raises UnreadableContent."""
@@ -128,7 +130,7 @@ class MessageFormat:
         raise NotImplementedError
 
     def header_table(self, content: bytes) -> dict[str, object] | None:
-        """Return the headers; None without any."""
+        """Return the headers; None without any. One whose name is not UTF-8 takes only itself away."""
         raise NotImplementedError
 
     def headers(self, content: bytes) -> dict[str, object]:

@@ -133,8 +133,8 @@ def _of_writers() -> tuple[Operation, ...]:
             Route("DELETE /penstock/sinks/{vhost}/{query}", "End a query that publishes: drop what it has staged, and "
                   "forget its marks.", tag=POLICYMAKER, silent=True),
         ), POLICYMAKER),
-        _work("sink.waiting", lambda ranges: ranges.batches.waiting, ("application", "task", "cores", "queue"),
-              ("read queue, or write exchange",)),
+        _work("sink.waiting", lambda ranges: ranges.waiting,
+              ("application", "task", "cores", "queue", "connection"), ("read queue, or write exchange",)),
     )  # fmt: skip
 
 

@@ -70,7 +70,8 @@ def encode_block(
     then. `wall_offset` is added to the broker's monotonic seconds to get seconds since the epoch.
     """
     buffers = Buffers()
-    columns = message_columns(buffers, names, messages, formats, wall_offset)
+    unreadable: dict[str, list[int]] = {}
+    columns = message_columns(buffers, names, messages, formats, wall_offset, unreadable)
     values = BlockValues()
     if "value" in names:
         values = _values(messages, formats)
@@ -84,6 +85,8 @@ def encode_block(
     else:
         head["ranges"] = ranges
     head["columns"] = columns
+    if unreadable:
+        head["unreadable"] = unreadable
     return _assemble(buffers, columns, head, values)
 
 

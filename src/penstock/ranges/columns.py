@@ -52,6 +52,8 @@ LEFT_OUT: Final = {
     "message_timestamp": "timestamp",
 }
 """Columns that readers without `columns` may miss, and the attributes of their properties."""
+HEADER_NAME: Final = "header"
+"""Name of a single header among the properties that cannot be read."""
 _PLAIN: Final = ("sequence", "timestamp", "exchange", "routing_key", "redelivered", "value")
 """Columns that need no properties."""
 _INT64_MAX: Final = (1 << 63) - 1
@@ -105,9 +107,18 @@ def left_out(messages: list[Message], formats: MessageFormats) -> list[str]:
 
 
 def message_columns(
-    buffers: Buffers, names: list[str], messages: list[Message], formats: MessageFormats, wall_offset: float
+    buffers: Buffers,
+    names: list[str],
+    messages: list[Message],
+    formats: MessageFormats,
+    wall_offset: float,
+    unreadable: dict[str, list[int]],
 ) -> dict[str, Column]:
-    """Encode these columns of messages, but not `value`. `wall_offset` is that of `encode_block`."""
+    """Encode these columns of messages, but not `value`. `wall_offset` is that of `encode_block`.
+
+    Properties that cannot be read are null. `unreadable` gets the number of messages with such ones and the sequence of
+    the first, by the name of the property; `HEADER_NAME` stands for a header that is left out of the others.
+    """
     columns: dict[str, Column] = {}
     for name in names:
         if name == "sequence":
@@ -122,7 +133,7 @@ def message_columns(
             columns[name] = _flags(buffers, messages)
     wanted = [name for name in names if name not in _PLAIN]
     if wanted:
-        rows = _Rows(messages, formats)
+        rows = _Rows(messages, formats, unreadable)
         for name in wanted:
             columns[name] = _property_column(buffers, name, rows)
     return columns
@@ -164,9 +175,12 @@ def _properties_tenths(content: bytes, formats: MessageFormats, wanted: i64, tab
 class _Rows:
     """Properties of messages: in their contents, or decoded."""
 
-    def __init__(self, messages: list[Message], formats: MessageFormats) -> None:
+    def __init__(self, messages: list[Message], formats: MessageFormats, unreadable: dict[str, list[int]]) -> None:
         """Decode those that are not read in place. Unreadable ones count as absent, because readers want the body."""
         self.messages = messages
+        self.unreadable = unreadable
+        self.tables: list[dict[str, object] | None] | None = None
+        """Headers of the messages, once a column has read them."""
         self.formats = formats
         self.decoded: list[Properties | None] = []
         """Properties of the messages that are not read in place, in their order."""
@@ -179,6 +193,14 @@ class _Rows:
             self.present |= present
             if not message_format.reads_in_place(content):
                 self.decoded.append(_decoded(content, message_format) if present else None)
+
+    def count_unreadable(self, name: str, message: Message) -> None:
+        """Count a message with a property that cannot be read."""
+        found = self.unreadable.get(name)
+        if found is None:
+            self.unreadable[name] = [1, int(message.sequence)]
+        else:
+            found[0] += 1
 
     def has(self, name: str) -> bool:
         """Return whether any of the messages may have a value in a column."""
@@ -221,7 +243,10 @@ def _text_values(rows: _Rows, name: str) -> list[bytes | None]:
         content = message.content
         message_format = rows.formats.find(content)
         if message_format.reads_in_place(content):
-            values.append(message_format.text_property(content, index))
+            octets = message_format.text_property(content, index)
+            values.append(octets)
+            if octets is None and message_format.present(content) & (FIRST_PROPERTY >> index) != 0:
+                rows.count_unreadable(name, message)
         else:
             text = getattr(rows.decoded[at], name, None)
             values.append(text.encode() if isinstance(text, str) else None)
@@ -248,17 +273,27 @@ def _numbers(rows: _Rows, name: str) -> list[int | None]:
 
 def _tables(rows: _Rows) -> list[dict[str, object] | None]:
     """Return the headers of messages."""
+    if rows.tables is not None:
+        return rows.tables
+    bit = FIRST_PROPERTY >> i64(PROPERTY_NAMES.index("headers"))
     tables: list[dict[str, object] | None] = []
     at: i64 = 0
     for message in rows.messages:
         content = message.content
         message_format = rows.formats.find(content)
         if message_format.reads_in_place(content):
-            tables.append(message_format.header_table(content))
+            message_format.names_left_out = 0
+            table = message_format.header_table(content)
+            tables.append(table)
+            if message_format.names_left_out > 0:
+                rows.count_unreadable(HEADER_NAME, message)
+            elif table is None and message_format.present(content) & bit != 0:
+                rows.count_unreadable("headers", message)
         else:
             properties = rows.decoded[at]
             tables.append(None if properties is None else properties.headers)
             at += 1
+    rows.tables = tables
     return tables
 
 

@@ -353,8 +353,9 @@ class SinkMarks(TimerHandler):
             began = "transactional"
         if began:
             raise PreconditionFailed(
-                f"{progress.describe()} was begun with delivery={began}; finish it with that, and change the option "
-                "for the next one"
+                f"{progress.describe()} was begun with delivery={began}, and is continued with delivery="
+                f"{'transactional' if transactional else 'dedup'}: finish it with delivery={began}, and change the "
+                "option for the next batch"
             )
 
     def abort(self, progress: BatchProgress, write: str) -> None:

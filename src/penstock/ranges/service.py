@@ -55,6 +55,17 @@ class RangeService(RangePlane):
         """Publish the rows of a block; see `SinkBlocks.publish_block`."""
         self._blocks.publish_block(request, properties, content, start, octets)
 
+    def waiting(self, request: ControlRequest) -> dict[str, object]:
+        """Record that a sink's task waits; see `SinkBatches.waiting`.
+
+        A request that names the task's `connection` also gets what the broker has of it.
+        """
+        answer = self.batches.waiting(request)
+        if request.fields.get("connection") is not None:
+            named = self.batches.connection_named(request)
+            answer["connection"] = {"open": False} if named is None else self._blocks.state_of(named)
+        return answer
+
     def published_blocks(self) -> list[tuple[Connection, int]]:
         """Return the connections with published blocks that are not messages yet, and the octets of these."""
         return self._blocks.held()

@@ -37,6 +37,7 @@ from penstock.core.queue.cursor_state import NO_QUERY, QueryId
 from penstock.core.routing.route import PERSISTENT, Route, expiration_s, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost
+from penstock.describe.gate import because
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.work import SHARE
@@ -57,7 +58,7 @@ ITEMS_MAX: Final = 1_000_000
 """Most headers of all rows of a block."""
 FIELDS: Final = ("rows", "columns", "progress_ms", "mark", "stage")
 """Fields of the header that have a meaning here; those about where a block was read have none in this direction."""
-ORIGIN_FIELDS: Final = ("queue", "first", "last")
+ORIGIN_FIELDS: Final = ("queue", "first", "last", "unreadable")
 TEXTS: Final = ("exchange", "routing_key", *TEXT_PROPERTIES)
 _INT64_MAX: Final = (1 << 63) - 1
 _PREFIX: Final = 8
@@ -66,6 +67,8 @@ ROUTES_KEPT: Final = 4096
 """Most routes that one block keeps; at the bound they are forgotten."""
 OCTETS_A_UNIT: Final = 2048
 """Octets of a row that cost one unit of work more than each row does."""
+WAITS_SHOWN: Final = 3
+"""Gates in the answer about a connection that publishes blocks."""
 HEADERS_WORK: Final = 10
 """Units of work to encode the headers of a row."""
 _DIRECT_REPLY: Final = REPLY_TO.encode()
@@ -433,6 +436,10 @@ class BlockPublisher(ProducerListener):
         self.producer.broker.work.count(self.line.work(SHARE, self.producer.broker.now))
         self._release_over()
 
+    def blocks(self) -> int:
+        """Return the number of its blocks without an answer."""
+        return len(self._unanswered)
+
     def end(self) -> None:
         """Drop the remaining rows, because the connection ends and nobody waits for an answer."""
         self.line.end()
@@ -561,6 +568,31 @@ class SinkBlocks:
             publisher = BlockPublisher(self, connection)
             self._publishers[connection.number] = publisher
         return publisher
+
+    def state_of(self, connection: Connection) -> dict[str, object]:
+        """Return the row of a connection that publishes blocks, for the task that waits for its answers.
+
+        A task whose connection was forgotten on the way sees it here: no block is under way, nothing more is received,
+        and no answer has come.
+        """
+        publisher = self._publishers.get(connection.number)
+        producers = self._batches.commits_of(connection)
+        blocks = len(producers)
+        if publisher is not None:
+            blocks += publisher.blocks()
+            producers = [publisher.producer, *producers]
+        waits: list[str] = []
+        for producer in producers:
+            for gate, stats in producer.stories():
+                if stats.since is not None and len(waits) < WAITS_SHOWN:
+                    waits.append(because(producer, gate, self.broker.now))
+        return {
+            "open": True,
+            "blocks": blocks,
+            "received": int(connection.peer.traffic.received),
+            "paused": connection.may_pause() or connection.waits_for_store(),
+            "waits": waits,
+        }
 
     def held(self) -> list[tuple[Connection, int]]:
         """Return the connections with blocks that are not over, and the octets of these."""

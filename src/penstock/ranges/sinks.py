@@ -51,6 +51,8 @@ NO_ROOM: Final = "no-room"
 """Cause of rows that could not be staged for now."""
 WAITING_S: Final = 15.0
 """Seconds for which a task counts as waiting after its report."""
+CONNECTIONS_A_UNIT: Final = 20
+"""Connections that are looked at with one unit of work."""
 IDLE_READER_S: Final = 4.0
 """Seconds without a request after which a reader with a planned batch may be short of cores."""
 
@@ -382,6 +384,20 @@ class SinkBatches:
         if queue is None or tasks < cores or not request.access.may(READ, queue.name):
             return {}
         return _starvation(queue, tasks, cores, now)
+
+    def commits_of(self, connection: Connection) -> list[Producer]:
+        """Return the producers of the commits of a connection that wait."""
+        return [answer.producer for answer in self._promotions.get(connection.number, [])]
+
+    def connection_named(self, request: ControlRequest) -> Connection | None:
+        """Return the connection of the requester's user that has the name in `connection`; None for none."""
+        name, user = request.text("connection"), request.access.user
+        connections = self._node.connections
+        self.broker.work.done += len(connections) // CONNECTIONS_A_UNIT
+        for connection in connections.values():
+            if connection.user == user and connection.peer.properties.get("connection_name") == name:
+                return connection
+        return None
 
     def _forget_waiting(self, now: float) -> None:
         for key, (since, _) in list(self._waiting.items()):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyspark_amqp.spool.errors import SpoolError
 from pyspark_amqp.spool.folder import Owner
+from pyspark_penstock.password_file import read_password
 from pyspark_penstock.tls import Tls
 
 REDELIVERED, MESSAGE_ID, NONE = "redelivered", "messageId", "none"
@@ -42,6 +43,8 @@ class Settings:
     retry_seconds: float
     """First pause after a lost connection; each is twice the one before."""
     tls: Tls | None = None
+    password_file: str | None = None
+    """File with the password, which is read at each login; None for `password`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return an object for JSON."""
@@ -62,6 +65,13 @@ class Settings:
         except ValueError as error:
             raise SpoolError("tls", str(error)) from error
 
+    def secret(self) -> str:
+        """Return the password in the file. Raises `SpoolError` for a file that cannot be used."""
+        try:
+            return read_password(str(self.password_file))
+        except ValueError as error:
+            raise SpoolError("login", str(error)) from error
+
     def connection(self, server: tuple[str, int]) -> dict[str, Any]:
         """Return the arguments of a connection to one of the servers."""
         host, port = server
@@ -71,6 +81,7 @@ class Settings:
             "url": f"{'amqp' if tls is None else 'amqps'}://{place}:{port}",
             "user": self.user,
             "password": self.password,
+            "token": None if self.password_file is None else self.secret,
             "virtual_host": self.vhost,
             "protocol": _PROTOCOLS[self.protocol],
             "tls": tls,

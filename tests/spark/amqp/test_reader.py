@@ -68,6 +68,20 @@ def test_batch_that_was_planned_is_read_again_alike_and_nothing_comes_twice(spoo
     assert read_until(restarted, last, 1)[0] == [b"news"]
 
 
+def test_restart_with_other_options_cuts_a_planned_batch_as_its_plan_did(ours, queue, reader_of):
+    ours.publish(queue, numbered(0, 40))
+    reader = reader_of(ours, queue, minPartitions="4")
+    start = reader.initialOffset()
+    end = next_batch(reader, start, ReadMaxRows(40))
+    planned = [(each.value.lo, each.value.hi) for each in reader.partitions(start, end)]
+    assert len(planned) == 4
+    reader.stop()
+    restarted = reader_of(ours, queue, minPartitions="1", maxRecordsPerPartition="3")
+    assert [(each.value.lo, each.value.hi) for each in restarted.partitions(start, end)] == planned
+    before = {key: value for key, value in end.items() if key != "cut"}
+    assert len(restarted.partitions(start, before)) == -(-end["n"] // 3), "an earlier version recorded no cut"
+
+
 def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(spooled, queue, reader_of):
     spooled.publish(queue, numbered(0, 10))
     reader = reader_of(spooled, queue)

@@ -31,6 +31,7 @@ from penstock.wire.amqp091.codec import (
     encode_method,
     encode_table,
 )
+from penstock.wire.amqp091.fields import FieldReader, TolerantFieldReader
 from penstock.wire.amqp091.spec import METHODS, MethodSpec, ReplyCode
 from tests.profiles import examples
 from tests.support import amqp091_strategies
@@ -328,3 +329,33 @@ def test_codec_error_is_one_of_ours_tells_its_reason_and_can_be_pickled() -> Non
     assert isinstance(error, PenstockError)
     assert isinstance(again, CodecError)
     assert (str(again), again.reason, again.code) == ("a reason", "a reason", ReplyCode.SYNTAX_ERROR)
+
+
+def _with_name(table: bytes, name: bytes, other: bytes) -> bytes:
+    assert len(name) == len(other)
+    assert table.count(name) == 1
+    return table.replace(name, other)
+
+
+def test_tolerant_reader_leaves_out_only_the_entry_whose_name_is_not_utf_8() -> None:
+    whole = {"first": 1, "wrongly": "b", "inner": {"also-wrong": [1], "kept": 2}, "last": b"\xff"}
+    octets = _with_name(_with_name(encode_table(whole), b"wrongly", b"wr\xffngly"), b"also-wrong", b"also-wr\xe9ng")
+    with pytest.raises(CodecError, match="a short string is not UTF-8"):
+        FieldReader(octets).table()
+    reader = TolerantFieldReader(octets)
+    assert reader.table() == {"first": 1, "inner": {"kept": 2}, "last": b"\xff"}
+    assert (reader.left_out, reader.remaining()) == (2, 0)
+
+
+@given(amqp091_strategies.tables)
+def test_tolerant_reader_reads_sound_tables_as_the_other(table: dict[str, object]) -> None:
+    octets = encode_table(table)
+    reader = TolerantFieldReader(octets)
+    assert repr(reader.table()) == repr(FieldReader(octets).table())
+    assert reader.left_out == 0
+
+
+@given(amqp091_strategies.octets)
+def test_tolerant_reader_reads_or_refuses_whatever_arrives(octets: bytes) -> None:
+    with suppress(CodecError):
+        TolerantFieldReader(octets).table()

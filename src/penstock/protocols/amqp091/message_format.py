@@ -46,7 +46,14 @@ from penstock.wire.amqp091.codec import (
     property_at,
     skip_properties,
 )
-from penstock.wire.amqp091.fields import FieldReader, write_longstr, write_shortstr, write_unsigned, write_value
+from penstock.wire.amqp091.fields import (
+    FieldReader,
+    TolerantFieldReader,
+    write_longstr,
+    write_shortstr,
+    write_unsigned,
+    write_value,
+)
 from penstock.wire.amqp091.spec import FRAME_END, FRAME_HEADER, FRAME_OVERHEAD
 
 
@@ -329,7 +336,17 @@ class Amqp091Format(MessageFormat):
         try:
             return FieldReader(content, int(at)).table()
         except CodecError:
+            return self._readable_headers(content, int(at))
+
+    def _readable_headers(self, content: bytes, at: int) -> dict[str, object] | None:
+        """Return the headers whose names are UTF-8; None if the table is malformed otherwise."""
+        reader = TolerantFieldReader(content, at)
+        try:
+            table = reader.table()
+        except CodecError:
             return None
+        self.names_left_out += reader.left_out
+        return table
 
     @override
     def body(self, content: bytes) -> bytes:

@@ -20,6 +20,7 @@ from mypy_extensions import i64
 
 from penstock.content.field_table import NESTING_MAX
 from penstock.errors import CODES, PenstockError
+from penstock.markers import override
 from penstock.wire.amqp091.spec import ReplyCode
 
 
@@ -201,6 +202,30 @@ class FieldReader:
         unscaled = self._signed(4)
         sign = 1 if unscaled < 0 else 0
         return Decimal((sign, tuple(int(digit) for digit in str(abs(unscaled))), -places))
+
+
+class TolerantFieldReader(FieldReader):
+    """Decoder of field tables that leaves out entries whose name is not UTF-8, and counts them."""
+
+    __slots__ = ("left_out",)
+
+    def __init__(self, data: bytes, pos: int = 0) -> None:
+        super().__init__(data, pos)
+        self.left_out: i64 = 0
+
+    @override
+    def table(self, depth: int = 1) -> dict[str, object]:
+        outer = self._enter("a table", depth)
+        table: dict[str, object] = {}
+        while self.pos < self._end:
+            octets = self._take(self.octet(), "a short string")
+            value = self.value(depth)
+            try:
+                table[octets.decode()] = value
+            except UnicodeDecodeError:
+                self.left_out += 1
+        self._end = outer
+        return table
 
 
 def _float(layout: str, octets: bytes) -> float:
