@@ -8,6 +8,7 @@ module imports neither PySpark nor pyarrow nor the client before they are used.
 from typing import TYPE_CHECKING, Any
 
 from pyspark_penstock.interpreter import choose_python
+from pyspark_penstock.program_end import watch_program_end
 
 if TYPE_CHECKING:
     from pyspark_penstock.listener import ProgressListener
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark_penstock.source import PenstockDataSource as DefaultSource
 
 choose_python()
+watch_program_end()
 
 __all__ = ["DefaultSource", "PenstockDataSource", "ProgressListener"]
 
