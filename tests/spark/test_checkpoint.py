@@ -12,7 +12,9 @@ from pyspark_penstock.errors import CursorError
 from tests.spark.conftest import close_links, running
 from tests.support.spark_readers import ALL, bodies, numbered, stopped_readers
 
-GONE = r"cursor 'billing', with which the checkpoint has read 'orders' up to 3, does not exist at {}: it was deleted, or "
+GONE = (
+    r"cursor 'billing', with which the checkpoint has read 'orders' up to 3, does not exist at {}: it was deleted, or "
+)
 
 
 @pytest.fixture
