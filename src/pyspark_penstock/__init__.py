@@ -12,9 +12,9 @@ from pyspark_penstock.program_end import watch_program_end
 
 if TYPE_CHECKING:
     from pyspark_penstock.listener import ProgressListener
+    from pyspark_penstock.progress_metrics import source_metrics
     from pyspark_penstock.source import PenstockDataSource
     from pyspark_penstock.source import PenstockDataSource as DefaultSource
-    from pyspark_penstock.progress_metrics import source_metrics
 
 choose_python()
 watch_program_end()

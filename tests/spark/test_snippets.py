@@ -18,6 +18,7 @@ PAGES = ("spark.md", "spark-operation.md", "spark-recipes.md")
 CHECKS = """
 print(hour.count(), "in the hour", hour.columns[:3])
 print(parsed.columns)
+print("lag", lag(query) if query.lastProgress.sources else None)
 import glob
 import pyarrow.parquet as pq
 print(sum(pq.read_table(folder).num_rows for folder in glob.glob("bills/*")), "copied by foreachBatch")
@@ -73,7 +74,7 @@ def test_blocks_of_all_pages_run_in_their_order_to_their_end(tmp_path: Path) -> 
 
             until(lambda: printed(LAST), "the blocks of the three pages have ended")
             for text in ("20 orders copied", "0 in the hour ['queue', 'sequence', 'timestamp']",
-                         "['sequence', 'order']", "20 copied by foreachBatch"):  # fmt: skip
+                         "['sequence', 'order']", "'maxOffsetsBehindLatest': '0'", "20 copied by foreachBatch"):  # fmt: skip
                 assert text in output.read_text()
             assert (broker.depth("orders"), broker.depth("bills")) == (0, 20)
             for cursor in ("billing", "copies"):
