@@ -28,6 +28,11 @@ NOTES = (
     "The gate opens, and the publishers continue in turn.",
 )
 """What the numbers in the larger part mean."""
+TURN = (
+    "{name} is still blocked although the gate is open: its turn has not come. Publishers continue one after another, "
+    "each with its share of the bytes."
+)
+"""What the number in a lane means."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,8 @@ def draw(scene: Scene, path: Path) -> None:
         detail.tick_params(labelbottom=False)
         notes = _number(detail, scene, first, last)
         _lanes_panel(who, scene, lanes, first, last)
-        figure.supxlabel(notes, x=0.01, ha="left", fontsize=10, linespacing=1.5)
+        notes += _number_turn(who, scene, [name for name, _ in lanes], first, last)
+        figure.supxlabel(notes.strip(), x=0.01, ha="left", fontsize=10, linespacing=1.5)
         figure.savefig(path, dpi=130)
     finally:
         plt.close(figure)
@@ -107,6 +113,39 @@ def busiest(scene: Scene) -> tuple[float, float]:
     first = max([0.0] + [min(at, scene.seconds - DETAIL_SECONDS) for at, _ in times], key=happens)
     first = max(0.0, first - DETAIL_SECONDS / 25)  # what comes before the closing
     return first, first + DETAIL_SECONDS
+
+
+def longest_turn(scene: Scene, first: float, last: float) -> tuple[str, float, float] | None:
+    """Return the longest time in which a publisher was blocked although the gate was open: name, begin and end.
+
+    Times are seconds since the begin, within the part from `first` to `last`. Sums of brief closings or blocks are left
+    out: when they were is not recorded. None if there is no such time.
+    """
+    found: list[tuple[float, str, float, float]] = []
+    for name, spans in sorted(scene.story.blocked.items()):
+        for span in spans:
+            if span.share == 1.0:
+                begin, end = max(span.begin - scene.begun, first), min(span.end - scene.begun, last)
+                found += [(until - at, name, at, until) for at, until in _open_parts(scene, begin, end)]
+    longest = max(found, default=None)
+    return None if longest is None else longest[1:]
+
+
+def _open_parts(scene: Scene, begin: float, end: float) -> list[tuple[float, float]]:
+    """Return the parts of a time in which the gate was open."""
+    parts = []
+    for span in sorted(scene.story.closed, key=lambda span: span.begin):
+        closed, opened = span.begin - scene.begun, span.end - scene.begun
+        if closed < end and opened > begin:
+            parts.append((begin, closed))
+            begin = opened
+    parts.append((begin, end))
+    return [(at, until) for at, until in parts if at < until]
+
+
+def share_of(scene: Scene, spans: Sequence[Span]) -> float:
+    """Return the part of the run that spans took: the duty cycle of a gate, or the blocked share of a publisher."""
+    return sum(span.seconds for span in spans) / scene.seconds
 
 
 def has_sums(spans: Sequence[Span]) -> bool:
@@ -178,9 +217,24 @@ def _number(axes: Any, scene: Scene, first: float, last: float) -> str:
     longest = max(spans, key=lambda span: span.seconds)
     marks = ((longest.begin, scene.stop), (longest.end, scene.resume))
     for number, (at, octets) in enumerate(marks, 1):
-        circle = {"boxstyle": "circle", "facecolor": "white", "edgecolor": "black"}
-        axes.text(at - scene.begun, octets / MIB, str(number), bbox=circle, ha="center", va="center", zorder=5)
+        _circle(axes, at - scene.begun, octets / MIB, number)
     return "\n".join(f"{number}  {note}" for number, note in enumerate(NOTES, 1))
+
+
+def _circle(axes: Any, at: float, height: float, number: int) -> None:
+    circle = {"boxstyle": "circle", "facecolor": "white", "edgecolor": "black"}
+    axes.text(at, height, str(number), bbox=circle, ha="center", va="center", zorder=5)
+
+
+def _number_turn(axes: Any, scene: Scene, names: list[str], first: float, last: float) -> str:
+    """Number a publisher's wait for its turn, and return what the number means; nothing if no publisher waited so."""
+    found = longest_turn(scene, first, last)
+    if found is None:
+        return ""
+    name, begin, end = found
+    number = len(NOTES) + 1
+    _circle(axes, (begin + end) / 2, names.index(name), number)
+    return f"\n{number}  {TURN.format(name=name)}"
 
 
 def _is_inside(scene: Scene, span: Span, first: float, last: float) -> bool:
@@ -193,8 +247,7 @@ def _lanes_panel(axes: Any, scene: Scene, lanes: list[tuple[str, list[Span]]], f
             height, strength = 0.7 * span.share, 1.0 if span.share == 1.0 else BRIEF
             begin, bottom = span.begin - scene.begun, place + 0.35 - height
             axes.broken_barh([(begin, span.end - span.begin)], (bottom, height), facecolor=CLOSED, alpha=strength)
-        share = sum(span.seconds for span in spans) / scene.seconds
-        _beside(axes, place, f"{share:.0%} of the run", "black")
+        _beside(axes, place, f"{share_of(scene, spans):.0%} of the run", "black")
     axes.set_yticks(range(len(lanes)), [name for name, _ in lanes])
     axes.set_ylim(len(lanes) - 0.4, -0.6)
     axes.set_xlim(first, last)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
@@ -205,6 +206,15 @@ class Demo:
         return path
 
 
+def analysis_of(flow_log: Path, run: report.Run) -> str:
+    """Return the command whose shares are those of the picture: both are of the same time."""
+    begin, end = (
+        datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "")
+        for at in (run.begun, run.ended)
+    )
+    return f"penstock flow analyze {flow_log} --queue {FLIGHTS} --from {begin} --to {end}"
+
+
 def find_java() -> None:
     """Set JAVA_HOME to a JDK that can run Spark. Raises `DemoError` with one sentence when there is none."""
     found = subprocess.run([ROOT / "scripts" / "jdk.sh", "--no-install"], capture_output=True, text=True, check=False)
@@ -236,6 +246,7 @@ def lead(given: argparse.Namespace) -> bool:
     screen.say("\n".join(report.verdict(run, wrong)))
     screen.say(f"Parquet    {_near(output / 'delays')}")
     screen.say(f"Flow log   {_near(output / FLOW_LOG)}: for `penstock flow analyze`, `replay` and `plan`")
+    screen.say(f"The run    {analysis_of(_near(output / FLOW_LOG), run)}")
     screen.say(f"Duration   {time.monotonic() - begun:.0f} s")
     screen.say(f"Picture    {_near(shown)}")
     return not wrong

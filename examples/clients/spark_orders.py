@@ -1,21 +1,22 @@
 """Read a queue with Spark's Structured Streaming, and write to another one.
 
     penstock queues declare orders; penstock queues declare bills
+    penstock queues publish orders 'order 1' 'order 2'
     python spark_orders.py                             # reads what is there, and ends
 
-The query's cursor holds messages back until they are in the target: a slow query closes the gate of `orders`, and
-a full queue `bills` makes the query wait.
+The folder `checkpoints` belongs to the query's cursor: a second run reads what has come since, and a new broker needs a
+new folder. The cursor holds messages back until they are in the target. So a slow query closes the gate of `orders`,
+and a full queue `bills` makes the query wait.
 """
 
 import os
-import tempfile
 
 from pyspark.sql import SparkSession
 
 import pyspark_penstock  # noqa: F401  (before the session: it sets the Python that Spark runs)
 
 SERVERS = os.environ.get("PENSTOCK_SERVERS", "127.0.0.1:5672")
-CHECKPOINT = os.environ.get("CHECKPOINT") or tempfile.mkdtemp(prefix="orders-")
+CHECKPOINT = os.environ.get("CHECKPOINT", "checkpoints/orders")
 
 spark = SparkSession.builder.appName("orders").getOrCreate()
 orders = (
@@ -35,3 +36,4 @@ query = (
     .start()
 )
 query.awaitTermination()
+print(sum(batch.numInputRows for batch in query.recentProgress), "orders billed")

@@ -115,7 +115,7 @@ def main() -> None:
     )
     for query in start(spark, given.servers, given.checkpoints, given.once):
         query.awaitTermination()
-        print(f"{query.name}: {query.lastProgress and query.lastProgress.numInputRows} messages in the last batch")
+        print(f"{query.name}: {sum(batch.numInputRows for batch in query.recentProgress)} messages read")
 
 
 if __name__ == "__main__":

@@ -8,12 +8,14 @@ on first use.
 from typing import TYPE_CHECKING, Any
 
 from pyspark_penstock.interpreter import choose_python
+from pyspark_penstock.program_end import watch_program_end
 
 if TYPE_CHECKING:
     from pyspark_amqp.source import AmqpDataSource
     from pyspark_amqp.source import AmqpDataSource as DefaultSource
 
 choose_python()
+watch_program_end()
 
 __all__ = ["AmqpDataSource", "DefaultSource"]
 

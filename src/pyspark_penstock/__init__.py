@@ -8,15 +8,18 @@ module imports neither PySpark nor pyarrow nor the client before they are used.
 from typing import TYPE_CHECKING, Any
 
 from pyspark_penstock.interpreter import choose_python
+from pyspark_penstock.program_end import watch_program_end
 
 if TYPE_CHECKING:
     from pyspark_penstock.listener import ProgressListener
+    from pyspark_penstock.progress_metrics import source_metrics
     from pyspark_penstock.source import PenstockDataSource
     from pyspark_penstock.source import PenstockDataSource as DefaultSource
 
 choose_python()
+watch_program_end()
 
-__all__ = ["DefaultSource", "PenstockDataSource", "ProgressListener"]
+__all__ = ["DefaultSource", "PenstockDataSource", "ProgressListener", "source_metrics"]
 
 
 def __dir__() -> list[str]:
@@ -28,6 +31,10 @@ def __getattr__(name: str) -> Any:
         from pyspark_penstock.listener import ProgressListener
 
         return ProgressListener
+    if name == "source_metrics":
+        from pyspark_penstock.progress_metrics import source_metrics
+
+        return source_metrics
     if name in __all__:
         try:
             from pyspark_penstock.source import PenstockDataSource

@@ -134,6 +134,15 @@ class Attachment:
                 if not is_not_found(error):
                     raise
 
+    def has_cursor(self, server: Address, name: str) -> bool:
+        """Return whether a server that is there has a cursor of this name. Raises `CursorError` if it refuses."""
+        try:
+            return self._servers.ask_present(server, "cursor.show", cursor=name) is not None
+        except CursorError as error:
+            if is_not_found(error):
+                return False
+            raise
+
     def missing(self) -> list[Address]:
         """Return the servers where the cursor is not attached yet."""
         return [server for server in self._servers.addresses if server not in self.tokens]

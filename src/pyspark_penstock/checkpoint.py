@@ -47,6 +47,31 @@ class Checkpoint:
         present = {**self._attachment.places, **self._attachment.left}
         return filled(sound, {key: self._attachment.standing[key] for key in present})
 
+    def check_cursor(self, start: Positions, former: str) -> None:
+        """Check that an attach finds the cursor with which a checkpoint was written; `former` is its name.
+
+        Without that cursor nothing proves that a queue of the same name is the queue that the checkpoint has read: a
+        broker without a store forgets both. To settle up to the checkpoint's position could then drop messages unread.
+        Raises `CursorError` with failOnDataLoss.
+        """
+        attachment = self._attachment
+        for server in attachment.missing():
+            answer = attachment.answers.get(server)
+            if not former or answer is None or not answer["created"]:
+                continue
+            read = {key: start.get(key, 0) for key, place in attachment.places.items() if place.server == server}
+            read = {key: position for key, position in sorted(read.items()) if position}
+            if not read or (former != self._options.cursor and attachment.has_cursor(server, former)):
+                continue
+            key, position = next(iter(read.items()))
+            self._lose(
+                f"cursor '{former}', with which the checkpoint has read '{key}' up to {position}, does not exist at "
+                f"{server}",
+                ": it was deleted, or its broker was restarted without a store; begin with a new checkpoint, or set "
+                "failOnDataLoss=false if the queue is the same one, to continue after that position",
+                "continuing after that position",
+            )
+
     def sound(self, start: Positions, generations: Mapping[str, int]) -> Positions:
         """Return the positions of `start` on queues that the cursor has, and that are still the same queues."""
         attachment = self._attachment

@@ -117,6 +117,7 @@ class Planner:
         def check_all() -> None:
             if left and self._options.on_left_cursor == "fail":
                 attachment.leave_cursor(left)
+            self._checkpoint.check_cursor(from_spark(offset), former)
             check()
 
         attachment.attach(check_all, keys)

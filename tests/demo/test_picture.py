@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.picture import NOTES, Scene, busiest, depth, draw
+from demo.picture import NOTES, TURN, Scene, busiest, depth, draw, longest_turn
 from demo.watch import Sample, Span, Story
 
 SAMPLES = [Sample(1000 + place / 10, place, place * 3_000, True, 0) for place in range(300)]
@@ -65,3 +65,18 @@ def test_part_drawn_larger_has_every_publisher_while_all_of_them_send():
 def test_run_without_samples_or_blocks_is_still_a_picture(tmp_path: Path):
     scene = Scene("Nothing", [], Story(), 1000.0, 1004.0, 1004.0, 2**20, 800_000, 700_000)
     assert "capacity 1.00" in drawn(scene, tmp_path / "depth.svg")
+
+
+def test_publisher_that_waits_for_its_turn_is_numbered_and_explained(tmp_path: Path):
+    closed = [Span(1010.0, 1011.0), Span(1011.5, 1012.0)]
+    blocked = {"pika": [Span(1010.1, 1011.2)], "aiormq": [Span(1010.1, 1012.6)], "others": [Span(1010, 1019, 9, 0.5)]}
+    scene = replace(SCENE, story=Story([], closed, blocked))
+    assert longest_turn(scene, 0.0, 30.0) == ("aiormq", pytest.approx(12.0), pytest.approx(12.6))
+    assert longest_turn(scene, 0.0, 12.1) == ("aiormq", pytest.approx(11.0), pytest.approx(11.5))
+    text = drawn(scene, tmp_path / "depth.svg")
+    assert f">3  {TURN.format(name='aiormq')}<" in text
+
+
+def test_publisher_that_waits_for_the_gate_alone_is_not_numbered(tmp_path: Path):
+    assert longest_turn(SCENE, 0.0, 30.0) is None
+    assert "its turn has not come" not in drawn(SCENE, tmp_path / "depth.svg")

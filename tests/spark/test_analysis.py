@@ -311,7 +311,9 @@ def test_analysis_of_a_brokers_log_and_of_another_one_is_a_page_with_all_plots(s
     assert closed["crossings"] == 1
     assert closed["seconds"] == pytest.approx(opened["mono"] - shut["mono"], abs=1e-5)
     assert any(each["gate"] == queue and each["user"] == "guest" for each in found.producers)
-    assert sum(each["share"] for each in found.users) == pytest.approx(1.0)
+    assert sum(each["seconds"] for each in found.users) == pytest.approx(found.blocked_seconds)
+    for each in found.gates:
+        assert each["share"] == pytest.approx(each["blocked_seconds"] / each["recorded_seconds"])
     checker = checked(found)
     assert checker.count["svg"] == 10, steps
     assert "7 records were lost" in checker.text

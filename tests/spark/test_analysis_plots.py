@@ -45,6 +45,20 @@ def test_bars_are_in_proportion() -> None:
     drawn(svg.bars("Nothing", []))
 
 
+def test_words_behind_bars_are_inside_of_the_frame() -> None:
+    words = ("39.2 s, 83.4% of the time", "147.4 s, 3.13 blocked on average", "1")
+    root = drawn(svg.bars("Blocked", [(name, 9.0, text) for name, text in zip(NAMES, words, strict=False)]))
+    shown = {each.text: float(each.attrib["x"]) for each in root.findall(f"{SVG}text")}
+    for text in words:
+        assert shown[text] + svg.CHARACTER * len(text) <= svg.WIDTH
+
+
+def test_unit_of_lines_is_above_the_highest_number() -> None:
+    root = drawn(svg.lines("Depth", "messages", 0.0, 1.0, [("orders", [(0.0, 15_000.0)])], str))
+    heights = {each.text: float(each.attrib["y"]) for each in root.findall(f"{SVG}text")}
+    assert heights["15 k"] - heights["messages"] >= svg.LINE
+
+
 def test_boxes_have_an_arrow_between_two() -> None:
     root = drawn(svg.boxes("Chains", [[(name, "closed 3 s") for name in NAMES], [("alone", "")]]))
     assert len(root.findall(f"{SVG}rect")) == len(NAMES) + 1

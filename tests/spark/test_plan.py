@@ -6,9 +6,11 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from pyspark import cloudpickle
 
 from penstock.cli import main
 from penstock_simulation import spark_runner
+from penstock_simulation.arrivals import Second
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.runner import run_trials
 from penstock_simulation.workload import Source, Worker, Workload
@@ -23,6 +25,17 @@ def test_executors_simulate_what_one_process_simulates(spark) -> None:
     found = spark_runner.run_trials(spark, workload, candidates, lambda done, of: told.append((done, of)))
     assert found == run_trials(workload, candidates, lambda done, of: None, cores=1)
     assert all(of == 3 for _, of in told)
+
+
+def test_tasks_do_not_carry_the_workload_which_is_broadcast(spark) -> None:
+    sizes = []
+    for seconds in (10, 20_000):
+        second = Source("recorded", seconds=tuple(Second(float(at), 3, ((512, 3),)) for at in range(seconds)))
+        given = (Workload((second,), (Worker("exponential", (250.0,)),), float(seconds)), (Candidate(),))
+        assert len(cloudpickle.dumps(given)) > 10 * seconds
+        sizes.append(len(cloudpickle.dumps(spark_runner.outcomes_of(spark.sparkContext.broadcast(given)))))
+    spark.sparkContext._pickled_broadcast_vars.clear()  # No job takes them.
+    assert max(sizes) - min(sizes) < 16, "the number of the broadcast"
 
 
 def test_plan_recommends_settings_and_tells_the_nearest_goal(spark) -> None:

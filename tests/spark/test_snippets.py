@@ -1,80 +1,85 @@
-"""The Python snippets of the documentation run as they stand, page by page, against the broker of the tests."""
+"""The Python blocks of the pages on Spark run as a reader runs them: as programs, in a fresh folder, to their end."""
 
-import re
+from __future__ import annotations
+
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.streaming import StreamingQueryManager
 
-from tests.spark.conftest import until
+from tests.spark.conftest import running, until
+from tests.support.brokers import serving
+from tests.support.spark_programs import DOCS, beside, environment, here, interrupt, run, snippets
+from tests.support.walkthrough import Walkthrough, steps
 
 pytestmark = pytest.mark.spark
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-ADDRESS = "127.0.0.1:5672"
+PAGES = ("spark.md", "spark-operation.md", "spark-recipes.md")
+CHECKS = """
+print(hour.count(), "in the hour", hour.columns[:3])
+print(parsed.columns)
+print("lag", lag(query) if query.lastProgress.sources else None)
+import glob
+import pyarrow.parquet as pq
+print(sum(pq.read_table(folder).num_rows for folder in glob.glob("bills/*")), "copied by foreachBatch")
+print(spark.streams._jsqm.listListeners().__len__(), "listeners")
+"""
+"""What the blocks of the pages have made."""
+LAST = "1 listeners"
 
 
-def snippets(page: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+def test_first_program_without_its_queues_names_the_queue_and_fails(tmp_path: Path) -> None:
+    folder = tmp_path / "fresh"
+    folder.mkdir()
+    with running() as broker:
+        (folder / "copy_orders.py").write_text(here(snippets("spark.md")[0], broker.address, folder))
+        done = run(folder, "copy_orders.py")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "no queue 'orders' in vhost '/'; declare it first (penstock queues declare orders)" in done.stderr
+        assert broker.control("list", kind="cursors")["items"] == []
 
 
-def here(snippet: str, address: str, folder: Path) -> str:
-    """Return a snippet with the address of a broker, and a folder for the paths below the working directory."""
-    moved = snippet.replace(ADDRESS, address).replace("rabbit:5672", address)
-    return re.sub(r'"(/data/|(?=(?:checkpoints|bills)/))', rf'"{folder}/', moved)
+def test_first_program_runs_step_by_step_as_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "fresh"
+    folder.mkdir()
+    for name, value in environment(folder).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    with serving(tmp_path) as broker:
+        reader = Walkthrough(broker, folder)
+        found = steps((DOCS / "spark.md").read_text())
+        assert [step.title for step in found] == ["", "copy_orders.py", ""]
+        for step in found:
+            reader.take(step)
+        assert (broker.depth("orders"), broker.depth("bills")) == (0, 3)
 
 
-def cursors(broker) -> set[str]:
-    return {cursor["name"] for cursor in broker.control("list", kind="cursors")["items"]}
-
-
-def test_snippets_of_the_pages_on_spark_run_as_they_stand(spark, broker, tmp_path, monkeypatch):
-    for queue in ("orders", "bills"):
-        broker.declare(name=queue)
-    broker.publish("orders", [b"%d" % number for number in range(20)])
-    names: dict[str, object] = {"spark": spark}
-    listeners: list[object] = []
-    add = StreamingQueryManager.addListener
-    monkeypatch.setattr(
-        StreamingQueryManager, "addListener", lambda self, each: (listeners.append(each), add(self, each))
-    )
-    try:
-        for page in ("spark.md", "spark-operation.md", "spark-recipes.md"):
-            found = snippets(page)
-            assert found, page
-            for snippet in found:
-                assert "broker:" not in snippet, "an address that is none"
-                exec(compile(here(snippet, broker.address, tmp_path), page, "exec"), names)
-            # A message leaves when all cursors have settled it, and the next page has another query on the queue.
-            until(lambda: "billing" in cursors(broker), "the first query is attached")
-        names["query"].processAllAvailable()
-        assert broker.depth("bills") == 20
-        names["copies"].processAllAvailable()
-        until(lambda: broker.depth("orders") == 0, "both queries have settled")
-        assert len(names["parsed"].columns) == 2
-    finally:
-        for query in spark.streams.active:
-            query.stop()
-        for listener in listeners:
-            spark.streams.removeListener(listener)
-        spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
-        for cursor in {"billing", "copies"} & cursors(broker):
-            broker.control("cursor.delete", cursor=cursor)
+def test_blocks_of_all_pages_run_in_their_order_to_their_end(tmp_path: Path) -> None:
+    folder = tmp_path / "fresh"
+    folder.mkdir()
+    with running() as broker:
         for queue in ("orders", "bills"):
-            broker.delete(queue)
+            broker.declare(name=queue)
+        broker.control("cursor.attach", cursor="copies", queues=["orders"], starting="earliest", create=True)
+        broker.publish("orders", [b"%d" % number for number in range(20)])
+        (endless,) = snippets("spark-amqp.md")
+        blocks = [*(block for page in PAGES for block in snippets(page)), CHECKS, endless]
+        assert all("broker:" not in block for block in blocks), "an address that is none"
+        (folder / "pages.py").write_text("\n".join(here(block, broker.address, folder) for block in blocks))
+        with beside(folder, "pages.py") as (process, output):
 
+            def printed(text: str) -> bool:
+                assert process.poll() is None or text in output.read_text(), output.read_text()[-4000:]
+                return text in output.read_text()
 
-def test_snippet_of_the_page_on_other_brokers_runs_as_it_stands(spark, broker, tmp_path):
-    broker.declare(name="orders")
-    broker.publish("orders", [b"%d" % number for number in range(20)])
-    (snippet,) = snippets("spark-amqp.md")
-    names: dict[str, object] = {"spark": spark}
-    try:
-        exec(compile(here(snippet, broker.address, tmp_path), "spark-amqp.md", "exec"), names)
-        names["query"].processAllAvailable()
-        until(lambda: broker.depth("orders") == 0, "all are acknowledged")
-        assert spark.read.parquet(str(tmp_path / "orders")).count() == 20
-    finally:
-        for query in spark.streams.active:
-            query.stop()
-        broker.delete("orders")
+            until(lambda: printed(LAST), "the blocks of the three pages have ended")
+            for text in ("20 orders copied", "0 in the hour ['queue', 'sequence', 'timestamp']",
+                         "['sequence', 'order']", "'maxOffsetsBehindLatest': '0'", "20 copied by foreachBatch"):  # fmt: skip
+                assert text in output.read_text()
+            assert (broker.depth("orders"), broker.depth("bills")) == (0, 20)
+            for cursor in ("billing", "copies"):
+                broker.control("cursor.delete", cursor=cursor)
+            broker.publish("orders", [b"%d" % number for number in range(20)])
+            until(lambda: printed("") and broker.depth("orders") == 0, "all are acknowledged")
+            interrupt(process)
+        assert pq.read_table(folder / "data" / "orders").num_rows == 20

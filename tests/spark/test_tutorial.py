@@ -1,53 +1,61 @@
-"""The part of the tutorial with Spark: the query holds the publisher back, and lets it go on."""
+"""The part of the tutorial with Spark: its program holds the publisher back, lets it go on, and ends by Ctrl-C."""
 
-import threading
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest
 
 from tests.spark.conftest import until
 from tests.support.brokers import serving
-from tests.support.walkthrough import Walkthrough, steps
+from tests.support.spark_programs import DOCS, beside, interrupt
+from tests.support.walkthrough import Step, Walkthrough, shows, steps
 
 pytestmark = pytest.mark.spark
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tutorial" / "first-hour.md").read_text()
+PAGE = (DOCS / "tutorial" / "first-hour.md").read_text()
 HEADING = "## A Spark query as the brake"
-SLOW, FOREVER = "time.sleep(0.5)", "query.awaitTermination()"
+SLOW = "time.sleep(0.5)"
+ASKED = "asked"
+UNTIL_ASKED = f"while not __import__('os').path.exists('{ASKED}'): time.sleep(0.05)"
+"""In place of the half second: the first batch ends when the reader has asked why, however slow the machine is."""
 
 
-def test_first_hours_query_is_the_brake_of_its_publisher(spark, tmp_path):
+def test_first_hours_query_is_the_brake_of_its_publisher(tmp_path: Path) -> None:
     before, _, part = PAGE.partition(HEADING)
     prepared = [step for step in steps(before) if "queues declare" in step.text or step.title == "publisher.py"]
-    asked = threading.Event()
+    whole = steps(part)
+    at = [step.title for step in whole].index("Spark")
+    folder = tmp_path / "fresh"
+    folder.mkdir()
     with serving(tmp_path) as broker:
-        reader = Walkthrough(broker, tmp_path, 300)
-        query = None
+        reader = Walkthrough(broker, folder, 300)
         try:
-            for step in [*prepared, *steps(part)]:
-                if step.title == "Spark":
-                    query = started(tmp_path, asked)
-                else:
+            for step in [*prepared, *whole[:at]]:
+                reader.take(step)
+            slow_down(folder / "brake.py")
+            with beside(folder, "brake.py") as (process, output):
+                ((_, printed),) = whole[at].commands()
+                for step in whole[at + 1 :]:
                     reader.take(step)
-                if step.title == "Terminal 3" and "waits for cursor billing" in step.text:
-                    asked.set()  # The first batches may end: the reader has asked why.
-            reader.end()
-            until(lambda: broker.queue("orders")["depth"]["messages"] == 0, "the query has settled every order")
+                    if is_question(step):
+                        (folder / ASKED).touch()
+                reader.end()
+                until(lambda: broker.queue("orders")["depth"]["messages"] == 0, "the query has settled every order")
+                interrupt(process)
+                assert shows(output.read_text().splitlines(), printed), output.read_text()
+                assert process.returncode != 0
         finally:
-            asked.set()
             reader.kill()
-            if query is not None:
-                query.stop()
 
 
-def started(folder: Path, asked: threading.Event):
-    """Start the query of the page, whose target takes its time until somebody has asked why."""
-    code = (folder / "brake.py").read_text()
-    assert SLOW in code
-    assert FOREVER in code
-    checkpoint = '"checkpoints/billing"'
-    assert checkpoint in code
-    code = code.replace(FOREVER, "").replace(SLOW, "asked.wait(300)").replace(checkpoint, f'"{folder}/checkpoints"')
-    names: dict = {"asked": asked}
-    exec(compile(code, "brake.py", "exec"), names)
-    return names["query"]
+def slow_down(program: Path) -> None:
+    """Have the first batch take its time until the reader has asked why."""
+    code = program.read_text()
+    assert code.count(SLOW) == 1
+    program.write_text(code.replace(SLOW, UNTIL_ASKED))
+
+
+def is_question(step: Step) -> bool:
+    """Return whether the reader asks why in a step, and is answered that the query is the brake."""
+    return step.title == "Terminal 3" and "waits for cursor billing" in step.text

@@ -114,7 +114,7 @@ def _analysis(
     if queue is not None and not found.queues and not found.gates:
         raise LogError(f"the log has no record of queue '{queue}' in that time: {_others(tables.named())}")
     progress.step("blocked producers")
-    _add_blocks(found, tables)
+    _add_blocks(found, tables, spans)
     progress.step("resume latency")
     found.latencies = tables.latencies()
     progress.step("sizes, and the course over time")
@@ -128,15 +128,19 @@ def _analysis(
     return found
 
 
-def _add_blocks(found: Analysis, tables: SparkTables | PlainTables) -> None:
-    whole, found.producers, found.users, by_gate = tables.blocks()
-    found.blocked_seconds = whole
+def _add_blocks(found: Analysis, tables: SparkTables | PlainTables, spans: dict[str, float]) -> None:
+    """Add blocked time. Each share is of the recorded seconds of its log, `spans`, as the duty cycle of a gate is.
+
+    The share of a producer is the part of the time for which one gate or another blocked the producer. Of several
+    producers, those of a user or at a gate, the share is how many were blocked on average.
+    """
+    found.blocked_seconds, found.producers, found.users, by_gate = tables.blocks()
     for row in (*found.producers, *found.users):
-        row["share"] = row["seconds"] / whole if whole else 0.0
+        row["share"] = row["seconds"] / spans[row["log"]] if spans[row["log"]] else 0.0
     blocked = {tuple(row[key] for key in GATE): row["blocked_seconds"] for row in by_gate}
     for gate in found.gates:
         gate["blocked_seconds"] = blocked.get(tuple(gate[key] for key in GATE), 0.0)
-        gate["share"] = gate["blocked_seconds"] / whole if whole else 0.0
+        gate["share"] = gate["blocked_seconds"] / gate["recorded_seconds"] if gate["recorded_seconds"] else 0.0
         blocked_share = flowlog.blocked_share(gate["seconds"], gate["blocked_seconds"], gate["recorded_seconds"])
         gate["blocked_share"] = blocked_share
         gate["bound"] = gate["kind"] == "queue" and blocked_share > flowlog.BOUND
@@ -154,7 +158,10 @@ def summary(found: Analysis) -> list[str]:
     lines = [f"{found.records:,} records from {moment(found.begin)} to {moment(found.end)}, {found.runs:,} runs"]
     if found.gates:
         gate = found.gates[0]
-        lines.append(f"{gate['kind']} '{gate['gate']}' was closed for {gate['seconds']:,.1f} s ({gate['duty']:.1%})")
+        lines.append(
+            f"{gate['kind']} '{gate['gate']}' was closed for {gate['seconds']:,.1f} s ({gate['duty']:.1%} of "
+            f"the recorded {gate['recorded_seconds']:,.1f} s)"
+        )
         lines += [
             f"bound: queue '{gate['gate']}' blocked producers for {gate['blocked_share']:.1%} of the log, which has a "
             "lower bound of the offered load: with other settings, its crossings and times are bounds"
@@ -164,7 +171,8 @@ def summary(found: Analysis) -> list[str]:
     if found.producers:
         lines.append(
             f"producers were blocked for {found.blocked_seconds:,.1f} s in all, "
-            f"{found.producers[0]['producer']} for {found.producers[0]['seconds']:,.1f} s"
+            f"{found.producers[0]['producer']} for {found.producers[0]['seconds']:,.1f} s "
+            f"({found.producers[0]['share']:.1%})"
         )
     else:
         lines.append("no producer was blocked")

@@ -49,13 +49,16 @@ def _blocked(found: Analysis) -> str:
         return f"{heading}<p class='none'>No producer was blocked.</p>"
     words = (
         f"<p>All producers together were blocked for {found.blocked_seconds:,.1f} s. A producer that several gates "
-        "block counts at each.</p>"
+        "block counts at each. Each share is of the recorded time, as at <a href='#gates'>the gates</a>.</p>"
     )
-    bars = [(row["producer"], row["seconds"], _seconds_and_share(row)) for row in found.producers]
-    users = [(row["user"], row["seconds"], _seconds_and_share(row)) for row in found.users]
+    bars = [
+        (row["producer"], row["seconds"], f"{row['seconds']:,.1f} s, {row['share']:.1%} of the time")
+        for row in found.producers
+    ]
+    users = [(row["user"], row["seconds"], _seconds_and_average(row, row["seconds"])) for row in found.users]
     by_gate = sorted(found.gates, key=lambda row: -row["blocked_seconds"])
     gates = [
-        (f"{row['kind']} {row['gate']}", row["blocked_seconds"], f"{row['blocked_seconds']:,.1f} s, {row['share']:.1%}")
+        (f"{row['kind']} {row['gate']}", row["blocked_seconds"], _seconds_and_average(row, row["blocked_seconds"]))
         for row in by_gate
     ]
     return (
@@ -66,8 +69,8 @@ def _blocked(found: Analysis) -> str:
     )  # fmt: skip
 
 
-def _seconds_and_share(row: Row) -> str:
-    return f"{row['seconds']:,.1f} s, {row['share']:.1%}"
+def _seconds_and_average(row: Row, seconds: float) -> str:
+    return f"{seconds:,.1f} s, {row['share']:,.2f} blocked on average"
 
 
 def _chains(found: Analysis) -> str:
@@ -89,7 +92,7 @@ def _chains(found: Analysis) -> str:
 
 
 def _gates(found: Analysis) -> str:
-    heading = "<h2>Gates</h2>"
+    heading = "<h2 id='gates'>Gates</h2>"
     if not found.gates:
         return f"{heading}<p class='none'>No gate closed.</p>"
     bars = [(f"{row['kind']} {row['gate']}", row["duty"], f"{row['duty']:.1%}") for row in found.gates]
@@ -116,7 +119,11 @@ def _gates(found: Analysis) -> str:
 
 def _latencies(found: Analysis) -> str:
     heading = "<h2>Resume latency</h2>"
-    words = "<p>From the opening of a gate until a producer that it blocked may go on.</p>"
+    words = (
+        "<p>From the opening of a gate until a producer that it blocked may go on. Producers go on one after another, "
+        "each with its share of the bytes. So a producer may be blocked while the gate is open: its turn has not come. "
+        "That is why producers are blocked for longer than their gate is closed.</p>"
+    )
     if not found.latencies:
         return f"{heading}<p class='none'>No producer was released by the opening of a gate.</p>"
     bars = [

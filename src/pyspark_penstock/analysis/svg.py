@@ -9,13 +9,15 @@ from html import escape
 # Okabe and Ito's colours, for those who do not see red and green apart; each line has its own dashes too.
 COLOURS = ("#0072B2", "#D55E00", "#00785A", "#A65F00", "#8A4B86", "#555555")
 DASHES = ("", "6 3", "2 2", "8 2 2 2", "1 3", "4 4")
-WIDTH, HEIGHT = 900, 260
-LEFT, RIGHT, TOP, BOTTOM = 70, 16, 16, 34
+WIDTH, HEIGHT = 900, 272
+LEFT, RIGHT, TOP, BOTTOM = 70, 16, 28, 34
 BAR, GAP = 18, 8
 NAMES = 330
 """Width of the names beside bars."""
 CHARACTER = 6.6
 """Average width of a character."""
+LINE = 14
+"""Height of a line of text."""
 Line = tuple[str, Sequence[tuple[float, float]]]
 """A name and its points."""
 
@@ -90,7 +92,7 @@ def lines(title: str, unit: str, begin: float, end: float, named: Sequence[Line]
 def bars(title: str, values: Sequence[tuple[str, float, str]]) -> str:
     """Draw horizontal bars: name, value, and the text behind the bar."""
     highest = max((value for _, value, _ in values), default=0.0) or 1.0
-    room = WIDTH - NAMES - 150
+    room = WIDTH - NAMES - 12 - CHARACTER * max((len(words) for _, _, words in values), default=0)
     parts = []
     for index, (name, value, words) in enumerate(values):
         y = GAP + index * (BAR + GAP)

@@ -1,0 +1,41 @@
+"""Metrics of a source under the names of Spark's Kafka source, made of a query's progress.
+
+Spark has no metrics of sources in Python (its interface ``ReportsSourceMetrics`` is for the JVM), so that the field
+``metrics`` of a progress stays empty. The offsets of the progress have what is needed.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def source_metrics(source: Any) -> dict[str, str]:
+    """Return how many messages the end of a batch is behind the ends of its queues: least, most, and on average.
+
+    `source` is an entry of ``sources`` in a progress of Spark, for ``penstock`` or ``amqp``. Names and texts are those
+    of the Kafka source, whose partitions are queues here. A queue with holes has fewer messages than that. Empty where
+    Spark reports no latest offset: in a batch that is run again after a restart, and for other sources.
+    """
+    end, latest = _positions(source.endOffset), _positions(source.latestOffset)
+    behind = [max(0, latest[key] - end.get(key, 0)) for key in latest]
+    if not behind or not end:
+        return {}
+    return {
+        "minOffsetsBehindLatest": str(min(behind)),
+        "maxOffsetsBehindLatest": str(max(behind)),
+        "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+    }
+
+
+def _positions(text: str | None) -> dict[str, int]:
+    """Return the positions in an offset of a progress, by queue; of a spool there is one."""
+    try:
+        offset = json.loads(text or "null")
+    except ValueError:
+        return {}  # Another source: Spark's own offsets need not be JSON.
+    if not isinstance(offset, Mapping):
+        return {}
+    positions = offset.get("q", {"": offset["n"]} if "spool" in offset and "n" in offset else {})
+    if not isinstance(positions, Mapping):
+        return {}
+    return {key: each for key, each in positions.items() if type(each) is int}

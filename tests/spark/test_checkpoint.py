@@ -1,0 +1,67 @@
+"""A checkpoint whose cursor is gone: the queue of that name may be another one, and nothing of it is dropped unread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from pyspark_penstock.errors import CursorError
+from tests.spark.conftest import close_links, running
+from tests.support.spark_readers import ALL, bodies, numbered, stopped_readers
+
+GONE = (
+    r"cursor 'billing', with which the checkpoint has read 'orders' up to 3, does not exist at {}: it was deleted, or "
+)
+
+
+@pytest.fixture
+def read_up_to_3() -> Iterator[tuple[Any, dict[str, Any], Callable[..., Any]]]:
+    """A broker without a store whose queue was read up to 3; begun anew, the queue of that name has 5 others."""
+    with running() as broker, stopped_readers() as make:
+        broker.declare(name="orders")
+        broker.publish("orders", numbered(3))
+        reader = make(broker, subscribe="orders", cursor="billing")
+        end = reader.latestOffset(reader.initialOffset(), ALL)
+        assert reader.latestOffset(end, ALL) == end
+    with running(broker.address) as broker, stopped_readers() as make:
+        broker.declare(name="orders")
+        broker.publish("orders", numbered(10, 15))
+        yield broker, end, make
+        close_links()
+
+
+@pytest.mark.parametrize("cursor", ["billing", "renamed"])
+def test_checkpoint_of_a_lost_cursor_is_refused_and_settles_nothing(read_up_to_3, cursor):
+    broker, end, open_reader = read_up_to_3
+    for _ in range(2):
+        with pytest.raises(CursorError, match=GONE.format(broker.address)):
+            open_reader(broker, subscribe="orders", cursor=cursor).latestOffset(end, ALL)
+    assert broker.depth("orders") == 5
+    assert broker.control("list", kind="cursors")["items"] == []
+
+
+def test_batch_of_a_lost_cursor_is_not_replayed(read_up_to_3):
+    broker, end, open_reader = read_up_to_3
+    with pytest.raises(CursorError, match=GONE.format(broker.address)):
+        open_reader(broker, subscribe="orders", cursor="billing").partitions({"v": 1, "q": {"orders": 0}}, end)
+
+
+def test_checkpoint_of_a_lost_cursor_continues_on_request_with_a_warning(read_up_to_3, caplog):
+    broker, end, open_reader = read_up_to_3
+    reader = open_reader(broker, subscribe="orders", cursor="billing", failOnDataLoss="false")
+    assert bodies(reader, end, reader.latestOffset(end, ALL)) == numbered(13, 15)
+    assert caplog.text.count("up to 3, does not exist at") == 1
+    assert "continuing after that position" in caplog.text
+
+
+def test_cursor_that_was_renamed_continues_without_a_warning(broker, queue, open_reader, caplog):
+    broker.publish(queue, numbered(6))
+    former = open_reader(broker, subscribe=queue, cursor=f"former-{queue}")
+    end = former.latestOffset(former.initialOffset(), ReadMaxRows(4))
+    former.stop()
+    renamed = open_reader(broker, subscribe=queue, cursor=f"renamed-{queue}")
+    assert bodies(renamed, end, renamed.latestOffset(end, ALL)) == numbered(4, 6)
+    assert "does not exist" not in caplog.text
