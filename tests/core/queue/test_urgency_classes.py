@@ -20,6 +20,8 @@ from penstock.core.queue.urgency import URGENT_FROM, URGENT_IN_A_ROW
 from penstock.core.queue.urgency_classes import divided, in_order, oldest_of
 from penstock.errors import PreconditionFailed
 from penstock.flow.timers import NEVER
+from penstock.ranges.cursors import Cursor
+from penstock.ranges.times import TimeSearch
 from tests.profiles import examples
 from tests.support.attached_cursors import attached, sequences
 from tests.support.memory_store import Shelf
@@ -380,6 +382,58 @@ def test_quorum_queue_that_begins_to_page_keeps_the_order_of_arrival() -> None:
     bench.put(9, 0, 9, 9)
     bench.house.settle()
     assert [int(content) for content in bench.house.drain("q")] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+SETTLED_BY = {"settle": Outcome.ACCEPTED, "release": Outcome.RELEASED}
+OPERATIONS = ["put", "put", "put", "take", "take", "settle", "release", "cursor", "leave", "look", "page", "restart"]
+
+
+@settings(max_examples=examples(80), deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 9)), max_size=60), st.booleans())
+def test_quorum_queue_loses_and_doubles_no_message_whatever_reads_it(steps: Script, pages: bool) -> None:
+    bench = Bench(**({"x_overflow": "page", "capacity_messages": 4} if pages else {"capacity_messages": 50}))
+    there: set[int] = set()
+    away: dict[int, int] = {}
+    """Sequences of deliveries that are not settled, by their numbers."""
+    cursor: Cursor | None = None
+    for step, number in steps:
+        queue, session = bench.queue, bench.house.session
+        if step == "put":
+            bench.put(number)
+            there.add(int(queue.tail))
+        elif step == "take":
+            before = int(session.unsettled.next_number)
+            for sequence in bench.take(1, no_ack=False):
+                away[before] = sequence
+        elif step in ("settle", "release") and away:
+            oldest = min(away)
+            session.unsettled.settle(oldest, oldest, SETTLED_BY[step], 100.0)
+            sequence = away.pop(oldest)
+            there -= {sequence} if step == "settle" else set()
+        elif step == "cursor" and cursor is None and (queue.pager is None or not away):
+            cursor = attached(queue)
+            cursor.plan("q", int(cursor.positions["q"].settled), number, 1 << 30, int(queue.tail))
+        elif step == "leave" and cursor is not None:
+            cursor.delete(100.0)
+            cursor = None
+        elif step == "look" and cursor is None:
+            TimeSearch(queue, 0, 0.0, lambda: None).go_on()
+        elif step == "page" and not pages and cursor is None:
+            bench.house.set("q", overflow="page")
+        elif step == "restart":
+            bench, cursor = bench.after_a_restart(), None
+            away.clear()
+        bench.house.settle()
+        assert bench.queue.depth_messages() == len(there)
+        assert bench.queue.unacked_messages == len(away)
+        ready = [int(each.sequence) for each in bench.queue.ready_queue.messages()]
+        assert len(ready) == len(set(ready))
+        assert set(ready) <= there - set(away.values())
+    if cursor is not None:
+        cursor.delete(100.0)
+    bench.house.session.unsettled.settle(1, 1 << 40, Outcome.RELEASED, 100.0)
+    found = [int(content) for content in bench.house.drain("q")]
+    assert sorted(found) == sorted(there)
 
 
 # Consumers
