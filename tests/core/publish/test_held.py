@@ -15,7 +15,6 @@ from penstock.core.publish.hold_room import PLACE_BYTES, held_bytes
 from penstock.core.publish.outbox import REFUSED_AT_ONCE, Held, HoldEvent
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import HoldEnd
-from penstock.core.queue.queue import Queue
 from penstock.flow.gate import WITHDRAWN
 from tests.support.broker_fixture import House, told
 from tests.support.sender_links import CHARGE, run_turn
@@ -138,13 +137,6 @@ def test_held_publish_to_many_queues_takes_hold_budget_for_each_and_a_queue_repo
     assert [house.vhost.queues[name].counters.refused for name in ("a", "b", "c")] == [4, 4, 4]
 
 
-class Refused(Held):
-    """A held entry for these queues."""
-
-    def __init__(self, queues: list[Queue], charge: int) -> None:
-        super().__init__(queues, charge, 1, None, 0.0)
-
-
 @pytest.mark.parametrize(
     ("entries", "sums", "looked_at"),
     [
@@ -160,7 +152,7 @@ def test_refusals_are_summed_by_queue_and_neighbours_with_one_list_together(
 ) -> None:
     house = House("a", "b", "c")
     lists = {names: [house.vhost.queue(name) for name in names] for names in entries.split()}
-    refusals = Refusals([Refused(lists[names], 11) for names in entries.split()])
+    refusals = Refusals([Held(lists[names], 11, 1, None, 0.0) for names in entries.split()])
     found = {each.queue.name: (int(each.entries), int(each.charge)) for each in refusals.of_queues.values()}
     assert (found, list(found), int(refusals.looked_at)) == (sums, list(sums), looked_at)
 

@@ -32,7 +32,7 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import cancel_drain, request_drain, settle_in_slices
 from penstock.core.message import Message
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import ConsumerSettings
+from penstock.core.queue.queue_settings import CONSUMER_TIMEOUT, ConsumerSettings
 from penstock.errors import ContentTooLarge, NotImplementedHere
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.level import UNLIMITED
@@ -352,7 +352,7 @@ class OutgoingLink(Link):
         """
         properties: dict[object, object] = {}
         if settings.timeout_s != NEVER:
-            properties[Symbol("consumer-timeout")] = Typed(ULONG, round(self.consumer.timeout_s() * 1000))
+            properties[Symbol(CONSUMER_TIMEOUT)] = Typed(ULONG, round(self.consumer.timeout_s() * 1000))
         if settings.window_bytes != UNBOUNDED:
             properties[Symbol("consumer-window-bytes")] = Typed(ULONG, int(settings.window_bytes))
         if settings.max_rate > 0:
