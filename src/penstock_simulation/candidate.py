@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+THRESHOLDS = ("stop-percent", "resume-percent")
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -28,25 +30,53 @@ class Candidate:
     """Most bytes of their bodies."""
     overflow: str | None = None
     """Overflow policy; None holds publishers at the capacity, and drops the oldest messages above a length."""
+    holds_at_capacity: bool = False
+    """True if `overflow` acts at the length alone, and the capacity, of another source, holds publishers."""
 
     def queue_settings(self) -> dict[str, object]:
         """Return the settings of the queue by their names, without those that are defaults."""
-        found: dict[str, object] = {
-            "capacity-bytes": self.capacity_bytes,
-            "capacity-messages": self.capacity_messages,
-            "stop-percent": self.stop_percent,
-            "resume-percent": self.resume_percent,
-            "hold-deadline": self.hold_deadline_s,
-            "max-length": self.max_length,
-            "max-length-bytes": self.max_length_bytes,
-            "overflow": self.overflow,
-        }
-        return {name: value for name, value in found.items() if value is not None}
+        return {**self._of_capacity(), **self._of_length()}
+
+    def declared(self) -> dict[str, object]:
+        """Return the settings that one source sets with `overflow`: it acts at their limits."""
+        apart = self.set_apart()
+        return {name: value for name, value in self.queue_settings().items() if name not in apart}
+
+    def set_apart(self) -> dict[str, object]:
+        """Return the settings of another source: limits that `overflow` does not concern, and thresholds.
+
+        A declaration with thresholds and a policy that drops messages is refused.
+        """
+        found = self._of_capacity()
+        if self.holds_at_capacity:
+            return found
+        return {name: value for name, value in found.items() if self.overflow is not None and name in THRESHOLDS}
+
+    def has_length(self) -> bool:
+        """Return whether ready messages are limited."""
+        return self.max_length is not None or self.max_length_bytes is not None
+
+    def _of_capacity(self) -> dict[str, object]:
+        return _present(
+            {
+                "capacity-bytes": self.capacity_bytes,
+                "capacity-messages": self.capacity_messages,
+                "stop-percent": self.stop_percent,
+                "resume-percent": self.resume_percent,
+                "hold-deadline": self.hold_deadline_s,
+            }
+        )
+
+    def _of_length(self) -> dict[str, object]:
+        return _present(
+            {"max-length": self.max_length, "max-length-bytes": self.max_length_bytes, "overflow": self.overflow}
+        )
 
     def command(self, queue: str) -> str:
-        """Return the command that gives a queue these settings."""
-        words = [f"{name}={_plain(value)}" for name, value in self.queue_settings().items()]
-        return f"penstock queues set {queue} {' '.join(words)}" if words else f"(the defaults of queue {queue})"
+        """Return the command that gives a queue these settings; those of a length that has its own way are a policy."""
+        words = _words(self.set_apart() if self.holds_at_capacity else self.queue_settings())
+        command = f"penstock queues set {queue} {words}" if words else f"(the defaults of queue {queue})"
+        return f"{command}, and in a policy {_words(self.declared())}" if self.holds_at_capacity else command
 
     def clients(self) -> str:
         """Return what the clients have to set, as a clause."""
@@ -60,6 +90,14 @@ class Candidate:
     def with_changes(self, **changes: Any) -> Candidate:
         """Return a candidate with some settings changed."""
         return replace(self, **changes)
+
+
+def _present(values: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _words(values: dict[str, object]) -> str:
+    return " ".join(f"{name}={_plain(value)}" for name, value in values.items())
 
 
 def _plain(value: object) -> str:

@@ -16,12 +16,13 @@ import click
 
 from penstock import flowlog
 from penstock.errors import BrokerError, PenstockError
+from penstock.settings.table import OVERFLOW_ALIASES
 from penstock_simulation import goals as goals_of
 from penstock_simulation import texts
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.goals import Goal, GoalError
 from penstock_simulation.grid import Axes, Choice, Trial, capacities_for, choose, that_hold
-from penstock_simulation.recording import Recording, RecordingError, record
+from penstock_simulation.recording import NOT_SIMULATED, Recording, RecordingError, record
 from penstock_simulation.replay import bound, compare, marked
 from penstock_simulation.runner import Report, run_trials
 from penstock_simulation.trade_off import draw
@@ -138,7 +139,8 @@ def replay(logs: Sequence[Path], queue: str, changes: Sequence[str], as_json: bo
 
     Prints three columns: what the flow log recorded, what a simulation with the same settings gives (how far to trust
     the third), and what it gives with the settings of --set: capacity-bytes, capacity-messages, stop-percent,
-    resume-percent, hold-deadline, max-length, max-length-bytes.
+    resume-percent, hold-deadline, max-length, max-length-bytes, overflow. With a length an overflow acts there, and the
+    capacity holds publishers.
 
     For example: penstock flow replay data/flow-log --queue orders --from 2026-11-22T17:00 --set capacity-bytes=128MiB
     """
@@ -149,13 +151,29 @@ def replay(logs: Sequence[Path], queue: str, changes: Sequence[str], as_json: bo
             was = was.with_changes(window=given["window"])
         if given["prefetch"] is not None:
             was = was.with_changes(prefetch=texts.values(given["prefetch"], texts.whole)[0])
-        other = was.with_changes(**dict(_change(text) for text in changes))
+        other = _changed(was, changes)
         comparison = compare(recording, was, other if changes else None, given["seed"])
     if as_json:
         click.echo(json.dumps(comparison.as_dict(), indent=2))
     else:
         for line in comparison.lines():
             click.echo(line)
+
+
+def _changed(was: Candidate, changes: Sequence[str]) -> Candidate:
+    """Return a candidate with changed settings. An overflow acts at the length, if there is one."""
+    found = dict(_change(text) for text in changes)
+    other = was.with_changes(**found)
+    return other.with_changes(holds_at_capacity=other.has_length()) if "overflow" in found else other
+
+
+def _overflow(text: str) -> str:
+    """Return an overflow policy by its name here. Raises `TextError` for one that no simulation has."""
+    name = OVERFLOW_ALIASES.get(text)
+    if name is None or name in NOT_SIMULATED:
+        names = ", ".join(sorted({*OVERFLOW_ALIASES.values()} - NOT_SIMULATED))
+        raise texts.TextError(f"overflow '{text}' cannot be simulated; it is one of {names}")
+    return name
 
 
 _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
@@ -166,6 +184,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "hold-deadline": ("hold_deadline_s", texts.seconds),
     "max-length": ("max_length", texts.whole),
     "max-length-bytes": ("max_length_bytes", texts.octets),
+    "overflow": ("overflow", _overflow),
 }
 
 

@@ -5,6 +5,8 @@ offered in it. If it blocked producers, it depends on where messages waited. Wha
 came, in a second that the log tells. What waited with the producers was offered when the block began. A producer in a
 closed loop has used up its window at each block, and publishes as soon as a confirm comes. So it had all that came from
 its first block on, up to the first second without one, and offers it as its window admits it.
+
+What a queue refused by its overflow policy was offered in the second in which it was refused.
 """
 
 from __future__ import annotations
@@ -42,6 +44,10 @@ class Recorded(Protocol):
         """Confirm window of the producers; None if it is not known."""
 
     @property
+    def refuses(self) -> bool:
+        """True if an overflow policy of the queue refuses publishes."""
+
+    @property
     def is_held(self) -> bool:
         """True if the broker held what filled the queue."""
 
@@ -61,6 +67,9 @@ def offered(recording: Recorded, chance: Random) -> Iterator[tuple[Sample, list[
     else:
         for sample in recording.samples:
             yield sample, _waited(recording, sample)
+    if recording.refuses:
+        for sample in recording.samples:
+            yield sample, [(sample.at, sample.end - sample.at, sample.refused)]
 
 
 def _held(recording: Recorded, chance: Random) -> Iterator[tuple[Sample, list[Offer]]]:

@@ -31,6 +31,11 @@ from penstock_simulation.workload import Source, Worker, Workload
 
 MARKS = ("capacity", "stop", "resume", "length")
 """Beginnings of the limits in a record of a queue."""
+NOT_SIMULATED = frozenset({"page", "self-destruct"})
+"""Overflow policies that a simulation does not have: it has no disk, and its queue stays. It holds publishers."""
+HOLDING = NOT_SIMULATED | {"", "block", "read-back"}
+REFUSING = frozenset({"reject", "reject-dead-letter"})
+"""Overflow policies that refuse publishes."""
 MESSAGES_MAX = 2_000_000
 """Most messages of a recording that is simulated: about half a minute of one core for each candidate."""
 SAMPLES_MAX = 500_000
@@ -67,6 +72,8 @@ class Recording:
     queue: str
     messages: int = 0
     """Number of messages that came."""
+    tried: int = 0
+    """Number of publishes: those that were refused at the gate of the queue included."""
     seconds: float = 0.0
     """Recorded time: from the first to the last record of each run, of whatever queue."""
     samples: list[Sample] = field(default_factory=list)
@@ -75,6 +82,8 @@ class Recording:
     thresholds: dict[str, int] = field(default_factory=dict)
     """Thresholds that were in force last, by the names of the log's fields."""
     hold_deadline_s: float | None = None
+    at_capacity: str = ""
+    """Overflow policy at the capacity; "" if the log does not have it."""
     at_length: str = ""
     """Overflow policy at the length; "" without a length."""
     prefetch: int | None = None
@@ -103,7 +112,8 @@ class Recording:
     def add(self, sample: Sample) -> None:
         """Add a sample; those of a recording that is too large are only counted."""
         self.messages += sample.came
-        if self.messages <= MESSAGES_MAX and len(self.samples) < SAMPLES_MAX:
+        self.tried += sample.came + sample.refused
+        if self.tried <= MESSAGES_MAX and len(self.samples) < SAMPLES_MAX:
             self.samples.append(sample)
         else:
             self.samples.clear()
@@ -124,6 +134,11 @@ class Recording:
     def blocked(self) -> float:
         """Share of the producers' time for which the gate blocked them."""
         return min(1.0, self.blocked_s / self.seconds / max(1, len(self.producers))) if self.seconds else 0.0
+
+    @property
+    def refuses(self) -> bool:
+        """True if an overflow policy refuses publishes: what it refused was offered, too."""
+        return not REFUSING.isdisjoint((self.at_capacity, self.at_length))
 
     @property
     def window(self) -> int | None:
@@ -182,8 +197,10 @@ class Recording:
     def candidate(self) -> Candidate:
         """Return the settings that were in force, as far as the log has them."""
         found = settings_of(self.thresholds, self.hold_deadline_s, self.prefetch)
-        if self.at_length not in ("", "drop-head"):
-            found = found.with_changes(overflow=self.at_length)
+        if self.at_capacity not in HOLDING:
+            found = found.with_changes(overflow=self.at_capacity)
+        elif self.at_length not in ("", "drop-head"):
+            found = found.with_changes(overflow=self.at_length, holds_at_capacity=True)
         return found if self.window is None else found.with_changes(window=self.window)
 
     def workload(self, seed: int = 1, round_trip_s: float = 0.001) -> Workload:
@@ -192,7 +209,7 @@ class Recording:
             raise RecordingError(f"the log has no arrival at queue '{self.queue}' in this time")
         if self.is_too_large:
             raise RecordingError(
-                f"the log has {self.messages:,} arrivals at queue '{self.queue}' in this time; the most is "
+                f"the log has {self.tried:,} arrivals at queue '{self.queue}' in this time; the most is "
                 f"{MESSAGES_MAX:,} in {SAMPLES_MAX:,} seconds: choose a part of it with --from and --to"
             )
         return Workload(
@@ -508,6 +525,7 @@ def _take(found: Recording, event: object, each: Mapping[str, Any]) -> None:
     elif event == "queue":
         names = [f"{mark}_{unit}" for mark in MARKS for unit in ("messages", "bytes")]
         found.thresholds = {name: int(each[name]) for name in names if name in each}
+        found.at_capacity = str(each.get("overflow", ""))
         found.at_length = str(each.get("length_overflow", ""))
         found.hold_deadline_s = float(each["hold_deadline"]) if "hold_deadline" in each else 0.0
     elif event == "consumer" and "prefetch" in each:

@@ -89,7 +89,8 @@ class Comparison:
 
 
 def _words(candidate: Candidate) -> str:
-    return " ".join(f"{name}={value}" for name, value in candidate.queue_settings().items()) or "the defaults"
+    words = " ".join(f"{name}={value}" for name, value in candidate.queue_settings().items()) or "the defaults"
+    return f"{words} (at the length; the capacity holds publishers)" if candidate.holds_at_capacity else words
 
 
 def compare(recording: Recording, was: Candidate, other: Candidate | None, seed: int = 1) -> Comparison:

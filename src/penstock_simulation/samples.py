@@ -66,7 +66,8 @@ class Sample:
         part = min(1.0, (self.end - self.at) / self.seconds)
         if part < WHOLE:
             self.came, self.left = round(self.came * part), round(self.left * part)
-            self.settlements, self.seconds = round(self.settlements * part), self.end - self.at
+            self.settlements, self.refused = round(self.settlements * part), round(self.refused * part)
+            self.seconds = self.end - self.at
 
     @property
     def was_busy(self) -> bool:

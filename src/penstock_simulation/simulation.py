@@ -23,9 +23,12 @@ from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
+from penstock.core.settings.changes import set_settings_steps
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.flow.level import OVERHEAD
+from penstock.flow.work import finish
+from penstock.settings.read import read_settings
 from penstock_simulation.arrivals import Arrival
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.meter import Meter
@@ -98,9 +101,10 @@ class Simulation:
         self._half_trip = workload.round_trip_s / 2
         self.broker = Broker(Defaults())
         self.vhost: VirtualHost = self.broker.add_vhost("/")
-        self.queue: Queue = self.vhost.declare_queue(
-            workload.queue, candidate.queue_settings(), False, False, None, None
-        )
+        apart = candidate.set_apart()
+        if apart:  # Another source than the arguments: their overflow policy does not speak of these.
+            finish(set_settings_steps(self.broker, "queue", "#", read_settings("queue", "#", apart)))
+        self.queue: Queue = self.vhost.declare_queue(workload.queue, candidate.declared(), False, False, None, None)
         self._route = self.vhost.route("", workload.queue, False)
         self.vhost.resolve(self._route, {})
         self._publishers = [

@@ -85,6 +85,19 @@ def test_messages_with_priorities_expire_each_in_its_line(channel: BlockingChann
     assert take_all(channel, queue) == [b"high", b"stays"]
 
 
+def test_two_urgent_messages_of_a_quorum_queue_come_for_each_other_one(
+    channel: BlockingChannel, name: str, ours: bool
+) -> None:
+    if not ours:
+        pytest.skip("RabbitMQ 4.0; earlier ones have no priorities in quorum queues")
+    channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
+    channel.confirm_delivery()
+    publish(channel, name, 0, 4, 1, 9, 5, 255)
+    channel.basic_publish("", name, b"none")
+    assert take_all(channel, name) == [b"9d", b"5e", b"0a", b"255f", b"4b", b"1c", b"none"]
+    channel.queue_delete(name)
+
+
 @pytest.mark.parametrize("value", [-1, 256, "5"])
 def test_highest_priority_that_cannot_be_is_406(channel: BlockingChannel, name: str, value: object) -> None:
     with pytest.raises(ChannelClosedByBroker, match=r"\(406, "):

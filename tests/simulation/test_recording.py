@@ -18,6 +18,7 @@ from penstock_simulation.candidate import Candidate
 from penstock_simulation.command import SHOWN
 from penstock_simulation.recording import Recording, RecordingError, record
 from penstock_simulation.replay import MEASURES, compare
+from penstock_simulation.simulation import Simulation
 
 START = 1_000_000.0
 SIZES = [0] * 10 + [1]
@@ -72,8 +73,139 @@ def test_recording_of_a_queue_with_a_length_replays_the_length() -> None:
     assert found.candidate().queue_settings()["max-length"] == 40
     assert "overflow" not in found.candidate().queue_settings()
     assert compare(found, found.candidate(), None).same.depth_messages == 40 + 50, "what is ready, and a prefetch"
-    records[1]["length_overflow"] = "reject"
-    assert record(records, "orders").candidate().queue_settings()["overflow"] == "reject"
+
+
+WAYS: dict[str, tuple[dict[str, object], str | None, bool, tuple[str, str]]] = {
+    "no policy in the log": ({}, None, False, ("block", "")),
+    "a capacity holds": ({"overflow": "block"}, None, False, ("block", "")),
+    "a capacity refuses": ({"overflow": "reject"}, "reject", False, ("reject", "")),
+    "a capacity drops": ({"overflow": "drop-head"}, "drop-head", False, ("drop-head", "")),
+    "a length drops, the capacity holds": (
+        {"overflow": "block", "length_messages": 40, "length_overflow": "drop-head"},
+        None,
+        False,
+        ("block", "drop-head"),
+    ),
+    "a length refuses, the capacity holds": (
+        {"overflow": "block", "length_messages": 40, "length_overflow": "reject"},
+        "reject",
+        True,
+        ("block", "reject"),
+    ),
+    "both refuse": (
+        {"overflow": "reject", "length_messages": 40, "length_overflow": "reject"},
+        "reject",
+        False,
+        ("reject", "reject"),
+    ),
+    "both drop": (
+        {"overflow": "drop-head", "length_bytes": 40_000, "length_overflow": "drop-head"},
+        "drop-head",
+        False,
+        ("drop-head", "drop-head"),
+    ),
+    "pages": ({"overflow": "page"}, None, False, ("block", "")),
+    "pages that are read back": ({"overflow": "read-back"}, None, False, ("block", "")),
+    "a queue that destroys itself": ({"overflow": "self-destruct"}, None, False, ("block", "")),
+}
+"""For each way the fields of the log, the overflow of the candidate, whether only the length has it, and the policies
+of the simulated queue."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_recording_replays_the_overflow_policy_of_each_limit(way: str) -> None:
+    fields, overflow, holds, (at_capacity, at_length) = WAYS[way]
+    records = log()
+    records[1] |= fields
+    found = record(records, "orders")
+    candidate = found.candidate()
+    assert (candidate.overflow, candidate.holds_at_capacity) == (overflow, holds)
+    queue = Simulation(found.workload(), candidate).queue
+    assert (queue.overflow.name, "" if queue.length is None else queue.length.policy.name) == (at_capacity, at_length)
+    assert int(queue.thresholds.capacity.messages) == 200
+    assert compare(found, candidate, None).same.offered == found.messages
+
+
+@pytest.mark.parametrize(
+    ("fields", "offers"),
+    [
+        ({"overflow": "block"}, 2000),
+        ({"overflow": "reject"}, 2600),
+        ({"overflow": "block", "length_messages": 40, "length_overflow": "drop-head"}, 2000),
+        ({"overflow": "block", "length_messages": 40, "length_overflow": "reject"}, 2600),
+        ({"overflow": "block", "length_messages": 40, "length_overflow": "reject-dead-letter"}, 2600),
+    ],
+)
+def test_publishes_that_a_policy_refused_are_offered_in_their_second(fields: dict[str, object], offers: int) -> None:
+    records = log()
+    records[1] |= fields
+    for each in records:
+        if each["event"] == "depth" and each["queue"] == "orders":
+            each["refused_messages"] = 30
+    found = record(records, "orders")
+    assert (found.measures()["refused"], found.messages, found.tried) == (600, 2000, 2600)
+    arrivals = [arrival.at for index in (0, 1) for arrival in found.workload().arrivals_of(index)]
+    assert len(arrivals) == offers
+    for second in range(20):
+        assert sum(1 for at in arrivals if second <= at < second + 1) == pytest.approx(offers / 20, abs=2)
+
+
+def test_replay_shows_what_a_length_refuses_while_the_capacity_holds() -> None:
+    records = log()
+    records[1] |= {"overflow": "block", "length_messages": 40, "length_overflow": "reject"}
+    for each in records:
+        if each["event"] == "depth" and each["queue"] == "orders":
+            each |= {"messages": 40, "in_messages": 80, "refused_messages": 20}
+    found = record(records, "orders")
+    comparison = compare(found, found.candidate(), found.candidate().with_changes(max_length=None, overflow=None))
+    assert comparison.same.refused == pytest.approx(400, rel=0.2)
+    assert comparison.same.depth_messages <= 40 + 50, "what is ready, and a prefetch"
+    assert comparison.same.crossings == 0, "the capacity of 200 is never met"
+    assert comparison.other is not None
+    assert comparison.other.refused == 0
+    assert comparison.other.crossings > 0, "without the length the capacity holds"
+    assert "max-length=40 overflow=reject (at the length; the capacity holds publishers)" in comparison.lines()[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "holds", "policies"),
+    [
+        (("overflow=reject-publish",), False, ("reject", "")),
+        (("overflow=reject-publish", "max-length=40"), True, ("block", "reject")),
+        (("max-length=40",), False, ("block", "drop-head")),
+        (("overflow=ring", "capacity-messages=90"), False, ("drop-head", "")),
+    ],
+)
+def test_other_overflow_of_a_replay_acts_at_the_length_if_there_is_one(
+    change: tuple[str, ...], holds: bool, policies: tuple[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "flow-00000001.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in log()))
+    words = [word for each in change for word in ("--set", each)]
+    answer = CliRunner().invoke(main, ["replay", str(tmp_path), "--queue", "orders", "--json", *words])
+    assert answer.exit_code == 0, answer.output
+    changed = Candidate(**json.loads(answer.output)["changed"]["settings"])
+    assert changed.holds_at_capacity is holds
+    queue = Simulation(record(log(), "orders").workload(), changed).queue
+    assert (queue.overflow.name, "" if queue.length is None else queue.length.policy.name) == policies
+
+
+@pytest.mark.parametrize("policy", ["page", "self-destruct", "drop-heads", ""])
+def test_overflow_that_no_simulation_has_is_refused(policy: str, tmp_path: Path) -> None:
+    (tmp_path / "flow-00000001.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in log()))
+    words = ["replay", str(tmp_path), "--queue", "orders", "--set", f"overflow={policy}"]
+    answer = CliRunner().invoke(main, words)
+    assert answer.exit_code == 1
+    assert "cannot be simulated; it is one of block, drop-head, drop-new, reject, reject-dead" in answer.output
+
+
+def test_command_of_a_length_with_its_own_way_names_two_sources() -> None:
+    candidate = Candidate(capacity_messages=200, max_length=40, overflow="reject", holds_at_capacity=True)
+    assert candidate.command("orders") == (
+        "penstock queues set orders capacity-messages=200, and in a policy max-length=40 overflow=reject"
+    )
+    assert candidate.with_changes(holds_at_capacity=False).command("orders") == (
+        "penstock queues set orders capacity-messages=200 max-length=40 overflow=reject"
+    )
 
 
 def test_what_came_while_producers_were_blocked_is_offered_when_the_block_began() -> None:

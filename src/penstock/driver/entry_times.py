@@ -104,15 +104,14 @@ class RestingInput(TimerHandler):
         rest = self.debt.add(seconds, now)
         if not self._rests:
             self._rests = True
-            self._connection.busy += 1
+            self._connection.hold_input()
             timers.add(self, now + rest)
         return rest
 
     @override
     def on_deadline(self, now: float) -> float:
         self._rests = False
-        self._connection.busy -= 1
-        self._connection.services.resume_input(self._connection)
+        self._connection.release_input()
         return float("inf")
 
 

@@ -128,19 +128,19 @@ class Scheduler:
         Input of `connection` waits until the job is done; with None no input waits.
         """
         if connection is not None:
-            connection.busy += 1
+            connection.hold_input()
         self._jobs.append((steps, connection))
 
     def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
         """Start a job that only reads, after earlier ones of its kind and concurrently with changes."""
         if connection is not None:
-            connection.busy += 1
+            connection.hold_input()
         self._asked.append((steps, connection))
 
     def start_looking(self, steps: Steps[None], connection: Connection | None = None) -> None:
         """Start a job of an onlooker, such as a list: as `start_asking` does, and in slices that delay others less."""
         if connection is not None:
-            connection.busy += 1
+            connection.hold_input()
         self._looking.append((steps, connection))
 
     def run_jobs(self) -> None:
@@ -189,8 +189,7 @@ class Scheduler:
                 done = True
                 jobs.popleft()
                 if connection is not None:
-                    connection.busy -= 1
-                    self.go_on(connection)
+                    connection.release_input()
         work.limit = UNLIMITED_WORK
         return done
 

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from penstock.core.journal.journal import Journal
 from penstock.core.journal.write_shares import WriteListener, WriteShare
-from penstock.protocols.common.connection import Connection, hold_input, release_input
+from penstock.protocols.common.connection import Connection
 
 
 class PausedConnection(WriteListener):
@@ -19,11 +19,11 @@ class PausedConnection(WriteListener):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        hold_input(connection)
+        connection.hold_input()
 
     @override
     def on_taken(self) -> None:
-        release_input(self._connection)
+        self._connection.release_input()
 
 
 class PausedJobs(WriteListener):
@@ -36,5 +36,5 @@ class PausedJobs(WriteListener):
 
 def pause_if_over(connection: Connection, share: WriteShare, journal: Journal) -> None:
     """Pause a connection if it is over its share, until the next transactions have taken enough of it."""
-    if share.listener is None and journal.shares.is_over(share) and not journal.disk.is_failing():
+    if journal.must_wait(share):
         journal.shares.wait(share, PausedConnection(connection))

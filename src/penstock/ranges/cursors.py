@@ -45,7 +45,8 @@ from penstock.core.queue.cursor_state import (
 from penstock.core.queue.indexed_ready_queue import REACH_WORK
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import visible_tail
-from penstock.core.queue.shared_ready_queue import DropsWritten, SharedReadyQueue
+from penstock.core.queue.shared_ready_queue import DropsWritten
+from penstock.core.queue.urgency_classes import oldest_of
 from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps, WorkMeter
@@ -330,8 +331,7 @@ def earliest_offset(queue: Queue) -> i64:
     """Return the offset before the oldest message that no cursor has settled; 0 if consumers may return older ones."""
     if not queue.cursors and queue.unacked_messages > 0:
         return 0
-    ready = queue.ready_queue
-    oldest = ready.line.next() if isinstance(ready, SharedReadyQueue) else ready.next()
+    oldest = oldest_of(queue.ready_queue)
     earliest = queue.tail if oldest is None else oldest.sequence - 1
     if oldest is None and queue.pager is not None and queue.pager.messages > 0:
         earliest = queue.pager.next - 1

@@ -19,6 +19,7 @@ from penstock.core.queue.pager import PageReader, QueuePager
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import visible_tail
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
+from penstock.core.queue.urgency_classes import in_order
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.protocols.common.authorization import check_read_queue
@@ -63,7 +64,7 @@ class TimeSearch(PageReader):
         ready = self.queue.ready_queue
         if isinstance(ready, SharedReadyQueue):
             return ready.line
-        line = indexed(ready)
+        line = indexed(in_order(ready))
         assert isinstance(line, IndexedReadyQueue)
         self.queue.ready_queue = line
         return line

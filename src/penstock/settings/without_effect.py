@@ -29,9 +29,9 @@ OF_CONSUMERS: Final[dict[str, str]] = {
 }
 """Arguments of consumers, each with the reason."""
 # fmt: on
-QUORUM: Final = (
-    "the priority of messages has no effect in queues of type quorum: they are delivered in the order they came; "
-    "a classic queue with x-max-priority serves it"
+PAGED_QUORUM: Final = (
+    "the priority of messages has no effect in a queue of type quorum with overflow=page: messages are delivered in "
+    "the order they came; without page, those of priority 5 or more come first"
 )
 DISPLACED: Final = (
     "dead-letter-strategy=at-least-once has no effect on messages that overflow=drop-head displaces, because their "

@@ -14,6 +14,7 @@ import pytest
 from penstock.core.consume.outcome import Outcome
 from penstock.core.journal.group import JournalGroup
 from penstock.core.journal.journal import CHANGES_MAX, GATHERED_MANY, TAKEN_BYTES, Journal, Removal, Series
+from penstock.core.journal.write_shares import WriteListener, WriteShare
 from penstock.errors import ResourceError
 from penstock.protocols.common.callbacks import DurableCallback
 from tests.support.durable_broker import Kept
@@ -262,6 +263,35 @@ def test_two_replies_to_one_change_wait_for_the_same_removal() -> None:
     assert removal.listeners == [each.listener for each in replies]
     kept.journal.cancel_wait(replies[0].listener)
     assert removal.listeners == [replies[1].listener]
+
+
+class Waiting(WriteListener):
+    """A waiter for a share that counts how often it was told to go on."""
+
+    def __init__(self) -> None:
+        self.went_on = 0
+
+    def on_taken(self) -> None:
+        self.went_on += 1
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["disk works", "disk fails"])
+@pytest.mark.parametrize("waits", [False, True], ids=["new", "waits already"])
+@pytest.mark.parametrize("over", [False, True], ids=["within its share", "over its share"])
+def test_share_waits_once_if_it_is_used_up_and_the_disk_works(over: bool, waits: bool, fails: bool) -> None:
+    kept = Kept()
+    journal, share = kept.journal, WriteShare("alice")
+    while over and not journal.shares.is_over(share):
+        journal.shares.count(share, 4096, 1)
+    if waits:
+        journal.shares.wait(share, Waiting())
+    if fails:
+        kept.broker.gates.disk_fails("no room")
+    before = share.listener
+    assert journal.must_wait(share) is (over and before is None and not fails)
+    waiter = Waiting()
+    journal.wait_if_over(share, waiter)
+    assert share.listener is (waiter if over and not waits and not fails else before)
 
 
 def make_journal() -> Journal:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from penstock.core.consume.outcome import Outcome
+from penstock.core.effects import PublishRefused
 from penstock.core.message import Envelope
 from penstock.core.publish.dead_letters import LETTER_DEADLINE_S, LETTER_UNITS, TARGET_UNITS, publisher_of
+from penstock.core.publish.held import REPORTED_MOST
 from penstock.core.queue.expiry import expire
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import UNITS_A_TURN
@@ -117,6 +119,34 @@ def test_a_letter_keeps_its_place_until_there_is_room_for_it_and_holds_back_thos
     house.run()
     assert len(producer.outbox) == 0
     assert house.sums("work") == (1, 100, 0)
+
+
+@pytest.mark.parametrize(("others", "reported"), [(2, 3), (REPORTED_MOST, 1)], ids=["few queues", "very many"])
+@pytest.mark.parametrize("letters", [1, 3])
+def test_letters_that_are_lost_are_reported_once_a_queue_and_of_very_many_at_closed_gates(
+    letters: int, others: int, reported: int
+) -> None:
+    house = Morgue(dead_letter_exchange="amq.fanout")
+    house.queue("full", capacity_messages=1, hold_deadline=5)
+    house.bind("amq.fanout", "full", "")
+    for number in range(others):
+        house.queue(f"other{number}")
+        house.bind("amq.fanout", f"other{number}", "")
+    house.put(b"old", queue="full")
+    house.put(*[b"x"] * letters)
+    house.deliver(letters)
+    house.reject(letters, True)
+    waiting = publisher_of(house["work"])
+    assert waiting is not None
+    assert len(waiting.outbox) == letters
+    house.broker.effects()
+    house.run(5.1)
+    house.run(1.0)
+    refused = [effect for effect in house.broker.effects() if isinstance(effect, PublishRefused)]
+    assert len(refused) == reported
+    assert {effect.messages for effect in refused} == {letters}
+    assert refused[0].gate is house["full"].gate or reported > 1
+    assert house.lost() == letters
 
 
 @pytest.mark.parametrize(("deadline", "waits"), [(5, 5.0), (0, LETTER_DEADLINE_S)])

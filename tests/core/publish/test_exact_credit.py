@@ -38,6 +38,24 @@ def test_exact_credit_ends_at_stop_and_every_message_is_confirmed_at_once(capaci
     assert link.left > 0, "room below stop"
 
 
+@pytest.mark.parametrize("priorities", [(0,), (9,), (9, 0), (0, 0, 9)])
+def test_exact_credit_of_a_quorum_queue_is_the_same_for_urgent_messages(priorities: tuple[int, ...]) -> None:
+    house = House()
+    given: dict[str, object] = {"x-queue-type": "quorum", "capacity-messages": 10, "stop-messages": 8}
+    queue = house.vhost.declare_queue("a", given, True, False, None, None)
+    link = exact(house)
+    run_turn(house)
+    assert link.route is not None
+    sent = 0
+    while link.credit.publish(link.route.with_priority(priorities[sent % len(priorities)]), b"x", CHARGE):
+        sent += 1
+        run_turn(house)
+    link.take_outcomes()
+    assert (sent, link.confirmed, link.refused, link.left) == (8, 8, 0, 0)
+    assert (queue.messages, queue.reserved.messages, queue.gate.open) == (8, 0, False)
+    assert link.credit.blocked_by() is queue.gate
+
+
 def test_exact_credit_follows_a_stop_in_bytes_and_lets_a_larger_message_than_stop_in() -> None:
     house = House("a", capacity_bytes=10 * CHARGE, stop_bytes=2 * CHARGE)
     link = exact(house)

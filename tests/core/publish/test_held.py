@@ -7,10 +7,12 @@ Prompt producers: confirms behind a closed gate, and publishes that are withdraw
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.core.effects import PublishRefused
-from penstock.core.publish.held import REPORTED_MOST, HeldPublish, ProducerEnded, Withheld, withdraw
+from penstock.core.publish.held import REPORTED_MOST, HeldPublish, ProducerEnded, Refusals, Withheld, withdraw
 from penstock.core.publish.hold_room import PLACE_BYTES, held_bytes
-from penstock.core.publish.outbox import REFUSED_AT_ONCE, HoldEvent
+from penstock.core.publish.outbox import REFUSED_AT_ONCE, Held, HoldEvent
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import HoldEnd
 from penstock.flow.gate import WITHDRAWN
@@ -133,6 +135,26 @@ def test_held_publish_to_many_queues_takes_hold_budget_for_each_and_a_queue_repo
         (name, 4, 400) for name in ("a", "b", "c")
     ]
     assert [house.vhost.queues[name].counters.refused for name in ("a", "b", "c")] == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("entries", "sums", "looked_at"),
+    [
+        ("", {}, 0),
+        ("ab ab ab", {"a": (3, 33), "b": (3, 33)}, 2),
+        ("ab c ab", {"a": (2, 22), "b": (2, 22), "c": (1, 11)}, 5),
+        ("ab bc bc", {"a": (1, 11), "b": (3, 33), "c": (2, 22)}, 4),
+        ("a a b a", {"a": (3, 33), "b": (1, 11)}, 3),
+    ],
+)
+def test_refusals_are_summed_by_queue_and_neighbours_with_one_list_together(
+    entries: str, sums: dict[str, tuple[int, int]], looked_at: int
+) -> None:
+    house = House("a", "b", "c")
+    lists = {names: [house.vhost.queue(name) for name in names] for names in entries.split()}
+    refusals = Refusals([Held(lists[names], 11, 1, None, 0.0) for names in entries.split()])
+    found = {each.queue.name: (int(each.entries), int(each.charge)) for each in refusals.of_queues.values()}
+    assert (found, list(found), int(refusals.looked_at)) == (sums, list(sums), looked_at)
 
 
 def test_refusal_at_very_many_queues_is_counted_by_each_and_reported_at_closed_gates() -> None:

@@ -103,6 +103,21 @@ def test_adaptive_window_narrows_link_credit_and_settlement_widens_it() -> None:
     assert (len(transfers(rest)), flow.name, flow.field("link_credit")) == (5, "flow", 0), "its credit is used up"
 
 
+@pytest.mark.parametrize(
+    ("asked", "of_queue", "answered"), [(None, 5000, None), (1000, 5000, 1000), (9000, 5000, 5000)]
+)
+def test_attach_reports_the_consumer_timeout_that_the_link_asked_for(
+    asked: int | None, of_queue: int, answered: int | None
+) -> None:
+    client = sender(consumer_timeout=of_queue)
+    properties = None if asked is None else {Symbol("consumer-timeout"): asked}
+    heard = client.attach_receiver("/queues/q", 1, properties=properties)
+    reported = heard[0].field("properties") or {}
+    assert isinstance(reported, dict)
+    timeout = reported.get(Symbol("consumer-timeout"))
+    assert timeout == (None if answered is None else Typed("ulong", answered))
+
+
 def test_link_properties_are_settings_of_the_consumer() -> None:
     client = sender()
     client.say(client.transfer(data_section(b"red")), client.transfer(data_section(b"blue")))

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
+from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, accepted, condition, names, transfers
 from tests.support.amqp10_transactions import TransactionalPeer
 from tests.support.driven_connection import make_driver
@@ -62,6 +63,23 @@ def test_overdue_delivery_detaches_its_link_only(terms: str) -> None:
     assert client.depth("r") == 0, "the other link goes on"
     client.detach(1)
     assert len(transfers(client.attach_receiver("/queues/q", 1, credit=10))) == 1
+
+
+@pytest.mark.parametrize(
+    ("own_ms", "words"),
+    [(4_000, "4000 ms of its own consumer-timeout"), (60_000, "10000 ms of the consumer-timeout of queue 'q'")],
+)
+def test_detach_for_an_overdue_delivery_names_the_timeout_that_counts(own_ms: int, words: str) -> None:
+    client = Amqp10Dialogue(make_driver(), idle_time_out=None)
+    client.driver.begin(100.0)
+    client.declare("q", consumer_timeout=int(TIMEOUT_S * 1000)).attach_sender("/queues/q")
+    client.put(b"1", settled=True)
+    client.attach_receiver("/queues/q", 1, credit=1, properties={Symbol("consumer-timeout"): own_ms})
+    due_s = min(own_ms / 1000, TIMEOUT_S)
+    assert client.listen(100.0 + due_s - 0.1) == []
+    detached = only(client.listen(100.0 + due_s))
+    assert words in str(detached.field("error"))
+    assert client.available("q") == 1
 
 
 def test_links_are_detached_one_by_one_as_their_deliveries_are_overdue() -> None:

@@ -110,6 +110,90 @@ def test_unsubscribe_finds_the_durable_subscription_by_a_null_source() -> None:
     assert condition(detached) == "amqp:not-found"
 
 
+KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "durable": ("sub", "sub", ()),
+    "shared": ("sub", "sub", ("shared",)),
+    "shared, a further link": ("sub|2", "sub", ("shared",)),
+    "global": ("sub|global", "sub", ("shared", "global")),
+}
+"""For each kind of durable subscription the names of its link and of the one that unsubscribes, and capabilities."""
+WANTED = {"global": ["shared", "global"]}
+
+
+def unsubscribe(client: Amqp10Dialogue, kind: str, handle: int = 9) -> list[Heard]:
+    """Attach with a null source as Qpid JMS does: without a client identifier it asks for global subscriptions."""
+    return client.attach_receiver(
+        None, handle, name=KINDS[kind][1], source=None, desired_capabilities=WANTED.get(kind), credit=0
+    )
+
+
+@pytest.mark.parametrize("where", ["same session", "same container", "other container"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_unsubscribe_of_an_active_subscription_is_refused(kind: str, where: str) -> None:
+    client = Amqp10Dialogue(container_id="me")
+    name, _, capabilities = KINDS[kind]
+    subscribe(client, 1, name, *capabilities, **DURABLE)
+    other = client
+    if where != "same session":
+        other = Amqp10Dialogue(client.driver, container_id="me" if where == "same container" else "you")
+    attached, detached = unsubscribe(other, kind)
+    assert attached.field("source") is None
+    if where == "other container" and kind != "global":
+        assert condition(detached) == "amqp:not-found"
+    else:
+        assert condition(detached) == "amqp:illegal-state"
+        assert "has 1 consumer, so it cannot be ended; close every consumer" in str(detached.field("error"))
+    other.detach(9)
+    publish(client.driver, b"1")
+    assert last_octets(client.listen()) == [b"1"], "nobody was stolen, and the subscription goes on"
+    assert len(subscriptions(client)) == 1
+
+
+@pytest.mark.parametrize("how", ["detached", "connection closed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_unsubscribe_ends_a_subscription_that_nobody_is_attached_to(kind: str, how: str) -> None:
+    client = Amqp10Dialogue(container_id="me")
+    name, _, capabilities = KINDS[kind]
+    subscribe(client, 1, name, *capabilities, **DURABLE)
+    if how == "detached":
+        client.detach(1, closed=False)
+    else:
+        client.say(performative(spec.CLOSE))
+    again = Amqp10Dialogue(client.driver, container_id="me")
+    publish(client.driver, b"1")
+    (attached,) = unsubscribe(again, kind)
+    assert attached.performative.inner("source") is not None
+    assert names(again.detach(9)) == ["detach"]
+    assert subscriptions(again) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_subscription_that_is_being_ended_takes_no_consumer(kind: str) -> None:
+    client = Amqp10Dialogue(container_id="me")
+    name, _, capabilities = KINDS[kind]
+    subscribe(client, 1, name, *capabilities, **DURABLE)
+    client.detach(1, closed=False)
+    assert names(unsubscribe(client, kind)) == ["attach"]
+    other = Amqp10Dialogue(client.driver, container_id="me")
+    refused = subscribe(other, 1, f"{KINDS[kind][1]}|7", *capabilities, **DURABLE)
+    assert "detach" in names(refused)
+    assert names(client.detach(9)) == ["detach"]
+    assert subscriptions(client) == []
+
+
+def test_unsubscribe_steals_a_link_of_another_source_by_its_name() -> None:
+    client = sender()
+    client.detach(0)
+    driver = client.driver
+    client = Amqp10Dialogue(driver, container_id="me")
+    subscribe(client, 1, "sub", **DURABLE)
+    client.detach(1, closed=False)
+    client.attach_receiver("/queues/q", 2, name="sub")
+    other = Amqp10Dialogue(driver, container_id="me")
+    assert names(unsubscribe(other, "durable")) == ["attach"]
+    assert [condition(each) for each in client.listen()] == ["amqp:link:stolen"]
+
+
 def test_another_topic_is_another_subscription() -> None:
     client = Amqp10Dialogue(container_id="me")
     subscribe(client, 1, "sub", **DURABLE)

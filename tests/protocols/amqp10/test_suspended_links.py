@@ -193,6 +193,34 @@ def test_link_that_never_expires_is_released_after_the_acknowledgement_timeout()
     assert (owner(other).count(), other.available()) == (0, 3)
 
 
+@pytest.mark.parametrize(
+    ("own_s", "queue_s", "longest_s"),
+    [(None, 600, 600), (60, 600, 60), (600, 60, 60), (None, None, 1800), (60, None, 60)],
+)
+@pytest.mark.parametrize("session_ends", [True, False], ids=["session ended", "session goes on"])
+def test_suspended_deliveries_return_after_the_shorter_timeout_of_link_and_queue(
+    own_s: int | None, queue_s: int | None, longest_s: int, session_ends: bool
+) -> None:
+    client = Amqp10Dialogue(idle_time_out=None)
+    client.declare("q", **({} if queue_s is None else {"consumer_timeout": queue_s * 1000})).attach_sender("/queues/q")
+    client.put(b"1", settled=True)
+    own: dict[object, object] = {} if own_s is None else {Symbol("consumer-timeout"): own_s * 1000}
+    terminus = source(expiry_policy="never" if session_ends else "session-end")
+    client.driver.begin(100.0)
+    assert len(transfers(client.attach_receiver(None, 10, credit=1, source=terminus, properties=own or None))) == 1
+    detach(client)
+    if session_ends:
+        client.say(performative(spec.END))
+    else:
+        longest_s //= 2  # The deliveries return before the timeout of their session would return them.
+    for now in [*range(100, 100 + longest_s - 1, 20), 100 + longest_s - 1]:
+        client.listen(float(now))
+        client.say(frame(0, b""))
+    assert client.available() == 0
+    client.listen(100.0 + longest_s + 1)
+    assert client.available() == 1
+
+
 def test_link_that_was_suspended_first_gives_way_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     client = receiver(expiry_policy="never")
     detach(client)

@@ -160,6 +160,22 @@ def test_refused_requests_of_a_connection_are_logged_once_and_then_counted(drive
     assert counted.fields["count"] == 4
 
 
+def test_input_waits_until_it_was_released_as_often_as_it_was_held() -> None:
+    client = Dialogue(make_driver()).declare("q")
+    connection, scheduler = client.connection, client.driver.scheduler
+    connection.hold_input()
+    connection.hold_input()
+    scheduler.receive(connection, publish("q", b"x"))
+    for resumes in (True, False):
+        assert (connection.input_paused, client.vhost.queues["q"].messages) == (True, 0)
+        connection.release_input(resumes)
+        client.driver.serve(client.driver.broker.now)
+    assert client.vhost.queues["q"].messages == 0, "the last one left it to its caller to resume"
+    connection.services.resume_input(connection)
+    client.driver.serve(client.driver.broker.now)
+    assert client.vhost.queues["q"].messages == 1
+
+
 def test_connection_times_begin_when_the_connection_does() -> None:
     times = ConnectionTimes(7.0)
     assert (times.opened, times.received, times.sent, times.closed) == (7.0, 7.0, 7.0, 0.0)

@@ -6,10 +6,11 @@ import pytest
 
 from penstock.errors import AccessRefused, PreconditionFailed, ResourceLocked
 from penstock.protocols.common import topology
-from penstock.settings.without_effect import DISPLACED, OF_CONSUMERS, QUORUM, SINGLE_ACTIVE
+from penstock.settings.without_effect import DISPLACED, OF_CONSUMERS, PAGED_QUORUM, SINGLE_ACTIVE
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.restored_broker import journaled
 
 
 def test_exclusive_queue_is_not_durable_and_ends_with_its_connection() -> None:
@@ -45,20 +46,28 @@ def test_reserved_names_are_refused() -> None:
 
 DECLARED: dict[str, tuple[dict[str, object], bool]] = {
     "argument x-queue-mode of a queue has no effect: queues are stored in one way": ({"x-queue-mode": "lazy"}, False),
-    QUORUM: ({"x-queue-type": "quorum"}, True),
+    PAGED_QUORUM: ({"x-queue-type": "quorum", "x-overflow": "page"}, True),
     DISPLACED: ({"x-dead-letter-strategy": "at-least-once", "x-max-length": 5}, False),
 }
 
 
 @pytest.mark.parametrize("sentence", DECLARED)
 def test_declaration_with_something_without_effect_is_logged_once(sentence: str) -> None:
-    driver = make_driver()
+    driver = journaled()
     arguments, durable = DECLARED[sentence]
     connection = Dialogue(driver).connection
     driver.log_queue.take()
     for name in ("a", "b"):
         topology.declare_queue(connection, driver.broker.vhosts["/"], name, arguments, durable, False, False)
     assert [line.text for line in driver.log_queue.take() if "effect" in line.text] == [sentence]
+
+
+def test_declaration_of_a_quorum_queue_in_memory_is_not_logged() -> None:
+    driver = make_driver()
+    topology.declare_queue(
+        Dialogue(driver).connection, driver.broker.vhosts["/"], "q", {"x-queue-type": "quorum"}, True, False, False
+    )
+    assert [line.text for line in driver.log_queue.take() if "effect" in line.text] == []
 
 
 def test_consumer_argument_without_effect_is_logged_once() -> None:

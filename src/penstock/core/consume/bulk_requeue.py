@@ -20,6 +20,7 @@ from penstock.core.consume.outcome import ADDING_COST, AddedHeaders, Outcome, is
 from penstock.core.message import Message
 from penstock.core.queue.context import QueueContext, Requeueing
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.ready_queue import Priorities
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE, Chore
 
@@ -170,7 +171,7 @@ def finish_requeueing(queue: Queue, now: float) -> None:
         if first is None or (there is not None and there.sequence < oldest):
             return
         first.put_back(queue, now)
-        if queue.features.max_priority and queue.available():
+        if isinstance(queue.ready_queue, Priorities) and queue.available():
             return  # With priorities the next message need not be the oldest, so this might never end.
 
 

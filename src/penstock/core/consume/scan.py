@@ -29,6 +29,8 @@ from penstock.core.queue.context import QueueContext
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, Place, lines_of
 from penstock.core.queue.pager import PageReader
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.ready_queue import Priorities
+from penstock.core.queue.urgency import URGENT_IN_A_ROW, UrgencyTurns
 from penstock.errors import NotSupported
 from penstock.flow.work import WorkMeter
 
@@ -142,13 +144,52 @@ class SelectorScan(Scan):
         messages: list[Message | None] = []
         charge: i64 = 0
         self._met_unfit = False
-        for line in lines_of(self.consumer.queue.ready_queue):
-            charge = self._look(line, room, until, messages, charge)
-            if len(messages) >= room or charge >= BATCH_BYTES or self.work.done >= until or self._met_unfit:
-                break
+        ready = self.consumer.queue.ready_queue
+        lines = lines_of(ready)
+        turns = ready.turns if isinstance(ready, Priorities) else None
+        if turns is not None and len(lines) == 2:
+            charge = self._look_in_turn(turns, lines, room, until, messages)
+        else:
+            for line in lines:
+                charge = self._look(line, room, until, messages, charge)
+                if self._has_enough(room, until, messages, charge):
+                    break
         if not messages:
             return None
         return self.consumer.session.hand_out(self.consumer, messages, charge, now)
+
+    def _has_enough(self, room: i64, until: i64, messages: list[Message | None], charge: i64) -> bool:
+        """Return whether the batch is full, or the slice is used up."""
+        return len(messages) >= room or charge >= BATCH_BYTES or self.work.done >= until or self._met_unfit
+
+    def _look_in_turn(
+        self,
+        turns: UrgencyTurns,
+        lines: list[IndexedReadyQueue],
+        room: i64,
+        until: i64,
+        messages: list[Message | None],
+    ) -> i64:
+        """Look at the messages of both classes of a quorum queue, in turn; returns the sum of the charges.
+
+        While both have messages that match, the batch gets two urgent ones for each other one.
+        """
+        charge: i64 = 0
+        while not self._has_enough(room, until, messages, charge):
+            before: i64 = len(messages)
+            wanted = before + URGENT_IN_A_ROW - turns.taken
+            charge = self._look(lines[0], wanted if wanted < room else room, until, messages, charge)
+            urgent: i64 = len(messages) - before
+            if urgent > 0:
+                turns.count(urgent)
+            if self._has_enough(room, until, messages, charge):
+                break
+            alone = urgent == 0 and wanted > before
+            charge = self._look(lines[1], room if alone else before + urgent + 1, until, messages, charge)
+            if alone:
+                break
+            turns.count(0)
+        return charge
 
     def _look(self, line: IndexedReadyQueue, room: i64, until: i64, messages: list[Message | None], charge: i64) -> i64:
         """Look at the messages of a line and add those that match to `messages`; returns the sum of their charges."""

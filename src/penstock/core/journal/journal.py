@@ -425,9 +425,16 @@ class Journal(Backlog):
         """Return the user of the client that is served; empty for none."""
         return "" if self._served is None else self._served.user
 
+    def must_wait(self, share: WriteShare) -> bool:
+        """Return whether a share is to wait for the next transactions: it is used up, and does not wait already.
+
+        While the store cannot be written no share waits.
+        """
+        return share.listener is None and self.shares.is_over(share) and not self.disk.is_failing()
+
     def wait_if_over(self, share: WriteShare, listener: WriteListener) -> None:
-        """Let somebody over a share wait for the next transactions, unless the store cannot be written."""
-        if share.listener is None and self.shares.is_over(share) and not self.disk.is_failing():
+        """Have a share wait for the next transactions, if it must; `listener` hears when they have taken enough."""
+        if self.must_wait(share):
             self.shares.wait(share, listener)
 
     def begin_series(self) -> bool:

@@ -33,6 +33,7 @@ from penstock.core.message_format import MessageFormat
 from penstock.core.publish import admission
 from penstock.core.publish.admission import enqueue_all
 from penstock.core.publish.context import PublishContext
+from penstock.core.publish.held import SUMMED_A_UNIT, Refusals
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.outbox import Held
 from penstock.core.publish.waiting_publisher import REFUSAL_WORK, WaitingPublisher, count_arrival, end_hold
@@ -391,14 +392,14 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         remaining = [held for held in self.outbox if held.deadline > now]
         self.outbox.clear()
         self.outbox.extend(remaining)
-        self.broker.work.count(REFUSAL_WORK * len(due))
+        refusals = Refusals(due)
+        units = refusals.looked_at // SUMMED_A_UNIT + refusals.report(self, DEADLINE)
+        self.broker.work.count(REFUSAL_WORK * len(due) + units)
         for held in due:
             assert isinstance(held, DeadLetter)
             self.hold_budget.release(held.charge, 1)
             if self.broker.hold_events is not None:
                 end_hold(self, held, DEADLINE, held.deadline_message(self.own, now))
-            for queue in held.queues:
-                self.count_refused(queue.gate, DEADLINE, held.charge)
             self._lose(held.death)
         if due[0] is first:
             self.rejoin_line(now)
@@ -464,9 +465,10 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         As RabbitMQ's rabbit_dead_letter:detect_cycles; a message that a consumer has just rejected may go anywhere.
         """
         if reason == REJECTED:
-            return list(route.queues)
+            return route.queues
         deaths = self.broker.formats.find(content).deaths(content)
-        return [queue for queue in route.queues if not _in_a_circle(queue.name, deaths)]
+        queues = [queue for queue in route.queues if not _in_a_circle(queue.name, deaths)]
+        return route.queues if len(queues) == len(route.queues) else queues  # Letters share a list: see `Refusals`.
 
 
 def publisher_of(queue: Queue) -> DeadLetterPublisher | None:

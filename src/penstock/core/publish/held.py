@@ -18,7 +18,7 @@ from penstock.core.publish import admission
 from penstock.core.publish.admission import NOT_PREPAID
 from penstock.core.publish.hold_room import HoldBudget, held_bytes
 from penstock.core.publish.outbox import Held, HoldEvent
-from penstock.core.publish.waiting_publisher import ProducerState, end_hold
+from penstock.core.publish.waiting_publisher import ProducerState, WaitingPublisher, end_hold
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.confirms import PendingConfirm
@@ -284,54 +284,68 @@ def count_dropped(producer: Producer, dropped: list[Held], cause: str, why: str 
     """
     charge: i64 = 0
     messages: i64 = 0
-    alike: dict[int, _Refusals] = {}
     for held in dropped:
         producer.hold_budget.release(held.budgeted(), held.messages)
         end_hold(producer, held, cause, why)
         charge += held.charge
         messages += held.messages
-        sums = alike.get(id(held.queues))
-        if sums is None:
-            sums = alike[id(held.queues)] = _Refusals(held.queues)
-        sums.charge += held.charge
-        sums.entries += 1
-    units: i64 = len(dropped) * DROP_WORK
-    for sums in alike.values():
-        units += len(sums.queues) // SUMMED_A_UNIT
-    by_queue = _by_queue(alike)
-    for sums in by_queue.values():
-        sums.queues[0].counters.count_refusal(None, sums.entries)
-    for queue in reported([sums.queues[0] for sums in by_queue.values()]):
-        sums = by_queue[id(queue)]
-        producer.count_refused(queue.gate, cause, sums.charge, why, sums.entries)
-        units += REPORT_WORK
+    refusals = Refusals(dropped)
+    for sums in refusals.of_queues.values():
+        sums.queue.counters.count_refusal(None, sums.entries)
+    units = len(dropped) * DROP_WORK + refusals.looked_at // SUMMED_A_UNIT + refusals.report(producer, cause, why)
     if dropped and (cause != DEADLINE or producer.state is ProducerState.LINGERING):
         _count_loss(producer, cause, messages, charge)
     return units
 
 
-class _Refusals:
-    """Sums of dropped publishes for the same queues."""
+class QueueRefusals:
+    """Sums of refused publishes for one queue."""
 
-    __slots__ = ("queues", "charge", "entries")
+    __slots__ = ("queue", "charge", "entries")
 
-    def __init__(self, queues: list[Queue]) -> None:
-        self.queues = queues
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
         self.charge: i64 = 0
         self.entries: i64 = 0
 
 
-def _by_queue(alike: dict[int, _Refusals]) -> dict[int, _Refusals]:
-    """Return the sums by queue: a queue in several of them is counted, and reported, once."""
-    found: dict[int, _Refusals] = {}
-    for sums in alike.values():
-        for queue in sums.queues:
-            of_queue = found.get(id(queue))
-            if of_queue is None:
-                of_queue = found[id(queue)] = _Refusals([queue])
-            of_queue.charge += sums.charge
-            of_queue.entries += sums.entries
-    return found
+class Refusals:
+    """Sums of refused publishes by queue. Neighbours with the same list of queues are added to each queue at once."""
+
+    __slots__ = ("of_queues", "looked_at")
+
+    def __init__(self, refused: list[Held]) -> None:
+        self.of_queues: dict[int, QueueRefusals] = {}
+        self.looked_at: i64 = 0
+        """Queues that were looked at, of each list of a run of neighbours."""
+        queues: list[Queue] = []
+        charge: i64 = 0
+        entries: i64 = 0
+        for held in refused:
+            if held.queues is not queues:
+                self._add(queues, charge, entries)
+                queues, charge, entries = held.queues, 0, 0
+            charge += held.charge
+            entries += 1
+        self._add(queues, charge, entries)
+
+    def _add(self, queues: list[Queue], charge: i64, entries: i64) -> None:
+        self.looked_at += len(queues)
+        for queue in queues:
+            sums = self.of_queues.get(id(queue))
+            if sums is None:
+                sums = self.of_queues[id(queue)] = QueueRefusals(queue)
+            sums.charge += charge
+            sums.entries += entries
+
+    def report(self, publisher: WaitingPublisher, cause: str, why: str = "") -> i64:
+        """Report the refusals at the gates of the queues, of very many at some (`reported`); returns units of work."""
+        units: i64 = 0
+        for queue in reported([sums.queue for sums in self.of_queues.values()]):
+            sums = self.of_queues[id(queue)]
+            publisher.count_refused(queue.gate, cause, sums.charge, why, sums.entries)
+            units += REPORT_WORK
+        return units
 
 
 def reported(queues: list[Queue]) -> list[Queue]:

@@ -22,6 +22,7 @@ from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueu
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import visible_tail
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
+from penstock.core.queue.urgency_classes import in_order
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import PoolHolder
@@ -432,7 +433,7 @@ def shared_of(queue: Queue) -> SharedReadyQueue:
     ready = queue.ready_queue
     if isinstance(ready, SharedReadyQueue):
         return ready
-    line = indexed(ready)
+    line = indexed(in_order(ready))
     assert isinstance(line, IndexedReadyQueue), "a queue with priorities has no cursor"
     shared = SharedReadyQueue(line)
     queue.ready_queue = shared

@@ -28,6 +28,8 @@ from penstock.core.queue.queue_room import Clearing, Leftovers, Membership, Queu
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.ready_queue import Priorities, ReadyQueue
 from penstock.core.queue.sweeping import sweep
+from penstock.core.queue.urgency import URGENT_FROM
+from penstock.core.queue.urgency_classes import divided, in_order
 from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import OVERHEAD, UNLIMITED, Measure
 from penstock.flow.reserved_room import Party
@@ -153,6 +155,8 @@ class Queue(GateOwner):
             message = TrackedMessage(address, content, charge, self.tail, now, share)
             if address.persistent and self.storage is not None:
                 self.storage.add(message)
+            if address.priority >= URGENT_FROM:
+                self._divide()
             self.ready_queue.append(message)
             self.messages += 1
             self.bytes += charge
@@ -180,6 +184,8 @@ class Queue(GateOwner):
     def append(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
         """Append a message that crosses no threshold, as decided by `fast_path_max_messages` and the like."""
         self.tail += 1
+        if address.priority >= URGENT_FROM:
+            self._divide()
         if address.persistent and self.storage is not None:
             message = StoredMessage(address, content, charge, self.tail, now)
             self.storage.add(message)
@@ -193,11 +199,24 @@ class Queue(GateOwner):
         """Append messages that were read from the store, in order, with the sum of their charges."""
         if not messages:
             return
+        if self.features.quorum:
+            for message in messages:
+                if message.envelope.priority >= URGENT_FROM:
+                    self._divide()
+                    break
         self.ready_queue.extend(messages)
         self.messages += len(messages)
         self.bytes += charge
         self.counters.count_restored(messages)
         self.raise_tail(messages[len(messages) - 1].sequence)
+
+    def _divide(self) -> None:
+        """Divide the ready messages of a quorum queue into classes, before an urgent one enters.
+
+        A queue that pages has one line: what is on the disk comes back in the order it went there.
+        """
+        if self.features.quorum and self.pager is None:
+            self.ready_queue = divided(self.ready_queue)
 
     def raise_tail(self, sequence: i64) -> None:
         """Give no sequence up to this one to another message."""
@@ -405,8 +424,9 @@ class Queue(GateOwner):
         self.tracks_removals = True
 
     def enable_paging(self, pages: QueuePager) -> None:
-        """Attach the pager."""
+        """Attach the pager. From then on the queue has no classes of messages."""
         self.pager = pages
+        self.ready_queue = in_order(self.ready_queue)
         self.tracks_removals = True
 
     def on_paging_finished(self) -> None:

@@ -108,6 +108,10 @@ def stored(setting: Setting, values: dict[str, SettingValue], otherwise: object)
     return otherwise if value is None else setting.kind.resolved(value)
 
 
+CONSUMER_TIMEOUT: Final = "consumer-timeout"
+"""Name of the setting, as an argument of a consumer and as a property of a link."""
+
+
 class ConsumerSettings:
     """The arguments of basic.consume, with the queue's settings at that moment as defaults."""
 
@@ -124,7 +128,7 @@ class ConsumerSettings:
         self.slow_period_s: float = own["slow-consumer-period"]
         self.slow_policy: str = own["slow-consumer-policy"]
         """Action on a slow one: notify or cancel."""
-        self.timeout_s: float = stored(BY_NAME["consumer-timeout"], values, NEVER)
+        self.timeout_s: float = stored(BY_NAME[CONSUMER_TIMEOUT], values, NEVER)
         """Seconds within which it must acknowledge; infinity for its queue's limit alone, which always counts too."""
         self.adaptive: bool = settings.consumer_window_adaptive
         """True if its window is adapted to its need. Only the queue's settings enable that, with the bounds."""

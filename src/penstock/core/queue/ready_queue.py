@@ -1,4 +1,6 @@
-"""The ready messages of a queue, in order; or in one line for each priority (x-max-priority), the highest first.
+"""The ready messages of a queue, in order; or in one line for each priority.
+
+With x-max-priority the highest priority comes first. The two classes of a quorum queue take turns (see `UrgencyTurns`).
 
 Theory of operation. `ready` holds messages that were never delivered, in order. Requeued messages (rejected, or their
 channel closed) go to `returned`, a heap by sequence. All of them are older than everything in `ready`, because
@@ -23,6 +25,7 @@ from typing_extensions import override
 
 from penstock.core.message import Expiry, Message, StoredMessage, TrackedMessage
 from penstock.core.queue.deferred_free import DeferredFree
+from penstock.core.queue.urgency import URGENT_FROM, UrgencyTurns
 from penstock.flow.timers import NEVER
 
 NOTHING: Final[deque[Message]] = deque(maxlen=0)
@@ -346,11 +349,14 @@ class Priorities(ReadyQueue):
     """Ready messages by priority.
 
     Priorities above the queue's highest count as the highest; messages without one have priority 0 (as in RabbitMQ).
+    With `turns` there are two classes that take turns: 1 for urgent messages, and 0 for the others.
     """
 
-    def __init__(self, highest: i64) -> None:
+    def __init__(self, highest: i64, turns: UrgencyTurns | None = None) -> None:
         super().__init__()
         self.highest: i64 = highest
+        self.turns = turns
+        """The turns of a quorum queue's two classes; None if the highest priority always comes first."""
         self.lines: list[ReadyQueue] = []
         """Lines of the priorities in use, from the highest to the lowest."""
         self._priorities: list[int] = []
@@ -360,10 +366,19 @@ class Priorities(ReadyQueue):
     def ready_for(self, priority: i64) -> deque[Message]:
         return self._line(priority).ready_for(0)
 
+    def adopt(self, line: ReadyQueue) -> None:
+        """Begin with a line for messages of priority 0."""
+        self._priorities.append(0)
+        self.lines.append(line)
+
     @override
     def contiguous(self) -> deque[Message]:
+        if self.turns is not None and len(self.lines) == 2 and self.lines[0].available() > 0:
+            return NOTHING if self.lines[1].available() > 0 else self.lines[0].contiguous()
         for line in self.lines:
             if line.available():
+                if self.turns is not None:
+                    self.turns.count(0)  # The caller takes from the run at once, before any urgent message comes.
                 return line.contiguous()
         return NOTHING
 
@@ -392,6 +407,10 @@ class Priorities(ReadyQueue):
 
     @override
     def pull(self) -> Message:
+        if self.turns is not None and len(self.lines) == 2:
+            urgent = self.turns.is_urgent(self.lines[0].next(), self.lines[1].next())
+            self.turns.count(1 if urgent else 0)
+            return self.lines[0 if urgent else 1].pull()
         for line in self.lines:
             if line.available():
                 return line.pull()
@@ -399,6 +418,9 @@ class Priorities(ReadyQueue):
 
     @override
     def next(self) -> Message | None:
+        if self.turns is not None and len(self.lines) == 2:
+            urgent, other = self.lines[0].next(), self.lines[1].next()
+            return urgent if self.turns.is_urgent(urgent, other) else other
         for line in self.lines:
             message = line.next()
             if message is not None:
@@ -469,7 +491,9 @@ class Priorities(ReadyQueue):
         return spent
 
     def _line(self, priority: i64) -> ReadyQueue:
-        if priority > self.highest:
+        if self.turns is not None:
+            priority = 1 if priority >= URGENT_FROM else 0
+        elif priority > self.highest:
             priority = self.highest
         at: i64 = 0
         for known in self._priorities:

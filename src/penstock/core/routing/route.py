@@ -14,6 +14,7 @@ from penstock.content.selector.selector import Selector
 from penstock.core.message import BccEnvelope, Envelope, Message, Origin, OriginEnvelope
 from penstock.core.message_format import keys_in
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.urgency import URGENT_FROM
 from penstock.core.routing.exchange import NO_COUNTERS, Binding, Exchange, ExchangeCounters
 from penstock.core.routing.header_match import type_name
 from penstock.errors import PreconditionFailed, ResourceError
@@ -186,6 +187,8 @@ class Route:
         address = self.envelope
         if len(target.queues) == 1 and not target.by_headers and not self.gates and address.ttl_s == NEVER:
             queue = target.queues[0]
+            if queue.features.quorum and address.priority >= URGENT_FROM:
+                return  # The line of urgent messages comes and goes, so no route may hold it.
             if address.persistent and queue.storage is not None:
                 self.stored_queue = queue
             else:

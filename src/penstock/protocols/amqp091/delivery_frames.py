@@ -230,7 +230,7 @@ class LargeOutput(OutputSource):
             waiting += len(content.after)
         if waiting > OUTPUT_LEFT_UNREAD and not self._pauses:
             self._pauses = True
-            self._channel.connection.busy += 1
+            self._channel.connection.hold_input()
 
     @override
     def end(self) -> None:
@@ -286,8 +286,7 @@ class LargeOutput(OutputSource):
         channel.connection.output.close_source(self)
         if self._pauses:
             self._pauses = False
-            channel.connection.busy -= 1
-            channel.connection.services.resume_input(channel.connection)
+            channel.connection.release_input()
         channel.wake_waiting()
 
 

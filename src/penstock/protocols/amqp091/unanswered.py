@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.errors import ResourceError
-from penstock.protocols.common.connection import hold_input, release_input
 
 if TYPE_CHECKING:
     from penstock.protocols.common.connection import Connection
@@ -54,7 +53,7 @@ class UnansweredRequests:
         self._of_channel[channel] = self._of_channel.get(channel, 0) + 1
         if not self._waits and self.sent_ahead() >= SENT_AHEAD_MOST:
             self._waits = True
-            hold_input(self._connection)
+            self._connection.hold_input()
 
     def remove(self, channel: int) -> None:
         """Count a request of a channel that is answered."""
@@ -74,7 +73,7 @@ class UnansweredRequests:
     def _review(self) -> None:
         if self._waits and self.sent_ahead() < SENT_AHEAD_MOST:
             self._waits = False
-            release_input(self._connection)
+            self._connection.release_input()
 
     def _consumes(self) -> bool:
         return any(

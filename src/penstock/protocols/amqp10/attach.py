@@ -216,6 +216,7 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     link = OutgoingLink(session, attach, queue, _default_outcome(terminus))
     try:
         settings = link.apply_properties(link_properties(attach))
+        link.consumer.exclusive = link.consumer.exclusive or attach.inner("source") is None
         link.consumer.scan = filters.scan(session, link.consumer, is_subscription)
         session.broker.consume(session, link.consumer, settings)
     except BrokerError:
@@ -250,14 +251,17 @@ def _source(
     """
     name, container = attach.text("name"), session.endpoint.container
     access = session.connection.access
+    suspended, key = session.endpoint.shared.suspended, link_key(session, attach)
     if terminus is not None and not terminus.flag("dynamic"):
         return _addressed_source(session, attach, terminus, filters)
-    session.endpoint.shared.suspended.steal(link_key(session, attach))
     if terminus is None:
         found = find_subscription(session, container, name, attach.texts("desired_capabilities"))
         authorization.check_delete_queue(access, found.queue.name)  # The close of the link ends it.
         authorization.check_read_queue(access, found.queue.name)
+        found.check_unused()
+        suspended.steal(key)
         return found, session.vhost.queue(found.queue.name, session.connection), queue_address(found.queue.name)
+    suspended.steal(key)
     created = _dynamic_node(session, terminus)
     if created.queue is not None:
         authorization.check_read_queue(access, created.queue.name)

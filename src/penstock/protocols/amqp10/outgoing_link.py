@@ -32,10 +32,11 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import cancel_drain, request_drain, settle_in_slices
 from penstock.core.message import Message
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import ConsumerSettings
+from penstock.core.queue.queue_settings import CONSUMER_TIMEOUT, ConsumerSettings
 from penstock.errors import ContentTooLarge, NotImplementedHere
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
 from penstock.protocols.amqp10.link import SETTLED, Link, LinkEndings, LinkKey
@@ -131,9 +132,11 @@ RESUMED_BYTES: Final = 350
 class SuspendedReceiver(SuspendedLink):
     """Suspended link of a receiver. The number of a batch is the delivery-tag of its first message."""
 
-    def __init__(self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry, queue: Queue, next_tag: i64) -> None:
+    def __init__(self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry, consumer: Consumer, next_tag: i64) -> None:
         super().__init__(owner, key, expiry)
-        self.queue = queue
+        self.queue = consumer.queue
+        self.timeout_s: float = consumer.timeout_s()
+        """Seconds of its consumer, which is gone, to acknowledge a delivery."""
         self.batches: list[Batch] = []
         self.next_tag: i64 = next_tag
         """Delivery-tag of the next message; it is new to the link."""
@@ -182,7 +185,7 @@ class SuspendedReceiver(SuspendedLink):
 
     @override
     def longest_s(self) -> float:
-        longest_s = min(LONGEST_S, self.queue.settings.consumer_timeout_s)
+        longest_s = min(LONGEST_S, self.timeout_s)
         return longest_s if self.detached is None else longest_s / 2  # Before the timeout would return them.
 
 
@@ -344,9 +347,12 @@ class OutgoingLink(Link):
     def properties_in_force(self, settings: ConsumerSettings) -> dict[object, object]:
         """Return the settings of the subscribed consumer that are in force, as link properties; no limit is left out.
 
-        Windows of bytes are ulong and of messages uint, as those of senders; rates are messages a second.
+        Windows of bytes are ulong and of messages uint, as those of senders; rates are messages a second. A timeout in
+        milliseconds (ulong) is there if the link asked for its own.
         """
         properties: dict[object, object] = {}
+        if settings.timeout_s != NEVER:
+            properties[Symbol(CONSUMER_TIMEOUT)] = Typed(ULONG, round(self.consumer.timeout_s() * 1000))
         if settings.window_bytes != UNBOUNDED:
             properties[Symbol("consumer-window-bytes")] = Typed(ULONG, int(settings.window_bytes))
         if settings.max_rate > 0:
@@ -495,7 +501,7 @@ class OutgoingLink(Link):
             return []
         session = self.session
         suspended = session.endpoint.shared.suspended
-        receiver = SuspendedReceiver(suspended, self.key, self.expiry, self.consumer.queue, self.next_tag())
+        receiver = SuspendedReceiver(suspended, self.key, self.expiry, self.consumer, self.next_tag())
         receiver.detached = detached
         rest = receiver.keep(batches)
         suspended.suspend(receiver, session, session.connection_number)

@@ -549,11 +549,13 @@ class AmqpSession(ClientSession):
     def fail_overdue(self, consumer: Consumer, timeout_s: float) -> None:
         link = self.links.receiver_of(consumer)
         if link is not None:
+            own = consumer.own_timeout_s == timeout_s
+            limit = "its own consumer-timeout" if own else f"the consumer-timeout of queue '{consumer.queue.name}'"
             link.default_outcome = Outcome.FAILED  # Its deliveries return, whatever the default of its source.
             link.detach(
                 PreconditionFailed(
                     f"a delivery on link '{link.link_name}' was not settled within the {round(timeout_s * 1000)} ms of "
-                    f"the consumer-timeout of queue '{consumer.queue.name}'"
+                    f"{limit}"
                 )
             )
             return

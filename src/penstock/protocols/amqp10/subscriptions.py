@@ -8,7 +8,9 @@ r"""Subscriptions: queues bound to an exchange, for receivers on a topic (AMQP J
 | all others | exclusive to the connection | its link |
 
 A durable subscription stays when its link is detached, or its connection lost. A link with a null source and the name
-of a durable subscription finds it again, and ends it when it is closed, as Qpid JMS does to unsubscribe.
+of a durable subscription finds it again, and ends it when it is closed, as Qpid JMS does to unsubscribe. Such a link is
+refused while the subscription has consumers (`amqp:illegal-state`), and steals no link; meanwhile it is exclusive. The
+attach is refused and not the close, because Qpid JMS reads no error of a close.
 
 The terms of a subscription are exchange, routing key, selector, no-local, and whether it is shared. An attach by its
 name with other terms is refused while it has consumers (`amqp:illegal-state`); else it replaces the subscription, as in
@@ -140,6 +142,15 @@ class Subscription(LinkNode):
         self._lasting = lasting
         self.created: LinkNode | None = None
         """The dynamic topic that its link has created with it; None for another."""
+
+    def check_unused(self) -> None:
+        """Raise SubscriptionInUse if it has consumers: it cannot be ended under them (JMS 2.0, `unsubscribe`)."""
+        count = len(self.queue.consumers)
+        if count:
+            raise SubscriptionInUse(
+                f"subscription '{self.queue.name}' has {count} consumer{'' if count == 1 else 's'}, so it cannot be "
+                "ended; close every consumer of it, then unsubscribe again"
+            )
 
     @override
     def on_link_ended(self, closed: bool) -> None:

@@ -211,7 +211,7 @@ class Connection(Worker):
     input_paused: bool = False
     """True while the rest of the input waits: for a share of a turn, or until the peer reads its output."""
     busy: i64 = 0
-    """Number of requests that are done step by step, and of other things that later input waits for."""
+    """Number of requests that are done step by step, and of other causes for which later input waits (`hold_input`)."""
 
     def __init__(self, services: Services, number: int, peer: Peer) -> None:
         super().__init__()
@@ -266,6 +266,19 @@ class Connection(Worker):
             self.login.count_deferred(len(data))
             self.unparsed += data
             self.input_paused = True
+
+    def hold_input(self) -> None:
+        """Have later input wait, until `release_input` was called as often."""
+        self.busy += 1
+
+    def release_input(self, resumes: bool = True) -> None:
+        """Handle input again, in the connection's share of a turn, if it waits for nothing else.
+
+        `resumes`: false if the caller resumes the input when its own work is done, or the connection has ended.
+        """
+        self.busy -= 1
+        if resumes:
+            self.services.resume_input(self)
 
     def resume_input(self) -> bool:
         """Handle input that was deferred. Return whether all of it was handled."""
@@ -553,17 +566,6 @@ class Connection(Worker):
         """Return the name of the connection: con:2(guest@127.0.0.1:40312/)."""
         vhost = "/" if self.vhost is None else "/" + self.vhost.name.removeprefix("/")
         return f"con:{self.number}({self.user}@{self.peer.address}{vhost})"
-
-
-def hold_input(connection: Connection) -> None:
-    """Have the input of a connection wait, until `release_input` was called as often."""
-    connection.busy += 1
-
-
-def release_input(connection: Connection) -> None:
-    """Handle the input of a connection again, in its share of a turn, if it waits for nothing else."""
-    connection.busy -= 1
-    connection.services.resume_input(connection)
 
 
 def blocking_gate(connection: Connection, named: Gate | None) -> Gate | None:

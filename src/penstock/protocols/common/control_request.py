@@ -87,13 +87,12 @@ class ControlRequest:
     def begin_wait(self) -> None:
         """Pause reading from its connection until the read from the disk is done."""
         if self.connection is not None:
-            self.connection.busy += 1
+            self.connection.hold_input()
 
     def end_wait(self) -> None:
         """Read its connection again."""
         if self.connection is not None:
-            self.connection.busy -= 1
-            self.connection.services.resume_input(self.connection)
+            self.connection.release_input()
 
     def read(self, body: bytes) -> None:
         """Take the fields of a body."""

@@ -297,12 +297,12 @@ class ConnectionLogin:
     def begin(self, connection: Connection, attempt: Verification) -> None:
         """Have the input of the connection wait for an attempt."""
         self.attempt = attempt
-        connection.busy += 1
+        connection.hold_input()
 
     def finish(self, connection: Connection) -> None:
-        """Have the input of the connection wait no more: the attempt is over."""
+        """Have the input of the connection wait no more: the attempt is over. The caller resumes it."""
         self.attempt = None
-        connection.busy -= 1
+        connection.release_input(False)
 
     def count_deferred(self, octets: int) -> None:
         """Count octets of input that wait."""

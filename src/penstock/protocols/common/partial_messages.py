@@ -201,7 +201,7 @@ class _PausedInput(RoomListener):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._deadline = _StoreDeadline(connection)
-        connection.busy += 1
+        connection.hold_input()
         broker = connection.broker
         if broker.defaults.hold_deadline_s > 0:
             broker.timers.add(self._deadline, broker.now + broker.defaults.hold_deadline_s)
@@ -228,8 +228,7 @@ class _PausedInput(RoomListener):
         self.end()
         self._count(None)
         connection.pausing.pieces.listener = None
-        connection.busy -= 1
-        connection.services.resume_input(connection)
+        connection.release_input()
 
     @override
     def end(self) -> None:

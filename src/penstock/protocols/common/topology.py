@@ -46,8 +46,8 @@ def declare_queue(
         connection.exclusive.add(queue)
     for sentence in without_effect.in_queue(queue.arguments):
         connection.services.log_without_effect(sentence)
-    if queue.features.quorum:
-        connection.services.log_without_effect(without_effect.QUORUM)
+    if queue.features.quorum and queue.overflow.pages:
+        connection.services.log_without_effect(without_effect.PAGED_QUORUM)
     if queue.settings.dead_letter_strategy == AT_LEAST_ONCE and queue.dropping() is not None:
         connection.services.log_without_effect(without_effect.DISPLACED)
     observe_queue(connection, queue)
