@@ -34,5 +34,6 @@ def test_consumer_and_publisher_of_a_full_queue_share_a_connection(
     assert received == list(range(COUNT))
     assert sorted(driver.told["confirmed"]) == list(range(COUNT))  # type: ignore[type-var]
     assert not {"refused", "failed"} & driver.told.keys()
+    assert view["gate"]["closed"] > 0, "the queue was full"
     assert view["highest"]["messages"] <= CAPACITY
     assert view["depth"]["messages"] == 0

@@ -176,8 +176,8 @@ class Driver:
         self.process = process
         self.told: dict[str, list[object]] = {}
         self._events: queue.SimpleQueue[dict[str, object] | None] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self) -> None:
         for line in self.process.stdout:
@@ -204,7 +204,7 @@ class Driver:
         """Let it say goodbye, and hear all that it tells until it has gone."""
         self.process.stdin.close()
         assert self.process.wait(PATIENCE) == 0, self.summary()
-        self._reader.join(PATIENCE)
+        self.reader.join(PATIENCE)
         while event := self._events.get(timeout=PATIENCE):
             for key, value in event.items():
                 self.told.setdefault(key, []).append(value)
@@ -217,13 +217,15 @@ def driving(
     """Start a client's driver, and see that it has gone in the end."""
     words = [*client.command(), url + "%2F", held, beside, str(count), str(size), way]
     process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    driver = Driver(process)
     try:
-        yield Driver(process)
+        yield driver
     finally:
         process.kill()
         process.wait()
-        for stream in (process.stdin, process.stdout):
-            stream.close()
+        process.stdin.close()
+        driver.reader.join(PATIENCE)
+        process.stdout.close()
 
 
 @contextmanager

@@ -53,12 +53,11 @@ publishing = connect(url)
 consuming = confirms ? publishing : connect(url)
 consume(consuming.create_channel, beside)
 channel = publishing.create_channel
-channel.on_error { |_, close| tell("failed", close.reply_text) }
 Thread.new { publish(channel, held, Integer(count), Integer(size), confirms) }
 $stdin.read
 begin
-  channel.queue_declare(held, passive: true) # A refusal comes before the answer.
-rescue Bunny::Exception
-  # It was told when it came.
+  channel.queue_declare(held, passive: true) # Bunny tells why a channel was closed at the next call.
+rescue Bunny::Exception => refusal
+  tell("failed", refusal.message)
 end
 [consuming, publishing].uniq.each(&:close)

@@ -44,9 +44,9 @@ async fn consume(channel: Channel, beside: String) {
     );
     let mut consumer = consuming.await.unwrap();
     while let Some(Ok(delivery)) = consumer.next().await {
-        if delivery.ack(BasicAckOptions::default()).await.is_err() {
-            return; // The connection has been closed.
-        }
+        let acker = delivery.acker.clone();
+        // An ack waits until it is written, which none is after connection.blocked.
+        tokio::spawn(async move { acker.ack(BasicAckOptions::default()).await });
         let text = String::from_utf8(delivery.data).unwrap();
         tell("received", json!(text.trim().parse::<u64>().unwrap()));
     }
