@@ -8,7 +8,6 @@ use PhpAmqpLib\Exception\AMQPExceptionInterface;
 use PhpAmqpLib\Message\AMQPMessage;
 
 const WINDOW = 50; // Publishes that may be unconfirmed at once.
-const PATIENCE = 3600; // Seconds that a write may wait for its socket.
 
 function tell(string $kind, $value): void
 {
@@ -18,9 +17,7 @@ function tell(string $kind, $value): void
 function connect(string $url): AMQPStreamConnection
 {
     $parts = parse_url($url);
-    return new AMQPStreamConnection(
-        $parts['host'], $parts['port'], $parts['user'], $parts['pass'], '/', false, 'AMQPLAIN', null, 'en_US', 3.0, PATIENCE
-    );
+    return new AMQPStreamConnection($parts['host'], $parts['port'], $parts['user'], $parts['pass']);
 }
 
 function consume(AMQPChannel $channel, string $queue): void
