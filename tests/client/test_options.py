@@ -15,6 +15,20 @@ def test_options_have_defaults_within_their_bounds() -> None:
     assert (options["flow_control_wait_failure"], options["flow_control_wait_notify_period"]) == (60.0, 5.0)
 
 
+@pytest.mark.parametrize(
+    ("url", "given", "chosen"),
+    [
+        ("amqp://", {}, False),
+        ("amqp://?prefetch=5", {"prefetch": 7, "name": "consumerWindowSize"}, False),
+        ("amqp://?consumerWindowSize=1MiB", {}, True),
+        ("amqp://", {"consumer_window_size": 1024 * 1024}, True),
+    ],
+)
+def test_consumer_window_is_chosen_where_it_is_given(url: str, given: dict[str, object], chosen: bool) -> None:
+    terms = Options(url, {}).receiver_terms("q", given)
+    assert (terms.window_bytes, terms.is_window_chosen) == (1024 * 1024, chosen)
+
+
 def test_option_names_are_distinct() -> None:
     names = [plain(name) for option in OPTIONS for name in (option.name, *option.aliases, *option.in_milliseconds)]
     assert len(names) == len(set(names))

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.sync import connect
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
-from tests.support.client_hold import CLIENTS, HERE, JARS, take
+from tests.support.client_hold import CLIENTS, HERE, JARS, driving, take
 from tests.support.pika_helpers import channel_of, consumed
 from tests.support.raw_client import open_peer, publish_frames
 
@@ -203,6 +203,29 @@ def test_publisher_in_another_language_hears_of_the_block_while_its_publishes_ar
         channel.queue_declare(name)
         heard = said([*LOOKING[client], own_broker.url + "%2F", name])
     assert heard.startswith(f"queue {name}: "), heard
+    assert own_broker.queue(name)["refused"] == 0
+
+
+@pytest.mark.parametrize("client", ["amqp091-go", "Bunny", "rabbitmq-client", "lapin"])
+def test_publisher_without_confirms_hears_of_the_block_and_of_its_end(
+    own_broker: BrokerProcess, name: str, client: str
+) -> None:
+    """Two of these write nothing meanwhile, which only their publishes may wait for."""
+    (known,) = (each for each in CLIENTS if each.name == client)
+    known.skip_if_missing()
+    bound(own_broker, name)
+    beside = f"{name}-beside"
+    with channel_of(own_broker) as channel:
+        channel.queue_declare(name)
+        channel.queue_declare(beside)
+        with driving(known, "plain", own_broker.url, name, beside, SENT, size=10) as driver:
+            (reason,) = driver.listen("blocked")
+            assert str(reason).startswith(f"queue {name}: "), reason
+            assert take(channel, name, SENT) == list(range(SENT))
+            driver.listen("unblocked")
+            driver.listen("done")
+            driver.leave()
+    assert "failed" not in driver.told
     assert own_broker.queue(name)["refused"] == 0
 
 

@@ -34,8 +34,10 @@ from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, 
 from tests.support.fetched_clients import (
     ClientMissingError,
     azure_python,
+    go091_program,
     go_program,
     jms_jars,
+    lapin_program,
     rust_program,
     uamqp_python,
 )
@@ -56,6 +58,11 @@ SIZE = 30_000
 HERE = Path(__file__).resolve().parents[1] / "clients"
 ROOT = HERE.parents[1]
 JARS = tuple(Path("/usr/share/java", jar) for jar in ("amqp-client.jar", "slf4j-api.jar", "slf4j-nop.jar"))
+PACKAGES = {
+    "RabbitMQ's Java client": ("librabbitmq-client-java", JARS),
+    "php-amqplib": ("php-cli php-amqplib", (Path("/usr/share/php/PhpAmqpLib/autoload.php"),)),
+}
+"""Packages of Debian that a client needs, and files of them, by its name."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +84,14 @@ class Client:
                 FETCHED.get(word, Path)()
             except ClientMissingError as missing:
                 return str(missing)
-        if self.name == "rhea" and not (HERE / "node" / "node_modules" / "rhea").is_dir():
-            return "rhea is not installed in tests/clients/node: npm was not found by `make setup`"
-        if self.name == "amqplib" and not (HERE / "node" / "node_modules" / "amqplib").is_dir():
-            return "amqplib is not installed in tests/clients/node: npm was not found by `make setup`"
-        if self.name == "RabbitMQ's Java client" and not all(jar.exists() for jar in JARS):
-            return "RabbitMQ's Java client is not installed (on Debian: apt-get install librabbitmq-client-java)"
+        if self.words[0] == "node" and not (HERE / "node" / "node_modules" / self.name).is_dir():
+            return f"{self.name} is not installed in tests/clients/node: npm was not found by `make setup`"
+        if self.name in PACKAGES and not all(path.exists() for path in PACKAGES[self.name][1]):
+            return f"{self.name} is not installed (on Debian: apt-get install {PACKAGES[self.name][0]})"
         if self.name == "librabbitmq" and shutil.which("amqp-publish") is None:
             return "amqp-publish is not installed (on Debian: apt-get install amqp-tools)"
+        if self.name == "Bunny" and not ruby_has_bunny():
+            return "Bunny is not installed (on Debian: apt-get install ruby-bunny)"
         if shutil.which(self.words[0]) is None and self.words[0] not in FETCHED:
             return f"{self.words[0]} is not installed"
         if self.words[0] == "java" and not java_compiles():
@@ -105,10 +112,20 @@ class Client:
 FETCHED = {
     "@JARS": jms_jars,
     "@GO": go_program,
+    "@GO091": go091_program,
     "@RUST": rust_program,
+    "@LAPIN": lapin_program,
     "@AZURE": azure_python,
     "@UAMQP": uamqp_python,
 }
+
+
+@cache
+def ruby_has_bunny() -> bool:
+    """Tell whether ruby is installed, and finds Bunny."""
+    if shutil.which("ruby") is None:
+        return False
+    return subprocess.run(["ruby", "-e", "require 'bunny'"], capture_output=True, check=False).returncode == 0
 
 
 @cache
@@ -132,6 +149,11 @@ CLIENTS = (
     Client("amqplib", ("node", str(HERE / "node" / "hold.js"))),
     Client("RabbitMQ's Java client", (*_JAVA, str(HERE / "java" / "Hold.java")), ("confirms", "plain")),
     Client("librabbitmq", _python("with_amqp_tools"), ("plain",)),
+    Client("amqp091-go", ("@GO091",), ("confirms", "plain")),
+    Client("Bunny", ("ruby", str(HERE / "ruby" / "hold.rb")), ("confirms", "plain")),
+    Client("rabbitmq-client", ("node", str(HERE / "node" / "hold_rabbitmq_client.js")), ("confirms", "plain")),
+    Client("lapin", ("@LAPIN",), ("confirms", "plain")),
+    Client("php-amqplib", ("php", str(HERE / "php" / "hold.php")), ("confirms", "plain")),
 )
 CASES = tuple((client, way) for client in CLIENTS for way in client.ways)
 _JMS = (*_JAVA[:3], "-cp", "@JARS", str(HERE / "java" / "jms" / "Hold.java"))
@@ -154,8 +176,8 @@ class Driver:
         self.process = process
         self.told: dict[str, list[object]] = {}
         self._events: queue.SimpleQueue[dict[str, object] | None] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self) -> None:
         for line in self.process.stdout:
@@ -182,7 +204,7 @@ class Driver:
         """Let it say goodbye, and hear all that it tells until it has gone."""
         self.process.stdin.close()
         assert self.process.wait(PATIENCE) == 0, self.summary()
-        self._reader.join(PATIENCE)
+        self.reader.join(PATIENCE)
         while event := self._events.get(timeout=PATIENCE):
             for key, value in event.items():
                 self.told.setdefault(key, []).append(value)
@@ -195,13 +217,15 @@ def driving(
     """Start a client's driver, and see that it has gone in the end."""
     words = [*client.command(), url + "%2F", held, beside, str(count), str(size), way]
     process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    driver = Driver(process)
     try:
-        yield Driver(process)
+        yield driver
     finally:
         process.kill()
         process.wait()
-        for stream in (process.stdin, process.stdout):
-            stream.close()
+        process.stdin.close()
+        driver.reader.join(PATIENCE)
+        process.stdout.close()
 
 
 @contextmanager

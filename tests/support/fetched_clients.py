@@ -1,7 +1,7 @@
 """Clients that tests fetch and build, pinned by hashes.
 
-Qpid JMS, Artemis and what Broker-J's protocol tests need come from Maven Central, go-amqp from the Go module proxy,
-fe2o3-amqp from crates.io, and azure-servicebus and uamqp from PyPI.
+Qpid JMS, Artemis and what Broker-J's protocol tests need come from Maven Central, go-amqp and amqp091-go from the Go
+module proxy, fe2o3-amqp and lapin from crates.io, and azure-servicebus and uamqp from PyPI.
 They are fetched where PENSTOCK_FETCH=1 asks for it, as `make test-clients` does. Other test runs use what is there.
 """
 
@@ -106,11 +106,21 @@ def _compile_brokerj(source: Path, absent: Path, folder: Path) -> None:
 @cache
 def go_program() -> Path:
     """Return the program with go-amqp. Raises ClientMissingError."""
-    source = HERE / "golang"
+    return _go("go-amqp", "golang")
+
+
+@cache
+def go091_program() -> Path:
+    """Return the program with amqp091-go. Raises ClientMissingError."""
+    return _go("amqp091-go", "golang091")
+
+
+def _go(what: str, folder: str) -> Path:
+    source = HERE / folder
     found = _place(source, "go.mod", "go.sum", "main.go")
     if not found.exists():
-        with _fetching("go-amqp", "go", found) as folder:
-            program = Path(folder, "program")
+        with _fetching(what, "go", found) as scratch:
+            program = Path(scratch, "program")
             _run(["go", "build", "-mod=readonly", "-o", str(program), "."], source)
             shutil.copy(program, found)
     return found
@@ -132,12 +142,22 @@ def go_tests() -> Path:
 @cache
 def rust_program() -> Path:
     """Return the program with fe2o3-amqp. Raises ClientMissingError."""
-    source = HERE / "rust"
+    return _cargo("fe2o3-amqp", "rust", "fe2o3-driver")
+
+
+@cache
+def lapin_program() -> Path:
+    """Return the program with lapin. Raises ClientMissingError."""
+    return _cargo("lapin", "rust091", "lapin-driver")
+
+
+def _cargo(what: str, folder: str, package: str) -> Path:
+    source = HERE / folder
     found = _place(source, "Cargo.toml", "Cargo.lock", "src/main.rs")
     if not found.exists():
-        with _fetching("fe2o3-amqp", "cargo", found) as folder:
-            _run(["cargo", "build", "--quiet", "--release", "--locked", "--target-dir", folder], source)
-            shutil.copy(Path(folder, "release", "fe2o3-driver"), found)
+        with _fetching(what, "cargo", found) as scratch:
+            _run(["cargo", "build", "--quiet", "--release", "--locked", "--target-dir", scratch], source)
+            shutil.copy(Path(scratch, "release", package), found)
     return found
 
 

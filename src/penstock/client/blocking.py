@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from threading import get_ident
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
@@ -426,7 +425,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
     def take_over(self) -> None:
         """Let the calling thread own the connection from now on; no other thread may be within a call of it."""
-        self._thread = get_ident()
+        self._thread = threading.get_ident()
 
     # What the others use
 
@@ -436,13 +435,13 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         Its owner is the thread of its first call, or a later one that has taken it over. It needs no other word where
         the owner has ended.
         """
-        if get_ident() != self._thread:
+        if threading.get_ident() != self._thread:
             if any(thread.ident == self._thread for thread in threading.enumerate()):
                 raise RuntimeError(
                     "a connection belongs to the thread that uses it; each thread needs one of its own, "
                     "or calls take_over() when the former one has stopped using it"
                 )
-            self._thread = get_ident()
+            self._thread = threading.get_ident()
 
     @override
     def core(self) -> Engine:

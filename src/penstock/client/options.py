@@ -271,6 +271,8 @@ class Options:
     def __init__(self, url: str, keywords: Mapping[str, object]) -> None:
         """Read a URL and keywords. Raises `ValueError`, which never quotes a password."""
         self.values: dict[str, Any] = {option.name: option.default for option in OPTIONS}
+        self.is_window_chosen = False
+        """True if a consumer's window was given, also the default one."""
         self._read_environment()
         self.tls: SSLContext | None = None
         self.hosts: tuple[Address, ...] = ()
@@ -293,11 +295,15 @@ class Options:
                 setattr(self, name, str(value))
             elif value is not None:
                 option, unit = option_of(name, (CONNECTION, PUBLISHER, RECEIVER))
-                self.values[option.name] = read_value(name, option, value, unit)
+                self._set(option, read_value(name, option, value, unit))
         if self.is_encrypted and self.tls is None:
             from penstock.client.tls import context_of  # It takes 15 ms to import ssl.
 
             self.tls = context_of(files)
+
+    def _set(self, option: Option, value: object) -> None:
+        self.values[option.name] = value
+        self.is_window_chosen = self.is_window_chosen or option.name == "consumerWindowSize"
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -311,7 +317,7 @@ class Options:
                 value = os.environ.get(variable)
                 if value is not None:
                     unit = 1 if variable.startswith("QPID_") else 1000
-                    self.values[option.name] = read_value(variable, option, value, unit)
+                    self._set(option, read_value(variable, option, value, unit))
 
     def _read_url(self, url: str) -> dict[str, str]:
         """Read `amqp[s]://user:password@host:port,host:port/vhost?option=value`; return the fields for TLS.
@@ -340,7 +346,7 @@ class Options:
                 files[name] = value
                 continue
             option, unit = option_of(name, (CONNECTION, PUBLISHER, RECEIVER))
-            self.values[option.name] = read_value(name, option, value, unit)
+            self._set(option, read_value(name, option, value, unit))
         return files
 
     def _address(self, text: str) -> Address:
@@ -422,7 +428,7 @@ class Options:
         return ReceiverTerms(
             queue=queue,
             window_bytes=options["consumerWindowSize"],
-            is_window_chosen=options["consumerWindowSize"] != _BY_NAME["consumerwindowsize"][0].default,
+            is_window_chosen=self.is_window_chosen or _names_window(given),
             prefetch=options["prefetch"],
             max_rate=options["consumerMaxRate"],
             exclusive=options["exclusive"],
@@ -440,6 +446,10 @@ class Options:
             option, unit = option_of(name, (scope,))
             options[option.name] = read_value(name, option, value, unit)
         return options
+
+
+def _names_window(given: Mapping[str, object]) -> bool:
+    return any(option_of(name, (RECEIVER,))[0].name == "consumerWindowSize" for name in given if name != "name")
 
 
 def unquoted(text: str) -> str:

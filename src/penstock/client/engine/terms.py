@@ -73,7 +73,7 @@ class ReceiverTerms(NamedTuple):
     window_bytes: int = 1024 * 1024
     """Octets that the broker sends in advance: -1 without a limit, 0 none."""
     is_window_chosen: bool = False
-    """True if that is not the default: the program is told where nobody keeps it."""
+    """True if the program has given it: then it is kept over AMQP 0-9-1 at other brokers, too."""
     prefetch: int = 1000
     """Most messages that it has sent and that are not settled."""
     max_rate: float = -1

@@ -1,4 +1,11 @@
-"""Receiver of AMQP 0-9-1: a channel with one consumer, or with one for each message that is asked for."""
+"""Receiver of AMQP 0-9-1: a channel with one consumer, or with one for each message that is asked for.
+
+Theory of operation. A prefetch applies to consumers that begin after it. So a receiver that keeps a window by itself
+(`BodyWindow`) changes its prefetch by another consumer: the new one begins before the old one is cancelled, because a
+queue that is deleted with its last consumer must always have one. Messages over the window lose their bodies here and
+stay unsettled (`surplus`). The new consumer has a prefetch of one then, and that one message in `surplus`, so nothing
+else comes. When the program has taken all that waits, they return to their queue, in order, and come again.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +14,18 @@ from typing import Final
 from librt.strings import write_i32_be, write_i64_be
 from mypy_extensions import i64
 
+from penstock.client.engine.amqp091.body_window import BodyWindow
 from penstock.client.engine.amqp091.channel import Channel, Channels
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.outcomes import ConnectionLost
-from penstock.client.engine.receiver import REJECTED, Delivery, ReceiverCore
+from penstock.client.engine.receiver import ACKS, REJECTED, Delivery, ReceiverCore
 from penstock.client.engine.terms import WARNING, Event, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
 from penstock.client.errors import ChannelClosed, ReceiverClosed
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_method, decode_properties
+from penstock.wire.amqp091.codec import Method, decode_method, decode_properties
 
 _ACK_START: Final = 0x010000_0000000D_00
 """Beginning of a method frame with 13 octets of payload, without its channel."""
@@ -37,6 +45,13 @@ class ReceiverChannel(Channel):
     @override
     def on_cancel(self, tag: str) -> None:
         self.receiver.cancelled()
+
+    @override
+    def on_answer(self, method: Method) -> None:
+        if method.id == spec.BASIC_CANCEL_OK:
+            self.receiver.cancel_answered()
+        elif method.id == spec.BASIC_QOS_OK:
+            self.receiver.review_surplus()
 
     @override
     def on_close(self, error: ChannelClosed) -> None:
@@ -60,6 +75,23 @@ class Receiver091(ReceiverCore):
         """Number up to which all messages are settled: an acknowledgement of many is for all of them."""
         self.ahead: set[int] = set()
         """Numbers above it that are settled."""
+        self.window: BodyWindow | None = None
+        """Window that it keeps by itself; None where the broker does, or nobody."""
+        self.prefetch: i64 = 1
+        """Most unsettled messages of its consumer."""
+        self.surplus: list[int] = []
+        """Numbers of messages over its window, which return to their queue; as many as the prefetch at most."""
+        self.surplus_last: i64 = 0
+        """Number of that one of them that the present consumer has, and so gets no other; 0 for none.
+
+        It returns after the others. What comes in its place then shows that all are back: RabbitMQ handles
+        acknowledgements before messages that return, and would send later messages first.
+        """
+        self.turning: Call | None = None
+        """Request whose answer comes after the last message of the consumer that sent more than the window.
+
+        None while all that comes is taken.
+        """
 
     @override
     def attach(self) -> None:
@@ -69,11 +101,10 @@ class Receiver091(ReceiverCore):
     def use(self, channel: Channel) -> None:
         """Subscribe on a channel."""
         self.channel = channel
-        prefetch = 1 if self.pulls else self.terms.prefetch
-        channel.expect(Call("basic.qos", (spec.BASIC_QOS_OK,)))
-        channel.write(spec.BASIC_QOS, {"prefetch_count": prefetch})
+        self._choose_window()
+        window = self.window
+        self._write_prefetch(1 if self.pulls else self.terms.prefetch if window is None else window.prefetch())
         self.is_attached = True
-        self._check_window()
         if self.pulls or self.is_draining:
             self.ask_available().then = self.attached
             if self.line and not self.is_draining:
@@ -82,16 +113,44 @@ class Receiver091(ReceiverCore):
             self._consume(self.attached)
         self.engine.wake_output()
 
-    def _check_window(self) -> None:
-        """Warn once of a window that was chosen and that nobody keeps: basic.qos of other brokers counts messages."""
+    def _choose_window(self) -> None:
+        """Keep a window that was chosen, where the broker does not; warn once where this cannot be done."""
         terms, engine = self.terms, self.engine
-        if terms.is_window_chosen and terms.window_bytes > 0 and not engine.is_penstock() and not self.has_warned:
+        if not terms.is_window_chosen or terms.window_bytes <= 0 or engine.is_penstock():
+            self.window = None
+            return
+        obstacle = self._window_obstacle()
+        if not obstacle:
+            if self.window is None:
+                self.window = BodyWindow(terms.window_bytes, terms.prefetch)
+        elif not self.has_warned:
             self.has_warned = True
             text = (
                 f"consumerWindowSize={terms.window_bytes} is not kept: over AMQP 0-9-1 {engine.broker_name()} counts "
-                f"messages, and sends {terms.prefetch} of any size in advance; set prefetch, or use AMQP 1.0"
+                f"messages, and sends {obstacle} {terms.prefetch} of any size in advance; set prefetch, or use AMQP 1.0"
             )
             engine.events.append(Event(WARNING, terms.queue, text))
+
+    def _window_obstacle(self) -> str:
+        """Return which kind of receiver this is, if it cannot change its consumer; empty if it can.
+
+        A return in a transaction waits for the commit. A second exclusive consumer is refused, and one with arguments,
+        such as an offset of a stream, may begin elsewhere.
+        """
+        if self.unit is not None:
+            return "a receiver in a transaction"
+        if self.terms.exclusive:
+            return "an exclusive receiver"
+        return "a receiver with arguments" if self.terms.arguments else ""
+
+    def _write_prefetch(self, prefetch: i64) -> None:
+        channel = self.channel
+        assert channel is not None
+        self.prefetch = prefetch
+        if self.window is not None:
+            self.threshold = max(1, min(ACKS, prefetch // 2))
+        channel.expect(Call("basic.qos", (spec.BASIC_QOS_OK,)))
+        channel.write(spec.BASIC_QOS, {"prefetch_count": int(prefetch)})
 
     def _consume(self, then: Call | None) -> None:
         channel = self.channel
@@ -158,9 +217,85 @@ class Receiver091(ReceiverCore):
             self.channel.write(spec.BASIC_CANCEL, {"consumer_tag": self.consumer, "no_wait": True})
             self.consumer = ""
             self.engine.wake_output()
+        window = self.window
+        if window is not None:
+            size: i64 = len(body)
+            window.observe(size)
+            if self.turning is not None or not window.takes(size):
+                self._turn_back(tag, envelope)
+                return
         self.arrived(Delivery(self, tag, self.engine.epoch, body, head, envelope))
+        if window is not None:
+            self._widen(window.prefetch())
         if self.pulls and self.line and not self.is_draining:
             self.pull()
+
+    # A window that it keeps by itself
+
+    def _widen(self, prefetch: i64) -> None:
+        """Begin a consumer with a prefetch that is twice as large or more, in place of the present one."""
+        channel = self.channel
+        if prefetch >= 2 * self.prefetch and self.consumer and channel is not None and self.turning is None:
+            self._replace(channel, prefetch, True)
+
+    def _replace(self, channel: Channel, prefetch: i64, without_answer: bool) -> None:
+        """Begin another consumer, then cancel the present one."""
+        old = self.consumer
+        self._write_prefetch(prefetch)
+        self._consume(None)
+        channel.write(spec.BASIC_CANCEL, {"consumer_tag": old, "no_wait": without_answer})
+        self.engine.wake_output()
+
+    def _turn_back(self, tag: i64, envelope: bytes) -> None:
+        """Drop the body of a message over the window, and have no more sent than one."""
+        channel = self.channel
+        if self.turning is not None and envelope[5 : 5 + envelope[4]] == self.consumer.encode():
+            self.surplus_last = tag
+        else:
+            self.surplus.append(int(tag))
+        if self.turning is None and channel is not None:
+            self.turning = Call("basic.qos", (spec.BASIC_QOS_OK,))
+            if self.consumer:
+                self._replace(channel, 1, False)
+                channel.expect(Call("basic.cancel", (spec.BASIC_CANCEL_OK,)))
+            else:
+                self.turning.done = True  # A drain has cancelled it.
+
+    def cancel_answered(self) -> None:
+        """Ask for another answer: RabbitMQ may send messages that were under way to its channel after this one."""
+        turning, channel = self.turning, self.channel
+        if turning is not None and channel is not None and not turning.done and turning not in channel.calls:
+            channel.expect(turning)
+            channel.write(spec.BASIC_QOS, {"prefetch_count": 1})
+            self.engine.wake_output()
+        self.review_surplus()
+
+    def review_surplus(self) -> None:
+        """Return the messages over the window, if no more come and the program has taken all that waits."""
+        turning, channel, window = self.turning, self.channel, self.window
+        if turning is None or channel is None or window is None:
+            return
+        if not turning.done or (self.ready and self.consumer):
+            return
+        self.turning = None
+        tags, self.surplus = self.surplus, []
+        if self.surplus_last > 0:
+            tags.append(int(self.surplus_last))
+            self.surplus_last = 0
+        for tag in tags:
+            channel.write(spec.BASIC_NACK, {"delivery_tag": tag, "requeue": True})
+            self._note_settled(tag)
+        if self.consumer:
+            self._widen(window.prefetch())
+        self.engine.wake_output()
+
+    @override
+    def handed_over(self, delivery: Delivery) -> None:
+        window = self.window
+        if window is not None:
+            window.handed_over(len(delivery.body))
+            if self.turning is not None:
+                self.review_surplus()
 
     def cancelled(self) -> None:
         """Take the broker's cancellation: the queue was deleted, or has failed."""
@@ -223,6 +358,11 @@ class Receiver091(ReceiverCore):
         self.consumer = ""
         self.floor = 0
         self.ahead.clear()
+        self.surplus = []
+        self.surplus_last = 0
+        self.turning = None
+        if self.window is not None:
+            self.window.reset()
         super().lose()
 
     @override
