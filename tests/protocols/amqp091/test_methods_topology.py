@@ -6,7 +6,7 @@ import pytest
 
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import Dialogue, make_driver, refused
+from tests.support.driven_connection import Dialogue, make_driver, publish, refused
 
 
 def test_methods_of_the_topology_are_answered_and_make_what_they_name() -> None:
@@ -73,3 +73,17 @@ def test_refused_declaration_closes_no_more_than_its_channel(what: str) -> None:
     assert str(text).startswith("PRECONDITION_FAILED - queue 'q'"), text
     assert client.names(method_frame(2, spec.QUEUE_DECLARE, queue="other")) == ["queue.declare-ok"]
     assert "q" not in client.vhost.queues
+
+
+def test_queue_with_held_publishes_and_no_messages_is_not_deleted_if_empty() -> None:
+    client = Dialogue(make_driver()).declare("q", capacity_messages=1).confirm()
+    client.say(publish("q", b"first") + publish("q", b"second"))
+    client.say(method_frame(1, spec.BASIC_GET, queue="q"))
+    other = Dialogue(client.driver)
+    assert refused(other, method_frame(1, spec.QUEUE_DELETE, queue="q", if_empty=True)) == (
+        "channel.close",
+        406,
+        "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty: 1 publish to it is held and waits for room; delete "
+        "it later, or without if-empty",
+    )
+    assert not client.vhost.queue("q").deleted
