@@ -87,3 +87,25 @@ def test_queue_with_held_publishes_and_no_messages_is_not_deleted_if_empty() -> 
         "it later, or without if-empty",
     )
     assert not client.vhost.queue("q").deleted
+
+
+def test_exchange_that_would_lose_messages_of_lavinmq_is_refused() -> None:
+    client = Dialogue(make_driver())
+    table: dict[str, object] = {"x-alternate-exchange": "spare"}
+    _, code, text = refused(client, method_frame(1, spec.EXCHANGE_DECLARE, exchange="e", type="topic", arguments=table))
+    assert (code, text) == (
+        406,
+        "PRECONDITION_FAILED - exchange 'e': x-alternate-exchange of LavinMQ is not supported here; messages without "
+        "a route would be lost; use the argument alternate-exchange",
+    )
+    assert "e" not in client.vhost.exchanges
+
+
+def test_exchange_with_an_argument_without_effect_is_declared_and_logged() -> None:
+    client = Dialogue(make_driver())
+    client.driver.log_queue.take()
+    table: dict[str, object] = {"hash-header": "id"}
+    declare = method_frame(1, spec.EXCHANGE_DECLARE, exchange="e", type="topic", arguments=table)
+    assert client.names(declare) == ["exchange.declare-ok"]
+    (line,) = [each.text for each in client.driver.log_queue.take() if "hash-header" in each.text]
+    assert "argument hash-header of an exchange has no effect: only a hash exchange reads it" in line
