@@ -45,6 +45,7 @@ from penstock.core.queue.shared_ready_queue import DropsWritten, SharedReadyQueu
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps, WorkMeter
+from penstock.texts import worded
 
 POSITIONS_MAX: Final = 10_000
 """Most queues of one cursor, those included that it has left."""
@@ -348,7 +349,8 @@ def check_move(cursor: Cursor, queue: str, to: int | str) -> Move:
         return Move(position, tail)
     if not isinstance(to, int):
         raise PreconditionFailed(
-            f"cursor '{cursor.name}' can be moved to earliest, latest or a sequence of queue '{queue}', not to {to!r}"
+            f"cursor '{cursor.name}' can be moved to earliest, latest or a sequence of queue '{queue}', "
+            f"not to {worded(to)}"
         )
     if to > tail:
         raise PreconditionFailed(
