@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -11,6 +14,8 @@ from hypothesis import strategies as st
 from penstock.texts import (
     BYTES,
     TIMES,
+    WORDED_ITEMS,
+    WORDED_LETTERS,
     amount,
     counted,
     nearest,
@@ -20,7 +25,9 @@ from penstock.texts import (
     shown_capacity,
     shown_percent,
     shown_time,
+    worded,
 )
+from penstock.wire.amqp10.values import UINT, Array, Described, Symbol, Typed
 
 
 @pytest.mark.parametrize(
@@ -105,3 +112,50 @@ def test_counts_capacities_and_percentages_are_for_people() -> None:
     assert shown_capacity({"messages": 1000, "bytes": 2048}) == "1,000 messages and 2 KiB"
     assert shown_capacity({"messages": None, "bytes": None}) == "no limit"
     assert (shown_percent(None), shown_percent(12.5)) == ("-", "12.5 %")
+
+
+WORDS: dict[str, object] = {
+    "null": None,
+    "true": True,
+    "false": False,
+    "5": 5,
+    "a number of more than 256 bits": -1 << 300,
+    "1.5": 1.5,
+    "NaN": math.nan,
+    "-Infinity": -math.inf,
+    "'it's'": "it's",
+    "'drop-head'": b"drop-head",
+    "binary 0x00ff": b"\x00\xff",
+    "binary 0x0a": b"\n",
+    "'a\\nb\\u202e'": "a\nb\u202e",
+    "decimal 1.50": Decimal("1.50"),
+    "timestamp 1970-01-01T00:02:00Z": datetime(1970, 1, 1, 0, 2, tzinfo=UTC),
+    "timestamp 1970-01-01T00:03:00Z": datetime(1970, 1, 1, 0, 3),  # noqa: DTZ001 A timestamp without a zone is UTC.
+    "[1, 'a', null, decimal 1]": [1, "a", None, Decimal(1)],
+    "{a: true, b: {c: 'd'}}": {"a": True, "b": {"c": "d"}},
+    "uint 5": Typed(UINT, 5),
+    "'symbol'": Symbol("symbol").text,
+    "uuid 0x00010203": Typed("uuid", bytes(range(4))),
+    "char 'x'": Typed("char", "x"),
+    "5 described by 'penstock:five'": Described(Symbol("penstock:five").text, 5),
+    "array of int [1, 2]": Array("int", [1, 2]),
+}
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_value_in_a_sentence_has_the_words_of_amqp(words: str) -> None:
+    assert worded(WORDS[words]) == words
+
+
+def test_text_in_a_sentence_is_quoted_only_on_request() -> None:
+    assert worded("a", False) == worded(b"a", False) == "a"
+    assert worded(["a"], False) == "['a']"
+    assert worded(Symbol("red")) == "red"
+
+
+def test_value_in_a_sentence_is_cut_at_its_bound() -> None:
+    for value in ("x" * 1_000, b"\xff" * 1_000, [["y" * 50] * 100] * 100, {f"k{n}": "z" for n in range(1_000)}):
+        text = worded(value)
+        assert len(text) == WORDED_LETTERS
+        assert text.endswith("...")
+    assert worded([*range(WORDED_ITEMS + 1)]) == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]"

@@ -30,7 +30,7 @@ from penstock.settings.table import (
     STOP_PERCENT,
     SettingValue,
 )
-from penstock.texts import nearest
+from penstock.texts import nearest, worded
 
 TABLES_AT_START: Final = ("[oauth]", "[auth-http]")
 """Tables that are read at the start only."""
@@ -128,7 +128,7 @@ def _by_pattern(source: _Source, scope: str, patterns: object) -> Iterator[tuple
     if scope not in SCOPES:
         raise source.error((scope,), f"unknown table [{scope}]; {_near_table(scope)}")
     if not isinstance(patterns, dict):
-        raise source.error((scope,), f"[{scope}] must be a table of patterns, not {patterns!r}")
+        raise source.error((scope,), f"[{scope}] must be a table of patterns, not {worded(patterns)}")
     for pattern, table in patterns.items():
         if not isinstance(table, dict):
             raise source.error((scope, pattern), f'[{scope}] needs a pattern: [{scope}."..."] before {pattern}')

@@ -19,6 +19,7 @@ from penstock.access.permission import PERMISSION_KINDS, Permission
 from penstock.access.tokens import TokenKeys, TokenPolicy
 from penstock.access.user import EVERYTHING
 from penstock.errors import BrokerError, ConfigError
+from penstock.texts import worded
 from penstock.web_url import url_fault
 
 Refuse = Callable[[tuple[str, ...], str], ConfigError]
@@ -158,14 +159,14 @@ class _Table:
         value = self.given.get(key, default)
         is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value) or not least <= value <= most:
-            raise self.error(key, f"{key} in {self.title} must be between {least} and {most}, not {value!r}")
+            raise self.error(key, f"{key} in {self.title} must be between {least} and {most}, not {worded(value)}")
         return float(value)
 
     def url(self, key: str, **allowed: bool) -> str:
         """Return a URL; empty without one."""
         value = self.given.get(key, "")
         if not isinstance(value, str):
-            raise self.error(key, f"{key} in {self.title} must be a URL, not {value!r}")
+            raise self.error(key, f"{key} in {self.title} must be a URL, not {worded(value)}")
         fault = url_fault(value, **allowed) if value else ""
         if fault:
             raise self.error(key, f"{key} in {self.title} {fault}")
@@ -191,7 +192,7 @@ class _Table:
         """Return one of these texts."""
         value = self.given.get(key, default)
         if value not in known:
-            raise self.error(key, f"{self.title} {key} must be one of {', '.join(known)}, not {value!r}")
+            raise self.error(key, f"{self.title} {key} must be one of {', '.join(known)}, not {worded(value)}")
         return str(value)
 
 
@@ -201,7 +202,7 @@ def read_tokens(given: dict[str, Any], folder: Path, refuse: Refuse) -> TokenSet
     table.check_keys((*TEXTS, *LISTS, LEEWAY))
     for key in TEXTS:
         if not isinstance(given.get(key, ""), str):
-            raise table.error(key, f"{key} in [oauth] must be a string, not {given[key]!r}")
+            raise table.error(key, f"{key} in [oauth] must be a string, not {worded(given[key])}")
     for key in (RESOURCE_SERVER, KEYS_SOURCE):
         if not given.get(key):
             raise table.error(key, f"[oauth] needs {key}")
@@ -210,7 +211,7 @@ def read_tokens(given: dict[str, Any], folder: Path, refuse: Refuse) -> TokenSet
         value = given.get(key, [])
         items = [value] if isinstance(value, str) else value
         if not isinstance(items, list) or not all(isinstance(item, str) and item for item in items):
-            raise table.error(key, f"{key} in [oauth] must be a list of claims, not {value!r}")
+            raise table.error(key, f"{key} in [oauth] must be a list of claims, not {worded(value)}")
         lists[key] = items
     leeway_s = int(table.number(LEEWAY, 30, 0, 3_600, whole=True))
     keys = table.url(KEYS_SOURCE, query=True) if "://" in given[KEYS_SOURCE] else table.file(KEYS_SOURCE, "name")
@@ -232,7 +233,7 @@ def read_back_end(given: dict[str, Any], folder: Path, refuse: Refuse) -> BackEn
     settings = BackEndSettings()
     insecure = given.get("insecure", False)
     if not isinstance(insecure, bool):
-        raise table.error("insecure", f"insecure in [auth-http] must be true or false, not {insecure!r}")
+        raise table.error("insecure", f"insecure in [auth-http] must be true or false, not {worded(insecure)}")
     settings.user_path = table.url(USER_PATH, insecure=insecure)
     settings.vhost_path = table.url(VHOST_PATH, insecure=insecure)
     if not settings.user_path:
@@ -240,7 +241,7 @@ def read_back_end(given: dict[str, Any], folder: Path, refuse: Refuse) -> BackEn
     settings.http_method = given.get("http_method", METHODS[0])
     if settings.http_method not in METHODS:
         raise table.error(
-            "http_method", f"http_method in [auth-http] must be post or get, not {settings.http_method!r}"
+            "http_method", f"http_method in [auth-http] must be post or get, not {worded(settings.http_method)}"
         )
     settings.timeout_s = table.number("timeout_s", settings.timeout_s, 0.1, 60)
     settings.cache_s = table.number("cache_s", settings.cache_s, 0, 3_600)
@@ -259,7 +260,8 @@ def _permission(table: _Table) -> Permission:
         or not all(isinstance(v, str) for v in given.values())
     ):
         raise table.error(
-            key, f"permissions in [auth-http] must have the expressions {', '.join(PERMISSION_KINDS)}, not {given!r}"
+            key,
+            f"permissions in [auth-http] must have the expressions {', '.join(PERMISSION_KINDS)}, not {worded(given)}",
         )
     permission = Permission(given["configure"], given["write"], given["read"])
     try:

@@ -58,6 +58,7 @@ OPEN_FILE: Final = "PST-2034"
 ONLY_GUEST: Final = "PST-2035"
 WITHOUT_EFFECT: Final = "PST-2036"
 CONSOLE_UNSERVED: Final = "PST-2037"
+FRAME_TOO_SMALL: Final = "PST-2038"
 CERTIFICATE: Final = "PST-2040"
 CERTIFICATE_REFUSED: Final = "PST-2041"
 STANDBY: Final = "PST-2050"
@@ -295,6 +296,12 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(OPEN_FILE, WARNING, "others can read the passwords in the settings file", "`chmod o-r`, or hashes"),
     LogId(ONLY_GUEST, WARNING, "other machines can connect, but nobody can log in from them", "`penstock users add`"),
     LogId(WITHOUT_EFFECT, WARNING, "an argument is accepted and has no effect; once for each", "leave it out"),
+    LogId(
+        FRAME_TOO_SMALL,
+        WARNING,
+        "a message is passed over for the consumers of a channel: its content header is larger than a frame of theirs",
+        "connect with a larger frame_max, or take the message over HTTP or AMQP 1.0",
+    ),
     LogId(
         CONSOLE_UNSERVED,
         INFO,

@@ -13,6 +13,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.texts import worded
+
 if TYPE_CHECKING:
     from gzip import GzipFile
 
@@ -121,11 +123,11 @@ class RecordFiles:
                 f"{path}, line {number} is no record, as it was cut or damaged: remove that line ({error})"
             ) from None
         if not isinstance(record, dict):
-            raise ValueError(f"{path}, line {number}: a record is a JSON object, not {line[:40]!r}")
+            raise ValueError(f"{path}, line {number}: a record is a JSON object, not {worded(line[:40])}")
         version = record.get("v", self.version)
         if not isinstance(version, int) or version > self.version:
             raise ValueError(
-                f"{path}, line {number}: its schema is version {version!r}, and this Penstock reads up to "
+                f"{path}, line {number}: its schema is version {worded(version)}, and this Penstock reads up to "
                 f"{self.version}; read it with the Penstock that wrote it, or a newer one"
             )
         return record

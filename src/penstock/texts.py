@@ -6,6 +6,7 @@ Clients choose names. A line feed in one could forge a line of the log; an escap
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -66,6 +67,73 @@ def hint(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -
 def joined(text: str, clause: str) -> str:
     """Return a text with a further clause: after a question ("did you mean ...?") it is a sentence of its own."""
     return f"{text} {clause[0].upper()}{clause[1:]}" if text.endswith("?") else f"{text}; {clause}"
+
+
+WORDED_LETTERS: Final = 80
+"""Letters of a value in a sentence."""
+WORDED_ITEMS: Final = 10
+"""Items of an array or a table there."""
+
+
+def worded(value: object, quoted: bool = True) -> str:
+    """Return a value for a sentence in the words of AMQP and JSON, whatever Python has for it.
+
+    Types without a form in JSON have their name in front: `decimal 1.5`, `timestamp 2026-01-01T00:00:00Z`, and `binary
+    0x00ff` for octets that are no text. A text is in quotes if `quoted`, and inside of an array or a table.
+    """
+    text = _worded(value, quoted)
+    return text if len(text) <= WORDED_LETTERS else text[: WORDED_LETTERS - 3] + "..."
+
+
+def _worded(value: object, quoted: bool) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        octets = value[:WORDED_LETTERS]
+        try:
+            text = value[: 4 * WORDED_LETTERS].decode()
+        except UnicodeDecodeError:
+            return f"binary 0x{octets.hex()}"
+        return _quoted(text, quoted) if text.isprintable() else f"binary 0x{octets.hex()}"
+    if isinstance(value, str):
+        return _quoted(value[: 4 * WORDED_LETTERS], quoted)
+    if isinstance(value, float):
+        return _number_word(value)
+    if isinstance(value, list | tuple):
+        items = [_worded(item, True) for item in value[:WORDED_ITEMS]]
+        return f"[{', '.join([*items, '...'] if len(value) > WORDED_ITEMS else items)}]"
+    if isinstance(value, dict):
+        names = [*value][:WORDED_ITEMS]
+        items = [f"{_worded(name, False)}: {_worded(value[name], True)}" for name in names]
+        return f"{{{', '.join([*items, '...'] if len(value) > WORDED_ITEMS else items)}}}"
+    if isinstance(value, int):
+        return str(value) if abs(value) < 1 << 256 else "a number of more than 256 bits"
+    return _worded_rarely(value)
+
+
+def _worded_rarely(value: object) -> str:
+    """Return a value of a type that JSON does not have; those of AMQP 1.0 write their type themselves."""
+    from datetime import UTC, datetime  # Most starts need none.
+    from decimal import Decimal
+
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is None else value.astimezone(UTC)
+        return f"timestamp {moment.replace(tzinfo=None).isoformat()}Z"
+    return f"decimal {value}" if isinstance(value, Decimal) else str(value)
+
+
+def _quoted(text: str, quoted: bool) -> str:
+    return f"'{printable(text)}'" if quoted else printable(text)
+
+
+def _number_word(value: float) -> str:
+    if value != value:
+        return "NaN"
+    if value in (math.inf, -math.inf):
+        return "Infinity" if value > 0 else "-Infinity"
+    return str(value)
 
 
 def printable(text: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.effects import Blocked, GateChanged, PublishRefused, Returned, Unblocked
+from penstock.core.publish.held import HELD_A_UNIT
 from penstock.errors import NotAllowed, PreconditionFailed
 from tests.support.broker_fixture import House, told
+from tests.support.transaction_client import Client
 
 
 def test_broker_finds_a_virtual_host_unless_it_is_being_deleted() -> None:
@@ -27,6 +29,55 @@ def test_broker_deletes_a_queue_unless_it_is_in_use_or_not_empty_on_request() ->
     assert house.broker.delete_queue(queue, if_unused=True) == 1
     assert queue.deleted
     assert "a" not in house.vhost.queues
+
+
+HELD = "2 publishes to it are held and wait for room"
+
+
+def refused_deletion(house: House, name: str, **condition: bool) -> str:
+    with pytest.raises(PreconditionFailed) as refused:
+        house.broker.delete_queue(house.vhost.queue(name), **condition)
+    assert not house.vhost.queue(name).deleted
+    return str(refused.value)
+
+
+def test_conditional_deletion_of_a_queue_is_refused_while_publishes_to_it_are_held() -> None:
+    house = House("a", "b")
+    house.broker.gates.block("queue", "/", "a", "stocktaking")
+    producer = house.published("p", "a", 100, count=2)
+    house.publish(producer, "b", 100)
+    assert (house.depth("a"), len(producer.outbox)) == (0, 3)
+    assert refused_deletion(house, "a", if_empty=True) == (
+        f"queue 'a' in vhost '/' not empty: {HELD}; delete it later, or without if-empty"
+    )
+    assert refused_deletion(house, "a", if_unused=True) == (
+        f"queue 'a' in vhost '/' in use: {HELD}; delete it later, or without if-unused"
+    )
+    house.broker.gates.unblock("queue", "/", "a")
+    house.broker.run(1000)
+    assert told(producer) == [(1, 3, True)]
+    house.take("a", count=2)
+    assert house.broker.delete_queue(house.vhost.queue("a"), if_unused=True, if_empty=True) == 0
+
+
+def test_conditional_deletion_counts_the_publishes_of_a_held_commit_to_that_queue() -> None:
+    house = House("a", "b")
+    client = Client(house, "tx")
+    house.broker.gates.block("queue", "/", "a", "stocktaking")
+    client.publish("a", 10, 10)
+    client.publish("b", 10)
+    assert not client.commit()
+    assert HELD in refused_deletion(house, "a", if_empty=True)
+    assert house.broker.delete_queue(house.vhost.queue("b"), if_empty=True) == 0
+
+
+def test_conditional_deletion_charges_the_work_of_counting_held_publishes() -> None:
+    house = House("a")
+    house.broker.gates.block("queue", "/", "a", "stocktaking")
+    house.published("p", "a", 10, count=10 * HELD_A_UNIT)
+    before = house.broker.work.done
+    refused_deletion(house, "a", if_empty=True)
+    assert house.broker.work.done - before >= 10
 
 
 def test_broker_records_what_a_gate_does_to_a_producer_in_order_and_once() -> None:

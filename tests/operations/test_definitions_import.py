@@ -113,3 +113,94 @@ def test_definitions_import_names_arguments_of_queues_without_effect() -> None:
         said = [each["note"] for each in found["differences"]] if dry_run else found["notes"]
         (note,) = said
         assert note.endswith("argument x-queue-leader-locator of a queue has no effect: a queue is on one node")
+
+
+ONE_VHOST: dict[str, object] = {
+    "rabbitmq_definition_format": "single_virtual_host",
+    "original_vhost_name": "shop",
+    "metadata": {"description": "", "tags": [], "default_queue_type": "classic"},
+    "description": "",
+    "limits": {"max-queues": 100},
+    "parameters": [{"component": "vhost-limits", "name": "limits", "value": {"max-queues": 100}}],
+    "queues": [QUEUE],
+}
+
+
+def test_definitions_import_applies_the_limits_of_a_file_of_one_virtual_host() -> None:
+    driver = make_driver()
+    told: Any = finish(import_steps(driver, json.dumps(ONE_VHOST, indent=1).encode(), "/", dry_run=True))
+    assert [(each["line"], each["subject"], each["change"]) for each in told["differences"]] == [
+        (23, "queue 'a' in vhost '/'", "created"),
+        (10, "limits of vhost '/'", "created"),
+    ]
+    assert import_definitions(driver, ONE_VHOST)["made"] == {"queues": 1, "limits": 1}
+    assert driver.broker.access.vhost_limits == {"/": {"max-queues": 100}}
+    assert import_definitions(driver, ONE_VHOST)["made"] == {}
+    assert import_definitions(driver, {**ONE_VHOST, "limits": {}, "parameters": []})["changed"] == {}
+    with pytest.raises(PreconditionFailed, match="limits of vhost '/' is defined twice in the file, with different"):
+        import_definitions(driver, {**ONE_VHOST, "limits": {"max-queues": 5}})
+
+
+def test_definitions_import_names_the_line_of_limits_that_are_refused() -> None:
+    driver = make_driver()
+    definitions = {"queues": [QUEUE], "limits": {"max-qeues": 5}}
+    with pytest.raises(PreconditionFailed, match=r"line \d+, limits: unknown limit 'max-qeues'; known are max-"):
+        import_definitions(driver, definitions)
+    told: Any = import_definitions(driver, definitions, options=ImportOptions(skip_refused=True))
+    assert [(each["subject"], each["change"]) for each in told["skipped"]] == [("limits of vhost '/'", "skipped")]
+    assert "a" in driver.broker.vhost("/").queues
+    assert import_definitions(driver, definitions, options=ImportOptions(skip=["limits"]))["not_imported"] == {
+        "limits": 1
+    }
+
+
+def test_definitions_import_skips_unknown_keys_only_on_request_and_names_them() -> None:
+    driver = make_driver()
+    definitions = {"queues": [QUEUE], "shovels": [{"name": "s"}], "quues": 1}
+    with pytest.raises(PreconditionFailed, match=r"shovels: unknown key; known are .*; nothing was imported"):
+        import_definitions(driver, definitions)
+    told: Any = import_definitions(driver, definitions, dry_run=True)
+    assert [(each["subject"], each["change"]) for each in told["differences"]][:2] == [
+        ("shovels", "refused"),
+        ("quues", "refused"),
+    ]
+    assert not driver.broker.vhost("/").queues
+    answer: Any = import_definitions(driver, definitions, options=ImportOptions(skip_refused=True))
+    assert [(each["subject"], each["change"]) for each in answer["skipped"]] == [
+        ("shovels", "skipped"),
+        ("quues", "skipped"),
+    ]
+    assert answer["skipped"][1]["reason"] == "unknown key; did you mean queues?"
+    assert "a" in driver.broker.vhost("/").queues
+
+
+def test_definitions_import_takes_a_file_of_lavinmq() -> None:
+    driver = make_driver()
+    policy = {
+        "name": "p", "vhost": "/", "pattern": ".*", "apply-to": "all", "priority": 0, "definition": {"max-length": 5},
+    }  # fmt: skip
+    file: dict[str, object] = {
+        "lavinmq_version": "2.9.1",
+        "users": [
+            {
+                "name": "anna",
+                "password_hash": "A" * 48,
+                "hashing_algorithm": "rabbit_password_hashing_sha256",
+                "tags": "",
+            }
+        ],
+        "vhosts": [{"name": "/"}],
+        "permissions": [{"user": "anna", "vhost": "/", "configure": "", "read": "", "write": ""}],
+        "queues": [{**QUEUE, "vhost": "/", "arguments": {"x-deduplication-header": "id"}}],
+        "exchanges": [{**EXCHANGE, "vhost": "/", "arguments": {"x-cache-size": 5}}],
+        "bindings": [{**BINDING, "vhost": "/"}],
+        "policies": [policy],
+        "parameters": [],
+        "global_parameters": [],
+    }
+    answer: Any = import_definitions(driver, file, None)
+    assert answer["skipped"] == []
+    assert answer["notes"] == [
+        "exchange 'e' in vhost '/': argument x-cache-size of an exchange has no effect: messages are not compared",
+        "queue 'a' in vhost '/': argument x-deduplication-header of a queue has no effect: messages are not compared",
+    ]

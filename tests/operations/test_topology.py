@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from penstock.driver.driver import BrokerDriver
-from penstock.errors import BrokerError
+from penstock.errors import BrokerError, PreconditionFailed
 from penstock.operations.vhosts import ATTRIBUTES_MOST
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.access_of import access_of
 from tests.support.at_once import import_definitions
-from tests.support.driven_connection import make_driver
+from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.operation_calls import ask
 
 
 def compared(driver: BrokerDriver, **definitions: object) -> list[tuple[str, str]]:
@@ -94,3 +98,17 @@ def test_vhost_whose_attributes_are_refused_is_not_created() -> None:
     with pytest.raises(BrokerError, match="the attributes of a virtual host"):
         import_definitions(driver, refused, None)
     assert "new" not in driver.broker.vhosts
+
+
+DELETION = "DELETE /queues/{vhost}/{name}"
+
+
+@pytest.mark.parametrize("condition", ["if-empty", "if-unused"])
+def test_queue_with_held_publishes_is_not_deleted_on_a_condition(condition: str) -> None:
+    driver = make_driver()
+    client = Dialogue(driver).declare("q", capacity_messages=1).confirm()
+    client.say(publish("q", b"first") + publish("q", b"second"))
+    client.say(method_frame(1, spec.BASIC_GET, queue="q"))
+    with pytest.raises(PreconditionFailed, match="1 publish to it is held and waits for room"):
+        ask(driver, DELETION, {"name": "q", condition: True}, access=access_of(driver.broker, "guest"))
+    assert ask(driver, DELETION, {"name": "q"}, access=access_of(driver.broker, "guest")) == {}

@@ -53,7 +53,7 @@ far = 1 << 39
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"columns": value}, "'rows' must be a whole number from 0, not None"),
+        ({"columns": value}, "'rows' must be a whole number from 0, not null"),
         ({"rows": True, "columns": value}, "'rows' must be a whole number"),
         ({"rows": -1, "columns": value}, "'rows' must be a whole number"),
         ({"rows": 1}, "'columns' must be an object with at least the column 'value'"),

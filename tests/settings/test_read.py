@@ -47,7 +47,7 @@ def test_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) 
         ({"x-max-length": "many"}, "x-max-length='many' is not a whole number"),
         ({"x-max-length": 2.5}, "x-max-length=2.5 is not a whole number"),
         ({"capacity-bytes": True}, "capacity-bytes=true is not a whole number"),
-        ({"capacity-bytes": None}, "capacity-bytes=None is not a whole number"),
+        ({"capacity-bytes": None}, "capacity-bytes=null is not a whole number"),
         ({"capacity-bytes": 1 << 62}, "is too large"),
         ({"stop-percent": 101}, "stop-percent=101 is not a percentage"),
         ({"x-overflow": "drop-tail"}, "x-overflow=drop-tail is not an overflow policy; did you mean drop-head?"),

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.settings.read import read_arguments, read_consume_arguments, read_features
-from penstock.settings.without_effect import OF_CONSUMERS, OF_QUEUES, SINGLE_ACTIVE, in_consumer, in_queue
+from penstock.settings.read import check_exchange_arguments, read_arguments, read_consume_arguments, read_features
+from penstock.settings.without_effect import (
+    OF_CONSUMERS,
+    OF_EXCHANGES,
+    OF_QUEUES,
+    SINGLE_ACTIVE,
+    in_consumer,
+    in_exchange,
+    in_queue,
+)
 
 
 @pytest.mark.parametrize("name", OF_QUEUES)
@@ -20,6 +28,13 @@ def test_argument_of_a_consumer_without_effect_is_taken_and_named(name: str) -> 
     assert read_consume_arguments("c", {name: 5}) == {}
     (sentence,) = in_consumer({name: 5, "x-priority": 5}, False)
     assert sentence == f"argument {name} of a consumer has no effect: {OF_CONSUMERS[name]}"
+
+
+@pytest.mark.parametrize("name", OF_EXCHANGES)
+def test_argument_of_an_exchange_without_effect_is_taken_and_named(name: str) -> None:
+    check_exchange_arguments("e", {name: 5})
+    (sentence,) = in_exchange({name: 5, "alternate-exchange": "a", "colour": "red"})
+    assert sentence == f"argument {name} of an exchange has no effect: {OF_EXCHANGES[name]}"
 
 
 def test_priority_of_a_consumer_is_named_beside_a_single_active_one() -> None:

@@ -29,6 +29,7 @@ from penstock.access.user import (
     VhostLimits,
 )
 from penstock.errors import NotFound, PreconditionFailed, ResourceError
+from penstock.texts import worded
 
 GUEST: Final = "guest"
 """The user that is there while no other is (as in RabbitMQ), with the password guest, from this machine only."""
@@ -476,4 +477,4 @@ def _length_flaw(name: str) -> str:
 
 def _raise_flaw(what: str, name: str, flaw: str) -> None:
     if flaw:
-        raise PreconditionFailed(f"the name {name[:60]!r} of a {what} {flaw}")
+        raise PreconditionFailed(f"the name {worded(name[:60])} of a {what} {flaw}")

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from penstock.content.properties import is_name
+from penstock.texts import worded
 
 NESTING_MAX: Final = 32
 """Largest nesting of tables and arrays; a table at the top is at depth 1."""
@@ -32,7 +33,7 @@ def _check_table(table: dict[str, object], depth: int) -> None:
     for name, value in table.items():
         _check_text(name)
         if not is_name(name):
-            raise InvalidTable(f"{name[:_SHOWN]!r}… has {len(name.encode())} octets, a short string 255")
+            raise InvalidTable(f"{worded(name[:_SHOWN])}… has {len(name.encode())} octets, a short string 255")
         _check_value(value, depth)
 
 
@@ -63,10 +64,7 @@ def _check_text(text: str) -> None:
 
 
 def _unfit(value: object, what: str) -> InvalidTable:
-    text = repr(value)
-    if len(text) > _SHOWN:
-        text = text[:_SHOWN] + "…"
-    return InvalidTable(f"{text} does not fit {what}")
+    return InvalidTable(f"{worded(value)} does not fit {what}")
 
 
 COUNTED_MAX: Final = 1 << 62

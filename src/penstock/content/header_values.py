@@ -26,6 +26,7 @@ from math import isfinite
 from typing import Final
 
 from penstock.content.field_table import NESTING_MAX
+from penstock.texts import worded
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_SECOND: Final = 253_402_300_799
@@ -134,21 +135,21 @@ def _untagged(tag: str, value: object, depth: int) -> object:
         try:
             return b64decode(value, validate=True)
         except ValueError:
-            raise ValueError(f"has a $binary that is not base64: {value[:60]!r}") from None
+            raise ValueError(f"has a $binary that is not base64: {worded(value[:60])}") from None
     if tag == "$timestamp" and isinstance(value, int) and 0 <= value <= _LAST_SECOND:
         return _EPOCH + timedelta(seconds=value)
     if tag == "$decimal" and isinstance(value, str):
         try:
             return Decimal(value)
         except InvalidOperation:
-            raise ValueError(f"has a $decimal that is no number: {value[:60]!r}") from None
+            raise ValueError(f"has a $decimal that is no number: {worded(value[:60])}") from None
     if tag == "$double" and isinstance(value, str) and value in _NOT_FINITE:
         return float(value)
     if tag == "$table" and isinstance(value, dict):
         return {name: _plain(item, depth + 1) for name, item in value.items()}
     if tag in _TAGS:
-        raise ValueError(f"has a {tag} with the wrong value {str(value)[:60]!r}")
-    raise ValueError(f"has a table with the one field {tag!r}, which is not one of {', '.join(_TAGS)}")
+        raise ValueError(f"has a {tag} with the wrong value {worded(str(value)[:60])}")
+    raise ValueError(f"has a table with the one field {worded(tag)}, which is not one of {', '.join(_TAGS)}")
 
 
 def _refuse_constant(name: str) -> object:

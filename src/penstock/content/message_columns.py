@@ -15,6 +15,7 @@ from penstock.content.header_values import headers_from_json
 from penstock.content.properties import Properties
 from penstock.errors import PreconditionFailed
 from penstock.limits import NAME_MAX
+from penstock.texts import worded
 
 INT32: Final = 4
 INT64: Final = 8
@@ -157,7 +158,7 @@ def text_of(octets: bytes, name: str, row: i64) -> str:
     try:
         return octets.decode()
     except UnicodeDecodeError:
-        raise PreconditionFailed(f"column {name}: row {int(row)} is not UTF-8: {octets[:60]!r}") from None
+        raise PreconditionFailed(f"column {name}: row {int(row)} is not UTF-8: {worded(octets[:60])}") from None
 
 
 def text_or_octets(octets: bytes | None) -> object:

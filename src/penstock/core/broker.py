@@ -50,7 +50,7 @@ from penstock.core.large_bodies import LargeBodies
 from penstock.core.message_format import LargeFormat, MessageFormats
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.connection_gates import ConnectionGates, count_unroutable
-from penstock.core.publish.held import Lingering
+from penstock.core.publish.held import Lingering, held_for
 from penstock.core.publish.pending_letters import PendingDeadLetters
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
@@ -318,10 +318,8 @@ class Broker(Dispatcher):
 
     @override
     def delete_queue(self, queue: Queue, if_unused: bool = False, if_empty: bool = False) -> int:
-        if if_unused and queue.consumers:
-            raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' in use")
-        if if_empty and queue.waiting():
-            raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' not empty")
+        if if_unused or if_empty:
+            self._check_unneeded(queue, if_unused, if_empty)
         gates = gates_of(queue)
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         for gate in gates:
@@ -334,6 +332,19 @@ class Broker(Dispatcher):
         if queue.cursors:
             self._effects.append(QueueChanged(queue))
         return count
+
+    def _check_unneeded(self, queue: Queue, if_unused: bool, if_empty: bool) -> None:
+        """Check the conditions of a deletion, which would refuse held publishes. Raises PreconditionFailed (406)."""
+        subject = f"queue '{queue.name}' in vhost '{queue.vhost}'"
+        if if_unused and queue.consumers:
+            raise PreconditionFailed(f"{subject} in use")
+        if if_empty and queue.waiting():
+            raise PreconditionFailed(f"{subject} not empty")
+        held = int(held_for(queue, self.work))
+        if held > 0:
+            state, condition = ("not empty", "if-empty") if if_empty else ("in use", "if-unused")
+            wait = "1 publish to it is held and waits" if held == 1 else f"{held:,} publishes to it are held and wait"
+            raise PreconditionFailed(f"{subject} {state}: {wait} for room; delete it later, or without {condition}")
 
     # Events (called by producers and queues)
 

@@ -202,6 +202,9 @@ class Dispatcher(PublishContext):
             return self._scanned(rotation, consumer, consumer.scan, turn.room)
         is_searched = len(queue.ready_queue.contiguous()) == 0
         batch = consumer.session.take_batch(consumer, turn.room, self.now)
+        if batch.left == 0:
+            self._scanning = True  # It cannot be sent these messages, and looks for others.
+            return None
         if is_searched:
             self.work.done += batch.left * SEARCHED_WORK
         if consumer.adaptive_window is not None:

@@ -55,7 +55,7 @@ from penstock.flow.gate_stats import Churn
 from penstock.flow.level import UNLIMITED
 from penstock.flow.series import Tally
 from penstock.flow.work import AT_ONCE
-from penstock.settings.read import Features, check_flags, read_arguments, read_features
+from penstock.settings.read import Features, check_exchange_arguments, check_flags, read_arguments, read_features
 from penstock.settings.table import LENGTHS
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
@@ -318,6 +318,7 @@ class VirtualHost(Topology):
         if len(self.exchanges) >= EXCHANGES_MAX:
             raise ResourceError(f"vhost '{self.name}' has {EXCHANGES_MAX} exchanges, the most it may have")
         self.gates.metadata.admit(f"exchange '{name}' in vhost '{self.name}'", self.name, arguments)
+        check_exchange_arguments(name, arguments)
         alternate_of(name, self.name, arguments)
         self.table.limits("address", name)  # Settings of patterns that match it must not contradict each other.
         check_writable(self.broker.journal, durable)

@@ -59,6 +59,7 @@ from penstock.protocols.common.control_request import (
 )
 from penstock.protocols.common.log_line import LogLine
 from penstock.ranges.service import RangeService
+from penstock.texts import worded
 
 LAZY_OCTETS: Final = 64 * 1024
 """Octets from which a block is written as its reader takes it."""
@@ -437,9 +438,9 @@ def answer_top(node: Node, request: ControlRequest) -> Steps[Row]:
     Queues for answers to control requests are left out. Raises NotFound (404) for a queue that there is not,
     PreconditionFailed (406) for an unknown order.
     """
-    order = str(request.fields.get("order") or "blocked")
-    if order not in ORDERS:
-        raise PreconditionFailed(f"'order' must be one of {', '.join(ORDERS)}, not '{order}'")
+    order = request.fields.get("order") or "blocked"
+    if not isinstance(order, str) or order not in ORDERS:
+        raise PreconditionFailed(f"'order' must be one of {', '.join(ORDERS)}, not {worded(order)}")
     name = request.fields.get("queue")
     sums = Sums()
     if isinstance(name, str):

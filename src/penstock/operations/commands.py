@@ -19,7 +19,7 @@ from penstock.operations.command import (
     pairs,
     places,
 )
-from penstock.settings.without_effect import in_queue
+from penstock.settings.without_effect import in_exchange, in_queue
 from penstock.texts import counted, nearest
 
 
@@ -170,7 +170,9 @@ TOPOLOGY: Final = (
         (Field("exchange", metavar="NAME"), ARGUMENTS,
          Field("type", "Set the type: direct, fanout, topic or headers.", default="direct"),
          DURABLE, AUTO_DELETE, Field("internal", "Accept publishes only from other exchanges.", bool)),
-        "exchange {exchange} ({type}) is declared",
+        lambda given, answer: [
+            f"exchange {given['exchange']} ({given['type']}) is declared", *in_exchange(given["arguments"])
+        ],
         answer=lambda given, answer: {"exchange": given["exchange"], "type": given["type"]},
     ),
     _deletion(

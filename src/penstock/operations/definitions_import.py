@@ -356,7 +356,7 @@ class Import:
         return notes
 
     def _error(self, entry: Entry, error: BrokerError) -> PreconditionFailed:
-        path: list[str | int] = [entry.section, entry.index]
+        path = self.defined.path(entry)
         if isinstance(error, WrongArguments):
             path.append("arguments")
         return self.defined.error(path, str(error))

@@ -11,6 +11,7 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
 from penstock.operations.definitions_parser import Entry, Section
+from penstock.texts import worded
 
 CREATED: Final = "created"
 CHANGED: Final = "changed"
@@ -238,7 +239,7 @@ def check_vhost(node: Node, entry: Entry, planned: Planned | None) -> str:
 
 def shown(value: object) -> str:
     """Return a value for a difference."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = json.dumps(value, ensure_ascii=False, default=worded)
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 

@@ -19,6 +19,8 @@ from penstock.texts import hint, joined, nearest
 BYTES_MOST: Final = 4 * 1024 * 1024
 ENTRIES_MOST: Final = 20_000
 """Most octets of imported definitions: all are in memory until the last is made."""
+UNKNOWN_MOST: Final = 20
+"""Most unknown keys of a file that an import leaves out."""
 PARSE_WORK: Final = 500
 LOOKED_AT_ONCE: Final = 50
 LOOK_WORK: Final = 200
@@ -73,6 +75,7 @@ HEAD: Final = (
     "rabbitmq_definition_format",
     "product_name",
     "product_version",
+    "lavinmq_version",
     "original_vhost_name",
     "original_cluster_name",
     "explanation",
@@ -80,7 +83,9 @@ HEAD: Final = (
     "metadata",
     "default_queue_type",
 )
-"""Keys that describe the file itself."""
+"""Keys that describe the file itself. Of a single virtual host they also describe that, which stays as it is."""
+OF_VHOST: Final = "limits"
+"""Key of RabbitMQ 4.3's file of one virtual host: an object with its limits, like a parameter of that kind."""
 
 
 class Entry:
@@ -190,7 +195,11 @@ class ParsedDefinitions:
     def line(self, entry: Entry) -> int:
         """Return the line of an entry; fast if asked for in order."""
         places = self._reader.places.get(entry.section, [])
-        return 0 if entry.index >= len(places) else self._line_at(int(places[entry.index]))
+        return self.line_of([entry.section]) if entry.index >= len(places) else self._line_at(int(places[entry.index]))
+
+    def path(self, entry: Entry) -> list[str | int]:
+        """Return the keys of an entry: of one that is a member itself its name."""
+        return [entry.section, entry.index] if entry.section in self._reader.places else [entry.section]
 
     def _line_at(self, place: int) -> int:
         at, line = self._counted_to
@@ -263,8 +272,16 @@ class ParsedDefinitions:
         """Handle a member of the file; return its number of definitions."""
         if section in HEAD:
             return 0
+        if section == OF_VHOST:
+            return self._limits_of_vhost(entries)
         if section not in self._sections:
-            raise self.error([section], _unknown(section, [*self._sections, *HEAD]))
+            unknown = InvalidEntry(_unknown(section, [*self._sections, OF_VHOST, *HEAD]), [section])
+            if not self._lenient:
+                raise self.error(unknown.path, str(unknown))
+            if len(self.invalid) == UNKNOWN_MOST:
+                raise refusal(f"the file has more than {UNKNOWN_MOST} unknown keys; it is no file of definitions")
+            self.invalid.append(unknown)
+            return 0
         if not isinstance(entries, list):
             but = "" if section in SECRET else f", not {_shown(entries)}"  # Users have passwords.
             raise self.error([section], f"must be a list{but}")
@@ -273,6 +290,24 @@ class ParsedDefinitions:
             return 0
         self._lists.append((section, entries))
         return len(entries)
+
+    def _limits_of_vhost(self, limits: object) -> int:
+        """Read the limits of the one virtual host of a file, as the parameter that the file may have of them too."""
+        fault = ""
+        if not isinstance(limits, dict):
+            fault = f"must be an object, not {_shown(limits)}"
+        elif self._vhost is None and limits:
+            fault = "is of one virtual host, and this import is of all; import the file into one"
+        if fault:
+            raise self.error([OF_VHOST], fault)
+        if limits and "limits" in self._kinds:
+            kind = self._kinds["limits"]
+            if kind.name in self._skip:
+                self.read_over[kind.name] = self.read_over.get(kind.name, 0) + 1
+            else:
+                fields = {"component": kind.component, "name": "limits", "value": limits, "vhost": self._vhost}
+                self.entries[kind.name].append(Entry(OF_VHOST, 0, fields))
+        return 1 if limits else 0
 
     def line_of(self, path: list[str | int]) -> int:
         """Return the line of a section, an entry, or a key of an entry."""

@@ -37,6 +37,7 @@ from penstock.protocols.common.authorization import check_tag
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
 from penstock.settings.table import DEFAULT, FOREIGN_BYTES, SCOPES, WITHOUT_BURST, SettingValue, shown
+from penstock.texts import worded
 
 USERS: Final = ("user", "connection", "producer")
 """Scopes whose patterns match names of users."""
@@ -87,7 +88,9 @@ def given_settings(request: ControlRequest, scope: str, pattern: str) -> dict[st
     """Return the settings of a request. Raises PreconditionFailed (406); AccessRefused (403) for an override."""
     given, override = request.fields.get("settings"), request.flag("override")
     if not isinstance(given, dict) or not given:
-        raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
+        raise PreconditionFailed(
+            f"'settings' must be an object of at least one setting and its value, not {worded(given)}"
+        )
     if override:  # It is stronger than operator policies, which are for administrators too.
         check_tag(request.access, ADMINISTRATOR, f"an override of the settings of {_subject(scope, pattern)}")
     return read_settings(scope, pattern, given, override)

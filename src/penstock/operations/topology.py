@@ -28,8 +28,9 @@ from penstock.operations.definitions_kinds import Definitions, Planned, Undo, ch
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common import authorization
 from penstock.protocols.common.control_request import ControlRequest
-from penstock.settings.read import check_flags, read_arguments, read_features
-from penstock.settings.without_effect import in_queue
+from penstock.settings.read import check_exchange_arguments, check_flags, read_arguments, read_features
+from penstock.settings.table import shown
+from penstock.settings.without_effect import in_exchange, in_queue
 
 PREDECLARED_KINDS: Final = dict(PREDECLARED)
 STREAM: Final = "stream"
@@ -73,6 +74,7 @@ def _plan_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned) -
     host, name = entry.text("vhost"), entry.text("name")
     if name.startswith(RESERVED):
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
+    check_exchange_arguments(name, arguments)
     alternate_of(name, host, arguments)
     planned.table.limits("address", name)
     planned.exchanges[(host, name)] = entry.text("type")
@@ -104,6 +106,7 @@ EXCHANGES_DEFINED: Final[Definitions] = Definitions(
     check=_check_exchange,
     plan=_plan_exchange,
     same=_same_exchange,
+    note=lambda arguments: "; ".join(in_exchange(arguments)),
 )
 
 Declared = tuple[Row, bool, str]
@@ -115,7 +118,7 @@ def _declaration(entry: Entry, streams_as_queues: bool) -> Declared:
     arguments, durable = arguments_of(entry), entry.flag("durable")
     if not streams_as_queues or arguments.get("x-queue-type") != STREAM:
         return arguments, durable, ""
-    lost = ", ".join(f"{key}={arguments[key]}" for key in STREAM_ARGUMENTS if key in arguments)
+    lost = ", ".join(f"{key}={shown(arguments[key])}" for key in STREAM_ARGUMENTS if key in arguments)
     accepted = {key: value for key, value in arguments.items() if key != "x-queue-type" and key not in STREAM_ARGUMENTS}
     return accepted, True, AS_QUEUE + (f"; left out: {lost}" if lost else "")
 
@@ -319,6 +322,8 @@ def put_exchange(node: Node, request: ControlRequest) -> Row:
     authorization.check_declare_exchange(request.access, vhost, name, arguments)
     flags = (request.flag("durable"), request.flag("auto_delete"), request.flag("internal"))
     vhost.declare_exchange(name, kind, arguments, *flags)
+    for sentence in in_exchange(arguments):
+        node.services.log_without_effect(sentence)
     return {"created": not there}
 
 

@@ -52,6 +52,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps, WorkMeter
 from penstock.protocols.common.authorization import check_read_queue
 from penstock.protocols.common.control_request import ControlRequest
+from penstock.texts import worded
 
 POSITIONS_MAX: Final = 10_000
 """Most queues of one cursor, those included that it has left."""
@@ -380,7 +381,8 @@ def check_move(cursor: Cursor, queue: str, to: int | str) -> Move:
         return Move(position, tail)
     if not isinstance(to, int):
         raise PreconditionFailed(
-            f"cursor '{cursor.name}' can be moved to earliest, latest or a sequence of queue '{queue}', not to {to!r}"
+            f"cursor '{cursor.name}' can be moved to earliest, latest or a sequence of queue '{queue}', "
+            f"not to {worded(to)}"
         )
     if to > tail:
         raise PreconditionFailed(

@@ -50,6 +50,7 @@ from penstock.protocols.common.peer import query_of
 from penstock.ranges.blocks import CONTENT_TYPE, MAGIC
 from penstock.ranges.held_block import NO_MARK, NOT_RETRIABLE, BlockLine, BlockMark, HeldBlock, RowSource
 from penstock.ranges.sinks import SinkBatches, check_no_cycle
+from penstock.texts import worded
 
 ROWS_MAX: Final = 100_000
 HEADER_OCTETS_MAX: Final = 64 * 1024
@@ -130,7 +131,7 @@ class IncomingBlock:
         if "all" in table:
             value = table["all"]
             if value is not None and not isinstance(value, str):
-                raise PreconditionFailed(f"column {name}: 'all' must be a text or null, not {value!r}")
+                raise PreconditionFailed(f"column {name}: 'all' must be a text or null, not {worded(value)}")
             column.same = True
             column.value = None if value is None else _encoded(value, name)
             return column
@@ -145,7 +146,7 @@ class IncomingBlock:
         if "all" in table:
             value = table["all"]
             if value is not None and (not isinstance(value, int) or not -_INT64_MAX <= value <= _INT64_MAX):
-                raise PreconditionFailed(f"column {name}: 'all' must be an integer or null, not {value!r}")
+                raise PreconditionFailed(f"column {name}: 'all' must be an integer or null, not {worded(value)}")
             column.same = True
             column.value = value
             return column
@@ -156,7 +157,7 @@ class IncomingBlock:
     def _headers(self, name: str, table: dict[str, object]) -> HeadersColumn:
         if "all" in table:
             if table["all"] is not None:
-                raise PreconditionFailed(f"column {name}: 'all' must be null, not {table['all']!r}")
+                raise PreconditionFailed(f"column {name}: 'all' must be null, not {worded(table['all'])}")
             nothing = OctetsColumn(name, self.data)
             column = HeadersColumn(name, self.data, 0, nothing, nothing)
             column.same = True
@@ -181,7 +182,7 @@ class IncomingBlock:
         """Return the position of a buffer of at least so many octets that lies in the block."""
         place = table.get(kind)
         if not isinstance(place, list) or len(place) != 2:
-            raise PreconditionFailed(f"column {name}: '{kind}' must be a position and a length, not {place!r}")
+            raise PreconditionFailed(f"column {name}: '{kind}' must be a position and a length, not {worded(place)}")
         start = _number(place[0], f"column {name}: '{kind}'")
         length = _number(place[1], f"column {name}: '{kind}'")
         size = self._size
@@ -196,7 +197,9 @@ class IncomingBlock:
 def _header(data: bytes, start: i64, octets: i64) -> dict[str, object]:
     prefix = data[start : start + (octets if octets < _PREFIX else _PREFIX)]
     if len(prefix) < _PREFIX or prefix[:4] != MAGIC:
-        raise PreconditionFailed(f"a block begins with {MAGIC.decode()} and the length of its header, not {prefix!r}")
+        raise PreconditionFailed(
+            f"a block begins with {MAGIC.decode()} and the length of its header, not {worded(prefix)}"
+        )
     size = int.from_bytes(prefix[4:], "little")
     if size > HEADER_OCTETS_MAX or size > octets - _PREFIX:
         raise PreconditionFailed(
@@ -216,18 +219,18 @@ def _ids(fields: dict[str, object], name: str) -> dict[str, object] | None:
     value = fields.get(name)
     if value is None or isinstance(value, dict):
         return value
-    raise PreconditionFailed(f"the block's '{name}' must be an object, not {value!r}")
+    raise PreconditionFailed(f"the block's '{name}' must be an object, not {worded(value)}")
 
 
 def _table(value: object, name: str) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise PreconditionFailed(f"column {name} must be an object, not {value!r}")
+        raise PreconditionFailed(f"column {name} must be an object, not {worded(value)}")
     return value
 
 
 def _number(value: object, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0 or value >= 1 << 40:
-        raise PreconditionFailed(f"{name} must be a whole number from 0, not {value!r}")
+        raise PreconditionFailed(f"{name} must be a whole number from 0, not {worded(value)}")
     return value
 
 

@@ -37,6 +37,7 @@ from penstock.ranges.held_block import INVALID, UNROUTABLE, RowSource
 from penstock.ranges.marks import BatchProgress, MarkedBlock, SinkMarks
 from penstock.ranges.promotions import CommitCheck, PromotionLine
 from penstock.ranges.stages import Stage, StagedRow, StagedRows
+from penstock.texts import worded
 
 QUERY_CHARACTERS: Final = 128
 ID_CHARACTERS: Final = 64
@@ -469,7 +470,9 @@ def _id_of(request: ControlRequest, name: str, most: int) -> str:
     """Return an id: printable ASCII. Raises PreconditionFailed (406)."""
     value = request.text(name)
     if len(value) > most or not value.isascii() or not value.isprintable():
-        raise PreconditionFailed(f"'{name}' must have at most {most} printable ASCII characters, not {value[:most]!r}")
+        raise PreconditionFailed(
+            f"'{name}' must have at most {most} printable ASCII characters, not {worded(value[:most])}"
+        )
     return value
 
 

@@ -189,7 +189,13 @@ KEYS_WITHOUT_EFFECT: Final = frozenset(
         *("max-priority", "single-active-consumer", "ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
         *("ha-promote-on-shutdown", "ha-promote-on-failure", "queue-mode", "queue-version", "queue-master-locator"),
         *("queue-leader-locator", "initial-cluster-size", "target-group-size", "max-in-memory-length"),
-        *("max-in-memory-bytes", "federation-upstream", "federation-upstream-set"),
+        *(
+            "max-in-memory-bytes",
+            "consumer-disconnected-timeout",
+            "member-placement-tag",
+            "federation-upstream",
+            "federation-upstream-set",
+        ),
         *("federation-upstream-pattern", "max-age", "stream-max-segment-size-bytes", "stream-filter-size-bytes"),
         *("shards-per-node", "routing-key", "message-deduplication"),
     )
@@ -214,6 +220,16 @@ _RETRY: Final = (
 )
 OF_RABBITMQ: Final = dict.fromkeys(("delayed-retry-type", "delayed-retry-min", "delayed-retry-max"), _RETRY)
 """Names of RabbitMQ that must not be passed over, each with what would happen and what there is instead."""
+_DELAY: Final = (
+    "messages would be delivered at once; let them expire in a queue with message-ttl and a dead-letter-exchange"
+)
+OF_EXCHANGES: Final = {
+    "x-alternate-exchange": "messages without a route would be lost; use the argument alternate-exchange",
+    "x-delayed-exchange": _DELAY,
+    "delayed-message": _DELAY,
+}
+"""The same of LavinMQ, as they are written: arguments of exchanges, and a key of their policies."""
+_CREDIT: Final = "the consumer would get more than it asked for; basic.qos bounds its unacknowledged deliveries"
 
 
 def check_foreign(subject: str, name: str) -> None:
@@ -224,6 +240,17 @@ def check_foreign(subject: str, name: str) -> None:
         raise PreconditionFailed(f"{subject}: there is no setting {name}, which is one of Artemis; {advice}")
     if own in OF_RABBITMQ:
         raise PreconditionFailed(f"{subject}: {name} of RabbitMQ is not supported here; {OF_RABBITMQ[own]}")
+    if name in OF_EXCHANGES:
+        raise PreconditionFailed(f"{subject}: {name} of LavinMQ is not supported here; {OF_EXCHANGES[name]}")
+    if name == "x-credit":
+        raise PreconditionFailed(f"{subject}: x-credit of RabbitMQ 3 is not supported here; {_CREDIT}")
+
+
+def check_exchange_arguments(exchange: str, arguments: dict[str, object]) -> None:
+    """Raise PreconditionFailed (406) for an argument without which messages are lost, or come too early."""
+    for name in OF_EXCHANGES:
+        if name in arguments:
+            check_foreign(f"exchange '{exchange}'", name)
 
 
 NUMBER_LETTERS: Final = 64

@@ -12,7 +12,7 @@ from typing import Annotated, Final, get_type_hints
 
 from penstock.errors import ConfigError
 from penstock.log_ids import LEVEL_NAMES
-from penstock.texts import BYTES, TIMES, amount
+from penstock.texts import BYTES, TIMES, amount, worded
 
 SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
 """Mechanisms for logins, the strongest first; many clients take the first that they know."""
@@ -196,9 +196,9 @@ def read_start(name: str, value: object) -> object:
     if isinstance(value, str):
         value = _amount(name, rule, value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ConfigError(f"{name} must be a number from 0, not {value!r}")
+        raise ConfigError(f"{name} must be a number from 0, not {worded(value)}")
     if not rule.least <= value <= rule.most:
-        raise ConfigError(f"{name} must be between {rule.least} and {rule.most}, not {value!r}")
+        raise ConfigError(f"{name} must be between {rule.least} and {rule.most}, not {worded(value)}")
     return value
 
 
@@ -208,7 +208,7 @@ def _texts(name: str, rule: Rule, value: object) -> list[str]:
         or not (value or rule.may_be_empty)
         or not all(isinstance(each, str) for each in value)
     ):
-        raise ConfigError(f"{name} must be a string or a list of strings, not {value!r}")
+        raise ConfigError(f"{name} must be a string or a list of strings, not {worded(value)}")
     unknown = [each for each in value if rule.choices and each not in rule.choices]
     if unknown:
         raise ConfigError(f"{name} has the unknown '{unknown[0]}'; known are {', '.join(rule.choices)}")
@@ -219,7 +219,7 @@ def _text(name: str, rule: Rule, value: object) -> str:
     if rule.address and isinstance(value, list) and len(value) == 1:
         value = value[0]
     if rule.choices and value not in rule.choices:
-        raise ConfigError(f"{name} must be one of {', '.join(rule.choices)}, not {value!r}")
+        raise ConfigError(f"{name} must be one of {', '.join(rule.choices)}, not {worded(value)}")
     if not isinstance(value, str):
         raise ConfigError(f"{name} must be a string, not {kind_of(value)}")  # A store's URL may hold a password.
     return value

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.texts import SCOPE_NOUNS
+from penstock.texts import SCOPE_NOUNS, worded
 
 NUMBER_MAX: Final = 1 << 62
 """Above every number, since 64-bit arithmetic of depths could overflow there; no limit, as a number."""
@@ -110,12 +110,7 @@ class SettingValue:
 
 def shown(value: object, quoted: bool = False) -> str:
     """Return a value as text for a message; text that is not a number in quotes, if `quoted`."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        value = value.decode(errors="replace")
-    text = repr(value) if quoted else str(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return worded(value, quoted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,19 +13,45 @@ _STORED: Final = "queues are stored in one way"
 _ONE_NODE: Final = "a queue is on one node"
 _IN_MEMORY: Final = "overflow=page keeps what is beyond a capacity on the disk"
 _NO_STREAM: Final = "a queue is no stream; a cursor reads a queue again"
+_NO_FEDERATION: Final = "there are no federation links"
+_NOT_COMPARED: Final = "messages are not compared"
+_DEDUPLICATION: Final = ("x-message-deduplication", "x-cache-size", "x-cache-ttl", "x-deduplication-header")
 
 # fmt: off
 OF_QUEUES: Final[dict[str, str]] = {
     **dict.fromkeys(("x-queue-mode", "x-queue-version"), _STORED),
-    **dict.fromkeys(("x-queue-master-locator", "x-queue-leader-locator", "x-ha-policy", "x-initial-cluster-size",
-                     "x-quorum-initial-group-size", "x-quorum-target-group-size"), _ONE_NODE),
+    **dict.fromkeys(("x-queue-master-locator", "x-queue-leader-locator", "x-ha-policy", "x-ha-policy-params",
+                     "x-initial-cluster-size", "x-quorum-initial-group-size", "x-quorum-target-group-size",
+                     "x-member-placement-tag"), _ONE_NODE),
     **dict.fromkeys(("x-max-in-memory-length", "x-max-in-memory-bytes"), _IN_MEMORY),
-    **dict.fromkeys(("x-message-deduplication", "x-cache-size", "x-cache-ttl"), "messages are not compared"),
+    **dict.fromkeys(_DEDUPLICATION, _NOT_COMPARED),
+    **dict.fromkeys(("x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes", "x-super-stream",
+                     "x-stream-partition-order"), _NO_STREAM),
+    "x-max-age": "a queue is no stream; message-ttl bounds the age of its messages",
+    "x-consumer-disconnected-timeout": "a consumer ends with its connection, and its deliveries return at once",
+    "x-internal-purpose": _NO_FEDERATION,
+    "x-max-hops": _NO_FEDERATION,
+    "x-name-prefix": "the broker's own names begin with amq.gen",
 }
 """Arguments of queues, each with the reason."""
+OF_EXCHANGES: Final[dict[str, str]] = {
+    **dict.fromkeys(_DEDUPLICATION, _NOT_COMPARED),
+    **dict.fromkeys(("hash-header", "hash-property", "x-hash-on", "x-algorithm"), "only a hash exchange reads it"),
+    "x-delayed-type": "only a delaying exchange reads it",
+    "x-recent-history-length": "an exchange stores no messages",
+    "x-recent-history-no-store": "an exchange stores no messages",
+    "x-persist-messages": "an exchange stores no messages",
+    "x-persist-ms": "an exchange stores no messages",
+    "x-super-stream": _NO_STREAM,
+    "x-internal-purpose": _NO_FEDERATION,
+    "x-max-hops": _NO_FEDERATION,
+    "x-downstream-name": _NO_FEDERATION,
+}
+"""Arguments of exchanges, each with the reason."""
 OF_CONSUMERS: Final[dict[str, str]] = {
     "x-cancel-on-ha-failover": _ONE_NODE,
-    **dict.fromkeys(("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"), _NO_STREAM),
+    **dict.fromkeys(("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered", "x-filter-match-type",
+                     "x-stream-automatic-offset-tracking"), _NO_STREAM),
 }
 """Arguments of consumers, each with the reason."""
 # fmt: on
@@ -48,6 +74,11 @@ def in_queue(arguments: Iterable[str]) -> list[str]:
     return [_sentence(name, "queue", OF_QUEUES[name]) for name in arguments if name in OF_QUEUES]
 
 
+def in_exchange(arguments: Iterable[str]) -> list[str]:
+    """Return a sentence for each argument of an exchange that has no effect."""
+    return [_sentence(name, "exchange", OF_EXCHANGES[name], "an") for name in arguments if name in OF_EXCHANGES]
+
+
 def in_consumer(arguments: Iterable[str], single_active: bool) -> list[str]:
     """Return a sentence for each argument of a consumer that has no effect. `single_active`: its queue has one,
     and is classic.
@@ -56,5 +87,5 @@ def in_consumer(arguments: Iterable[str], single_active: bool) -> list[str]:
     return [*found, SINGLE_ACTIVE] if single_active and "x-priority" in arguments else found
 
 
-def _sentence(name: str, of: str, reason: str) -> str:
-    return f"argument {name} of a {of} has no effect: {reason}"
+def _sentence(name: str, of: str, reason: str, article: str = "a") -> str:
+    return f"argument {name} of {article} {of} has no effect: {reason}"

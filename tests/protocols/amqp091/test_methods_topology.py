@@ -6,7 +6,7 @@ import pytest
 
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import Dialogue, make_driver, refused
+from tests.support.driven_connection import Dialogue, make_driver, publish, refused
 
 
 def test_methods_of_the_topology_are_answered_and_make_what_they_name() -> None:
@@ -73,3 +73,39 @@ def test_refused_declaration_closes_no_more_than_its_channel(what: str) -> None:
     assert str(text).startswith("PRECONDITION_FAILED - queue 'q'"), text
     assert client.names(method_frame(2, spec.QUEUE_DECLARE, queue="other")) == ["queue.declare-ok"]
     assert "q" not in client.vhost.queues
+
+
+def test_queue_with_held_publishes_and_no_messages_is_not_deleted_if_empty() -> None:
+    client = Dialogue(make_driver()).declare("q", capacity_messages=1).confirm()
+    client.say(publish("q", b"first") + publish("q", b"second"))
+    client.say(method_frame(1, spec.BASIC_GET, queue="q"))
+    other = Dialogue(client.driver)
+    assert refused(other, method_frame(1, spec.QUEUE_DELETE, queue="q", if_empty=True)) == (
+        "channel.close",
+        406,
+        "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty: 1 publish to it is held and waits for room; delete "
+        "it later, or without if-empty",
+    )
+    assert not client.vhost.queue("q").deleted
+
+
+def test_exchange_that_would_lose_messages_of_lavinmq_is_refused() -> None:
+    client = Dialogue(make_driver())
+    table: dict[str, object] = {"x-alternate-exchange": "spare"}
+    _, code, text = refused(client, method_frame(1, spec.EXCHANGE_DECLARE, exchange="e", type="topic", arguments=table))
+    assert (code, text) == (
+        406,
+        "PRECONDITION_FAILED - exchange 'e': x-alternate-exchange of LavinMQ is not supported here; messages without "
+        "a route would be lost; use the argument alternate-exchange",
+    )
+    assert "e" not in client.vhost.exchanges
+
+
+def test_exchange_with_an_argument_without_effect_is_declared_and_logged() -> None:
+    client = Dialogue(make_driver())
+    client.driver.log_queue.take()
+    table: dict[str, object] = {"hash-header": "id"}
+    declare = method_frame(1, spec.EXCHANGE_DECLARE, exchange="e", type="topic", arguments=table)
+    assert client.names(declare) == ["exchange.declare-ok"]
+    (line,) = [each.text for each in client.driver.log_queue.take() if "hash-header" in each.text]
+    assert "argument hash-header of an exchange has no effect: only a hash exchange reads it" in line

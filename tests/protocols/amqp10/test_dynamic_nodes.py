@@ -11,6 +11,7 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_described, composite
 from penstock.wire.amqp10.values import UINT, Array, Symbol, Typed
 from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, names, performative
+from tests.support.broker_fixture import House
 from tests.support.paging_broker import FEW, settled
 
 
@@ -170,6 +171,19 @@ def test_policy_decides_whether_a_node_outlives_its_creator(state: str, policy: 
     assert len(nodes_of(client)) == (policy in STATES[state])
 
 
+@pytest.mark.parametrize("policy", [spec.DELETE_ON_NO_MESSAGES, LINKS_OR_MESSAGES])
+def test_node_with_held_publishes_is_not_empty(policy: int) -> None:
+    house = House("q")
+    house.broker.gates.block("queue", "/", "q", "stocktaking")
+    house.published("p", "q", 10)
+    node = DynamicNode(house.vhost, house.vhost.queue("q"), None, policy, PoolHolder("u", "/"))
+    assert not node.is_due(house.broker.work)
+    house.broker.gates.unblock("queue", "/", "q")
+    house.broker.run(1000)
+    house.take("q")
+    assert node.is_due(house.broker.work)
+
+
 def test_node_with_messages_on_the_disk_is_not_empty() -> None:
     house = settled(20, **FEW)
     queue = house.queues["q"]
@@ -178,4 +192,4 @@ def test_node_with_messages_on_the_disk_is_not_empty() -> None:
     assert queue.messages == 0
     assert queue.depth_messages() > 0
     node = DynamicNode(house.vhost, queue, None, spec.DELETE_ON_NO_MESSAGES, PoolHolder("u", "/"))
-    assert not node.is_due()
+    assert not node.is_due(house.broker.work)

@@ -45,7 +45,7 @@ def test_control_request_starts_each_queue_at_its_own_position_or_at_the_earlies
         (b'{"x": 5}', "text", "'x' must be a string, not 5"),
         (b"{}", "text", "'x' must be a string, not null"),
         (b'{"x": -1}', "number", "'x' must be a whole number from 0, not -1"),
-        (b'{"x": true}', "number", "'x' must be a whole number from 0, not True"),
+        (b'{"x": true}', "number", "'x' must be a whole number from 0, not true"),
         (b'{"x": []}', "names", "'x' must be a list of at least one string"),
         (b'{"x": ["a", "a"]}', "names", "'x' contains a name twice"),
         (b'{"x": {"a": "b"}}', "offsets", "'x.a' must be a whole number from 0, not 'b'"),

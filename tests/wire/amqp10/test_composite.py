@@ -116,7 +116,7 @@ def test_terminus_or_state_of_another_specification_stays_as_it_is() -> None:
     ("octets", "reason", "condition"),
     [
         ("40", "a composite must begin with its descriptor", DECODE_ERROR),
-        ("00 5399 45", "no composite has the descriptor ulong(153)", NOT_IMPLEMENTED),
+        ("00 5399 45", "no composite has the descriptor ulong 153", NOT_IMPLEMENTED),
         ("00 a1 01 61 45", "no composite has the descriptor 'a'", NOT_IMPLEMENTED),
         ("005310 c1 01 00", "open: its fields are no list", DECODE_ERROR),
         ("005310 45", "open: container-id: it is mandatory and absent", INVALID_FIELD),

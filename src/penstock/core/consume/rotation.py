@@ -259,6 +259,7 @@ def begin_scan(consumer: Consumer, scan: Scan) -> None:
     queue.ready_queue = indexed(queue.ready_queue)
     rotation.scans += 1
     consumer.scan = scan
+    scan.filter.receiver = consumer
     scan.begin()
 
 

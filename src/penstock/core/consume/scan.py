@@ -432,7 +432,7 @@ class BrowserScan(Scan, PageReader):
     def obstacle(self) -> str:
         if self._requested:
             return "waits for messages that are read from the disk"
-        if self.filter.selector is not None:
+        if self.filter.selector is not None or self.filter.passed_over:
             return self.filter.describe()
         return "has seen all messages, and waits for new ones"
 
@@ -451,6 +451,10 @@ class MessageFilter:
         """None: every message."""
         self.excluded_origin: i64 = excluded_origin
         """Number of the connection that published the messages that it does not want; 0 for none."""
+        self.receiver: Consumer | None = None
+        """Its consumer, from the beginning of the scan."""
+        self.passed_over: str = ""
+        """Why the last message that cannot be sent to the consumer cannot be; "" before the first."""
         self.excluded: set[int] = set()
         """Sequences of messages that it does not want any more; see undeliverable.py."""
         self.work: i64 = LOOK_WORK if selector is None else LOOK_WORK + selector.work
@@ -482,6 +486,12 @@ class MessageFilter:
                 return False
         if self.excluded and int(message.sequence) in self.excluded:
             return False
+        receiver = self.receiver
+        if receiver is not None and message.charge > receiver.session.sure_charge:
+            why = receiver.session.passes_over(receiver.queue, message)
+            if why:
+                self.passed_over = why
+                return False
         selector = self.selector
         if selector is None:
             return True
@@ -499,6 +509,8 @@ class MessageFilter:
 
     def describe(self) -> str:
         """Return the obstacle of a consumer that has seen all messages, as a phrase."""
+        if self.passed_over:
+            return f"waits for a message that its connection can be sent: {self.passed_over}"
         if self.selector is not None:
             return "waits for a message that its selector matches"
         if self.excluded and self.excluded_origin == 0:

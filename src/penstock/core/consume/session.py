@@ -24,6 +24,7 @@ from penstock.core.consume.consumer import (
 )
 from penstock.core.consume.outcome import ADDING_COST, AddedHeaders, Outcome
 from penstock.core.consume.rotation import rotation_of, wake
+from penstock.core.consume.unsendable import put_back_unsendable
 from penstock.core.consume.unsettled import UnsettledDeliveries
 from penstock.core.message import Message
 from penstock.core.queue.context import QueueContext
@@ -34,6 +35,7 @@ from penstock.core.queue.sweeping import sweep
 from penstock.errors import BrokerError
 from penstock.flow.credit import Credit, LinkCredit
 from penstock.flow.gate import Waiter
+from penstock.flow.level import UNLIMITED
 from penstock.flow.series import Series, Tally
 from penstock.flow.work import AT_ONCE
 
@@ -94,6 +96,8 @@ class Session:
         """Those of its counts that its connection, which ends, has taken; None for most."""
         self.series: Series | None = None
         """Its samples; None before its first message."""
+        self.sure_charge: i64 = UNLIMITED
+        """Charge up to which a message can be sent to its client, whatever its content; see `passes_over`."""
         self.end_outcome: Outcome = Outcome.FAILED
         """Outcome of the deliveries that its end leaves unsettled: FAILED or RELEASED."""
         self.returning: BulkRequeue | None = None
@@ -110,6 +114,10 @@ class Session:
     def why_not_receiving(self) -> str:
         """Return the reason why deliveries are stopped, when `receiving` is false."""
         return "its connection does not take more"
+
+    def passes_over(self, queue: Queue, message: Message) -> str:
+        """Return why a message with more than `sure_charge` cannot be sent to its client, as a clause; "" if it can."""
+        return ""
 
     def deliver(self, batch: Batch) -> None:
         """Write a batch of deliveries to the client. Called by the driver, outside of changes of the core."""
@@ -141,7 +149,10 @@ class Session:
         """Cut references between its parts. Call this after the teardown, when its last effects are dispatched."""
 
     def take_batch(self, consumer: Consumer, room: i64, now: float) -> Batch:
-        """Take the next batch of a consumer's queue, at most `room` messages; there is at least one."""
+        """Take the next batch of a consumer's queue, at most `room` messages; there is at least one ready.
+
+        The batch is empty if none of those can be sent; the consumer passes them over then.
+        """
         queue = consumer.queue
         if room > BATCH_MESSAGES:
             room = BATCH_MESSAGES
@@ -170,6 +181,10 @@ class Session:
             messages.append(message)
             charge += message.charge
             room -= 1
+        if charge > self.sure_charge:
+            charge = put_back_unsendable(consumer, messages, charge)
+            if not messages:
+                return Batch(consumer, self.unsettled.next_number, messages, 0, now)
         return self.hand_out(consumer, messages, charge, now)
 
     def hand_out(self, consumer: Consumer, messages: list[Message | None], charge: i64, now: float) -> Batch:
@@ -222,7 +237,10 @@ class Session:
         return oldest is not None and consumer.accepts(messages, bytes, oldest.charge)
 
     def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
-        """Take one message without a subscription (basic.get); None if no message is ready."""
+        """Take one message without a subscription (basic.get); None if no message is ready.
+
+        The batch is empty if the next message cannot be sent.
+        """
         finish_requeueing(queue, now)
         if not queue.available() or hides_next(queue):
             return None
@@ -230,6 +248,8 @@ class Session:
         # A basic.get needs no credit and leaves that of the consumers unchanged (as RabbitMQ).
         consumer.shared = Credit()
         batch = self.take_batch(consumer, 1, now)
+        if batch.left == 0:
+            return batch
         queue.counters.count_get(no_ack)
         if no_ack:
             self.tally.deliver_no_ack -= 1

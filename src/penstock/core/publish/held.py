@@ -25,6 +25,7 @@ from penstock.flow.confirms import PendingConfirm
 from penstock.flow.gate import DEADLINE, WITHDRAWN, Gate, Refusal
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import PoolHolder, Pools
+from penstock.flow.work import WorkMeter
 from penstock.pools import ENDED_BYTES, ENDED_SESSIONS
 
 if TYPE_CHECKING:
@@ -92,6 +93,22 @@ class HeldPublish(Held):
     def deadline_reason(self, own: list[Gate], now: float) -> str:
         reason = admission.refusal_reason(self.queues, self.first_closed_gate(own, now))
         return f"refused after {admission.describe_deadline(self.queues)}; {reason}"
+
+
+HELD_A_UNIT: Final = 32
+"""Held publishes that are looked at with a unit of work."""
+
+
+def held_for(queue: Queue, work: WorkMeter) -> i64:
+    """Return the number of publishes to a queue that producers in the lines of its gates hold; charge the work."""
+    messages: i64 = 0
+    for gate in admission.gates_of(queue):
+        for waiter in gate.waiters:
+            if isinstance(waiter, WaitingPublisher):
+                work.done += 1 + len(waiter.outbox) // HELD_A_UNIT
+                for held in waiter.outbox:
+                    messages += held.messages_to(queue)
+    return messages
 
 
 class Withheld(HoldEvent):

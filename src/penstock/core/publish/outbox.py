@@ -39,6 +39,10 @@ class Held:
         self.gate: Gate | None = None
         """The gate at which its wait began."""
 
+    def messages_to(self, queue: Queue) -> i64:
+        """Return the number of its publishes to a queue."""
+        return self.messages if queue in self.queues else 0
+
     def budgeted(self) -> i64:
         """Return the bytes of the hold budget that it takes."""
         return self.charge

@@ -37,6 +37,7 @@ from penstock.core.publish.outbox import Held
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import ProducerState, count_arrival
 from penstock.core.queue.overflow.policy import OverflowPolicy
+from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
 from penstock.flow.gate import NEVER_FITS, NO_GATES, ROLLED_BACK, Gate, Refusal
@@ -271,6 +272,11 @@ class UnitCommit(Held):
         """Its road at the present look, for the turn that follows at once; None while it waits."""
         self.stopped_by: GateDelta | None = None
         """Its change at the gate that stopped it last; None after its road changed."""
+
+    @override
+    def messages_to(self, queue: Queue) -> i64:
+        delta = self.sums.queues.get(id(queue))
+        return 0 if delta is None else delta.messages
 
     # Admission
 

@@ -8,9 +8,10 @@ from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import QueueStorage
 from penstock.core.routing.exchange import ALTERNATE, Binding, Exchange
-from penstock.core.routing.header_match import alike, text_of, type_name
+from penstock.core.routing.header_match import alike, type_name
 from penstock.errors import PreconditionFailed
 from penstock.settings.table import ALIASES, OURS
+from penstock.texts import worded
 
 QUEUE_TYPE: Final = "x-queue-type"
 CLASSIC: Final = "classic"
@@ -59,7 +60,7 @@ def check_exchange(
 
 def _check(subject: str, what: str, received: object, current: object) -> None:
     if alike(received) != alike(current):
-        raise _differs(subject, what, f"received '{text_of(received)}' but current is '{text_of(current)}'")
+        raise _differs(subject, what, f"received '{worded(received, False)}' but current is '{worded(current, False)}'")
 
 
 def _check_argument(subject: str, name: str, received: dict[str, object], current: dict[str, object]) -> None:
@@ -76,7 +77,7 @@ def _differs(subject: str, name: str, how: str) -> PreconditionFailed:
 def _given(name: str, arguments: dict[str, object]) -> str:
     if name not in arguments:
         return "none"
-    return f"the value '{text_of(arguments[name])}' of type '{type_name(arguments[name])}'"
+    return f"the value '{worded(arguments[name], False)}' of type '{type_name(arguments[name])}'"
 
 
 def is_durable(subject: Queue | Exchange | Binding) -> bool:

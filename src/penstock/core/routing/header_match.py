@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 from mypy_extensions import i64
 
 from penstock.errors import PreconditionFailed
+from penstock.texts import worded
 
 _INT32_MIN: Final = -(1 << 31)
 _INT32_MAX: Final = (1 << 31) - 1
@@ -57,13 +58,6 @@ def type_name(value: object) -> str:
     if isinstance(value, Decimal):
         return "decimal"
     return "array" if isinstance(value, list) else "table"
-
-
-def text_of(value: object) -> str:
-    """Return a value as text for a message."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 ALL: Final = "all"
@@ -191,7 +185,7 @@ def check_header_match(arguments: dict[str, object]) -> None:
     mode = arguments[X_MATCH]
     if not isinstance(mode, str):
         raise PreconditionFailed(
-            f"Invalid x-match field type {type_name(mode)} (value {text_of(mode)}); expected longstr"
+            f"Invalid x-match field type {type_name(mode)} (value {worded(mode, False)}); expected longstr"
         )
     if mode not in (ALL, ANY, ALL_WITH_X, ANY_WITH_X):
         raise PreconditionFailed(f"Invalid x-match field value '{mode}'; expected all, any, all-with-x, or any-with-x")

@@ -19,6 +19,7 @@ from penstock.core.routing.route import Route, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.errors import BrokerError, PreconditionFailed, SyntaxInvalid
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.log_ids import FRAME_TOO_SMALL
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.content_frames import header_end, properties_of
 from penstock.protocols.amqp091.delivery_frames import (
@@ -28,7 +29,7 @@ from penstock.protocols.amqp091.delivery_frames import (
     write_deliveries,
     write_other,
 )
-from penstock.protocols.amqp091.message_format import may_have_cc, without_blind_copies
+from penstock.protocols.amqp091.message_format import as_frames, may_have_cc, without_blind_copies
 from penstock.protocols.amqp091.publishing import (
     CLAIMS,
     ChannelPublisher,
@@ -39,14 +40,16 @@ from penstock.protocols.amqp091.publishing import (
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.connection_state import TeardownState
 from penstock.protocols.common.engine import ClientSession
+from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.peer import query_of
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import FLAGS_AT, HEADERS_FLAG, CodecError, flags_of, method_frame
+from penstock.wire.amqp091.codec import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, CodecError, flags_of, method_frame
 
 if TYPE_CHECKING:
     from penstock.access.rules import ConnectionAccess
     from penstock.core.consume.consumer import Batch, Consumer
     from penstock.core.large_bodies import LargeBody
+    from penstock.core.message import Message
     from penstock.core.queue.queue import Queue
     from penstock.flow.gate import Gate
     from penstock.protocols.amqp091.engine import Amqp091Engine
@@ -56,6 +59,11 @@ ACK_FRAME: Final = 21
 """Octets of a basic.ack frame."""
 HEADERS_MAX: Final = 64 * 1024
 """Largest content header, in octets, whose headers are decoded: it takes a few milliseconds."""
+LARGEST_GROWTH: Final = 8
+"""Most octets of a content header for an octet of a message's charge; AMQP 1.0 has zero in one octet, this one in five.
+"""
+CONVERTED_A_UNIT: Final = 64
+"""Octets of a message of another protocol whose header is measured with a unit of work."""
 HEADER_OCTETS_A_UNIT: Final = 8
 """Octets of a content header that cost one unit of work when its headers are read."""
 
@@ -91,6 +99,9 @@ class Channel(ClientSession):
         """Output of the channel; while a large content is written, what follows it."""
         self.large: LargeOutput | None = None
         """Large contents that are being written; None while there are none."""
+        self.sure_charge = engine.frame_max // LARGEST_GROWTH
+        self.has_passed_over: bool = False
+        """True once it has logged that a message cannot be sent in its frames."""
         self.producer = Producer(
             self.broker, self.name, connection.pausing.budget, connection.origin, ChannelPublisher(self)
         )
@@ -134,6 +145,33 @@ class Channel(ClientSession):
         if self.large is not None:
             return "a large message is being sent on its channel"
         return "its connection does not read what has been sent"
+
+    @override
+    def passes_over(self, queue: Queue, message: Message) -> str:
+        octets, most = self._header_octets(queue, message), self.engine.frame_max
+        if octets <= most:
+            return ""
+        why = f"the frame of a content header has {octets:,} octets, and frame_max of its connection is {most:,}"
+        if not self.has_passed_over:
+            self.has_passed_over = True
+            subject = f"message {int(message.sequence):,} of queue '{queue.name}' in vhost '{queue.vhost}'"
+            line = f"[{self.name}] {subject} cannot be sent: {why}; it stays in the queue for other consumers"
+            self.connection.services.log(LogLine(line, {"id": FRAME_TOO_SMALL}))
+        return why
+
+    def _header_octets(self, queue: Queue, message: Message) -> i64:
+        """Return the octets of the header frame with which a message is delivered."""
+        formats = self.broker.formats
+        content = formats.with_delivery_count(message).content if queue.counts_returns() else message.content
+        if is_large(content):
+            content = head_of(content)
+        if content and content[0] == spec.FRAME_HEADER:
+            return header_end(content)
+        self.broker.work.done += len(content) // CONVERTED_A_UNIT
+        parts = formats.parts(content, formats.by_octet(spec.FRAME_HEADER))
+        if parts is None:
+            return header_end(as_frames(content, formats))
+        return len(parts[0]) + FIXED_OCTETS + spec.FRAME_OVERHEAD
 
     @override
     def deliver(self, batch: Batch) -> None:

@@ -137,7 +137,8 @@ def write_other(out: BytesWriter, content: bytes, channel: i64, frame_max: i64, 
 def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64) -> None:
     """Write header and body frames for another channel, or in smaller frames than received.
 
-    A content header cannot be split (section 4.2.6.1): one above `frame_max` is sent whole, as RabbitMQ does.
+    A content header cannot be split (section 4.2.6.1): a delivery with one above `frame_max` does not come here (see
+    `Channel.passes_over`). One that its own client published may be eight octets larger than agreed.
     """
     if _fits(content, channel, frame_max):
         out.write(content)

@@ -236,6 +236,9 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
         channel.count_get_empty(queue)
         channel.send(spec.BASIC_GET_EMPTY, {})
         return True
+    if batch.left == 0:
+        channel.fail(_unsendable(channel, queue))
+        return True
     if not batch.consumer.no_ack:
         channel.await_settlement(batch)
     message = batch.messages[0]
@@ -245,6 +248,16 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
     if batch.waits_for_disk:
         channel.connection.output.await_deliveries()
     return True
+
+
+def _unsendable(channel: Channel, queue: Queue) -> PreconditionFailed:
+    """Return the error for a next message that does not fit into the frames of a connection."""
+    message = queue.ready_queue.next()
+    why = "" if message is None else channel.passes_over(queue, message)
+    return PreconditionFailed(
+        f"the next message of queue '{queue.name}' in vhost '{queue.vhost}' cannot be sent: {why}; connect with a "
+        "larger frame_max, or take the message over HTTP or AMQP 1.0"
+    )
 
 
 class _Getting(PageLoadListener):
@@ -265,7 +278,8 @@ class _Getting(PageLoadListener):
         if not self.channel.is_open():
             return
         if _answer(self.channel, self.queue, self.no_ack):
-            self.channel.engine.reader.unanswered.remove(int(self.channel.number))
+            if self.channel.is_open():
+                self.channel.engine.reader.unanswered.remove(int(self.channel.number))
         else:
             self.wait()
 

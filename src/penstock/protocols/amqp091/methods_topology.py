@@ -31,7 +31,9 @@ def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
     else:
         arguments = arg.table(args, "arguments")
         authorization.check_declare_exchange(channel.access(), channel.vhost, name, arguments)
-        channel.vhost.declare_exchange(
+        topology.declare_exchange(
+            channel.connection,
+            channel.vhost,
             name,
             arg.text(args, "type"),
             arguments,

@@ -22,12 +22,14 @@ from typing_extensions import override
 
 from penstock.core.broker import Broker
 from penstock.core.consume.rotation import browsers_of
+from penstock.core.publish.held import held_for
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import EXCHANGE, QUEUE, Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, ResourceError
 from penstock.flow.pool import PoolHolder
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.flow.work import WorkMeter
 from penstock.pools import DYNAMIC_NODES
 from penstock.protocols.common.authorization import check_declare_exchange, check_declare_queue
 from penstock.protocols.common.engine import ClientSession
@@ -97,15 +99,15 @@ class DynamicNode:
             return self.queue.deleted
         return self.exchange is None or self.exchange.deleted
 
-    def is_due(self) -> bool:
-        """Return whether it is to be deleted, after the link that created it has ended."""
+    def is_due(self, work: WorkMeter) -> bool:
+        """Return whether it is to be deleted, after the link that created it has ended. Held publishes are messages."""
         if self.policy == spec.DELETE_ON_CLOSE:
             return True
         linked = self.senders > 0
         messages = 0
         if self.queue is not None:
             linked = linked or bool(self.queue.consumers) or bool(browsers_of(self.queue))
-            messages = int(self.queue.depth_messages())
+            messages = int(self.queue.depth_messages() + held_for(self.queue, work))
         elif self.exchange is not None:
             linked = linked or bool(self.exchange.bindings)
         if self.policy == spec.DELETE_ON_NO_LINKS:
@@ -173,7 +175,7 @@ class DynamicNodes(TimerHandler):
 
     def on_creator_ended(self, node: DynamicNode) -> None:
         """Delete a node whose link has ended, now or when its policy says so."""
-        if node.is_gone() or node.is_due():
+        if node.is_gone() or node.is_due(self.broker.work):
             self._delete(node)
             return
         self._orphans.append(node)
@@ -184,7 +186,7 @@ class DynamicNodes(TimerHandler):
     def on_deadline(self, now: float) -> float:
         for _ in range(min(len(self._orphans), LOOKED_AT)):
             node = self._orphans.popleft()
-            if node.is_gone() or node.is_due():
+            if node.is_gone() or node.is_due(self.broker.work):
                 self._delete(node)
             else:
                 self._orphans.append(node)

@@ -64,6 +64,7 @@ from penstock.protocols.amqp10.target import AnonymousTarget, Target
 from penstock.protocols.amqp10.transactions import Posting
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.client_profiles import Profile
+from penstock.texts import worded
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.spec import REJECTED, TRANSACTIONAL_STATE
@@ -278,7 +279,7 @@ class IncomingLink(Link):
         start, stop = transfer.tag_start, transfer.tag_stop
         if not self.unsent.take(data, start, stop, number, self.producer.confirms.sent_upto):
             raise InvalidField(
-                f"delivery {transfer.delivery_id} has the delivery-tag {data[start:stop]!r} of an unsettled one"
+                f"delivery {transfer.delivery_id} has the delivery-tag {worded(data[start:stop])} of an unsettled one"
             )
 
     def _on_piece(self, transfer: Transfer, data: bytes, end: i64) -> None:

@@ -21,6 +21,7 @@ from penstock.flow.level import UNLIMITED, Level
 from penstock.protocols.amqp10.target import Target
 from penstock.protocols.common.engine import ClientSession
 from penstock.settings.read import read_link_properties
+from penstock.texts import worded
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.spec import UINT_MAX
 from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed
@@ -197,12 +198,12 @@ def _begin(session: ClientSession, producer: Producer, octets: i64, request: Lan
 def _text(properties: dict[str, object], name: str) -> str:
     value = properties.get(name)
     if not isinstance(value, str):
-        raise PreconditionFailed(f"'{name}' must be a string, not {value!r}")
+        raise PreconditionFailed(f"'{name}' must be a string, not {worded(value)}")
     return value
 
 
 def _number(properties: dict[str, object], name: str, otherwise: int) -> int:
     value = properties.get(name, otherwise)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise PreconditionFailed(f"'{name}' must be a number, not {value!r}")
+        raise PreconditionFailed(f"'{name}' must be a number, not {worded(value)}")
     return value

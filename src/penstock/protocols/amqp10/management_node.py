@@ -281,7 +281,9 @@ class ManagementNode:
         authorization.check_declare_exchange(self._connection.access, vhost, name, arguments)
         existed = name in vhost.exchanges
         try:
-            vhost.declare_exchange(
+            topology.declare_exchange(
+                self._connection,
+                vhost,
                 name,
                 str(fields["type"]),
                 arguments,

@@ -27,6 +27,7 @@ from penstock.protocols.amqp10.addresses import (
 )
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.protocols.common.authorization import check_route, check_write_exchange
+from penstock.texts import worded
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.sections import NO_EXPIRY, SUBJECT, TO, USER_ID, Sections, expiry_ms, property_at
 from penstock.wire.amqp10.value_walk import u32
@@ -139,7 +140,7 @@ class Target:
             if claimed != self._user:
                 raise AccessRefused(
                     f"user-id {claimed.decode(errors='replace')!r:.80} is not the user of the connection, "
-                    f"{self._user.decode()!r}"
+                    f"{worded(self._user.decode())}"
                 )
 
     def _with_copies(self, route: Route, content: bytes) -> Route:

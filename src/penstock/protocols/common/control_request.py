@@ -15,7 +15,7 @@ from penstock.errors import BrokerError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.protocols.common.authorization import NO_ACCESS
 from penstock.protocols.common.connection import Connection
-from penstock.texts import nearest
+from penstock.texts import nearest, worded
 
 REQUEST_OCTETS: Final = 256 * 1024
 """Most octets of a request."""
@@ -149,9 +149,9 @@ class ControlRequest:
         """Return a list of strings: at least `least` (0 or 1), without duplicates."""
         value = self.fields.get(name)
         if not isinstance(value, list) or len(value) < least or not all(isinstance(item, str) for item in value):
-            raise PreconditionFailed(f"'{name}' must be a list of at least one string, not {value!r}")
+            raise PreconditionFailed(f"'{name}' must be a list of at least one string, not {worded(value)}")
         if len(set(value)) != len(value):
-            raise PreconditionFailed(f"'{name}' contains a name twice: {value!r}")
+            raise PreconditionFailed(f"'{name}' contains a name twice: {worded(value)}")
         return value
 
     def offsets(self, name: str) -> dict[str, int]:
@@ -160,7 +160,7 @@ class ControlRequest:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            raise PreconditionFailed(f"'{name}' must be an object of queue names and sequences, not {value!r}")
+            raise PreconditionFailed(f"'{name}' must be an object of queue names and sequences, not {worded(value)}")
         return {queue: _whole(f"{name}.{queue}", sequence) for queue, sequence in value.items()}
 
     def starting(self, name: str, queues: list[str]) -> dict[str, int | str]:
@@ -172,7 +172,7 @@ class ControlRequest:
         if value is None or value == "earliest" or value == "latest":
             return dict.fromkeys(queues, "latest" if value == "latest" else "earliest")
         if not isinstance(value, dict):
-            raise PreconditionFailed(f"'{name}' must be earliest, latest, or an object by queue, not {value!r}")
+            raise PreconditionFailed(f"'{name}' must be earliest, latest, or an object by queue, not {worded(value)}")
         positions: dict[str, int | str] = dict.fromkeys(queues, "earliest")
         for queue, start in value.items():
             if queue not in positions:
@@ -251,5 +251,5 @@ def _parse(body: bytes) -> dict[str, object]:
 
 def _whole(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0 or value >= 1 << 62:
-        raise PreconditionFailed(f"'{name}' must be a whole number from 0, not {value!r}")
+        raise PreconditionFailed(f"'{name}' must be a whole number from 0, not {worded(value)}")
     return value

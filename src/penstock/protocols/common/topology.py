@@ -54,6 +54,22 @@ def declare_queue(
     return queue
 
 
+def declare_exchange(
+    connection: Connection,
+    vhost: VirtualHost,
+    name: str,
+    kind: str,
+    arguments: dict[str, object],
+    durable: bool,
+    auto_delete: bool,
+    internal: bool,
+) -> None:
+    """Create an exchange, or check that the existing one is equivalent. Raises as `VirtualHost.declare_exchange`."""
+    vhost.declare_exchange(name, kind, arguments, durable, auto_delete, internal)
+    for sentence in without_effect.in_exchange(arguments):
+        connection.services.log_without_effect(sentence)
+
+
 def observe_queue(connection: Connection, queue: Queue) -> None:
     """Make the counts of a queue current, because a client asks for them: it counts as a use of the queue."""
     connection.services.deliver_first(queue)

@@ -21,6 +21,7 @@ from mypy_extensions import i64
 from penstock.content.field_table import NESTING_MAX
 from penstock.errors import CODES, PenstockError
 from penstock.markers import override
+from penstock.texts import worded
 from penstock.wire.amqp091.spec import ReplyCode
 
 
@@ -185,7 +186,7 @@ class FieldReader:
             return self.short()
         if kind == 105:  # i
             return self.long()
-        raise CodecError(f"a field value has the unknown type {bytes([kind])!r}", ReplyCode.SYNTAX_ERROR)
+        raise CodecError(f"a field value has the unknown type {worded(bytes([kind]))}", ReplyCode.SYNTAX_ERROR)
 
     def _signed(self, size: int) -> int:
         return int.from_bytes(self._take(size, "an integer"), "big", signed=True)
@@ -243,10 +244,7 @@ _UINT64_MAX: Final = (1 << 64) - 1
 
 def unfit(what: str, value: object) -> CodecError:
     """The error for a value of the broker that AMQP 0-9-1 cannot carry as `what`."""
-    text = repr(value)
-    if len(text) > 60:
-        text = text[:60] + "…"
-    return CodecError(f"{text} does not fit {what}", ReplyCode.SYNTAX_ERROR)
+    return CodecError(f"{worded(value)} does not fit {what}", ReplyCode.SYNTAX_ERROR)
 
 
 def write_unsigned(out: bytearray, value: object, size: int) -> None:
@@ -269,7 +267,7 @@ def shortstr_octets(value: object) -> bytes:
         raise unfit("a short string", value)
     octets = _utf8(value)
     if len(octets) > 255:
-        raise CodecError(f"{value[:60]!r}… has {len(octets)} octets, a short string 255", ReplyCode.SYNTAX_ERROR)
+        raise CodecError(f"{worded(value[:60])}… has {len(octets)} octets, a short string 255", ReplyCode.SYNTAX_ERROR)
     return octets
 
 

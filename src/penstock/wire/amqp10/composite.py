@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter
 
+from penstock.texts import worded
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.spec import (
     ANY,
@@ -106,7 +107,7 @@ def decode_composite(data: bytes, pos: int = 0, end: int = -1) -> tuple[Composit
     descriptor = reader.value(2)
     spec = spec_of(descriptor)
     if spec is None:
-        raise CodecError(f"no composite has the descriptor {descriptor!r}", NOT_IMPLEMENTED)
+        raise CodecError(f"no composite has the descriptor {worded(descriptor)}", NOT_IMPLEMENTED)
     return _read_fields(reader, spec, 1), reader.pos
 
 
@@ -234,7 +235,7 @@ def _read_role(reader: ValueReader, field: FieldSpec, code: int, depth: int) -> 
             raise CodecError(f"it must provide {field.role.replace('_', '-')}, not be of type {spec.name}")
         return _read_fields(reader, spec, depth)
     if field.role == "error":
-        raise CodecError(f"it must be an error, not be described by {descriptor!r}")
+        raise CodecError(f"it must be an error, not be described by {worded(descriptor)}")
     return Described(descriptor, reader.value(depth + 1))
 
 
@@ -246,7 +247,7 @@ def _check(field: FieldSpec, value: object) -> None:
             unit = " octets" if isinstance(value, bytes) else ""
             raise CodecError(f"{amount}{unit} is more than {field.largest}", INVALID_FIELD)
     if field.choices and value not in field.choices:
-        raise CodecError(f"{str(value)[:60]!r} is none of {', '.join(field.choices)}", INVALID_FIELD)
+        raise CodecError(f"{worded(value)} is none of {', '.join(field.choices)}", INVALID_FIELD)
     if field.domain in SYMBOL_KEYS and isinstance(value, dict):
         for key in value:
             if not isinstance(key, Symbol):

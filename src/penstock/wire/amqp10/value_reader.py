@@ -11,6 +11,7 @@ import struct
 from typing import Final
 
 from penstock.content.field_table import NESTING_MAX
+from penstock.texts import worded
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.value_walk import (
     ARRAY8,
@@ -26,7 +27,7 @@ from penstock.wire.amqp10.value_walk import (
     WIDTHS,
     ZERO_WIDTH_MAX,
 )
-from penstock.wire.amqp10.values import OPAQUE, SIGNED, UNSIGNED, Array, CodecError, Described, Symbol, Typed, tagged
+from penstock.wire.amqp10.values import OPAQUE, SIGNED, UNSIGNED, Array, CodecError, Described, tagged
 
 _FLOAT: Final = struct.Struct(">f")
 _DOUBLE: Final = struct.Struct(">d")
@@ -117,7 +118,7 @@ class ValueReader:
         for _ in range(count >> 1):
             key = self.key(depth + 1)
             if key in entries:
-                raise CodecError(f"a map has the key {_shown(key)} twice")
+                raise CodecError(f"a map has the key {worded(key)} twice")
             entries[key] = self.value(depth + 1)
         self.leave(outer)
         return entries
@@ -239,11 +240,6 @@ def _character(octets: bytes) -> str:
     if number > 0x10FFFF or 0xD800 <= number < 0xE000:
         raise CodecError(f"a char has the number {number:#x}, which is no character")
     return chr(number)
-
-
-def _shown(key: object) -> str:
-    text = repr(key.value if isinstance(key, Typed) else str(key) if isinstance(key, Symbol) else key)
-    return text if len(text) <= 60 else text[:60] + "…"
 
 
 def decode_value(data: bytes, pos: int = 0) -> tuple[object, int]:

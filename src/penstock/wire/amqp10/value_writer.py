@@ -8,6 +8,7 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64, u8
 
+from penstock.texts import worded
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.frames import write_frame_start
 from penstock.wire.amqp10.value_reader import check_depth
@@ -79,10 +80,7 @@ WIDE: Final = 0x10
 
 def unfit(value: object, kind: str) -> CodecError:
     """Return the error for a value that a type cannot carry."""
-    text = repr(value)
-    if len(text) > 60:
-        text = text[:60] + "…"
-    return CodecError(f"{text} does not fit the type {kind}", INVALID_FIELD)
+    return CodecError(f"{worded(value)} does not fit the type {kind}", INVALID_FIELD)
 
 
 def encode_value(value: object) -> bytes:

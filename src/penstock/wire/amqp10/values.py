@@ -22,6 +22,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.errors import PenstockError
+from penstock.texts import worded
 
 NULL: Final = "null"
 BOOLEAN: Final = "boolean"
@@ -97,6 +98,11 @@ class Typed:
     def __hash__(self) -> int:
         return hash((self.kind, self.value))
 
+    def __str__(self) -> str:
+        if isinstance(self.value, bytes):
+            return f"{self.kind} 0x{self.value.hex()}"
+        return f"{self.kind} {worded(self.value)}"
+
     def __repr__(self) -> str:
         return f"{self.kind}({self.value!r})"
 
@@ -116,6 +122,9 @@ class Described:
 
     def __hash__(self) -> int:
         return hash((self.descriptor, self.value))
+
+    def __str__(self) -> str:
+        return f"{worded(self.value)} described by {worded(self.descriptor)}"
 
     def __repr__(self) -> str:
         return f"Described({self.descriptor!r}, {self.value!r})"
@@ -144,6 +153,9 @@ class Array:
 
     def __hash__(self) -> int:
         raise TypeError("an array may change, and so has no hash")
+
+    def __str__(self) -> str:
+        return f"array of {self.kind} {worded(self.values)}"
 
     def __repr__(self) -> str:
         described = f", {self.descriptors!r}" if self.descriptors else ""
