@@ -61,9 +61,13 @@ class HttpRequest:
         """Return the segments of the path. Raises InvalidField."""
         return [decoded(part) for part in self.path.split("/")[1:]]
 
-    def query(self) -> dict[str, str]:
-        """Return the fields of the query. Raises InvalidField."""
-        return pairs(self._query, "&")
+    def queries(self) -> list[dict[str, str]]:
+        """Return the fields of the query; with `+` for a space (RabbitMQ's .NET client), then for itself (Java's).
+
+        Raises InvalidField.
+        """
+        own = pairs(self._query, "&")
+        return [pairs(self._query.replace("+", "%20"), "&"), own] if "+" in self._query else [own]
 
 
 def decoded(text: str) -> str:
@@ -302,10 +306,11 @@ class ManagementNode:
             return self._bind(request)
         if request.method != "GET":
             return _not_allowed(request, "GET, POST")
-        query = request.query()
-        if "src" not in query or "key" not in query:
-            raise InvalidField("GET /bindings needs src, key, and dstq or dste")
-        bindings = self._found(query)
+        bindings: list[Binding] = []
+        for query in request.queries():
+            if "src" not in query or "key" not in query:
+                raise InvalidField("GET /bindings needs src, key, and dstq or dste")
+            bindings = bindings or self._found(query)
         if len(bindings) > BINDINGS_SHOWN:
             raise PreconditionFailed(
                 f"{len(bindings)} bindings differ in their arguments alone; the most in a response is {BINDINGS_SHOWN}"
