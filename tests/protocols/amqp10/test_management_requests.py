@@ -18,7 +18,7 @@ import pytest
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode
-from penstock.wire.amqp10.values import UINT, ULONG, UUID, Array, Symbol, Typed, ulong
+from penstock.wire.amqp10.values import INT, UINT, ULONG, UUID, Array, Symbol, Typed, ulong
 from tests.support.amqp10_dialogue import Amqp10Dialogue, names, performative
 from tests.support.amqp10_management import MANAGEMENT, ManagementClient, Response
 from tests.support.amqp10_messages import decode_message, delivered
@@ -170,6 +170,19 @@ def test_binding_with_arguments_is_removed_at_its_location(name: str, parameter:
     assert asking.ask("DELETE", location)[:2] == (204, None)
     (left,) = asking.node.dialogue.vhost.exchanges[NAME].bindings.values()
     assert left.arguments == {"z": 1}
+
+
+def test_argument_of_a_binding_has_the_type_that_clients_compare_it_with() -> None:
+    client = ManagementClient()
+    client.ask("PUT", "/queues/q", {})
+    arguments: dict[object, object] = {"i": Typed(INT, -7), "l": 1 << 40, "b": True, "t": "x", "n": [1]}
+    body = {"source": "amq.direct", "destination_queue": "q", "binding_key": "k", "arguments": arguments}
+    assert client.ask("POST", "/bindings", body).status == 204
+    path = "/bindings?src=amq.direct&dstq=q&key=k"
+    message = encode(spec.PROPERTIES, message_id="1", subject="GET", to=path, reply_to="$me")
+    (answer,) = delivered(client.dialogue.say(client.dialogue.transfer(message, 20, settled=True)))
+    ((_, (found,)),) = decode_message(answer).body
+    assert found["arguments"] == arguments
 
 
 @pytest.mark.parametrize(
