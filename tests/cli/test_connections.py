@@ -9,7 +9,7 @@ from tests.support.raw_client import open_peer
 
 def test_connection_is_closed_by_its_number_with_a_reason(own_broker: BrokerProcess) -> None:
     with open_peer(own_broker) as first, open_peer(own_broker) as second:
-        one, two = [each["name"] for each in listed(own_broker, "connections")]
+        one, two = [each["penstock"]["name"] for each in listed(own_broker, "connections")]
         number = one.partition("(")[0]
         said = run(own_broker, "connection", "close", number, "--reason", "maintenance")
         assert said == f"connection {one} is closed\n"

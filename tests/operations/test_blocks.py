@@ -30,7 +30,7 @@ def test_block_finds_a_connection_by_its_number_and_by_its_name(driver: BrokerDr
     for name in (str(connection.number), f"con:{connection.number}", connection.name()):
         block(driver, request_of(driver, connection=name))
         unblock(driver, request_of(driver, connection=name))
-    with pytest.raises(NotFound, match="no connection 'none'; `penstock status` lists those there are"):
+    with pytest.raises(NotFound, match="no connection 'none'; the first of 1 are con:1"):
         block(driver, request_of(driver, connection="none"))
 
 

@@ -28,6 +28,7 @@ def test_protocol_header_may_come_octet_by_octet(broker: BrokerProcess) -> None:
         start = peer.expect(0, commands.Connection.Start)
         assert (start.version_major, start.version_minor) == (0, 9)
         assert start.server_properties["product"] == "Penstock"
+        assert str(start.server_properties["cluster_name"]).startswith("penstock@")
         assert start.server_properties["penstock:hold-deadline"] == 25_000
         capabilities = start.server_properties["capabilities"]
         assert isinstance(capabilities, dict)

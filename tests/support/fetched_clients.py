@@ -1,7 +1,8 @@
 """Clients that tests fetch and build, pinned by hashes.
 
-Qpid JMS, Artemis and what Broker-J's protocol tests need come from Maven Central, go-amqp and amqp091-go from the Go
-module proxy, fe2o3-amqp and lapin from crates.io, and azure-servicebus and uamqp from PyPI.
+Qpid JMS, Artemis, RabbitMQ's client of AMQP 1.0 for Java and what Broker-J's protocol tests need come from Maven
+Central, go-amqp and amqp091-go from the Go module proxy, fe2o3-amqp and lapin from crates.io, and azure-servicebus and
+uamqp from PyPI.
 They are fetched where PENSTOCK_FETCH=1 asks for it, as `make test-clients` does. Other test runs use what is there.
 """
 
@@ -31,11 +32,20 @@ class ClientMissingError(Exception):
 @cache
 def jms_jars() -> Path:
     """Return the folder with the jars of Qpid JMS. Raises ClientMissingError."""
-    source = HERE / "java" / "jms"
+    return _jars("Qpid JMS", HERE / "java" / "jms")
+
+
+@cache
+def rabbitmq_jars() -> Path:
+    """Return the folder with the jars of RabbitMQ's client of AMQP 1.0. Raises ClientMissingError."""
+    return _jars("RabbitMQ's client of AMQP 1.0", HERE / "java" / "rabbitmq")
+
+
+def _jars(what: str, source: Path) -> Path:
     found = _place(source, "pom.xml", "jars.sha256")
     if not found.is_dir():
-        with _fetching("Qpid JMS", "mvn", found) as folder:
-            _maven("Qpid JMS", source, folder)
+        with _fetching(what, "mvn", found) as folder:
+            _maven(what, source, folder)
             shutil.copytree(folder, found)
     return found
 

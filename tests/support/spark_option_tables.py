@@ -161,8 +161,8 @@ MEANINGS = {
         (
             "`minPartitions`",
             None,
-            "partitions wished for, shared out over the queues by size; [small queues share one](spark.md#many-queues). "
-            "A batch that is run again has the partitions of its plan",
+            "partitions wished for, shared out over the queues by size; [small queues share "
+            "one](spark.md#many-queues). A batch that is run again has the partitions of its plan",
         ),
         (
             "`maxRecordsPerPartition`",

@@ -379,9 +379,14 @@ def names_listed(connection: Connection, kind: str) -> list[str]:
     after: int | None = 0
     while after is not None and len(names) < NAMES_MOST:
         page = ask_in_time(connection, "list", {"kind": kind, "after": after})
-        names += [str(each["name"]) for each in page["items"]]
+        names += [_name_of(each, kind) for each in page["items"]]
         after = page["next"]
     return names
+
+
+def _name_of(item: dict[str, Any], kind: str) -> str:
+    """Return the name of an item of a list, which is that in the log for connections and channels."""
+    return str(item["penstock"]["name"] if kind in ("connections", "channels") else item["name"])
 
 
 def ask_in_time(connection: Connection, operation: str, fields: dict[str, object]) -> Any:

@@ -28,7 +28,7 @@ from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.describe.message_stats import SampleRanges
 from penstock.describe.queue import CURSOR, POSITION_WORK, QUEUE
-from penstock.describe.session import CONNECTION, CONSUMER, SESSION
+from penstock.describe.session import CONNECTION, CONSUMER, SESSION, channel_name
 from penstock.describe.spark import LEASE, SINK
 from penstock.describe.table import DescribedNode, Field, Key, Reading, Row, Table, field_at, key_of, reading
 from penstock.describe.vhost import BINDING, DEFAULT_BINDING, EXCHANGE, SUMMED_A_UNIT, VHOST
@@ -98,8 +98,22 @@ def name_of(subject: object) -> str:
     if isinstance(subject, Consumer):
         return subject.queue.name
     if isinstance(subject, Session):
+        return channel_name(subject)
+    return subject.peer.ends() if isinstance(subject, Connection) else ""
+
+
+def name_in_log(subject: object) -> str:
+    """Return the name of an object in log lines, commands and metrics, which is another for clients than over HTTP."""
+    if isinstance(subject, Session):
         return subject.name
-    return subject.name() if isinstance(subject, Connection) else ""
+    return subject.name() if isinstance(subject, Connection) else name_of(subject)
+
+
+def names_of(item: Item) -> tuple[str, ...]:
+    """Return the names by which a search finds an item: both names of a connection or channel."""
+    if isinstance(item.subject, (Connection, Session)):
+        return item.name, name_in_log(item.subject)
+    return (item.name,)
 
 
 class Best(Generic[T]):

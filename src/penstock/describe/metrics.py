@@ -19,7 +19,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.describe.exposition import Exposition, Family, label
-from penstock.describe.lists import name_of
+from penstock.describe.lists import name_in_log
 from penstock.describe.node import (
     CHANNEL_COUNTS,
     GATE_KINDS,
@@ -277,7 +277,7 @@ class Scrape:
 def _label(kind: str, subject: object) -> str:
     if isinstance(subject, Progress):
         return f"{label('cursor', subject.cursor.name)},{label('queue', subject.queue.name)}"
-    return label(kind, name_of(subject))
+    return label(kind, name_in_log(subject))
 
 
 def _queues(vhosts: list[VirtualHost]) -> Parts[Queue]:

@@ -23,6 +23,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
+from penstock.protocols.common.engine import ClientSession
 from penstock.protocols.common.peer import Traffic, rabbitmq_fields
 
 TRAFFIC: Final = "connection_coarse_metrics"
@@ -37,21 +38,33 @@ def peer_of(address: str) -> Row:
     return {"peer_host": host, "peer_port": int(port) if port.isdecimal() else 0}
 
 
+def channel_name(session: Session) -> str:
+    """Return RabbitMQ's name of a channel: that of its connection, and its number."""
+    if not isinstance(session, ClientSession):
+        return session.name
+    return f"{session.connection.peer.ends()} ({session.number})"
+
+
 def connection_details(connection: Connection) -> Row:
     """Return what other rows say of a connection."""
-    return {"name": connection.name(), **peer_of(connection.peer.address)}
+    return {
+        "name": connection.peer.ends(),
+        **peer_of(connection.peer.address),
+        "penstock": {"name": connection.name()},
+    }
 
 
 def channel_details(session: Session, node: DescribedNode) -> Row:
     """Return what other rows say of a session."""
     connection = node.connections.get(session.connection_number)
     return {
-        "name": session.name,
+        "name": channel_name(session),
         "number": int(session.number),
         "user": "" if connection is None else connection.user,
         "node": node.name,
-        "connection_name": "" if connection is None else connection.name(),
+        "connection_name": "" if connection is None else connection.peer.ends(),
         **peer_of("" if connection is None else connection.peer.address),
+        "penstock": {"name": session.name},
     }
 
 
@@ -110,7 +123,7 @@ OCTETS: Final[tuple[tuple[str, Callable[[Traffic], int], str, str], ...]] = (
 """Families of octets: sums over all connections keep those that have ended."""
 
 CONNECTION: Final[Table[Connection]] = Table(
-    Field("name", lambda connection, at: connection.name()),
+    Field("name", lambda connection, at: connection.peer.ends()),
     Field("user", lambda connection, at: connection.user),
     Field("vhost", lambda connection, at: "" if connection.vhost is None else connection.vhost.name),
     Field("node", lambda connection, at: at.node.name),
@@ -127,6 +140,7 @@ CONNECTION: Final[Table[Connection]] = Table(
     Field("tls.*", lambda connection, at: rabbitmq_fields(connection.peer.tls)),
     Field("client_properties", lambda connection, at: plain(connection.peer.properties)),
     Field("user_provided_name", lambda connection, at: plain(connection.peer.properties.get("connection_name"))),
+    Field("penstock.name", lambda connection, at: connection.name()),
     Field("penstock.number", lambda connection, at: connection.number),
     Field("penstock.blocked", lambda connection, at: connection.blocks > 0, "", "penstock_connection_blocked",
            "Connections of which a gate blocks a producer: 1 for each", CONNECTION_FLOW),
@@ -358,14 +372,14 @@ PUBLISHED: Final = PRODUCER.select([*NOTHING_PUBLISHED, "credit"])
 
 
 def _publishing(session: Session, at: Reading) -> object:
-    """Return the publishing side of a channel, or of the first link of a session, and then each of its links.
+    """Return its name in the log, the publishing side of a channel, or of the first link of a session, and each link.
 
     A session without a link that sends has the same fields, with nothing in them.
     """
     producers, links = producers_of(session), links_of(session)
     if not producers:
-        return dict(NOTHING_PUBLISHED)
-    row = PRODUCER.row(producers[0], at, PUBLISHED)
+        return {"name": session.name, **NOTHING_PUBLISHED}
+    row = {"name": session.name, **PRODUCER.row(producers[0], at, PUBLISHED)}
     if links:
         shown = links[:PRODUCERS_SHOWN]
         row["links"] = [{"name": each.name, **PRODUCER.row(each, at, PUBLISHED)} for each in shown]
@@ -409,7 +423,7 @@ def _session_state(session: Session, at: Reading) -> object:
 
 
 SESSION: Final[Table[Session]] = Table(
-    Field("name", lambda session, at: session.name),
+    Field("name", lambda session, at: channel_name(session)),
     Field("number", lambda session, at: int(session.number)),
     Field("user", _user),
     Field("vhost", _vhost),

@@ -188,6 +188,10 @@ class DriverServices(Services):
     def node_name(self) -> str:
         return self._driver.name
 
+    @override
+    def cluster_name(self) -> str:
+        return self._driver.broker.table.parameters.cluster_name(self._driver.name)
+
     def make_name(self, prefix: str) -> str:
         """See `Services.make_name`: in RabbitMQ's form; the seed makes it hard to guess, also from other names."""
         self._names += 1

@@ -9,6 +9,7 @@ from penstock.access.permission import MONITORING
 from penstock.access.rules import ConnectionAccess
 from penstock.errors import NotFound
 from penstock.management import why
+from penstock.management.client_names import NUMBER_LETTERS
 from penstock.management.node import Node
 from penstock.protocols.common.control_request import ControlRequest
 
@@ -77,7 +78,7 @@ def _without_names(value: object, node: Node, user: str) -> object:
 
 def _cut(text: str, node: Node, user: str) -> str:
     for number in set(_NUMBERED.findall(text)):
-        connection = node.connections.get(int(number)) if len(number) < why.NUMBER_LETTERS else None
+        connection = node.connections.get(int(number)) if len(number) < NUMBER_LETTERS else None
         if connection is not None and connection.user != user:
             text = text.replace(connection.name(), f"con:{number}")
     pieces = [""]

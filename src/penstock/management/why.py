@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from penstock.access.permission import MONITORING
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import consumers_of
@@ -35,13 +36,14 @@ from penstock.describe.session import (
     withheld_by,
 )
 from penstock.describe.spark import held_by_lease, lease_end, lease_row, staged_line
-from penstock.errors import NotFound, PreconditionFailed
+from penstock.errors import NotFound
 from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
 from penstock.flow.level import amount, amounts
 from penstock.flow.shared_limit import CountedDepth
 from penstock.flow.work import WorkMeter
 from penstock.management import dead_letter_lines
+from penstock.management.client_names import channel_named, connection_named
 from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.node import Node
 from penstock.management.operation import only_one
@@ -53,8 +55,6 @@ from penstock.texts import SCOPE_NOUNS
 SAID_MOST: Final = 10
 REFUSALS_SAID: Final = 3
 """Most kinds of refusals of a connection in sentences; the plain data has all that are stored."""
-NUMBER_LETTERS: Final = 20
-"""Digits beyond any connection number."""
 LARGEST: Final = 3
 """Most queues named as the largest of a sum."""
 OF_ALL_VHOSTS: Final = " of all virtual hosts"
@@ -79,9 +79,9 @@ def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     if subject == "queue":
         return of_queue(request.vhost.queue(name, request.connection), node.broker)
     if subject == "connection":
-        return of_connection(connection_named(node, name), node)
+        return of_connection(connection_named(node, name, _owner(request)), node)
     if subject == "channel":
-        return of_channel(_channel(node, name), node)
+        return of_channel(channel_named(node, name, _owner(request)), node)
     if subject == "link":
         return of_link(find_link(node, name), node.broker)
     asker = request.connection
@@ -92,33 +92,10 @@ def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     return of_user(name, connections, node)
 
 
-def connection_named(node: Node, name: str) -> Connection:
-    """Find a connection by its number (2 or con:2), its full name in the log, its client's `connection_name` property,
-    or its client's address or port (40312).
-    """
-    digits = name.removeprefix("con:")
-    if digits.isdecimal() and len(digits) < NUMBER_LETTERS and int(digits) in node.connections:
-        return node.connections[int(digits)]
-    for connection in node.connections.values():
-        address = connection.peer.address
-        names = (connection.name(), connection.peer.properties.get("connection_name"), address)
-        if name in names or name == address.rpartition(":")[2]:
-            return connection
-    known = ", ".join(connection.name() for connection in list(node.connections.values())[:SAID_MOST])
-    raise NotFound(f"no connection '{name}'; the first of {len(node.connections):,} are {known}")
-
-
-def _channel(node: Node, name: str) -> Session:
-    """Find a channel by connection and number (2/1 or con:2/ch:1, con:2/ssn:0) or by its full name in the log."""
-    of, slash, number = name.rpartition("/")
-    number = number.removeprefix("ch:").removeprefix("ssn:")
-    if not slash or not number.isdecimal():
-        raise PreconditionFailed(f"'{name}' is not a channel; write CONNECTION/CHANNEL, such as 2/1")
-    connection = connection_named(node, of)
-    channel = connection.engine.session(int(number))
-    if channel is None:
-        raise NotFound(f"{connection.name()} has no channel {number}")
-    return channel
+def _owner(request: ControlRequest) -> str:
+    """Return the user that a named connection must have; empty for any."""
+    access = request.access
+    return "" if access.rules.has_tag(MONITORING) else access.user
 
 
 def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:

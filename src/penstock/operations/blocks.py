@@ -8,7 +8,7 @@ from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, PO
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, VHOST
 from penstock.describe.table import Row
 from penstock.errors import ConnectionForced, NotFound, PreconditionFailed
-from penstock.management import why
+from penstock.management.client_names import connection_named
 from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, only_one
 from penstock.protocols.common.authorization import check_tag
@@ -34,22 +34,21 @@ def unblock(node: Node, request: ControlRequest) -> Row:
 
 
 def close_connection(node: Node, request: ControlRequest) -> Row:
-    """Close a connection (320) by its number, name, `connection_name` or port, with a reason for its client.
+    """Close a connection (320), by a name of it (management/client_names.py), with a reason for its client.
 
     A user closes its own connections, an administrator all. Raises NotFound (404), AccessRefused (403), and
     PreconditionFailed (406) for the connection of the request.
     """
     name = request.text("connection")
     access = request.access
+    sees_all = access.rules.has_tag(MONITORING)
     try:
-        connection = why.connection_named(node, name)
+        connection = connection_named(node, name, "" if sees_all else access.user)
     except NotFound:
-        if access.rules.has_tag(MONITORING):
+        if sees_all:
             raise
         raise NotFound(f"no connection '{name}' of user '{access.user}'") from None
     if connection.user != access.user:
-        if not access.rules.has_tag(MONITORING):
-            raise NotFound(f"no connection '{name}' of user '{access.user}'")
         check_tag(access, ADMINISTRATOR, f"closing connection '{name}' of user '{connection.user}'")
     if connection is request.connection:
         raise PreconditionFailed(f"connection '{name}' is the one that asks: close it yourself")
@@ -74,7 +73,7 @@ def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, s
     if scope == VHOST:
         return scope, node.vhost(name).name, name
     if scope == CONNECTION:
-        return scope, "", _connection(node, name)
+        return scope, "", str(connection_named(node, name).number)
     if there:
         node.check_user(name)
     return scope, "", name
@@ -86,14 +85,6 @@ def _check_scope(request: ControlRequest, scope: str, name: str) -> None:
     if scope in (QUEUE, ADDRESS) or (scope == VHOST and rules.enters(name)):
         return
     check_tag(request.access, ADMINISTRATOR, f"an operator's command on {scope} '{name}'")
-
-
-def _connection(node: Node, name: str) -> str:
-    """Return a connection's number, from the number or the full name: con:2(guest@127.0.0.1:40312/)."""
-    for connection in node.connections.values():
-        if name in (str(connection.number), f"con:{connection.number}", connection.name()):
-            return str(connection.number)
-    raise NotFound(f"no connection '{name}'; `penstock status` lists those there are")
 
 
 CLOSED: Final = "closed by an operator"

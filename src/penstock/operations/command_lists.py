@@ -95,18 +95,19 @@ LISTS: Final = (
     _listed("bindings", "--filter source=logs", "source, routing_key, destination, destination_type, arguments"),
     _listed(
         "connections", "--filter 'state!=running'",
-        "name, user, protocol, state, channels, recv_oct, send_oct, client=client_properties.product",
+        "name=penstock.name, user, protocol, state, channels, recv_oct, send_oct, client=client_properties.product",
     ),
     _listed(
         "channels", "--filter 'held>0'",
-        "name, messages_unacknowledged, consumer_count, prefetch_count, confirm, held=penstock.held.messages"
-        ", withheld=penstock.withheld, credit=credit",
+        "name=penstock.name, messages_unacknowledged, consumer_count, prefetch_count, confirm"
+        ", held=penstock.held.messages, withheld=penstock.withheld, credit=credit",
         credit=_credit,
     ),
     _listed(
         "consumers", "--filter queue=orders",
-        "queue=queue.name, consumer_tag=tag, channel=channel_details.name, prefetch_count, credit=penstock.link_credit"
-        ", window=penstock.adaptive_window.messages, window_bytes=penstock.window_bytes, ack_required, waits for=waits",
+        "queue=queue.name, consumer_tag=tag, channel=channel_details.penstock.name, prefetch_count"
+        ", credit=penstock.link_credit, window=penstock.adaptive_window.messages, window_bytes=penstock.window_bytes"
+        ", ack_required, waits for=waits",
         tag=_consumer_tag, waits=lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
     ),
     _listed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.permission import POLICYMAKER
-from penstock.core.settings.table import Parameter
+from penstock.core.settings.table import CLUSTER_NAME, Parameter
 from penstock.describe.table import Row
 from penstock.describe.vhost import parameter_row
 from penstock.errors import NotFound, PreconditionFailed
@@ -65,14 +65,9 @@ def clear_parameter(node: Node, request: ControlRequest) -> Row:
     return {}
 
 
-CLUSTER_NAME: Final = "cluster_name"
-"""Global parameter with the name that an operator gave the cluster."""
-
-
 def cluster_name_of(node: Node) -> str:
     """Return the name of the cluster: the one that was set, or that of the node."""
-    given = node.broker.table.parameters.get("", "", CLUSTER_NAME)
-    return given.value if given is not None and isinstance(given.value, str) else node.name
+    return node.broker.table.parameters.cluster_name(node.name)
 
 
 def set_cluster_name(node: Node, request: ControlRequest) -> Row:

@@ -23,6 +23,7 @@ from penstock.core.queue.length_limit import RefusalOrder
 from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.errors import NotFound
 from penstock.management import why
+from penstock.management.client_names import is_at, is_given
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.settings.start import NO_LOG
@@ -144,9 +145,10 @@ class BrokerUnderTest(Observed):
         """Return a connection of this virtual host. Raises NotFound."""
         own = [each.connection for each in self._transports() if each.connection is not None]
         for connection in own:
-            address = connection.peer.address
-            names = (connection.name(), connection.peer.properties.get("connection_name"), address)
-            if name in names or name == address.rpartition(":")[2]:
+            if name in (connection.name(), connection.peer.ends()):
+                return connection
+        for connection in own:
+            if is_given(connection, name) or is_at(connection, name):
                 return connection
         known = ", ".join(str(each.peer.properties.get("connection_name") or each.name()) for each in own) or "none"
         raise NotFound(f"no connection '{name}' in vhost '{self.vhost}'; there are: {known}")

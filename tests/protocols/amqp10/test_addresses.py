@@ -161,6 +161,87 @@ def test_plain_name_may_be_exchange_or_queue_as_capabilities_say(
     assert parse_target("n", capabilities).unroutable is (Unroutable.ACCEPTED if accepted else Unroutable.RELEASED)
 
 
+@pytest.mark.parametrize("begin", ["queue://", "queue:"])
+@pytest.mark.parametrize("capabilities", [[], ["queue"]])
+def test_queue_of_activemq_is_a_queue(begin: str, capabilities: list[str]) -> None:
+    for address in (parse_target(f"{begin}a%20b", capabilities), parse_source(f"{begin}a%20b", capabilities)):
+        assert (address.kind, nodes(address)[0]) == (AddressKind.PLAIN, queue("a b"))
+        assert queue(f"{begin}a%20b") in nodes(address), "a queue with the whole text for its name is found as before"
+        assert address.unroutable is Unroutable.RELEASED
+
+
+@pytest.mark.parametrize("begin", ["topic://", "topic:"])
+@pytest.mark.parametrize("capabilities", [[], ["topic"]])
+def test_topic_of_activemq_is_an_exchange_else_a_key_of_amq_topic(begin: str, capabilities: list[str]) -> None:
+    text = f"{begin}a%20b"
+    for address in (parse_target(text, capabilities), parse_source(text, capabilities)):
+        assert nodes(address)[0] == ("", "a b", "", True)
+        assert nodes(address)[-1] == ("", "amq.topic", "a b", False)
+        assert (queue(text) in nodes(address)) == (capabilities == [])
+    assert parse_target(text, capabilities).unroutable is Unroutable.ACCEPTED
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "target"),
+    [("topic://a.>", "a.#", "a.>"), ("topic://>", "#", ">"), ("topic:a>", "a>", "a>"), ("topic://a.*", "a.*", "a.*")],
+)
+def test_topic_of_activemq_has_its_wildcards_in_a_source_only(text: str, source: str, target: str) -> None:
+    assert parse_source(text).nodes[-1].key == source
+    assert parse_target(text).nodes[-1].key == target
+
+
+@pytest.mark.parametrize(
+    ("text", "capabilities", "reason"),
+    [
+        ("queue://a", ["topic"], "contradicts the capability"),
+        ("topic:a", ["queue"], "contradicts the capability"),
+        ("queue://a?consumer.prefetchSize=9", [], "options behind"),
+        ("topic://%zz", [], "its name has"),
+        ("topic://", [], "has no name"),
+        ("queue:", [], "has no name"),
+        (f"queue://{'a' * 256}", [], "256 octets"),
+        ("temp-queue://ID:host-1:1", [], "temporary node; ask for a dynamic terminus"),
+        ("temp-topic://ID:host-1:1", [], "temporary node; ask for a dynamic terminus"),
+    ],
+)
+def test_address_of_activemq_that_cannot_be_meant_is_refused(text: str, capabilities: list[str], reason: str) -> None:
+    for parse in (parse_target, parse_source):
+        with pytest.raises(InvalidField, match=reason):
+            parse(text, capabilities)
+
+
+@pytest.mark.parametrize(("begin", "key"), [("topic://", ""), ("topic:", ""), ("topic://", "amqp://broker.example/")])
+def test_message_to_a_topic_of_activemq_reaches_its_subscribers(begin: str, key: str) -> None:
+    client = Amqp10Dialogue()
+    client.attach_receiver(f"{key}{begin}prices.%C3%A9", 0, credit=9)
+    client.attach_receiver(f"{begin}prices.>", 1, credit=9)
+    client.attach_receiver(f"{begin}other", 2, credit=9)
+    client.attach_sender(f"{key}{begin}prices.%C3%A9", 3)
+    heard = client.say(client.transfer(data_section(b"x"), 3))
+    assert {each.field("handle") for each in heard if each.name == "transfer"} == {0, 1}
+    client.attach_sender(None, 4)
+    message = encode(spec.PROPERTIES, to=f"{begin}prices.eur") + data_section(b"y")
+    heard = client.say(client.transfer(message, 4))
+    assert [each.field("handle") for each in heard if each.name == "transfer"] == [1]
+
+
+def test_topic_of_activemq_is_the_exchange_of_its_name_if_there_is_one() -> None:
+    client = Amqp10Dialogue()
+    client.vhost.declare_exchange("prices", "fanout", {}, False, False, False)
+    client.attach_receiver("prices", 0, credit=9)
+    client.attach_sender("topic://prices", 1)
+    heard = client.say(client.transfer(data_section(b"x"), 1))
+    assert names(heard).count("transfer") == 1
+
+
+def test_queue_of_activemq_is_created_where_a_pattern_asks_for_it() -> None:
+    client = Amqp10Dialogue()
+    client.driver.broker.table.set("queue", "#", COMMAND, read_settings("queue", "#", {"auto-create": "true"}))
+    attached = client.attach_receiver("queue://a%2Fb", 0)
+    assert names(attached)[0] == "attach"
+    assert list(client.vhost.queues) == ["a/b"]
+
+
 def test_plain_name_with_a_slash_may_be_an_exchange_and_a_key() -> None:
     divided = ("", "a", "b/c%20", False)
     assert nodes(parse_target("a/b/c%20")) == [("", "a/b/c%20", "", True), queue("a/b/c%20"), divided]

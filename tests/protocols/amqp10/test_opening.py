@@ -54,7 +54,28 @@ def test_product_is_our_own_unless_clients_of_rabbitmq_are_to_be_served() -> Non
 
 def test_capabilities_are_offered() -> None:
     opened = Amqp10Dialogue().opened[0].performative
-    assert opened.texts("offered_capabilities") == ["ANONYMOUS-RELAY", "SHARED-SUBS", "sole-connection-for-container"]
+    assert opened.texts("offered_capabilities") == [
+        "LINK_PAIR_V1_0",
+        "ANONYMOUS-RELAY",
+        "SHARED-SUBS",
+        "sole-connection-for-container",
+    ]
+
+
+@pytest.mark.parametrize("version", [None, "4.2.0"])
+def test_open_names_the_node_and_its_cluster(version: str | None) -> None:
+    """RabbitMQ's client for Java ends a connection without a node."""
+    opened = Amqp10Dialogue(make_driver(limits(rabbitmq_version=version))).opened[0].performative
+    properties = opened.mapping("properties")
+    assert properties[Symbol("node")] == properties[Symbol("cluster_name")] == "penstock@localhost"
+
+
+def test_connection_has_the_name_that_its_client_gives_else_that_of_its_container() -> None:
+    named = Amqp10Dialogue(properties={Symbol("connection_name"): "web-1"}, container_id="box").connection
+    assert named.peer.properties["connection_name"] == "web-1"
+    for properties in ({}, {Symbol("connection_name"): ""}):
+        unnamed = Amqp10Dialogue(properties=properties, container_id="box").connection
+        assert unnamed.peer.properties["connection_name"] == "box"
 
 
 def test_rates_among_the_properties_hold_for_each_link_or_are_refused() -> None:

@@ -29,6 +29,21 @@ def test_peer_network_is_an_ipv4_address_or_the_first_half_of_an_ipv6_address(ho
     assert network_of(host, False) == network
 
 
+@pytest.mark.parametrize(
+    ("address", "local", "ends"),
+    [
+        ("192.0.2.7:40312", "192.0.2.9:5672", "192.0.2.7:40312 -> 192.0.2.9:5672"),
+        ("::1:40312", "::1:5672", "[::1]:40312 -> [::1]:5672"),
+        ("fe80::2%eth0:1", "fe80::1%eth0:5672", "[fe80::2%eth0]:1 -> [fe80::1%eth0]:5672"),
+        ("::ffff:192.0.2.7:1", "::ffff:192.0.2.9:5672", "192.0.2.7:1 -> 192.0.2.9:5672"),
+        ("unknown:0", "unknown:0", "unknown:0 -> unknown:0"),
+        ("192.0.2.7:1", "", "192.0.2.7:1 -> unknown:0"),
+    ],
+)
+def test_peer_names_both_ends_as_rabbitmq_names_a_connection(address: str, local: str, ends: str) -> None:
+    assert Peer(address, False, local).ends() == ends
+
+
 def test_peers_on_this_machine_are_one_network() -> None:
     assert network_of("127.0.0.1", True) == network_of("::1", True) == THIS_MACHINE
 

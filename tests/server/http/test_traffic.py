@@ -50,7 +50,7 @@ def test_connection_of_amqp_0_9_1_has_the_octets_of_its_socket(served: BrokerPro
         assert after["send_oct"] - before["send_oct"] > 10 * len(BODY)
         assert after["recv_cnt"] > before["recv_cnt"]
         assert after["send_cnt"] > before["send_cnt"]
-        labels = (f"connection={after['name']}", "vhost=/")
+        labels = (f"connection={after['penstock']['name']}", "vhost=/")
         path = "/metrics/detailed?family=connection_coarse_metrics"
         found = samples_of(web.fetch(path).text)
         assert found[("rabbitmq_detailed_connection_incoming_bytes_total", *labels)] == after["recv_oct"]

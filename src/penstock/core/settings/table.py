@@ -75,6 +75,10 @@ class Parameter:
         return len(self.component) + len(self.vhost) + len(self.name) + len(json.dumps(self.value))
 
 
+CLUSTER_NAME: Final = "cluster_name"
+"""Global parameter with the name that an operator gave the cluster."""
+
+
 class ParameterTable:
     """All parameters of one broker."""
 
@@ -97,6 +101,11 @@ class ParameterTable:
     def global_ones(self) -> list[Parameter]:
         """Return the global parameters, by name."""
         return [self._parameters[key] for key in sorted(self._parameters) if not key[0]]
+
+    def cluster_name(self, otherwise: str) -> str:
+        """Return the name that was set for the cluster, or the other one."""
+        given = self._parameters.get(("", "", CLUSTER_NAME))
+        return given.value if given is not None and isinstance(given.value, str) else otherwise
 
     def check(self, parameter: Parameter) -> None:
         """Raise PreconditionFailed (406) for a parameter that is too large, ResourceError (506) at a limit."""

@@ -83,6 +83,7 @@ def _server_properties(engine: Amqp091Engine) -> dict[str, object]:
         "version": engine.services.version,
         HOLD_DEADLINE: engine.broker.defaults.hold_deadline_ms(),
         "platform": "Python",
+        "cluster_name": engine.services.cluster_name(),
         "information": "Licensed under the Apache License 2.0",
         "capabilities": {
             "publisher_confirms": True,

@@ -9,6 +9,12 @@
 | `/management` | the management node | the same |
 | `name` | the exchange of that name, else the queue | the queue of that name, else the exchange |
 | `exchange/key` | the same, else the exchange before the first `/` with the key behind it | the same |
+| `queue://name`, `queue:name` | the queue | the queue |
+| `topic://name`, `topic:name` | the exchange of that name, else `amq.topic` with this key | the same |
+
+The last two are ActiveMQ's, percent-encoded as well. Before `amq.topic` comes a queue or exchange that has the whole
+text for its name. There, the last word `>` of a source is `#`. Options behind `?` and the names of ActiveMQ's temporary
+nodes (`temp-queue://`) are refused.
 
 `amqp://host/` or `amqps://host/` in front of an address is left out: uamqp has it in each. The capability `queue` or
 `topic` decides where a plain name may be either. An unroutable message is released, as in RabbitMQ 4. A topic accepts
@@ -55,6 +61,12 @@ CACHED_MAX: Final = 256
 _SCHEMES: Final = frozenset({"amqp", "amqps"})
 _DEFAULT: Final = frozenset({"", "amq.default"})
 """Names of the default exchange, which no address may have (RabbitMQ 4)."""
+_FOREIGN: Final = ("queue://", "topic://", "queue:", "topic:")
+"""Beginnings of ActiveMQ's addresses, longer ones first."""
+_TEMPORARY: Final = ("temp-queue:", "temp-topic:")
+"""Beginnings of the addresses that ActiveMQ gives dynamic nodes."""
+TOPICS: Final = "amq.topic"
+"""Exchange of topics that no exchange is named after."""
 _WITHOUT_SLASH: Final = (QUEUES[1:], EXCHANGES[1:])
 """Beginnings of plain names that are likely meant as addresses: Proton takes the slash of a URL for its separator."""
 _FORMER: Final = {
@@ -143,6 +155,8 @@ def parse_target(text: str, capabilities: Sequence[str] = ()) -> Address:
     text = _without_host(text)
     if text.startswith("/"):
         return _read_path(text, unroutable)
+    if text.startswith((*_FOREIGN, *_TEMPORARY)):
+        return _read_foreign(text, wants_queue, wants_topic, False)
     nodes = _plain_nodes(text, wants_queue, wants_topic)
     if not wants_queue and not wants_topic and is_name(text):
         nodes[0], nodes[1] = nodes[1], nodes[0]
@@ -163,6 +177,8 @@ def parse_source(text: str, capabilities: Sequence[str] = ()) -> Address:
                 f"bind one to the exchange, or ask for a subscription by the capability {TOPIC_CAPABILITY}"
             )
         return address
+    if text.startswith((*_FOREIGN, *_TEMPORARY)):
+        return _read_foreign(text, wants_queue, wants_topic, True)
     return Address(text, AddressKind.PLAIN, _plain_nodes(text, wants_queue, wants_topic), Unroutable.RELEASED)
 
 
@@ -269,6 +285,32 @@ def _plain_nodes(text: str, wants_queue: bool, wants_topic: bool) -> list[Node]:
         _check(text, "routing key", key)
         nodes.append(Node("", exchange, key, False))
     return nodes
+
+
+def _read_foreign(text: str, wants_queue: bool, wants_topic: bool, receives: bool) -> Address:
+    """Return an address of ActiveMQ. A queue or exchange with the whole text for its name may be meant as well."""
+    begin = next((each for each in _FOREIGN if text.startswith(each)), "")
+    if begin == "":
+        raise InvalidField(
+            f"address {_shown(text)} is ActiveMQ's name of a temporary node; ask for a dynamic terminus instead"
+        )
+    rest = text[len(begin) :]
+    is_topic = begin.startswith("topic")
+    if wants_queue if is_topic else wants_topic:
+        raise InvalidField(f"address {_shown(text)} contradicts the capability of its terminus; leave one of them out")
+    if "?" in rest:
+        raise InvalidField(f"address {_shown(text)} has options behind '?'; leave them out, or write a '?' as %3F")
+    name = _decoded(text, "name", rest)
+    if name == "":
+        raise InvalidField(f"address {_shown(text)} has no name behind '{begin}'; write {begin}NAME")
+    nodes = _plain_nodes(name, not is_topic, is_topic)
+    if is_name(text):
+        nodes += _plain_nodes(text, wants_queue, wants_topic)
+    if not is_topic:
+        return Address(text, AddressKind.PLAIN, nodes, Unroutable.RELEASED)
+    key = f"{name[:-1]}#" if receives and (name == ">" or name.endswith(".>")) else name
+    nodes.append(Node("", TOPICS, key, False))
+    return Address(text, AddressKind.PLAIN, nodes, Unroutable.ACCEPTED)
 
 
 def _queue_node(queue: str) -> Node:

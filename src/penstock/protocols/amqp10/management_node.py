@@ -38,7 +38,7 @@ from penstock.wire.amqp10.neutral import neutral_table, to_amqp10
 from penstock.wire.amqp10.spec import AMQP_VALUE, APPLICATION_PROPERTIES, PROPERTIES
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value
-from penstock.wire.amqp10.values import UINT, Array, CodecError, Described, Symbol, Typed, ulong
+from penstock.wire.amqp10.values import INT, UINT, Array, CodecError, Described, Symbol, Typed, ulong
 
 REPLY_TO: Final = "$me"
 _VERSION: Final[dict[object, object]] = {"http:response": "1.1"}
@@ -61,9 +61,13 @@ class HttpRequest:
         """Return the segments of the path. Raises InvalidField."""
         return [decoded(part) for part in self.path.split("/")[1:]]
 
-    def query(self) -> dict[str, str]:
-        """Return the fields of the query. Raises InvalidField."""
-        return pairs(self._query, "&")
+    def queries(self) -> list[dict[str, str]]:
+        """Return the fields of the query; with `+` for a space (RabbitMQ's .NET client), then for itself (Java's).
+
+        Raises InvalidField.
+        """
+        own = pairs(self._query, "&")
+        return [pairs(self._query.replace("+", "%20"), "&"), own] if "+" in self._query else [own]
 
 
 def decoded(text: str) -> str:
@@ -124,6 +128,7 @@ def response(request: HttpRequest, status: int, body: object) -> bytes:
 Fields = dict[str, object]
 Answer = tuple[int, object]
 """Status and body."""
+_INT_LARGEST: Final = (1 << 31) - 1
 BINDINGS_SHOWN: Final = 1000
 """Most bindings in one response; one queue and key has more only with as many different arguments."""
 BINDINGS_A_UNIT: Final = 10
@@ -304,10 +309,11 @@ class ManagementNode:
             return self._bind(request)
         if request.method != "GET":
             return _not_allowed(request, "GET, POST")
-        query = request.query()
-        if "src" not in query or "key" not in query:
-            raise InvalidField("GET /bindings needs src, key, and dstq or dste")
-        bindings = self._found(query)
+        bindings: list[Binding] = []
+        for query in request.queries():
+            if "src" not in query or "key" not in query:
+                raise InvalidField("GET /bindings needs src, key, and dstq or dste")
+            bindings = bindings or self._found(query)
         if len(bindings) > BINDINGS_SHOWN:
             raise PreconditionFailed(
                 f"{len(bindings)} bindings differ in their arguments alone; the most in a response is {BINDINGS_SHOWN}"
@@ -403,9 +409,19 @@ def _arguments(fields: Fields) -> dict[str, object]:
     return arguments
 
 
+def _shown_argument(value: object) -> object:
+    """Return an argument with the type that most clients give it: a number of 32 bits is an int, others are longs.
+
+    RabbitMQ's clients for Java and .NET compare it with their own, type included, to find the binding to remove.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and -_INT_LARGEST - 1 <= value <= _INT_LARGEST:
+        return Typed(INT, value)
+    return to_amqp10(value)
+
+
 def _shown_binding(binding: Binding) -> Fields:
     queue, exchange = binding.queue, binding.exchange
-    arguments: dict[object, object] = {key: to_amqp10(value) for key, value in binding.arguments.items()}
+    arguments: dict[object, object] = {key: _shown_argument(value) for key, value in binding.arguments.items()}
     fields: Fields = {"source": binding.source.name}
     if queue is not None:
         fields["destination_queue"] = queue.name

@@ -22,6 +22,7 @@ from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.protocols.common.login import Verification, conclude_login
+from penstock.protocols.common.peer import CONNECTION_NAME
 from penstock.protocols.common.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM, SaslExchange, SaslStep
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import SASL_HEADER, frame
@@ -36,16 +37,17 @@ from penstock.wire.amqp10.spec import (
 )
 from penstock.wire.amqp10.values import Symbol, ulong
 
-KEPT: Final = ("product", "version", "platform")
+KEPT: Final = ("product", "version", "platform", CONNECTION_NAME)
 """Properties of a client that are stored for people."""
 EMPTY_FRAME: Final = frame(0)
 PEER_TIMEOUT_MIN_S: Final = 0.1
 """Shortest idle-time-out of a peer that is obeyed: an empty frame every 50 ms."""
 VHOST_PREFIX: Final = "vhost:"
-CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", CAPABILITY)
-"""Offered capabilities: a target without an address takes messages for any (Anonymous Terminus for Message Routing),
-subscriptions may be shared (AMQP JMS mapping 1.0; Qpid JMS refuses to share them where it is not offered), and a
-connection may be the only one of its container."""
+CAPABILITIES: Final = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY", "SHARED-SUBS", CAPABILITY)
+"""Offered capabilities: links to the management node are paired (AMQP Request-Response Messaging with Link Pairing
+1.0), a target without an address takes messages for any (Anonymous Terminus for Message Routing), subscriptions may be
+shared (AMQP JMS mapping 1.0; Qpid JMS refuses to share them where it is not offered), and a connection may be the only
+one of its container."""
 REFUSED: Final = Symbol("amqp:connection-establishment-failed")
 """Property of an open that is followed by a close: Qpid JMS and Proton then do not take the connection as open."""
 
@@ -56,7 +58,8 @@ def on_open(endpoint: Endpoint, open: Composite) -> None:
     endpoint.agree(open)
     properties = plain_properties(open.mapping("properties"))
     connection.peer.introduce(properties, KEPT)
-    connection.peer.properties["connection_name"] = endpoint.container
+    if not connection.peer.properties.get(CONNECTION_NAME):
+        connection.peer.properties[CONNECTION_NAME] = endpoint.container
     connection.peer.set_rates(properties)
     vhost = _vhost(connection.broker, open.text("hostname"))
     endpoint.shared.sole.claim(endpoint, vhost.name, open)
@@ -76,6 +79,8 @@ def write_open(endpoint: Endpoint) -> None:
         Symbol("product"): "Penstock",
         Symbol("version"): services.version,
         Symbol("platform"): "Python",
+        Symbol("node"): services.node_name(),
+        Symbol("cluster_name"): services.cluster_name(),
         Symbol(HOLD_DEADLINE): ulong(connection.broker.defaults.hold_deadline_ms()),
     }
     version = limits.rabbitmq_version

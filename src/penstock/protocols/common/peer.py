@@ -133,14 +133,25 @@ def _parts(suite: str) -> tuple[str, str, str]:
     return exchange, "_".join([*words[:-1], "cbc"]), words[-1]
 
 
+CONNECTION_NAME: Final = "connection_name"
+"""Property of a client: the name that it gives its connection."""
 THIS_MACHINE: Final = "this machine"
 """Network name that stands for all loopback addresses."""
 QUERY: Final = "penstock_query"
 """Property of a client: the name of the query whose results it publishes (see core/queue/queue_room.py)."""
 SHOWN_LETTERS: Final = 255
 """Most letters of a text of a client, such as its product or its user, that are stored for people."""
+UNKNOWN_END: Final = "unknown"
+"""Host of an end whose address the socket does not say."""
 IPV6_NETWORK: Final = (1 << 64) - 1
 """Prefix length of an IPv6 network: its owner chooses the other 64 bits at will."""
+
+
+def end_of(address: str) -> str:
+    """Return host and port of one end in RabbitMQ's form: brackets around IPv6, and IPv4 in IPv6 as IPv4."""
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("::ffff:") if "." in host else host
+    return f"[{host}]:{port}" if ":" in host else f"{host or UNKNOWN_END}:{port or 0}"
 
 
 def network_of(host: str, loopback: bool) -> str:
@@ -188,6 +199,10 @@ class Peer:
         """TLS of the connection; None without it, and until its handshake is over."""
         self.traffic = Traffic()
         """Octets from it and to it."""
+
+    def ends(self) -> str:
+        """Return both ends, the client's first, which is RabbitMQ's name of a connection."""
+        return f"{end_of(self.address)} -> {end_of(self.local)}"
 
     def introduce(self, properties: dict[str, object], names: Sequence[str]) -> None:
         """Store those of a client's properties that have these names, for people; the others are dropped."""

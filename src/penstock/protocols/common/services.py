@@ -146,6 +146,10 @@ class Services:
         """Return the name of the node, for answers in RabbitMQ's form."""
         raise NotImplementedError
 
+    def cluster_name(self) -> str:
+        """Return the name of the cluster, which an operator may have set."""
+        raise NotImplementedError
+
     def make_name(self, prefix: str) -> str:
         """Return a name that is hard to guess, for a queue or consumer without one."""
         raise NotImplementedError

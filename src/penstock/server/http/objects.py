@@ -25,8 +25,7 @@ from penstock.access.password_hash import (
     rabbitmq_hash,
     scram_text,
 )
-from penstock.access.permission import ADMINISTRATOR
-from penstock.core.consume.session import Session
+from penstock.access.permission import ADMINISTRATOR, MONITORING
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.policies import PolicyPattern
 from penstock.core.vhost import VirtualHost
@@ -39,14 +38,16 @@ from penstock.describe.lists import (
     collected_steps,
     first_steps,
     is_seen,
+    names_of,
 )
 from penstock.describe.message_stats import SampleRange, SampleRanges, tally_stats
 from penstock.describe.queue import QUEUE, queue_in_full
-from penstock.describe.session import CONNECTION, session_in_full
+from penstock.describe.session import CONNECTION, channel_name, session_in_full
 from penstock.describe.table import Key, Reading, Row, field_at, reading
 from penstock.describe.vhost import EXCHANGE as EXCHANGE_TABLE
 from penstock.describe.vhost import USER, VHOST
-from penstock.errors import ConnectionForced
+from penstock.errors import ConnectionForced, NotFound
+from penstock.management.client_names import channel_named, channel_parts, connection_named
 from penstock.operations.topology import destination
 from penstock.operations.users import close_connections
 from penstock.protocols.common.connection import Connection
@@ -199,11 +200,11 @@ async def _named(request: ApiRequest, items: list[Item], wanted: str) -> list[It
     if request.flag("use_regex"):
         expression = PolicyPattern(wanted, True)
         async for part in _slices(request, items):
-            result += [item for item in part if expression.matches(item.name)]
+            result += [item for item in part if any(expression.matches(name) for name in names_of(item))]
         return result
     wanted = wanted.lower()
     async for part in _slices(request, items, COLLECTED_AT_ONCE):
-        result += [item for item in part if wanted in item.name.lower()]
+        result += [item for item in part if any(wanted in name.lower() for name in names_of(item))]
     return result
 
 
@@ -413,24 +414,36 @@ async def channels_of_connection(request: ApiRequest) -> Response:
     """List the channels of a connection."""
     connection = connection_of(request)
     check_own(request, connection.user)
-    items = [Item(channel.name, connection.vhost, channel) for channel in connection.engine.sessions()]
+    items = [Item(channel_name(channel), connection.vhost, channel) for channel in connection.engine.sessions()]
     return await listed(request, items)
 
 
 async def channel(request: ApiRequest) -> Response:
     """Show a channel."""
-    for item in await collected(request, "channels", None):
-        if item.name == request.part("name") and isinstance(item.subject, Session):
-            return one(request, session_in_full(item.subject, reading_of(request)))
-    raise found_or_hidden(request)
+    name = request.part("name")
+    try:
+        found = channel_named(request.driver, name, _owner(request)) if channel_parts(name) else None
+    except NotFound:
+        found = None
+    if found is None:
+        raise found_or_hidden(request)
+    return one(request, session_in_full(found, reading_of(request)))
 
 
 def connection_of(request: ApiRequest) -> Connection:
-    """Return the connection named in the path. Raises HttpError: 404, or 401 for who may not see all."""
-    for connection in request.driver.connections.values():
-        if connection.vhost is not None and connection.name() == request.part("name"):
-            return connection
-    raise found_or_hidden(request)
+    """Return the connection of a path, which any of its names may name (management/client_names.py)."""
+    try:
+        connection = connection_named(request.driver, request.part("name"), _owner(request))
+    except NotFound:
+        raise found_or_hidden(request) from None
+    if connection.vhost is None:
+        raise found_or_hidden(request)
+    return connection
+
+
+def _owner(request: ApiRequest) -> str:
+    """Return the user that the connections of a path must have; empty for any."""
+    return "" if request.rules.has_tag(MONITORING) else request.user
 
 
 def _reason(request: ApiRequest) -> str:

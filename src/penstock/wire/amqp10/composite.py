@@ -193,8 +193,18 @@ def read_field(reader: ValueReader, field: FieldSpec, depth: int) -> object:
         return value
     _check_kind(field.kind, code)
     plain = reader.plain(code, depth)
+    if field.choices and isinstance(plain, str):
+        plain = _choice(field, plain)
     _check(field, plain)
     return plain
+
+
+def _choice(field: FieldSpec, value: str) -> str:
+    """Return the choice that a value is another spelling of: RabbitMQ's .NET client writes LINK_DETACH."""
+    if value in field.choices:
+        return value
+    spelled = value.lower().replace("_", "-")
+    return spelled if spelled in field.choices else value
 
 
 def _check_kind(kind: str, code: int) -> None:
