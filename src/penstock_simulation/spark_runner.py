@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Given = tuple[Workload, tuple[Candidate, ...]]
-"""What every task needs."""
+"""Workload and candidates, which every task needs."""
 TOLD_EVERY_S = 0.5
 """Seconds between two looks at the progress of the job."""
 

@@ -73,13 +73,14 @@ def test_blocks_of_all_pages_run_in_their_order_to_their_end(tmp_path: Path) -> 
                 return text in output.read_text()
 
             until(lambda: printed(LAST), "the blocks of the three pages have ended")
-            for text in (
+            shown = (
                 "20 orders copied",
                 "0 in the hour ['queue', 'sequence', 'timestamp']",
                 "['sequence', 'order']",
                 "'maxOffsetsBehindLatest': '0'",
                 "20 copied by foreachBatch",
-            ):
+            )
+            for text in shown:
                 assert text in output.read_text()
             assert (broker.depth("orders"), broker.depth("bills")) == (0, 20)
             for cursor in ("billing", "copies"):
