@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.client.engine.amqp091.receiver import Receiver091
 from penstock.client.engine.receiver import Delivery, ReceiverCore
 from penstock.client.engine.terms import WARNING, ReceiverTerms
 from penstock.wire.amqp091 import spec
@@ -196,6 +197,20 @@ def test_drain_returns_what_is_over_the_window_and_hands_over_the_rest() -> None
     assert len(broker.receiver.ready) == waiting
     assert sorted([*broker.ready, *broker.unsettled.values()]) == list(range(31))
     assert len(broker.unsettled) == waiting
+
+
+def test_lost_connection_ends_the_return_of_messages_over_the_window() -> None:
+    broker = CountingBroker([10, *[400] * 30], 100, 1000)
+    broker.pass_all()
+    receiver = broker.receiver
+    assert isinstance(receiver, Receiver091)
+    assert receiver.surplus
+    assert receiver.turning is not None
+    receiver.lose()
+    assert (receiver.surplus, receiver.surplus_last, receiver.turning) == ([], 0, None)
+    assert receiver.window is not None
+    assert receiver.window.waiting == 0
+    assert receiver.window.prefetch() == 2, "sizes stay known"
 
 
 @pytest.mark.parametrize(
