@@ -309,7 +309,8 @@ def count_dropped(producer: Producer, dropped: list[Held], cause: str, why: str 
     refusals = Refusals(dropped)
     for sums in refusals.of_queues.values():
         sums.queue.counters.count_refusal(None, sums.entries)
-    units = len(dropped) * DROP_WORK + refusals.looked_at // SUMMED_A_UNIT + refusals.report(producer, cause, why)
+    units: i64 = len(dropped) * DROP_WORK
+    units += refusals.looked_at // SUMMED_A_UNIT + refusals.report(producer, cause, why)
     if dropped and (cause != DEADLINE or producer.state is ProducerState.LINGERING):
         _count_loss(producer, cause, messages, charge)
     return units

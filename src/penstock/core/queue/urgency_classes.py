@@ -65,7 +65,8 @@ def _newest(line: ReadyQueue) -> i64:
     """Return the highest sequence of a line; 0 if it is empty."""
     newest: i64 = line.ready[-1].sequence if line.ready else 0
     for sequence, _ in line.returned:
-        newest = sequence if sequence > newest else newest
+        if sequence > newest:
+            newest = sequence
     if isinstance(line, IndexedReadyQueue) and line.last() > newest:
         return line.last()
     return newest
