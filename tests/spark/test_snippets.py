@@ -48,7 +48,8 @@ def test_first_program_runs_step_by_step_as_the_page_says(tmp_path: Path, monkey
     with serving(tmp_path) as broker:
         reader = Walkthrough(broker, folder)
         found = steps((DOCS / "spark.md").read_text())
-        assert [step.title for step in found] == ["", "copy_orders.py", ""]
+        assert [step.kind for step in found] == ["console", "console"]
+        (folder / "copy_orders.py").write_text(here(snippets("spark.md")[0], f"{broker.host}:{broker.port}", folder))
         for step in found:
             reader.take(step)
         assert (broker.depth("orders"), broker.depth("bills")) == (0, 3)
