@@ -115,6 +115,10 @@ class Session:
         """Return the reason why deliveries are stopped, when `receiving` is false."""
         return "its connection does not take more"
 
+    def limit_frames(self, sure_charge: i64) -> None:
+        """Ask `passes_over` for each message with a larger charge than this."""
+        self.sure_charge = sure_charge
+
     def passes_over(self, queue: Queue, message: Message) -> str:
         """Return why a message with more than `sure_charge` cannot be sent to its client, as a clause; "" if it can."""
         return ""

@@ -99,7 +99,7 @@ class Channel(ClientSession):
         """Output of the channel; while a large content is written, what follows it."""
         self.large: LargeOutput | None = None
         """Large contents that are being written; None while there are none."""
-        self.sure_charge = engine.frame_max // LARGEST_GROWTH
+        self.limit_frames(engine.frame_max // LARGEST_GROWTH)
         self.has_passed_over: bool = False
         """True once it has logged that a message cannot be sent in its frames."""
         self.producer = Producer(
