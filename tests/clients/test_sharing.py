@@ -13,6 +13,8 @@ from tests.support.client_hold import CLIENTS, Client, driving, our_side
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
 SHARING = tuple(client for client in CLIENTS if "confirms" in client.ways)
+WAIT_FOR_EACH = {"py-amqp", "kombu", "amqpstorm"}
+"""Whose publisher waits for each confirmation: their queue may never fill up while its consumer keeps pace."""
 CAPACITY = 20
 COUNT = 300
 """Messages: six windows of a driver, and fifteen full queues."""
@@ -34,6 +36,6 @@ def test_consumer_and_publisher_of_a_full_queue_share_a_connection(
     assert received == list(range(COUNT))
     assert sorted(driver.told["confirmed"]) == list(range(COUNT))  # type: ignore[type-var]
     assert not {"refused", "failed"} & driver.told.keys()
-    assert view["gate"]["closed"] > 0, "the queue was full"
+    assert view["gate"]["closed_s"] > 0 or client.name in WAIT_FOR_EACH, "the queue was full"
     assert view["highest"]["messages"] <= CAPACITY
     assert view["depth"]["messages"] == 0
