@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyspark_penstock.offsets import split
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.slices import PACKED_ROWS, Slice, packed
 from tests.profiles import examples
@@ -51,15 +52,18 @@ def test_task_reads_from_one_server() -> None:
 
 
 @given(
-    found=st.lists(st.tuples(st.sampled_from([ONE, TWO]), st.integers(1, 60)), max_size=30),
+    sizes=st.lists(st.tuples(st.sampled_from([ONE, TWO]), st.integers(1, 60)), max_size=30),
     least=st.integers(1, 40),
     most=st.integers(1, 80),
 )
 @settings(max_examples=examples(200))
 def test_packing_keeps_every_slice_in_the_order_of_its_server(
-    found: list[tuple[Address, int]], least: int, most: int
+    sizes: list[tuple[Address, int]], least: int, most: int
 ) -> None:
-    every = [Slice(server, f"q{index}", 1, 0, size, size) for index, (server, size) in enumerate(found)]
+    servers = {f"q{index:02d}": server for index, (server, _) in enumerate(sizes)}
+    ends = {key: size for key, (_, size) in zip(servers, sizes, strict=True)}
+    ranges = split(dict.fromkeys(ends, 0), ends, least, most)
+    every = [Slice(servers[each.key], each.key, 1, each.lo, each.hi, each.hi - each.lo) for each in ranges]
     tasks = packed(every, least, most)
     for server in (ONE, TWO):
         assert [each for task in tasks for each in task if each.server == server] == [
@@ -67,5 +71,5 @@ def test_packing_keeps_every_slice_in_the_order_of_its_server(
         ]
     for task in tasks:
         assert len({each.server for each in task}) == 1
-        assert len(task) == 1 or sum(each.hi for each in task) <= most
-    assert len(tasks) >= min(least, len(every))
+        assert sum(each.hi - each.lo for each in task) <= most
+    assert len(tasks) >= min(least, sum(ends.values()))
