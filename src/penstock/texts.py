@@ -5,7 +5,6 @@ Clients choose names. A line feed in one could forge a line of the log; an escap
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -154,7 +153,9 @@ def printable_json(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
+    from json import dumps  # The client imports this module, and reads no JSON.
+
+    return "".join(each if each.isprintable() or each == "\n" else dumps(each)[1:-1] for each in text)
 
 
 def amount(text: str, units: Mapping[str, int]) -> Fraction | None:

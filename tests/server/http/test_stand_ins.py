@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from penstock.server.http import stand_ins
 from penstock.server.http.app import TABLE
+from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, some_name
 from tests.support.http_client import Web
 from tests.support.raw_channel import Connection
@@ -125,3 +127,14 @@ def test_status_of_a_quorum_queue_is_that_of_its_one_replica(web: Web, node: str
     assert web.ask("GET", "/queues/quorum/%2F/nosuch/status").status == 404
     for name in (quorum, classic):
         web.do("DELETE", f"/queues/%2F/{name}")
+
+
+def test_sessions_of_a_connection_over_amqp_1_0_are_listed(served: BrokerProcess, web: Web) -> None:
+    with connect(served.url, protocol="amqp10") as ten, connect(served.url, protocol="amqp091") as nine:
+        ten.declare_queue("sessions")
+        nine.declare_queue("sessions")
+        names = {each["protocol"]: quote(each["name"], safe="") for each in web.get("/connections")}
+        (session, *_) = web.get(f"/connections/{names['AMQP 1.0']}/sessions")
+        assert session["channel_number"] == session["number"]
+        answer = web.ask("GET", f"/connections/{names['AMQP 0-9-1']}/sessions")
+        assert (answer.status, answer.reason) == (400, "connection does not use AMQP 1.0")

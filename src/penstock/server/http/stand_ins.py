@@ -15,7 +15,6 @@ from starlette.responses import Response
 
 from penstock.describe.session import session_in_full
 from penstock.describe.table import Row
-from penstock.protocols.amqp10.engine import NAME as AMQP10
 from penstock.server.http.login import check_own
 from penstock.server.http.objects import connection_of, reading_of
 from penstock.server.http.probes import alarms, status
@@ -30,6 +29,8 @@ from penstock.server.http.request import (
 )
 from penstock.server.process_limits import mapped_bytes
 
+AMQP10: Final = "AMQP 1.0"
+"""Protocol of a connection with sessions, as its engine names it."""
 STABLE: Final = "stable"
 FEATURES: Final = {
     "direct_exchange_routing_v2": "Routing by the key of a direct exchange takes constant time",
