@@ -31,9 +31,9 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
     "queue-type": ("classic", "quorum"),
     "channel-use-mode": ("multiple", "single"),
 }
-OLD: Final = frozenset({"ha-policy"})
+OLD: Final = ("ha-policy",)
 """Keys of former versions, which every value passes."""
-KEYS: Final = ("uri", *sorted(OLD | KINDS.keys() | WORDS.keys()))
+KEYS: Final = ("uri", *sorted([*OLD, *KINDS, *WORDS]))
 
 
 def check_upstream(parameter: Parameter) -> None:

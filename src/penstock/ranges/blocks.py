@@ -45,6 +45,7 @@ from penstock.ranges.columns import (
 )
 from penstock.ranges.cursor_table import CursorTable
 from penstock.ranges.cursors import Cursor
+from penstock.texts import worded
 
 MAGIC: Final = b"PSB1"
 CONTENT_TYPE: Final = "application/vnd.penstock.block"
@@ -593,7 +594,7 @@ def _range_of(value: object, rows: int, size: int) -> BlockRange:
         queue, lo, hi = value
         if isinstance(queue, str) and _is_sequence(lo) and _is_sequence(hi):
             return BlockRange(queue, lo, hi, rows, size)
-    raise PreconditionFailed(f"'ranges' has {value!r:.100}, which is no list of a queue and two sequences from 0 up")
+    raise PreconditionFailed(f"'ranges' has {worded(value)}, which is no list of a queue and two sequences from 0 up")
 
 
 def _is_sequence(value: object) -> bool:

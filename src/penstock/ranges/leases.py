@@ -36,6 +36,7 @@ from penstock.protocols.common.authorization import check_read_cursor
 from penstock.protocols.common.control_request import ControlRequest, Replies
 from penstock.ranges.columns import left_out
 from penstock.ranges.cursors import Cursor, earliest_offset, named_queues
+from penstock.texts import worded
 
 TIMEOUT_MS: Final = 300_000
 TIMEOUT_MS_MAX: Final = 3_600_000
@@ -405,12 +406,12 @@ def _borders(request: ControlRequest) -> dict[str, list[int]]:
     borders: dict[str, list[int]] = {}
     for name, value in request.table("borders").items():
         if not isinstance(value, list) or len(value) < 2:
-            raise PreconditionFailed(f"'borders.{name}' must be a list of two sequences or more, not {value!r:.80}")
+            raise PreconditionFailed(f"'borders.{name}' must be a list of two sequences or more, not {worded(value)}")
         before = 0
         each: list[int] = []
         for number in value:
             if not isinstance(number, int) or isinstance(number, bool) or not before <= number < UNLIMITED:
-                raise PreconditionFailed(f"'borders.{name}' must be sequences in order, and {number!r:.80} is not")
+                raise PreconditionFailed(f"'borders.{name}' must be sequences in order, and {worded(number)} is not")
             before = number
             each.append(number)
         borders[name] = each

@@ -91,7 +91,7 @@ def test_policy_that_is_wrong_is_refused_in_a_sentence_that_names_it(fields: dic
 
 
 def test_policy_of_an_operator_has_limits_only() -> None:
-    assert policy(True, max_length=5, overflow="reject-publish").apply_to == "queues"
+    assert policy(True, max_length=5, overflow="reject-publish").apply_to == "all", "as in RabbitMQ"
     with pytest.raises(PreconditionFailed, match="an operator policy has no dead-letter-exchange; it may have"):
         policy(True, dead_letter_exchange="x")
     with pytest.raises(PreconditionFailed, match="not to exchanges"):

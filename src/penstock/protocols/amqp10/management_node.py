@@ -32,6 +32,7 @@ from penstock.protocols.common import authorization, topology
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.protocols.common.engine import ClientSession
 from penstock.protocols.common.login import SecretUpdate
+from penstock.texts import worded
 from penstock.wire.amqp10.composite import Composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import FieldCursor
 from penstock.wire.amqp10.neutral import neutral_table, to_amqp10
@@ -384,10 +385,10 @@ def _fields(body: object, defaults: dict[str, object]) -> Fields:
     fields = dict(defaults)
     for name, value in body.items():
         if not isinstance(name, str) or name not in defaults:
-            raise InvalidField(f"field {name!r:.60} is not known; known are {', '.join(defaults)}")
+            raise InvalidField(f"field {worded(name)} is not known; known are {', '.join(defaults)}")
         text = value.text if isinstance(value, Symbol) else value
         if type(text) is not type(defaults[name]):
-            raise InvalidField(f"field '{name}' must be a {_kind(defaults[name])}, not {value!r:.60}")
+            raise InvalidField(f"field '{name}' must be a {_kind(defaults[name])}, not {worded(value)}")
         fields[name] = text
     return fields
 

@@ -23,6 +23,7 @@ from penstock.content.selector.fields import Field, SelectableMessage, id_text
 from penstock.core.deaths import DeathRecord, added_headers, pairs_of
 from penstock.core.message_format import EVERY_PROPERTY, MessageFormat, PropertyOctets, UnreadableContent, keys_in
 from penstock.errors import InvalidField, PreconditionFailed
+from penstock.texts import worded
 from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.composite import encode
@@ -209,7 +210,7 @@ class Amqp10Format(MessageFormat):
         value = to_neutral(_annotation(content, COPIES))
         keys = keys_in(value)
         if value is not None and (not isinstance(value, list) or len(keys) < len(value)):
-            raise InvalidField(f"annotation {COPIES} is {value!r:.80}; a list of strings is valid")
+            raise InvalidField(f"annotation {COPIES} is {worded(value)}; a list of strings is valid")
         return keys
 
 

@@ -139,7 +139,7 @@ class Target:
             claimed = _octets_at(data, pos)
             if claimed != self._user:
                 raise AccessRefused(
-                    f"user-id {claimed.decode(errors='replace')!r:.80} is not the user of the connection, "
+                    f"user-id {worded(claimed.decode(errors='replace'))} is not the user of the connection, "
                     f"{worded(self._user.decode())}"
                 )
 
