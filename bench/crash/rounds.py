@@ -243,7 +243,13 @@ class Rounds:
             self.counts["paged"] += reader.paged()
         witness.check_things()
         declared = drained(self.target.ours)
-        queues = [queue for queue in declared if queue == SUBSCRIPTION or ("queue", queue) in history.things]
+        subscribed = self.target.ours and witness.has(SUBSCRIPTION)
+        if self.target.ours and not subscribed:
+            history.blame("missing", f"subscription {SUBSCRIPTION} is not there, but its attach was answered")
+        there = {name for kind, name, *_ in history.things if kind == "queue"} | (
+            {SUBSCRIPTION} if subscribed else set()
+        )
+        queues = [queue for queue in declared if queue in there]
         found = [one for queue in queues for one in witness.take(queue)]
         if reader is not None:
             found += reader.take()
@@ -258,6 +264,8 @@ class Rounds:
         if reader is not None:
             reader.settle(verdict, chance)
         topology.declare(witness.link, history, self.target.ours)
+        if self.target.ours and not subscribed:
+            subscribe(self._port)
         return violations
 
     def _load(self, plan: Plan, name: str, load_s: float, chance: random.Random) -> None:

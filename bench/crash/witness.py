@@ -73,6 +73,10 @@ class Witness:
         self.link.ask(spec.QUEUE_PURGE, queue=queue)
         return True
 
+    def has(self, queue: str) -> bool:
+        """Return whether a queue is there."""
+        return self._answers(spec.QUEUE_DECLARE, queue=queue, passive=True)
+
     def _answers(self, method: int, **args: object) -> bool:
         try:
             self.link.ask(method, **args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 from pamqp import commands
 
@@ -38,13 +39,13 @@ def test_blocked_channel_has_the_state_flow_over_http(served: BrokerProcess, web
         other.queue_declare(name, exclusive=True, arguments=GATED)
         blocked.basic_publish("", name, b"x")
         (mine,) = [each for each in web.get("/connections") if each["user_provided_name"] == name]
-        path = "/connections/" + mine["name"].replace("/", "%2F") + "/channels"
+        path = "/connections/" + quote(mine["name"], safe="") + "/channels"
 
         def states() -> dict[int, str]:
             return {each["number"]: each["state"] for each in web.get(path)}
 
         eventually(lambda: states() == {1: "flow", 2: "running"}, "the state of the blocked channel")
         (name_of,) = [each["name"] for each in web.get(path) if each["number"] == 1]
-        assert web.get("/channels/" + name_of.replace("/", "%2F"))["state"] == "flow"
+        assert web.get("/channels/" + quote(name_of, safe=""))["state"] == "flow"
         other.queue_purge(name)
         assert states() == {1: "running", 2: "running"}

@@ -243,11 +243,17 @@ class Checker(HTMLParser):
         self.open: list[str] = []
         self.count: dict[str, int] = defaultdict(int)
         self.loaded: list[str] = []
+        self.places: set[str] = set()
+        self.marks: set[str] = set()
+        """Places of the page that links lead to, and those that it has."""
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.count[tag] += 1
-        self.loaded += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
+        addresses = [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
+        self.loaded += [each for each in addresses if not each.startswith("#")]
+        self.places.update(each[1:] for each in addresses if each.startswith("#"))
+        self.marks.update(value or "" for name, value in attrs if name == "id")
         if tag != "meta":
             self.open.append(tag)
 
@@ -266,6 +272,7 @@ def checked(found: Analysis) -> Checker:
     checker.feed(page(found))
     checker.close()
     assert checker.open == []
+    assert checker.places <= checker.marks
     assert (checker.loaded, checker.count["script"], checker.count["link"], checker.count["img"]) == ([], 0, 0, 0)
     return checker
 

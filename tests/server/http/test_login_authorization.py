@@ -102,6 +102,7 @@ def test_refusals_have_rabbitmqs_words() -> None:
 
 WHERE = "/{vhost}/{name}"
 CURSOR = f"/penstock/cursors{WHERE}"
+LEASE = "/penstock/leases/{vhost}/{number}"
 BINDING = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
 TAKEN: dict[tuple[str, str], tuple[str, object]] = {
     (f"/queues{WHERE}", "PUT"): ("/queues/cells/q", {}),
@@ -121,8 +122,10 @@ TAKEN: dict[tuple[str, str], tuple[str, object]] = {
     (CURSOR, "GET"): ("/penstock/cursors/cells/c", None),
     (CURSOR, "DELETE"): ("/penstock/cursors/cells/c", None),
     (f"{CURSOR}/move", "POST"): ("/penstock/cursors/cells/c/move", {"to": "latest"}),
+    (LEASE, "DELETE"): ("/penstock/leases/cells/NUMBER", None),
 }  # fmt: skip
 """Requests that need permissions, by their rows: what they are for and their bodies."""
+MESSAGE = {"properties": {}, "routing_key": "q", "payload": "m", "payload_encoding": "string"}
 CELLS = [(*row, need) for row in TAKEN for need in HTTP[row[0]][row[1]].permissions]
 
 
@@ -152,12 +155,18 @@ def asked(cells: tuple[Web, Web], served: BrokerProcess, path: str, method: str,
     if path.startswith(CURSOR):
         with connect(served.url + "cells", protocol="amqp091") as control:
             control.attach_cursor("c", ["q"])
+    number = ""
+    if path == LEASE:
+        admin.do("POST", "/exchanges/cells/amq.default/publish", MESSAGE)
+        with connect(served.url + "cells", protocol="amqp091") as control:
+            number = str(control.request("lease.open", queues=["q"])["lease"])
     given = access_matrix.grants(needs)
     texts = {"configure": given.configure, "write": given.write, "read": given.read}
     assert admin.ask("PUT", "/permissions/cells/bob", texts).status in (201, 204)
     topics = {"exchange": "x", "write": given.topic_write, "read": given.topic_read}
     assert admin.ask("PUT", "/topic-permissions/cells/bob", topics).status in (201, 204)
-    return bob.ask(method, *TAKEN[path, method])
+    where, body = TAKEN[path, method]
+    return bob.ask(method, where.replace("NUMBER", number), body)
 
 
 @pytest.mark.parametrize(("path", "method"), TAKEN, ids=lambda value: str(value))

@@ -165,6 +165,7 @@ class Session:
             room = available
         messages: list[Message | None] = []
         charge: i64 = 0
+        largest: i64 = 0
         backlog = queue.ready_queue
         run = backlog.contiguous()
         left: i64 = len(run)
@@ -183,9 +184,12 @@ class Session:
             else:
                 message = backlog.pull()
             messages.append(message)
-            charge += message.charge
+            size = message.charge
+            charge += size
+            if size > largest:
+                largest = size
             room -= 1
-        if charge > self.sure_charge:
+        if largest > self.sure_charge:
             charge = put_back_unsendable(consumer, messages, charge)
             if not messages:
                 return Batch(consumer, self.unsettled.next_number, messages, 0, now)
