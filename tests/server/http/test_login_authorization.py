@@ -157,7 +157,7 @@ def asked(cells: tuple[Web, Web], served: BrokerProcess, path: str, method: str,
             control.attach_cursor("c", ["q"])
     number = ""
     if path == LEASE:
-        admin.do("POST", "/exchanges/cells/amq.default/publish", MESSAGE)
+        admin.do("POST", "/exchanges/cells/amq.default/publish", MESSAGE, 200)
         with connect(served.url + "cells", protocol="amqp091") as control:
             number = str(control.request("lease.open", queues=["q"])["lease"])
     given = access_matrix.grants(needs)
