@@ -1,17 +1,19 @@
 """Data source that Spark finds under the format ``amqp``."""
 
 from collections.abc import MutableMapping
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from pyspark_amqp.options import amqp_options
-from pyspark_amqp.reader import AmqpStreamReader
 from pyspark_penstock.errors import SparkSourceError
 from pyspark_penstock.schema import check_source_schema, source_ddl
 from pyspark_penstock.sentences import sentence_first
 from pyspark_penstock.versions import check_source
+
+if TYPE_CHECKING:  # An older PySpark lacks what it needs, and says so when it asks for it.
+    from pyspark_amqp.reader import AmqpStreamReader
 
 
 @sentence_first

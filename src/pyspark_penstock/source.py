@@ -7,20 +7,23 @@ So the schema of a table has them, as the comment of its first column. Secrets a
 
 import json
 from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from pyspark_penstock.batch import PenstockBatchReader
 from pyspark_penstock.batch_options import BATCH, BATCH_ONLY, batch_options
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import Option, is_of_table, without_spark_options
 from pyspark_penstock.options import SOURCE, check_names, sink_options, source_options
-from pyspark_penstock.reader import PenstockStreamReader
 from pyspark_penstock.schema import check_sink_schema, check_source_schema, source_ddl
 from pyspark_penstock.sentences import sentence_first
 from pyspark_penstock.versions import check_source, check_stream_sink
-from pyspark_penstock.writer import PenstockBatchWriter, PenstockStreamWriter
+
+if TYPE_CHECKING:  # An older PySpark lacks what some of them need, and says so when it asks for one.
+    from pyspark_penstock.batch import PenstockBatchReader
+    from pyspark_penstock.reader import PenstockStreamReader
+    from pyspark_penstock.writer import PenstockBatchWriter, PenstockStreamWriter
 
 TABLE_OPTIONS = (*SOURCE, *BATCH_ONLY)
 

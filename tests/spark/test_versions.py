@@ -54,3 +54,14 @@ def test_batch_read_needs_no_filters_of_pyspark():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+def test_data_sources_are_found_by_an_older_pyspark():
+    code = (
+        "import sys; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
+        "import pyspark_penstock, pyspark_amqp\n"
+        "print(pyspark_penstock.DefaultSource.name(), pyspark_amqp.DefaultSource.name())\n"
+        "import pyspark_penstock.batch, pyspark_penstock.writer  # What it can do."
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "penstock amqp\n"
