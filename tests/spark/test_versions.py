@@ -58,7 +58,7 @@ def test_batch_read_needs_no_filters_of_pyspark():
 
 def test_data_sources_are_found_by_an_older_pyspark():
     code = (
-        "import sys; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
+        "import pyspark.sql.datasource, sys; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
         "import pyspark_penstock, pyspark_amqp\n"
         "print(pyspark_penstock.DefaultSource.name(), pyspark_amqp.DefaultSource.name())\n"
         "import pyspark_penstock.batch, pyspark_penstock.writer  # What it can do."
