@@ -8,9 +8,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.driver.driver import BrokerDriver
+from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.values import Symbol, Typed
 from tests.support import at_once
-from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section
+from tests.support.amqp10_dialogue import Amqp10Dialogue, Heard, condition, data_section, performative
 from tests.support.driven_connection import drain
 
 
@@ -197,3 +198,20 @@ def test_window_whose_answer_fits_no_frame_of_the_peer_is_refused() -> None:
     _, detached = client.attach_sender("/queues/q", properties=asked(1, window=Typed("ulong", 4000)))
     assert condition(detached) == "amqp:precondition-failed"
     assert answered(client.attach_sender("/queues/q", 1, properties=asked(1))[0]) == (False, 0, [])
+
+
+@pytest.mark.parametrize("end", ["deletion", "detach", "close"])
+def test_link_that_waits_for_credit_leaves_nothing_when_it_ends(end: str) -> None:
+    client = Amqp10Dialogue().declare("q", capacity_messages=2)
+    client.attach_sender("/queues/q")
+    client.put(b"x", b"x")
+    waiting = client.driver.broker.credits._waiting
+    assert [len(each.links) for each in waiting.values()] == [1]
+    if end == "deletion":
+        client.driver.broker.delete_queue(client.vhost.queues["q"])
+    elif end == "detach":
+        client.detach(0)
+    else:
+        client.say(performative(spec.CLOSE))
+    client.listen()
+    assert waiting == {}

@@ -343,6 +343,7 @@ class SenderCredit(CreditedLink):
         self.state = CREDIT_STATES.move(self.state, CreditState.CLOSED)
         self.broker.turns.forget(self, now)
         self._leave_line(now)
+        self.line.end_wait(self)  # The gate of a deleted queue has dismissed it already.
         self.credit = self.available = 0
         self.reservation.give_back(now)
         self.hold.release(self.hold.count())
