@@ -126,8 +126,7 @@ async def _node(request: ApiRequest) -> Row:
         "os_pid": str(os.getpid()),
         "uptime": round((request.event_loop.loop.time() - request.event_loop.started) * 1000),
         "processors": os.cpu_count() or 1,
-        # Where the system does not know the present value, the highest one.
-        "mem_used": mapped_bytes(1) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "mem_used": used_memory(),
         "mem_limit": memory_bytes() if limit >= UNLIMITED else limit,
         "mem_alarm": driver.memory_alarm(),
         # Without a store nothing is measured, and nothing can be used up.
@@ -153,6 +152,11 @@ async def _node(request: ApiRequest) -> Row:
         "contexts": [{name: item for name, item in each.items() if name != "node"} for each in _contexts(request)],
         "enabled_plugins": [],
     }
+
+
+def used_memory() -> int:
+    """Return the resident memory of the process in bytes; where the system does not know it, the highest one so far."""
+    return mapped_bytes(1) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _disk_free_limit(driver: BrokerDriver) -> int:

@@ -8,7 +8,6 @@ refused is in `REFUSED`; docs/http.md tells why.
 from __future__ import annotations
 
 import asyncio
-import resource
 from typing import Final
 
 from starlette.responses import Response
@@ -16,6 +15,7 @@ from starlette.responses import Response
 from penstock.describe.session import session_in_full
 from penstock.describe.table import Row
 from penstock.server.http.login import check_own
+from penstock.server.http.node import used_memory
 from penstock.server.http.objects import connection_of, reading_of
 from penstock.server.http.probes import alarms, status
 from penstock.server.http.request import (
@@ -27,7 +27,6 @@ from penstock.server.http.request import (
     no_content,
     not_found,
 )
-from penstock.server.process_limits import mapped_bytes
 
 AMQP10: Final = "AMQP 1.0"
 """Protocol of a connection with sessions, as its engine names it."""
@@ -50,7 +49,7 @@ DOCS: Final = "https://www.rabbitmq.com/docs/feature-flags"
 
 REFUSED: Final[dict[str, str]] = {
     "POST DELETE /login": "the console has no session to begin: send the user and the password with each request",
-    "GET /config/effective": "ask `penstock settings show` for the settings in effect",
+    "GET /config/effective": "ask `penstock config` for the settings in effect",
     **dict.fromkeys(
         (
             "DELETE /reset",
@@ -177,7 +176,7 @@ def _percent(part: object, total: int) -> int:
 
 
 async def _memory(request: ApiRequest) -> Row:
-    used = await asyncio.to_thread(mapped_bytes, 1) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    used = await asyncio.to_thread(used_memory)
     request.begin_turn()
     gate = request.driver.broker.gates.memory
     messages = 0 if gate is None else min(int(gate.bytes), used)
