@@ -109,7 +109,7 @@ def test_logins_are_counted_by_outcome(served: BrokerProcess, web: Web, node: st
     assert web.get(f"/auth/attempts/{node}/source") == []
 
 
-def test_one_node_is_balanced_and_its_virtual_hosts_started(web: Web, node: str) -> None:
+def test_node_is_balanced_and_its_virtual_hosts_started(web: Web, node: str) -> None:
     web.do("POST", "/rebalance/queues")
     web.do("POST", f"/vhosts/%2F/start/{node}")
     assert web.ask("POST", "/vhosts/%2F/start/other").reason.startswith("Unknown node: other")
