@@ -7,7 +7,6 @@ In the end everything is drained and unblocked, so that the log can be repeated.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +17,7 @@ from bench.brokers import start_penstock
 from penstock.bench.flow_parties import BODY_OCTETS, Consumer, Place, Publisher, publisher
 from penstock.bench.target import Target
 from penstock.client import aio
-from penstock.client.errors import ControlError
+from penstock.client.errors import ClientError
 from penstock.sync import connect
 
 STEADY = {f"steady-{number}": 10.0 * number for number in range(1, 19)}
@@ -29,6 +28,8 @@ SLICE_S = 0.1
 DRAIN_S = 12.0
 """Seconds for the consumers to take what is left."""
 UNBOUNDED = 1e6
+RANGE_BYTES = 1 << 20
+"""Most bytes of message bodies in one block that the query reads."""
 QUERY, CURSOR, STREAM = "0d8e7f2c-hourly-orders", "hourly-orders", "stream"
 
 
@@ -62,8 +63,7 @@ class _Run:
             for index in range(4):
                 await self._greedy(queue, index, 100)
         await self._others()
-        reader = threading.Thread(target=_read, args=(self.url, self.seconds), name="query")
-        reader.start()
+        reader = asyncio.create_task(asyncio.to_thread(_read, self.url, self.seconds))
         await asyncio.sleep(self.seconds)
         self.ended.set()
         for greedy in self.greedy:
@@ -71,7 +71,8 @@ class _Run:
         for consumer in self.consumers:
             consumer.rate = UNBOUNDED
         await asyncio.sleep(DRAIN_S)
-        await asyncio.to_thread(reader.join)
+        await reader
+        await control.delete_cursor(CURSOR)
         left = {queue: depth for queue in _queues() if (depth := await control.purge_queue(queue))}
         for connection in self.connections:
             await connection.close(timeout=0)
@@ -128,11 +129,12 @@ class _Run:
         import pika  # type: ignore[import-untyped]
         from pika.exceptions import AMQPError  # type: ignore[import-untyped]
 
-        with suppress(AMQPError):  # Its channel is closed when a message was held for too long.
-            channel = pika.BlockingConnection(pika.URLParameters(self.url)).channel()
+        # The broker closes the channel when a message was held for too long.
+        with suppress(AMQPError), pika.BlockingConnection(pika.URLParameters(self.url)) as connection:
+            channel = connection.channel()
             while not self.ended.is_set():
                 channel.basic_publish("", queue, bytes(12))
-                channel.connection.sleep(1 / rate)
+                connection.sleep(1 / rate)
 
     async def _relay(self, queue: str, target: str) -> None:
         """Take from one queue and publish to another, on one connection."""
@@ -177,13 +179,12 @@ def _read(url: str, seconds: float) -> None:
         while time.monotonic() < end:
             plan = control.plan_batch(CURSOR, token, at, settle=at, wait=0.5)
             if plan.rows:
-                wanted = {"cursor": CURSOR, "token": token, "queue": STREAM, "lo": at[STREAM], "hi": plan.end[STREAM]}
-                control.request("cursor.range", **{**wanted, "rows": plan.rows, "query": QUERY})
+                lo, hi = at[STREAM], plan.end[STREAM]
+                control.read_range(CURSOR, token, STREAM, lo, hi, rows=plan.rows, bytes=RANGE_BYTES, query=QUERY)
                 at, batch = plan.end, batch + 1
                 told = {"query": QUERY, "batch": batch, "rows": plan.rows, "batch_ms": 500}
                 control.request("query.progress", **told)
         control.settle_cursor(CURSOR, token, at)
-        control.delete_cursor(CURSOR)
 
 
 def record(form: str, scratch: Path, seconds: float, say: Callable[[str], None]) -> Path:
@@ -192,7 +193,7 @@ def record(form: str, scratch: Path, seconds: float, say: Callable[[str], None])
     try:
         say(f"recording {seconds:.0f} s of {broker.title}")
         asyncio.run(_Run(f"amqp://guest:guest@127.0.0.1:{broker.port}/", seconds).run())
-    except (OSError, ControlError) as error:
+    except (OSError, ClientError) as error:
         raise LiveError(f"the run failed: {error}") from error
     finally:
         broker.stop()

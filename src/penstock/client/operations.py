@@ -456,14 +456,18 @@ def read_range(
     rows: int,
     bytes: int,
     columns: Names | None = None,
+    query: str | None = None,
 ) -> Steps[memoryview]:
     """Return a block of the first messages of (lo, hi] within `rows` and `bytes`; it removes nothing.
 
-    `columns` are the columns of the block (docs/blocks.md); None: the twelve that every version has.
+    `columns` are the columns of the block (docs/blocks.md); None: the twelve that every version has. `query` is the
+    id of the Spark query that reads, and is shown beside the cursor; None: the reader is no query.
     """
     fields: Answer = {"cursor": cursor, "token": token, "queue": queue, "lo": lo, "hi": hi}
     if columns is not None:
         fields["columns"] = list(columns)
+    if query is not None:
+        fields["query"] = query
     answer = yield from engine.requesting("cursor.range", {**fields, "rows": rows, "bytes": bytes})
     if not isinstance(answer, memoryview):
         raise ClientError("the broker answered cursor.range with an object where a block was due")
