@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -299,7 +300,7 @@ def _run(workload: Workload, candidates: list[Candidate], local: bool, quiet: bo
 
 @contextmanager
 def _progress(total: int, quiet: bool) -> Iterator[Report]:
-    """Show on standard error how many simulations are done: a bar, or a line now and then."""
+    """Show on standard error how many simulations are done: a bar, or a line with an estimate when more are done."""
     if quiet:
         yield lambda done, of: None
     elif sys.stderr.isatty():
@@ -307,13 +308,16 @@ def _progress(total: int, quiet: bool) -> Iterator[Report]:
             yield lambda done, of: bar.update(done - bar.pos)
     else:
         click.echo(f"{total} simulations", err=True)
-        told_at = time.monotonic()
+        began = told_at = time.monotonic()
+        told = 0
 
         def tell(done: int, of: int) -> None:
-            nonlocal told_at
-            if time.monotonic() - told_at >= TOLD_EVERY_S:
-                told_at = time.monotonic()
-                click.echo(f"{done} of {of} simulations", err=True)
+            nonlocal told, told_at
+            now = time.monotonic()
+            if done > told and now - told_at >= TOLD_EVERY_S:
+                told, told_at = done, now
+                left = timedelta(seconds=round((now - began) * (of - done) / done))
+                click.echo(f"{done} of {of} simulations, about {left} left", err=True)
 
         yield tell
 

@@ -54,6 +54,7 @@ def session() -> Iterator[SparkSession]:
         yield running
         return
     builder = SparkSession.builder.appName("penstock plan").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")  # The command shows the progress itself.
     try:
         spark = builder.getOrCreate()
     except PySparkRuntimeError:
