@@ -32,12 +32,12 @@ def test_credit_grows_with_the_messages_that_came_where_their_size_was_not_said(
     assert int(window.wanted(0)) == 64, "the bytes of the window count at all times"
 
 
-def test_nothing_is_wanted_while_half_of_the_window_is_unused() -> None:
+def test_credit_window_wants_no_more_while_half_of_it_is_unused() -> None:
     window = CreditWindow(10, 1 << 20)
     assert [int(window.wanted(unused)) for unused in (0, 4, 5, 10)] == [10, 6, 0, 0]
 
 
-def test_one_message_is_wanted_however_large() -> None:
+def test_credit_window_wants_one_message_however_large() -> None:
     window = CreditWindow(10, 1 << 20)
     window.on_granted()
     window.count(1, 1 << 30)

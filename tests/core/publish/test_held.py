@@ -62,7 +62,7 @@ def test_held_publish_goes_into_those_of_its_queues_that_still_exist() -> None:
     assert house.depth("b") == 2
 
 
-def test_held_publishes_pass_up_to_the_stop_threshold_and_the_one_that_crosses_it_closes_the_gate() -> None:
+def test_held_publishes_pass_up_to_stop_and_the_crossing_one_closes_the_gate() -> None:
     house = House("a", capacity_messages=10, stop_messages=6, resume_messages=2)
     producer, queue = house.producer("p"), house.vhost.queue("a")
     house.publish(producer, "a", 100, count=20)
@@ -96,7 +96,7 @@ def taken(house: House) -> list[HoldEvent]:
     return events
 
 
-def test_nothing_is_recorded_unless_holds_are_traced() -> None:
+def test_hold_events_are_recorded_only_if_traced() -> None:
     house = House("a", capacity_messages=1)
     producer = house.published("p", "a", 100, count=3)
     producer.abort()
@@ -118,7 +118,7 @@ def test_hold_ends_when_it_passes_and_tells_where_it_began() -> None:
     assert (end.producer, end.cause, end.held.gate) == (producer, "", house.vhost.queues["a"].gate)
 
 
-def test_held_publish_to_many_queues_takes_hold_budget_for_each_and_a_queue_reports_its_losses_once() -> None:
+def test_held_publish_to_many_queues_takes_hold_budget_for_each() -> None:
     house = House()
     for name in ("a", "b", "c"):
         house.queue(name, capacity_messages=1)

@@ -58,7 +58,7 @@ def test_room_is_what_is_neither_held_nor_reserved() -> None:
     assert (int(room.free()), int(room.budget.reserved)) == (1000, 0)
 
 
-def test_one_message_has_room_in_an_unused_budget_however_large() -> None:
+def test_hold_budget_that_is_unused_has_room_for_one_message_however_large() -> None:
     share = HoldShare(make_room())
     share.recharge(5000)
     assert int(share.grant(10)) == 1

@@ -120,7 +120,7 @@ def test_letter_that_waits_for_a_consumer_only_waits() -> None:
     ring.check(3, waiting=1)
 
 
-def test_many_small_letters_swap_with_a_large_one() -> None:
+def test_small_dead_letters_swap_with_a_large_one() -> None:
     ring = Ring(2, capacity_bytes=1000)
     ring.put(*[b"s"] * 10)
     ring.published("p", "retry", 950)

@@ -117,7 +117,7 @@ def test_epoch_that_is_not_higher_is_fenced(lanes: Lanes) -> None:
     assert session.state is ProducerState.OPEN
 
 
-def test_two_lanes_of_a_producer_are_numbered_apart(house: House, lanes: Lanes) -> None:
+def test_lanes_of_a_producer_are_numbered_apart(house: House, lanes: Lanes) -> None:
     house.queue("a")
     one, _ = lanes.begin(1, "one")
     two, _ = lanes.begin(1, "two")

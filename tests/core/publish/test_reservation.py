@@ -80,7 +80,7 @@ def test_grant_comes_from_no_closed_gate_and_passes_waiters_only_in_its_turn(hou
     assert int(reservation.grant(1, NOW, in_turn=True)) == 0
 
 
-def test_trial_is_what_a_part_of_the_free_room_takes_if_messages_are_large_and_one_at_least(house: House) -> None:
+def test_trial_reserves_a_part_of_the_free_room_and_at_least_one_message(house: House) -> None:
     house.queue("a", capacity_bytes=1000)
     reservation = reserve(house, "a", 10)
     assert [int(reservation.trial(50, charge, 4, NOW)) for charge in (1, 100, 250, 251, 5000)] == [250, 2, 1, 1, 1]
@@ -136,7 +136,7 @@ def test_operators_gate_stops_grants_at_every_part_of_the_road(house: House) -> 
 # Amounts
 
 
-def test_reservation_counts_in_its_queue_only_and_what_the_sums_have_left_limits_grants(house: House) -> None:
+def test_reservation_counts_in_its_queue_only_and_sums_limit_its_grants(house: House) -> None:
     house.broker.gates.set_memory_capacity(in_bytes(2_000, 1_900, 1_800), 0)
     house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1_000, 1_000, 1_000))
     host = house.broker.gates.vhosts["/"]
@@ -195,7 +195,7 @@ def test_fast_path_ends_where_reserved_room_begins(house: House) -> None:
     assert (int(reservation.messages), int(queue.fast_path_max_messages)) == (1, 9)
 
 
-def test_policy_that_never_holds_reserves_nothing_and_its_messages_go_the_ordinary_way(house: House) -> None:
+def test_reservation_at_a_policy_that_never_holds_takes_no_room(house: House) -> None:
     house.queue("a", capacity_messages=10, overflow="drop-head")
     reservation = reserve(house, "a", 1)
     assert int(reservation.grant(50, NOW)) == 50

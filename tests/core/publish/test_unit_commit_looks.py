@@ -59,9 +59,7 @@ def test_look_at_a_commit_that_waits_costs_the_same_however_large_it_is(
     assert steps[1] < 2 * steps[0]
 
 
-def test_commit_at_a_shared_limit_passes_when_the_queue_above_its_guaranteed_share_is_deleted(
-    house: House, client: Client
-) -> None:
+def test_commit_at_a_shared_limit_passes_when_the_largest_queue_is_deleted(house: House, client: Client) -> None:
     house.queue("a", "b")
     at_memory(house)
     house.publish_now("a", 100, count=10)
