@@ -28,7 +28,7 @@ def test_thousand_messages_of_100_octets_fit_into_204800_bytes_of_qpid_cpp() -> 
     assert int(queue.bytes) == 163_908 + 1_605 * OVERHEAD
 
 
-def test_message_larger_than_the_capacity_of_the_java_broker_goes_into_the_empty_queue() -> None:
+def test_message_above_the_capacity_of_the_java_broker_enters_an_empty_queue() -> None:
     house = House("a", capacity=1000)
     publish(house, "p", [1_202])
     queue = house.vhost.queues["a"]

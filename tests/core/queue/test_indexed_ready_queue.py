@@ -215,7 +215,7 @@ def test_bit_of_a_removed_place_is_given_to_the_next_one_without_its_past() -> N
     assert second.missed == [2]
 
 
-def test_what_a_place_and_a_queue_remember_is_bounded() -> None:
+def test_indexed_ready_queue_and_its_positions_remember_a_bounded_number() -> None:
     line = filled(3000)
     place = Place()
     line.add_place(place)

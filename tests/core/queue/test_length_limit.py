@@ -76,7 +76,7 @@ def test_oldest_ready_message_makes_room_and_the_publish_is_confirmed(line: Line
     assert (line.q.counters.dropped, line.depth("q")) == (1, 2)
 
 
-def test_what_consumers_have_does_not_count(line: Line) -> None:
+def test_unacknowledged_messages_do_not_count_to_the_length(line: Line) -> None:
     line.put(b"1", b"2")
     assert [line.get(), line.get()] == [b"1", b"2"]
     line.put(b"3", b"4", b"5")
@@ -176,7 +176,7 @@ def test_burst_that_consumers_have_credit_for_loses_nothing(line: Line) -> None:
     assert [int(content) for content in got] == list(range(3_000))
 
 
-def test_what_comes_back_is_ready_again_and_the_oldest_go(line: Line) -> None:
+def test_returned_messages_count_to_the_length_and_the_oldest_are_dropped(line: Line) -> None:
     line.put(b"1", b"2")
     assert [line.get(), line.get()] == [b"1", b"2"]
     line.put(b"3")
@@ -185,7 +185,7 @@ def test_what_comes_back_is_ready_again_and_the_oldest_go(line: Line) -> None:
     assert line.q.counters.dropped == 1
 
 
-def test_of_a_queue_of_length_0_what_comes_back_dies() -> None:
+def test_message_returned_to_a_queue_of_length_0_is_dead_lettered() -> None:
     line = Line(x_max_length=0, x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     line.queue("dead")
     line.consume(prefetch=1)
@@ -198,7 +198,7 @@ def test_of_a_queue_of_length_0_what_comes_back_dies() -> None:
 
 
 @pytest.mark.parametrize(("policy", "confirmed"), [("drop-head", True), ("reject-publish-dlx", False)])
-def test_everything_that_a_queue_of_length_0_gets_is_dead_lettered(policy: str, confirmed: bool) -> None:
+def test_publishes_to_a_queue_of_length_0_are_dead_lettered(policy: str, confirmed: bool) -> None:
     line = Line(x_max_length=0, x_overflow=policy, x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     line.queue("dead")
     line.put(b"1", b"2")

@@ -25,7 +25,7 @@ from tests.support.setting_values import in_bytes
 # To the disk and back
 
 
-def test_what_is_beyond_the_capacity_goes_to_the_disk_and_comes_back_in_order() -> None:
+def test_messages_beyond_the_capacity_are_paged_and_come_back_in_order() -> None:
     house = house_with(messages=50)
     queue = house.queues["q"]
     assert (queue.messages, house.pages("q").messages, queue.depth_messages()) == (4, 46, 50)
@@ -36,7 +36,7 @@ def test_what_is_beyond_the_capacity_goes_to_the_disk_and_comes_back_in_order() 
     assert not house.shelf.rows
 
 
-def test_nothing_overtakes_what_is_on_the_disk_though_there_is_room_in_memory() -> None:
+def test_paged_messages_are_not_overtaken_though_memory_has_room() -> None:
     house = house_with(messages=6)
     house.write()
     for _ in range(4):
@@ -67,7 +67,7 @@ def test_transient_message_that_is_paged_is_confirmed_at_once() -> None:
     assert house.drain("q") == numbered(1, 8)
 
 
-def test_no_more_is_asked_for_than_there_is_room_for_in_messages() -> None:
+def test_pager_reads_no_more_messages_than_there_is_room_for() -> None:
     house = settled(2000, capacity_messages=20)
     for _ in range(15):
         house.get("q")
@@ -89,7 +89,7 @@ def test_page_that_is_wanted_at_once_is_not_read_again() -> None:
     assert house.broker.take_page_reads() == []
 
 
-def test_settled_message_of_a_page_that_was_not_read_again_is_the_one_that_does_not_come_back() -> None:
+def test_settled_message_of_an_unread_page_does_not_come_back() -> None:
     shelf = Shelf()
     house = house_with(shelf, messages=7)
     for _ in range(4):
@@ -161,7 +161,7 @@ def test_time_to_live_ends_on_the_disk_and_is_seen_at_the_head() -> None:
     assert not house.shelf.rows
 
 
-def test_what_died_and_waits_for_room_elsewhere_is_not_joined_by_ever_more() -> None:
+def test_expired_messages_that_wait_for_room_elsewhere_are_bounded() -> None:
     full: dict[str, object] = {"capacity-messages": 1, "hold-deadline": 0}
     dying: dict[str, object] = {**FEW, "message-ttl": 1000, "dead-letter-exchange": "", "dead-letter-routing-key": "d"}
     house = PagedHouse(Shelf(), {"q": (dying, True), "d": (full, True)})
@@ -179,7 +179,7 @@ def test_what_died_and_waits_for_room_elsewhere_is_not_joined_by_ever_more() -> 
 # Limits
 
 
-def test_what_is_paged_does_not_pass_its_limit_and_goes_on_when_there_is_room() -> None:
+def test_page_limit_holds_publishes_until_there_is_room() -> None:
     house = house_with(page_limit_messages=6, messages=12)
     assert len(house.producers["q"].outbox) == 2
     house.settle()
@@ -210,7 +210,7 @@ def test_limit_that_is_raised_lets_those_in_who_wait() -> None:
     assert house.drain("q") == numbered(1, 9)
 
 
-def test_message_that_fits_neither_into_memory_nor_within_the_limit_is_refused_at_once() -> None:
+def test_message_that_fits_neither_memory_nor_page_limit_is_refused_at_once() -> None:
     house = house_with(capacity_messages="none", capacity_bytes=1000, page_limit_bytes=2000)
     publish(house, 1, 1, 3000)
     assert isinstance(house.producers["q"].closing, ContentTooLarge)
@@ -300,7 +300,7 @@ def test_read_that_a_purge_has_overtaken_puts_nothing_in() -> None:
     assert not house.failed
 
 
-def test_page_that_is_on_the_disk_before_anybody_has_heard_of_it_is_not_read_by_chance() -> None:
+def test_page_written_but_not_yet_reported_is_not_read() -> None:
     house = house_with(messages=6)
     house.write()
     for _ in range(4):
@@ -416,7 +416,7 @@ def test_queue_with_priorities_cannot_page() -> None:
     assert house.queues["q"].overflow.name == "block"
 
 
-def test_without_a_store_nothing_can_page() -> None:
+def test_page_policy_without_a_store_is_refused() -> None:
     house = PagedHouse(Shelf(), {})
     house.broker.journal = None
     with pytest.raises(PreconditionFailed, match="queue 'q': the overflow policy page needs a data directory"):
@@ -433,7 +433,7 @@ def test_without_a_store_nothing_can_page() -> None:
         ({"x-page-full-policy": "drop-new", "x-max-length": 5}, "needs the overflow policy page, not block"),
     ],
 )
-def test_what_does_not_go_with_paging_is_refused(arguments: dict[str, object], part: str) -> None:
+def test_settings_incompatible_with_paging_are_refused(arguments: dict[str, object], part: str) -> None:
     house = PagedHouse(Shelf(), {})
     with pytest.raises(PreconditionFailed) as caught:
         house.vhost.declare_queue("q", arguments, True, False, None, None)

@@ -107,7 +107,7 @@ def test_message_that_comes_back_beyond_the_plan_goes_to_whoever_is_first() -> N
     assert plan(cursor) == [1, 2, 3, 5, 6]
 
 
-def test_all_cursors_get_what_one_has_acquired() -> None:
+def test_messages_acquired_by_one_cursor_are_read_by_all_cursors() -> None:
     desk = Desk(6)
     one, other = desk.attach("one"), desk.attach("other")
     assert plan(one, 4) == [1, 2, 3, 4]
@@ -205,7 +205,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=examples(1500), derandomize=True, database=None)
 @given(st.lists(STEPS, min_size=15, max_size=60))
-def test_any_steps_of_two_cursors_and_consumers_agree_with_a_model(steps: list[tuple[str, int, int]]) -> None:
+def test_cursors_and_consumers_agree_with_a_model(steps: list[tuple[str, int, int]]) -> None:
     desk, model = Desk(), Model()
     cursors = [desk.attach("a"), desk.attach("b")]
     planned: list[dict[int, int]] = [{}, {}]
@@ -308,7 +308,7 @@ def test_pins_that_overlap_hold_until_the_last_of_them_ends() -> None:
     assert left(desk) == []
 
 
-def test_settled_messages_that_a_lease_pins_never_return_when_their_cursor_is_deleted() -> None:
+def test_settled_messages_pinned_by_a_lease_never_return_after_their_cursor() -> None:
     desk = Desk(6)
     cursor = desk.attach()
     plan(cursor)
