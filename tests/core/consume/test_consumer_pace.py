@@ -18,7 +18,7 @@ from tests.support.limited_consumers import deliver, filled, settle_all, subscri
 from tests.support.selecting_bench import SelectingBench
 
 
-def test_a_rate_gives_the_first_at_once_and_the_rest_in_time() -> None:
+def test_consumer_rate_gives_the_first_message_at_once_and_the_rest_in_time() -> None:
     house = filled([10] * 5)
     consumer = subscribe(house, consumer_max_rate=10)
     assert deliver(house) == [10]
@@ -67,7 +67,7 @@ def slowness(house: House, seconds: float) -> list[SlowConsumer | Cancelled]:
     return [effect for effect in house.broker.effects() if isinstance(effect, SlowConsumer | Cancelled)]
 
 
-def test_a_slow_consumer_is_told_of_once_for_as_long_as_it_is_slow() -> None:
+def test_slow_consumer_is_reported_once_while_it_stays_slow() -> None:
     house = filled([10] * 100)
     consumer = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2, consumer_window_bytes=0)
     deliver(house)
@@ -82,7 +82,7 @@ def test_a_slow_consumer_is_told_of_once_for_as_long_as_it_is_slow() -> None:
     assert len(slowness(house, 2.0)) == 1
 
 
-def test_an_idle_queue_accuses_nobody() -> None:
+def test_consumer_of_an_idle_queue_is_not_reported_as_slow() -> None:
     house = filled([10])
     consumer = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2)
     deliver(house)
@@ -95,7 +95,7 @@ def test_an_idle_queue_accuses_nobody() -> None:
     assert slowness(house, 0.1) == [], "it has not waited for a whole period"
 
 
-def test_a_slow_consumer_may_be_cancelled_and_nothing_else() -> None:
+def test_slow_consumer_is_cancelled_if_its_policy_says_so() -> None:
     house = filled([10] * 10)
     slow = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2, slow_consumer_policy="cancel",
                      consumer_window_bytes=0)  # fmt: skip
@@ -118,7 +118,7 @@ def settle(house: House, consumer: Consumer, at: float, count: int = 1) -> None:
     deliver(house)
 
 
-def test_without_the_setting_a_consumer_gets_all_that_its_credit_allows() -> None:
+def test_consumer_without_adaptive_window_gets_all_that_its_credit_allows() -> None:
     house = filled([10] * 50, consumer_window_min=2, consumer_window_max=3)
     consumer = subscribe(house)
     assert len(deliver(house)) == 50

@@ -71,7 +71,7 @@ def test_consumer_does_not_get_what_its_own_connection_publishes() -> None:
     assert bench.got == {"own": [], "other": [1, 2, 3, 4]}
 
 
-def test_no_local_is_refused_on_a_queue_that_pages() -> None:
+def test_consumer_with_no_local_is_refused_on_a_queue_that_pages() -> None:
     house = house_with()
     consumer = Consumer("a", Session(), house.queues["q"], False, False, 0)
     consumer.scan = SelectorScan(consumer, MessageFilter(house.broker.formats, None, 7), house.broker.work)
