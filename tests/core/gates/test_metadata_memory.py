@@ -74,9 +74,7 @@ SHAPES: dict[str, Table] = {
 
 @pytest.mark.parametrize("exchange", ["amq.topic", "amq.headers"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_binding_is_charged_no_less_than_its_arguments_take_and_not_many_times_as_much(
-    exchange: str, shape: str
-) -> None:
+def test_binding_is_charged_at_least_its_memory_and_at_most_eight_times_it(exchange: str, shape: str) -> None:
     broker, vhost = make()
     queue = declare(vhost, "q")
     encoded = encode_table(SHAPES[shape])
@@ -197,7 +195,7 @@ def test_new_bound_of_the_nodes_memory_counts_the_arguments_that_are_there() -> 
     assert exact(memory, broker) == 0
 
 
-def test_bindings_are_told_apart_by_the_type_and_value_of_their_arguments_and_not_by_their_order() -> None:
+def test_bindings_differ_by_type_and_value_of_arguments_but_not_by_their_order() -> None:
     _, vhost = make()
     queue = declare(vhost, "q")
     bound = vhost.bind("amq.headers", queue, None, "", {"a": 1, "b": "x"})
@@ -220,7 +218,7 @@ STEPS = st.lists(
 
 @settings(deadline=None)
 @given(STEPS)
-def test_what_arguments_are_charged_is_given_back_exactly(steps: list[tuple[str, int, int, Table]]) -> None:
+def test_charge_of_arguments_is_released_exactly(steps: list[tuple[str, int, int, Table]]) -> None:
     broker, vhost = make()
     bounded(broker, 64 * MIB)
     session = Session()

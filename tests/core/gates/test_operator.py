@@ -14,7 +14,7 @@ from tests.support.broker_fixture import House, told
     ("scope", "vhost", "name"),
     [(QUEUE, "/", "a"), (VHOST, "/", "/"), (USER, "", "alice"), (CONNECTION, "", "1"), (ADDRESS, "/", "amq.fanout")],
 )
-def test_what_the_operator_blocks_takes_nothing_until_it_is_unblocked(scope: str, vhost: str, name: str) -> None:
+def test_blocked_object_takes_no_message_until_the_operator_unblocks_it(scope: str, vhost: str, name: str) -> None:
     house = House("a")
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     producer = house.producer("p")

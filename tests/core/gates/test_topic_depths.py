@@ -40,7 +40,7 @@ def listening(*queues: str) -> House:
     return house
 
 
-def test_each_topic_has_its_own_bound_for_all_its_subscriptions() -> None:
+def test_topic_has_one_bound_for_all_its_subscriptions() -> None:
     house = listening("a", "b")
     house.set("address", "amq.topic/prices.#", capacity_messages=2, stop_messages=1)
     house.published("p", "prices.eur", 100, "amq.topic", count=4)
@@ -122,7 +122,7 @@ def few_topics(house: House, most: int) -> TopicDepths:
     return topics
 
 
-def test_held_publish_enters_the_present_depth_of_a_key_whose_empty_depth_was_dropped() -> None:
+def test_held_publish_counts_in_the_present_depth_of_its_key_after_a_drop() -> None:
     house = listening("a")
     topics = few_topics(house, 1)
     house.set("address", "amq.topic/#", capacity_messages=2)
