@@ -60,7 +60,7 @@ def test_connection_of_the_same_user_that_records_little_is_not_over_its_share()
     assert not shares.is_over(neighbour)
 
 
-def test_only_client_has_all_of_the_bound_until_another_one_records() -> None:
+def test_single_client_has_the_whole_bound_until_another_one_records() -> None:
     shares = WriteShares()
     hog, other = WriteShare("a"), WriteShare("b")
     assert fill(shares, hog) <= BOUND_MOST // 4 + 1024
