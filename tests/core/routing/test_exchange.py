@@ -18,14 +18,14 @@ def where() -> VirtualHost:
     return a_vhost()
 
 
-def test_the_default_exchange_leads_to_the_queue_of_that_name(where: VirtualHost) -> None:
+def test_default_exchange_leads_to_the_queue_of_the_routing_key(where: VirtualHost) -> None:
     for name in "ab":
         declare(where, name)
     assert reached(where, "", "a") == ["a"]
     assert reached(where, "", "nobody") == []
 
 
-def test_each_type_takes_its_bindings(where: VirtualHost) -> None:
+def test_exchange_types_route_by_their_bindings(where: VirtualHost) -> None:
     a, b, c = (declare(where, name) for name in "abc")
     for exchange, queue, key in (
         ("amq.direct", a, "red"),
@@ -76,7 +76,7 @@ def test_exchanges_may_be_bound_in_a_circle(where: VirtualHost) -> None:
     assert reached(where, "x", "") == ["q"]
 
 
-def test_a_route_that_was_found_is_found_again_after_the_topology_changed(where: VirtualHost) -> None:
+def test_route_is_resolved_again_after_the_topology_changed(where: VirtualHost) -> None:
     a, b = (declare(where, name) for name in "ab")
     where.bind("amq.fanout", a, None, "", {})
     route = resolve(where, "amq.fanout")
@@ -88,7 +88,7 @@ def test_a_route_that_was_found_is_found_again_after_the_topology_changed(where:
     assert route.queues == [a, b]
 
 
-def test_a_deleted_queue_takes_its_bindings_along_and_an_exchange_that_is_auto_deleted_with_its_last() -> None:
+def test_deleted_queue_takes_its_bindings_and_auto_delete_exchanges_along() -> None:
     where = a_vhost()
     queue = declare(where, "q")
     where.declare_exchange("x", "fanout", {}, False, True, False)
@@ -112,7 +112,7 @@ def test_binding_twice_is_once_and_unbinding_what_is_not_bound_is_no_error(where
     assert where.bindings.count == 0
 
 
-def test_what_cannot_be_is_refused_with_its_code(where: VirtualHost) -> None:
+def test_invalid_declaration_or_binding_is_refused_with_its_code(where: VirtualHost) -> None:
     queue = declare(where, "q")
     with pytest.raises(match="unknown exchange type 'x-random'; known are direct, fanout, topic and headers"):
         where.declare_exchange("x", "x-random", {}, False, False, False)

@@ -86,7 +86,7 @@ def test_selector_of_a_binding_chooses_among_the_messages_of_its_key(bench: Sele
     assert (resolve.by_headers, resolve.selects, len(resolve.queues)) == (True, True, 3), "the message is not known"
 
 
-def test_a_message_that_cannot_be_read_has_no_fields(bench: SelectingBench) -> None:
+def test_unreadable_message_has_no_fields_for_a_selector(bench: SelectingBench) -> None:
     vhost = bench.vhost
     vhost.bind("amq.fanout", bench.queue, None, "", {SELECTOR: "color IS NULL"})
     route = vhost.route("amq.fanout", "", False)
