@@ -85,7 +85,7 @@ def test_held_publish_that_can_never_fit_any_more_is_refused_and_the_others_pass
     assert sorted(bench.told(producer)) == [(1, 1, True), (2, 2, False), (3, 3, True)]
 
 
-def test_without_confirms_the_channel_is_told_that_it_can_never_fit(bench: Bench) -> None:
+def test_channel_without_confirms_is_closed_if_its_publish_can_never_fit(bench: Bench) -> None:
     queue, producer = bench.queue("q", overflow="block", hold_deadline=0), bench.producer(confirming=False)
     bench.set("queue", "q", capacity_bytes=1000, stop_bytes=900)
     bench.publish(producer, "q", 900, 500, 10)

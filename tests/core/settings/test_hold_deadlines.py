@@ -20,7 +20,7 @@ def test_deadline_counts_from_the_change_for_those_who_wait_already(bench: Bench
     assert queue.messages == 2
 
 
-def test_for_ever_gets_an_end_and_an_end_is_taken_back(bench: Bench) -> None:
+def test_hold_deadline_may_be_set_and_removed_while_a_publish_waits(bench: Bench) -> None:
     bench.queue("q", capacity_messages=1, stop_messages=1)
     producer = bench.producer()
     bench.set("queue", "q", hold_deadline=0)

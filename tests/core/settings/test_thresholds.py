@@ -28,9 +28,7 @@ from tests.support.setting_values import Marks, marks, settings_of
         (2_950_001, 2_360_001, 2_065_000),  # Qpid C++'s own example.
     ],
 )
-def test_stop_is_80_percent_rounded_half_up_and_below_capacity_and_resume_70_percent_cut(
-    capacity: int, stop: int, resume: int
-) -> None:
+def test_stop_is_80_percent_rounded_and_resume_70_percent_cut(capacity: int, stop: int, resume: int) -> None:
     assert marks({"capacity-messages": capacity}, "messages") == (capacity, stop, resume)
     assert marks({"capacity-bytes": capacity}, "bytes") == (capacity, stop, resume)
 
