@@ -55,7 +55,7 @@ def test_content_without_a_known_format_is_a_clear_error(formats: MessageFormats
         formats.of(b"")
 
 
-def test_two_formats_with_the_same_octet_are_refused(formats: MessageFormats) -> None:
+def test_message_formats_with_the_same_first_byte_are_refused(formats: MessageFormats) -> None:
     class Other(ToyFormat):
         def __init__(self) -> None:
             super().__init__()
@@ -95,7 +95,7 @@ def test_conversion_of_what_cannot_be_read_delivers_the_body_or_the_whole_conten
         assert (frames.properties(converted), frames.body(converted)) == (Properties(), body)
 
 
-def test_a_format_has_a_default_for_whatever_it_does_not_do_itself(formats: MessageFormats) -> None:
+def test_message_format_has_defaults_for_methods_it_does_not_override(formats: MessageFormats) -> None:
     content = toy(b"body", headers={"a": 1, "CC": ["k", 5]})
     letters = formats.of(content)
     assert letters.headers(content) == {"a": 1, "CC": ["k", 5]}

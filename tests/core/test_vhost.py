@@ -76,7 +76,7 @@ def test_vhost_refuses_to_delete_an_exchange_in_use_if_it_is_to_be_unused() -> N
 
 
 @pytest.mark.parametrize("name", ["", CONTROL_EXCHANGE])
-def test_no_binding_leads_to_the_default_exchange_or_to_the_broker_itself(name: str) -> None:
+def test_binding_to_the_default_exchange_or_the_broker_is_refused(name: str) -> None:
     vhost = House().vhost
     before = vhost.bindings.count
     with pytest.raises(AccessRefused):
