@@ -21,7 +21,7 @@ def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
     assert blocked.args["reason"] == ("queue q: 1 messages > stop 0 (opens at 0); what is held for 5 s is refused")
 
 
-def test_notice_to_a_publisher_without_confirms_waits_for_half_of_a_tenth_of_a_second_whatever_comes() -> None:
+def test_blocked_notice_without_confirms_waits_50_ms_in_all() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) == pytest.approx(0.05)
@@ -45,7 +45,7 @@ def test_notice_that_waits_is_not_put_off_by_another_reason() -> None:
     assert reasons(client, 100.1) == ["queue b"]
 
 
-def test_notice_is_written_before_reading_is_paused_and_before_it_what_was_sent_is_read() -> None:
+def test_blocked_notice_is_written_before_reading_is_paused() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     sent = b"".join(publish("q", bytes(100_000)) for _ in range(30))
@@ -60,7 +60,7 @@ def test_notice_is_written_before_reading_is_paused_and_before_it_what_was_sent_
     assert client.connection.may_pause()
 
 
-def test_hold_budget_is_the_ordinary_one_when_a_client_has_been_told_that_it_is_blocked_no_more() -> None:
+def test_hold_budget_is_the_ordinary_one_after_an_unblocked_notice() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     notices(client, publish("q", b"1") + b"".join(publish("q", bytes(100_000)) for _ in range(30)))
@@ -98,7 +98,7 @@ def test_notice_may_be_unread_only_where_no_confirms_are_awaited() -> None:
     assert not confirming.connection.losses.may_be_unread
 
 
-def test_a_notice_that_waits_goes_with_any_answer_and_never_waits_where_confirms_or_consumers_are() -> None:
+def test_blocked_notice_goes_with_an_answer_and_never_waits_with_confirms() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) > 0
@@ -158,7 +158,7 @@ def test_reason_stays_while_another_channel_is_blocked_by_the_named_gate() -> No
     assert reasons(peer, 104.0) == ["queue b"]
 
 
-def test_reason_names_the_gate_at_which_a_publish_is_held_when_that_of_withheld_ones_has_opened() -> None:
+def test_reason_names_the_gate_of_a_held_publish_once_the_other_has_opened() -> None:
     driver, peer = gated("a")
     peer.declare("b", capacity_messages=1, hold_deadline=0)
     peer.say(publish("a", b"1") + publish("b", b"2") + publish("b", b"held"))
@@ -166,7 +166,7 @@ def test_reason_names_the_gate_at_which_a_publish_is_held_when_that_of_withheld_
     assert reasons(peer, 102.0) == ["queue b"]
 
 
-def test_reason_names_the_gate_of_the_next_held_publish_when_that_of_the_first_has_opened() -> None:
+def test_reason_names_the_gate_of_the_next_held_publish_once_the_first_opened() -> None:
     driver, peer = gated()
     for queue in ("a", "b"):
         peer.declare(queue, capacity_messages=1, hold_deadline=0)

@@ -31,7 +31,7 @@ def octets_of(method: MethodSpec) -> bytes:
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
-def test_a_method_that_is_cut_short_is_501_and_names_itself(method: MethodSpec) -> None:
+def test_method_that_is_cut_short_is_501_and_named(method: MethodSpec) -> None:
     driver = make_driver()
     neighbour = Dialogue(driver)
     payload = octets_of(method)
@@ -44,14 +44,14 @@ def test_a_method_that_is_cut_short_is_501_and_names_itself(method: MethodSpec) 
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
-def test_a_method_with_an_octet_too_many_is_501(method: MethodSpec) -> None:
+def test_method_with_a_byte_too_many_is_501(method: MethodSpec) -> None:
     (close,) = closes(Dialogue(make_driver()).say(frame(spec.FRAME_METHOD, 1, octets_of(method) + b"\0")))
     assert close.args["reply_code"] == 501
     assert close.args["reply_text"] == f"FRAME_ERROR - {method.name} has 1 octets too many"
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
-def test_before_the_connection_is_open_every_method_but_the_next_one_ends_it(method: MethodSpec) -> None:
+def test_method_out_of_turn_before_the_connection_is_open_ends_it(method: MethodSpec) -> None:
     driver = make_driver()
     for channel in (0, 1):
         connection = driver.connect(Peer("127.0.0.1:1", True))
@@ -66,7 +66,7 @@ def test_before_the_connection_is_open_every_method_but_the_next_one_ends_it(met
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
-def test_on_channel_0_and_on_one_that_is_not_open_nothing_is_expected_but_what_belongs_there(
+def test_method_on_the_wrong_channel_is_504(
     method: MethodSpec,
 ) -> None:
     driver = make_driver()
@@ -114,7 +114,7 @@ def changes(driver):
     return [(r["operation"], r["subject"]) for r in driver.audit.take() if r["event"] == "change"]
 
 
-def test_each_method_that_changes_something_is_recorded_once(driver, dialogue):
+def test_method_that_changes_the_topology_is_recorded_once(driver, dialogue):
     bound = {"queue": "q", "exchange": "e", "routing_key": "k"}
     joined = {"source": "e", "destination": "amq.fanout", "routing_key": "k"}
     for method, args, subject in (

@@ -14,7 +14,7 @@ from tests.support.driven_connection import cut, make_driver, output_of
 from tests.support.logging_in import CLOSES, GREETING, start_ok, stranger
 
 
-def test_of_what_a_client_says_about_itself_only_known_names_are_kept() -> None:
+def test_client_properties_of_known_names_are_stored() -> None:
     connection = stranger(make_driver(), "127.0.0.1")
     capabilities = {"basic.nack": True, "connection.blocked": 1, "mine": {"deep": [1, 2, 3]}}
     connection.receive(
@@ -41,7 +41,7 @@ def test_rates_among_the_properties_of_a_client_are_those_of_its_channels_or_ref
     assert str(close.args["reply_text"]).startswith("NOT_ALLOWED - client: producerMaxRate=0 is not a positive")
 
 
-def test_nothing_is_left_in_memory_of_a_failed_login(driver: BrokerDriver) -> None:
+def test_failed_login_leaves_no_object_in_memory(driver: BrokerDriver) -> None:
     gc.collect()
     others = {id(each) for each in gc.get_objects() if isinstance(each, Connection)}  # Of tests before this one.
     gc.disable()  # What only a look for cycles would find is left for long in a quiet broker.
@@ -89,7 +89,7 @@ def test_clients_are_offered_what_suits_them() -> None:
     assert offers(make_driver(), "guest", "10.0.0.1")[1] == "EXTERNAL PLAIN AMQPLAIN"
 
 
-def test_a_certificate_is_the_login_of_its_user(driver: BrokerDriver) -> None:
+def test_certificate_is_the_login_of_its_user(driver: BrokerDriver) -> None:
     driver.broker.access.put_user("ada", None, [])
     connection, _ = offers(driver, "ada", "10.0.0.1")
     assert choose(connection, "EXTERNAL") == "connection.tune"
@@ -118,7 +118,7 @@ def test_response_to_external_names_nobody_else(response: bytes, answer: str, dr
     assert connection.logged_in is (answer == "connection.tune")
 
 
-def test_a_client_of_this_machine_may_be_anonymous_as_guest() -> None:
+def test_client_of_this_machine_may_be_anonymous_as_guest() -> None:
     connection, _ = offers(make_driver())
     assert choose(connection, "ANONYMOUS") == "connection.tune"
     assert connection.user == "guest"
