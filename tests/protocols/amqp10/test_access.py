@@ -98,7 +98,7 @@ def test_request_without_one_of_its_needs_is_403(row: str, need: str) -> None:
     assert f"{need.partition(' ')[0]} access to " in str(response.body)
 
 
-def test_every_row_is_tried() -> None:
+def test_rows_of_the_access_table_are_all_tried() -> None:
     assert sorted([*LINKS, *REQUESTS, *TRANSFERS, *DYNAMIC, *SUBSCRIPTIONS, *OPEN]) == sorted(AMQP_1_0)
 
 

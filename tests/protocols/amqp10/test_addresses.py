@@ -376,7 +376,7 @@ def test_routing_key_is_that_of_the_address_or_the_subject() -> None:
 
 
 @given(NAMES)
-def test_any_queue_has_an_address_that_names_it(name: str) -> None:
+def test_queue_has_an_address_that_names_it(name: str) -> None:
     address = queue_address(name)
     assert address.isascii()
     assert len(address) <= ADDRESS_MAX
@@ -385,14 +385,14 @@ def test_any_queue_has_an_address_that_names_it(name: str) -> None:
 
 
 @given(NAMES.filter(lambda name: name != "amq.default"), st.none() | st.just("") | NAMES)
-def test_any_exchange_has_an_address_that_names_it(exchange: str, key: str | None) -> None:
+def test_exchange_has_an_address_that_names_it(exchange: str, key: str | None) -> None:
     address = exchange_address(exchange, key)
     assert len(address) <= ADDRESS_MAX
     assert nodes(parse_target(address)) == [("", exchange, key or "", key is None)]
 
 
 @given(st.text(), st.lists(st.sampled_from(["queue", "topic"])))
-def test_any_text_is_read_or_refused(text: str, capabilities: list[str]) -> None:
+def test_arbitrary_address_is_read_or_refused(text: str, capabilities: list[str]) -> None:
     for parse in (parse_target, parse_source):
         with suppress(InvalidField):
             parse(text, capabilities)
@@ -480,7 +480,7 @@ def test_queue_of_a_pattern_is_created_with_the_settings_of_its_name(address: st
     assert (queue.durable, queue.thresholds.capacity.messages) == (True, 7)
 
 
-def test_nothing_else_is_created() -> None:
+def test_auto_create_applies_to_matching_queues_only() -> None:
     client = with_pattern(auto_create="true")
     for handle, address in enumerate(("/queues/others", "/exchanges/orders.new/key", "orders")):
         _, detached = client.attach_sender(address, handle)

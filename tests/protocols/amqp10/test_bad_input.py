@@ -128,7 +128,7 @@ def test_credit_that_wraps_around_is_no_credit_without_end(client: Amqp10Dialogu
     assert transfers(client.flow(1, 0, delivery_count=3)) == []
 
 
-def test_many_refused_links_take_no_memory_beyond_their_handles() -> None:
+def test_refused_links_take_no_memory_beyond_their_handles() -> None:
     client = Amqp10Dialogue()
     for handle in range(1024):
         client.attach_sender("/queues/none", handle)

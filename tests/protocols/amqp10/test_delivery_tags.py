@@ -130,7 +130,7 @@ def test_tag_that_its_sender_is_to_settle_is_used_until_then(client: Amqp10Dialo
     assert condition(client.say(client.transfer(BODY, **again))[0]) == "amqp:invalid-field"
 
 
-def test_tag_of_a_delivery_that_is_refused_before_an_earlier_outcome_can_be_used_again() -> None:
+def test_delivery_tag_of_a_refused_delivery_can_be_used_again() -> None:
     client = Amqp10Dialogue().declare("held", capacity_messages=10, stop_messages=0, resume_messages=0)
     client.declare("full", capacity_messages=1, x_overflow="reject-publish")
     client.attach_sender(None)
@@ -325,7 +325,7 @@ def awaited(total: TagCount, count: int) -> UnsentOutcomes:
     return link
 
 
-def test_outcomes_of_all_connections_have_a_sixteenth_of_the_nodes_memory_and_each_connection_a_step() -> None:
+def test_stored_tags_have_a_sixteenth_of_the_memory_and_each_connection_a_step() -> None:
     gates, steps = House().broker.gates, 10
     level = Level(UNLIMITED, SHARE_OF_MEMORY * STEP_BYTES * (steps + 1))  # A sixteenth of it is for operators.
     gates.set_memory_capacity(Thresholds(level, level, level), 0)

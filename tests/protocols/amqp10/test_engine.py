@@ -78,7 +78,7 @@ def test_connection_without_sasl_has_no_second_login() -> None:
     assert connection.is_closing() or connection.is_closed()
 
 
-def test_everything_may_come_in_one_piece(driver: BrokerDriver) -> None:
+def test_login_open_and_begin_may_come_in_one_piece(driver: BrokerDriver) -> None:
     connection = driver.connect(Peer("127.0.0.1:1", True))
     begin = performative(spec.BEGIN, next_outgoing_id=0, incoming_window=1, outgoing_window=1)
     connection.receive(login() + AMQP_HEADER + performative(spec.OPEN, container_id="c") + begin)

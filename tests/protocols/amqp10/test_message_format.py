@@ -47,7 +47,7 @@ FORMAT = Amqp10Format()
 
 @settings(max_examples=examples(300))
 @given(messages())
-def test_every_message_begins_with_the_octet_of_its_format(message: dict[int, list[bytes]]) -> None:
+def test_message_begins_with_the_byte_of_its_format(message: dict[int, list[bytes]]) -> None:
     content = octets_of(message)
     assert content[0] == FIRST_OCTET
     FORMAT.properties(content)
@@ -357,7 +357,7 @@ def test_application_property_of_each_type(value: object, found: object) -> None
 
 @settings(max_examples=examples(500))
 @given(messages())
-def test_every_field_of_any_message_can_be_looked_up(parts: dict[int, list[bytes]]) -> None:
+def test_selector_field_of_a_message_can_be_looked_up(parts: dict[int, list[bytes]]) -> None:
     content = octets_of(parts)
     found = SELECTABLE_MESSAGE_FORMAT.selectable(content)
     for name in (*FIELDS, "a"):

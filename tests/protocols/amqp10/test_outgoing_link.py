@@ -33,7 +33,7 @@ def receiver(messages: int, credit: int, **fields: object) -> tuple[Amqp10Dialog
     return client, [each for each in heard if each.name == "transfer"]
 
 
-def test_nothing_is_sent_beyond_the_credit() -> None:
+def test_deliveries_stay_within_the_link_credit() -> None:
     client, sent = receiver(10, 4)
     assert len(sent) == 4
     assert len(client.flow(1, 2, delivery_count=4)) == 2

@@ -24,7 +24,7 @@ def client() -> TransactionalPeer:
     return TransactionalPeer()
 
 
-def test_each_declare_gives_an_id_of_its_own(client: TransactionalPeer) -> None:
+def test_transaction_ids_are_unique(client: TransactionalPeer) -> None:
     ids = {client.begin_transaction() for _ in range(5)}
     assert len(ids) == 5
     for txn_id in ids:

@@ -75,7 +75,7 @@ def test_large_responses_wait_for_credit_up_to_a_bound_of_bytes() -> None:
     assert RESPONSE_BYTES_MAX <= responses.bytes < 2 * RESPONSE_BYTES_MAX
 
 
-def test_nothing_is_left_of_a_pair_that_is_detached() -> None:
+def test_management_pair_that_is_detached_leaves_nothing() -> None:
     client = ManagementClient()
     client.ask("GET", "/queues/q")
     vhost = client.dialogue.vhost
@@ -86,7 +86,7 @@ def test_nothing_is_left_of_a_pair_that_is_detached() -> None:
     assert vhost.replies == {}
 
 
-def test_nothing_is_left_of_a_pair_whose_connection_ends() -> None:
+def test_management_pair_whose_connection_ends_leaves_nothing() -> None:
     client = ManagementClient()
     client.dialogue.say(performative(spec.CLOSE))
     assert client.dialogue.vhost.replies == {}

@@ -140,7 +140,7 @@ def test_connection_with_a_coordinator_is_not_paused_and_may_have_more_held() ->
     assert int(client.connection.pausing.budget.bound) == client.connection.limits.hold_bytes
 
 
-def test_nothing_is_left_behind() -> None:
+def test_transactions_that_ended_leave_nothing() -> None:
     client = consuming(50)
     for number in range(0, 50, 2):
         txn_id = client.begin_transaction()

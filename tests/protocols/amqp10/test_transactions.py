@@ -35,7 +35,7 @@ def begun(client: TransactionalPeer) -> tuple[TransactionalPeer, bytes]:
 # Messages
 
 
-def test_messages_of_a_transaction_get_a_provisional_outcome_and_come_with_the_commit() -> None:
+def test_messages_of_a_transaction_have_a_provisional_outcome_until_the_commit() -> None:
     client, txn_id = begun(peer())
     (heard,) = client.say(*(client.post(txn_id) for _ in range(50)))
     assert (heard.field("last"), heard.field("settled")) == (int(str(heard.field("first"))) + 49, True)
