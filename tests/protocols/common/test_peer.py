@@ -74,7 +74,7 @@ def test_traffic_counts_what_a_connection_reads_and_writes(driver: BrokerDriver)
     assert counts(client.connection.peer.traffic)[3] == writes + 1, "nothing to write is no write"
 
 
-def test_traffic_has_rates_since_the_last_sample_and_first_since_the_connection_was_opened() -> None:
+def test_traffic_rates_are_since_the_last_sample_or_the_opening() -> None:
     traffic = Traffic()
     traffic.count_received(1000)
     traffic.count_sent(10)

@@ -303,7 +303,7 @@ def test_refusal_never_quotes_a_password() -> None:
         assert "secret" not in exchange().init("PLAIN", response).refusal
 
 
-def test_fault_is_named_of_a_client_that_does_not_follow_sasl_and_not_of_wrong_credentials() -> None:
+def test_sasl_fault_is_reported_for_protocol_errors_and_not_wrong_credentials() -> None:
     services = driver_with_passwords().services
     faults = []
     for mechanism, response in (("CRAM-MD5", b""), ("PLAIN", b"ada"), ("EXTERNAL", b"eve")):
