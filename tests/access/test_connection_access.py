@@ -59,7 +59,7 @@ def test_change_counts_for_what_was_permitted_before(table: AccessTable, access:
     access.check("read", QUEUE, "q1")
 
 
-def test_what_is_kept_is_bounded(access: ConnectionAccess) -> None:
+def test_cached_permissions_of_a_connection_are_bounded(access: ConnectionAccess) -> None:
     for number in range(CACHED_MOST * 2):
         access.check("read", QUEUE, f"q{number}")
         access.check_topic("read", "amq.topic", f"q{number}")

@@ -148,7 +148,7 @@ def test_header_cannot_bring_its_own_key() -> None:
     "given",
     ["", "..", "ey..", "eyJ9.e30.x", unsigned({"alg": 7, "kid": "one"}, {}), unsigned({"kid": []}, {}), "é.é.é"],
 )
-def test_what_is_no_token_is_refused(given: str) -> None:
+def test_malformed_token_is_refused(given: str) -> None:
     assert "token" in checked(given).refusal()
 
 
