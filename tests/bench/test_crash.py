@@ -181,7 +181,7 @@ def test_store_of_another_kind_is_refused_for_rabbitmq() -> None:
     assert "--store postgres: rabbitmq has a store of its own" in done.stderr
 
 
-def test_no_rounds_are_refused_with_the_rule() -> None:
+def test_crash_test_with_0_rounds_is_refused() -> None:
     words = [sys.executable, "-m", "bench.crash", "--rounds", "0"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2

@@ -4,7 +4,7 @@ from bench import routing
 from penstock.core.routing.topic_trie import topic_matches
 
 
-def test_every_key_goes_where_the_patterns_say_and_none_comes_twice() -> None:
+def test_routing_key_reaches_the_queues_of_matching_patterns_once() -> None:
     patterns = routing.patterns()
     keys = [key for key, _ in zip(routing.keys(), range(50), strict=False)]
     assert len(set(keys)) == 50
