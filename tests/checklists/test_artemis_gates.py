@@ -137,7 +137,7 @@ def test_killing_ten_blocked_clients_leaves_nothing(
     assert board.depth(name) == 3
 
 
-def test_two_hundred_mixed_subscribers_leave_a_sum_of_exactly_nothing(
+def test_subscribers_of_all_kinds_leave_the_sum_of_the_virtual_host_at_0(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],

@@ -54,7 +54,7 @@ def test_commit_that_would_pass_the_limit_is_refused(
     assert (told.value.reply_code, board.depth(name)) == (506, 1)
 
 
-def test_what_is_pending_takes_no_room_until_it_is_committed(
+def test_pending_publishes_of_a_transaction_take_no_room_before_its_commit(
     queue: Callable[..., str], taker: Callable[..., Taker]
 ) -> None:
     """Broker-J, reject policy's pending counters: of two transactions that each fit alone the second is refused, and is
