@@ -26,7 +26,7 @@ from tests.support.commands import run, told
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else None,
 )
-def test_what_is_not_there_is_an_error_unless_it_may_be_missing(
+def test_absent_object_is_an_error_unless_if_exists(
     broker: BrokerProcess, name: str, words: tuple[str, ...], says: str, accepted: str
 ) -> None:
     given = [name if word == "NAME" else word for word in words]

@@ -57,7 +57,7 @@ def commands_of(group: click.Group, path: str = "penstock") -> Iterator[tuple[st
             yield f"{path} {name}", command
 
 
-def test_every_command_answers_in_json_as_well() -> None:
+def test_command_answers_in_json() -> None:
     options = {path: {option for each in command.params for option in each.opts} for path, command in commands_of(main)}
     assert {path for path, names in options.items() if "--json" not in names} == set(WITHOUT_JSON)
 
@@ -159,7 +159,7 @@ def test_derived_command_starts_without_the_broker_and_without_asyncio() -> None
     assert not {"asyncio", "penstock.cli.messages", "penstock.cli.serve"} & set(loaded)
 
 
-def test_modules_of_commands_start_without_asyncio_which_would_take_a_third_of_their_start() -> None:
+def test_command_modules_start_without_asyncio() -> None:
     slow = ("asyncio", "importlib.metadata", "tomllib", "textual")
     modules = ", ".join(f"penstock.cli.{module}" for module in MODULES)
     question = f"import sys, {modules}; sys.exit(any(name in sys.modules for name in {slow}))"

@@ -49,7 +49,7 @@ def test_files_and_pipes_are_published_line_by_line_or_whole(broker: BrokerProce
     )
 
 
-def test_who_publishes_is_told_what_holds_it_and_what_was_refused(broker: BrokerProcess, name: str) -> None:
+def test_publish_command_reports_held_and_refused_messages(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name, "capacity-messages=2")
     run(broker, "set", "queue", name, "hold-deadline=0")
     with started(broker, "publish", name, "one", "two", "three") as process:

@@ -49,7 +49,7 @@ def test_watch_prints_a_line_for_each_sample(broker: BrokerProcess, name: str) -
     assert "no queue 'none'" in run(broker, "watch", "none", code=1)
 
 
-def test_watch_draws_over_its_lines_in_a_terminal_and_waits_for_a_broker_that_is_lost(tmp_path: Path) -> None:
+def test_watch_redraws_in_a_terminal_and_waits_for_a_lost_broker(tmp_path: Path) -> None:
     with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
         run(broker, "declare", "queue", "kept", "--durable", "capacity-messages=10")
         with in_terminal("watch", "kept", "--url", broker.url, "--interval", "0.1", columns=80) as terminal:

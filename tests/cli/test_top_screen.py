@@ -111,7 +111,7 @@ def test_screen_ends_when_its_terminal_has_gone_and_no_signal_said_so(busy: Brok
         assert terminal.process.wait(GRACE) == 1
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_top_without_textual_names_the_package_to_install(broker: BrokerProcess, tmp_path: Path) -> None:
     (tmp_path / "textual").mkdir()
     (tmp_path / "textual" / "__init__.py").write_text("raise ImportError('gone', name='textual')")
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
