@@ -69,7 +69,7 @@ def test_blocks_are_fetched_several_at_a_time(asking: penstock.sync.Connection) 
     asking.delete_queue(queue)
 
 
-def test_after_a_time_out_the_answer_may_be_waited_for_again_or_forgotten(asking: penstock.sync.Connection) -> None:
+def test_answer_after_a_time_out_is_awaited_again_or_forgotten(asking: penstock.sync.Connection) -> None:
     queue, cursor = asking.declare_queue(fresh()), fresh("cursor")
     start = asking.attach_cursor(cursor, [queue])
     plan = {"cursor": cursor, "token": start.token, "start": start.settled, "wait_ms": 60_000}

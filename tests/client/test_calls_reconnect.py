@@ -167,7 +167,7 @@ def test_blocking_calls_connect_again(brokers: Brokers, protocol: str) -> None:
 
 @both_protocols
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_nothing_listens_is_said_with_host_and_port(protocol: str, is_async: bool) -> None:
+async def test_connection_to_a_port_without_listener_names_host_and_port(protocol: str, is_async: bool) -> None:
     port = free_port()
     with pytest.raises(penstock.ConnectError, match=f"cannot connect to 127.0.0.1:{port}: nothing listens there"):
         await opened(url_of(f"amqp://127.0.0.1:{port}/", protocol), is_async)

@@ -169,7 +169,7 @@ def test_list_goes_on_over_its_pages(connection: penstock.sync.Connection) -> No
         connection.delete_queue(name)
 
 
-def test_any_operation_is_requested_by_its_name(connection: penstock.sync.Connection, queue: str) -> None:
+def test_operation_is_requested_by_its_name(connection: penstock.sync.Connection, queue: str) -> None:
     assert connection.request("status")["vhost"] == connection.status()["vhost"] == "/"
     with pytest.raises(penstock.ControlError, match="did you mean"):
         connection.request("why", quue=queue)

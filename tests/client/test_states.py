@@ -100,7 +100,7 @@ async def test_wait_for_a_receipt_that_is_cancelled_changes_nothing(
     assert (await receipt).state == "confirmed"
 
 
-async def test_many_that_time_out_say_what_was_taken_and_what_has_become_of_it(connection: penstock.Connection) -> None:
+async def test_send_many_that_times_out_reports_taken_and_confirmed_messages(connection: penstock.Connection) -> None:
     queue = await connection.declare_queue(fresh(), capacity_messages=10, hold_deadline=60)
     publisher, result = connection.publisher(queue), penstock.SendResult()
     with pytest.raises((penstock.FlowControlTimeout, penstock.ConfirmTimeout)):

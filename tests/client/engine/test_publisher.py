@@ -189,7 +189,7 @@ async def test_send_many_lists_what_was_refused(connection: penstock.Connection)
 
 
 @both_protocols
-async def test_two_send_many_at_a_time_have_their_own_results(broker_url: str, protocol: str) -> None:
+async def test_concurrent_send_many_calls_have_their_own_results(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol, window=10)) as connection:
         queue = await connection.declare_queue(fresh())
         publisher = connection.publisher(queue)

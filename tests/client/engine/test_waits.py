@@ -18,7 +18,7 @@ SENDERS = 1000
 
 @both_protocols
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_no_message_is_reported_unsent_and_delivered(broker_url: str, protocol: str, seed: int) -> None:
+async def test_message_reported_unsent_is_not_delivered(broker_url: str, protocol: str, seed: int) -> None:
     chance = Random(seed)
     said: dict[int, str] = {}
     came: list[int] = []

@@ -30,7 +30,7 @@ def start(mechanisms: bytes) -> bytes:
         (b"AMQP\x03\x01\x00\x00", "speaks another version of AMQP (03 01 00 00)"),
     ],
 )
-def test_other_servers_are_named(octets: bytes, text: str) -> None:
+def test_server_of_another_protocol_is_named(octets: bytes, text: str) -> None:
     engine = begun()
     engine.receive(octets, 0.0)
     assert isinstance(engine.fault, ConnectError)

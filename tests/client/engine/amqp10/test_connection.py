@@ -31,7 +31,7 @@ def mechanisms(*names: str) -> bytes:
         (b"AMQP\x00\x00\x09\x01", WrongProtocol, "speaks another version of AMQP (00 00 09 01)"),
     ],
 )
-def test_other_servers_are_named(octets: bytes, kind: type[Exception], text: str) -> None:
+def test_server_of_another_protocol_is_named(octets: bytes, kind: type[Exception], text: str) -> None:
     engine = begun()
     engine.receive(octets, 0.0)
     assert type(engine.fault) is kind

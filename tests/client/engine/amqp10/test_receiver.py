@@ -201,7 +201,7 @@ def test_message_that_is_malformed_ends_its_link_alone() -> None:
         assert take(good, 1)[0].body == b"good"
 
 
-def test_broker_that_asks_gets_a_flow_and_one_that_does_not_answer_is_not_waited_for_long() -> None:
+def test_receiver_answers_an_echo_and_stops_waiting_for_a_silent_broker() -> None:
     def script(peer: Amqp10Peer) -> None:
         peer.begin()
         peer.flow(echo=True)
