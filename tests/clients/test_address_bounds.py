@@ -28,7 +28,7 @@ def depth_of(control: sync.Connection, queue: str) -> int:
     return int(control.why(queue).raw["depth"]["messages"])
 
 
-def test_address_that_stops_below_its_capacity_tells_and_releases_a_publisher_whose_message_does_not_fit(
+def test_address_below_its_capacity_blocks_and_releases_a_publisher(
     publisher: pika.BlockingConnection, control: sync.Connection
 ) -> None:
     told: list[str] = []

@@ -82,7 +82,7 @@ async def test_consumer_on_the_same_connection_as_a_held_publisher_goes_on_recei
     await asyncio.wait_for(asyncio.gather(*held), PATIENCE)
 
 
-async def test_many_publishes_at_once_are_all_confirmed_in_the_end(
+async def test_publishes_at_once_are_all_confirmed_in_the_end(
     connection: AbstractConnection, other: AbstractConnection, name: str
 ) -> None:
     channel = await connection.channel()
@@ -125,7 +125,7 @@ async def test_publisher_without_confirms_is_told_why_its_channel_closes(
     await keeping.queue_delete(name)
 
 
-async def test_it_is_never_sent_channel_flow_but_blocked_and_unblocked(
+async def test_aio_pika_receives_blocked_and_unblocked_but_never_channel_flow(
     broker: BrokerProcess, other: AbstractConnection, name: str
 ) -> None:
     with spying(broker) as spy:
@@ -154,7 +154,7 @@ async def test_connection_is_told_when_the_broker_leaves(own_broker: BrokerProce
     await connection.close()
 
 
-async def test_in_process_broker_serves_the_loop_that_it_runs_on(name: str) -> None:
+async def test_in_process_broker_serves_its_own_loop(name: str) -> None:
     import penstock
 
     async with penstock.Broker(listen="127.0.0.1:0") as broker:

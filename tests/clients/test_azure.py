@@ -33,7 +33,7 @@ def test_azure_hears_and_gives_outcomes(broker: BrokerProcess, channel: Blocking
     eventually(lambda: broker.depth(f"{name}-dead") == 1, "the rejected message is a dead letter")
 
 
-def test_azure_that_sends_much_without_credit_is_detached_and_the_queue_keeps_its_capacity(
+def test_azure_sender_without_credit_is_detached_and_the_capacity_holds(
     broker: BrokerProcess, channel: BlockingChannel, name: str
 ) -> None:
     """Its sender gives itself credit: what the hold room takes is held, and then its link ends."""

@@ -89,7 +89,7 @@ def test_messages_are_published_and_consumed_in_order(blocking: BlockingConnecti
 
 
 @pytest.mark.parametrize("address", ["/queues/{}", "{}"])
-def test_both_forms_of_an_address_name_a_queue(blocking: BlockingConnection, queue: str, address: str) -> None:
+def test_address_in_both_forms_names_a_queue(blocking: BlockingConnection, queue: str, address: str) -> None:
     send(blocking, address.format(queue), "text", {"a": [1, None]}, b"octets")
     assert consume(blocking, address.format(queue), 3) == ["text", {"a": [1, None]}, b"octets"]
 
