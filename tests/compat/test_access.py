@@ -96,7 +96,7 @@ def side(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         broker.stop()
 
 
-def test_each_row_with_what_it_needs_and_nothing_more_is_permitted(side: Side) -> None:
+def test_operation_with_exactly_its_permissions_is_allowed(side: Side) -> None:
     user = side.user()
     for row in rows():
         side.renew()
@@ -104,7 +104,7 @@ def test_each_row_with_what_it_needs_and_nothing_more_is_permitted(side: Side) -
         assert side.refusal(user, octets_of(row)) is None, row
 
 
-def test_each_row_without_one_of_its_needs_is_refused(side: Side) -> None:
+def test_operation_without_one_of_its_permissions_is_refused(side: Side) -> None:
     user = side.user()
     for row, need in cells():
         if need in NOT_BEFORE_4 and not side.ours:

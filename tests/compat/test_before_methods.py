@@ -45,7 +45,7 @@ def test_consumer_that_is_cancelled_has_what_was_published_before(peer: Peer, qu
     peer.ask(1, Get(queue=queue), GetEmpty)
 
 
-def test_of_consumers_with_priorities_the_first_one_has_it_though_it_is_cancelled_next(peer: Peer, queue: str) -> None:
+def test_consumer_of_highest_priority_gets_the_message_though_cancelled_next(peer: Peer, queue: str) -> None:
     peer.ask(1, commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
     peer.consume(queue, "low")
     peer.consume(queue, "high", arguments={"x-priority": 5})
@@ -53,7 +53,9 @@ def test_of_consumers_with_priorities_the_first_one_has_it_though_it_is_cancelle
     assert sorted(heard(peer)[0]) == [("high", b"0"), ("low", b"1")]
 
 
-def test_who_cancels_another_consumer_takes_nothing_from_this_one(peer: Peer, other: Peer, name: str) -> None:
+def test_consumer_cancelled_by_another_connection_leaves_this_one_its_messages(
+    peer: Peer, other: Peer, name: str
+) -> None:
     peer.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
     other.consume(name, "other", no_ack=True)
     peer.consume(name, "c", no_ack=True)
@@ -84,7 +86,7 @@ def test_get_takes_what_no_consumer_has_room_for(peer: Peer, queue: str) -> None
     ("method", "answer"),
     [(commands.Queue.Purge, commands.Queue.PurgeOk), (commands.Queue.Delete, commands.Queue.DeleteOk)],
 )
-def test_neither_a_purge_nor_a_deletion_takes_it_from_them(
+def test_purge_or_deletion_leaves_messages_with_their_consumers(
     peer: Peer, queue: str, method: type[base.Frame], answer: type[base.Frame]
 ) -> None:
     peer.consume(queue, "c")
@@ -122,7 +124,7 @@ def test_committed_message_is_with_the_consumers_before_the_next_method(peer: Pe
 
 
 @pytest.mark.parametrize("method", [Tx.Select, Tx.Commit, Tx.Rollback])
-def test_what_was_published_before_a_transactions_method_is_with_the_consumers(
+def test_message_published_before_a_tx_method_is_with_the_consumers(
     peer: Peer, other: Peer, name: str, method: type[base.Frame]
 ) -> None:
     peer.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)

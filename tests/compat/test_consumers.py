@@ -75,7 +75,7 @@ def test_delivery_of_a_cancelled_consumer_is_still_its_channels(peer: Peer, queu
     assert peer.is_well()
 
 
-def test_without_an_answer_where_none_is_wanted(peer: Peer, queue: str) -> None:
+def test_consume_and_cancel_with_nowait_have_no_answer(peer: Peer, queue: str) -> None:
     peer.send(1, Consume(queue=queue, consumer_tag="c", nowait=True))
     peer.put(queue, 1)
     assert next_delivery(peer) == ("c", 1, b"0")
@@ -180,7 +180,7 @@ def test_prefetch_for_consumers_takes_the_place_of_the_channels(quiet: Peer) -> 
     assert len(given(quiet, 3)) == 3
 
 
-def test_who_needs_no_acknowledgements_has_no_prefetch(quiet: Peer) -> None:
+def test_consumer_without_acknowledgements_has_no_prefetch(quiet: Peer) -> None:
     queue = quiet.declare()
     quiet.put(queue, 5)
     qos(quiet, 1, globally=True)

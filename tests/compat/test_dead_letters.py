@@ -116,7 +116,7 @@ def test_expired_message_says_so(channel: BlockingChannel, name: str) -> None:
     assert (deaths(properties)[0]["reason"], "original-expiration" in deaths(properties)[0]) == ("expired", False)
 
 
-def test_what_a_full_queue_drops_says_maxlen(channel: BlockingChannel, name: str) -> None:
+def test_dead_letter_dropped_by_a_full_queue_has_reason_maxlen(channel: BlockingChannel, name: str) -> None:
     pair = Pair(channel, name, x_max_length=2)
     pair.publish(b"1", b"2", b"3", b"4")
     found = [pair.get() for _ in range(2)]
@@ -124,7 +124,7 @@ def test_what_a_full_queue_drops_says_maxlen(channel: BlockingChannel, name: str
     assert {deaths(properties)[0]["reason"] for properties, _, _ in found} == {"maxlen"}
 
 
-def test_what_a_full_queue_refuses_is_nacked_and_says_maxlen(channel: BlockingChannel, name: str) -> None:
+def test_dead_letter_refused_by_a_full_queue_is_nacked_with_reason_maxlen(channel: BlockingChannel, name: str) -> None:
     pair = Pair(channel, name, x_max_length=1, x_overflow="reject-publish-dlx")
     pair.publish(b"1")
     with pytest.raises(pika.exceptions.NackError):

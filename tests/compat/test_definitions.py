@@ -163,7 +163,7 @@ def lost(theirs: dict[str, Any], ours: dict[str, Any], sections: tuple[str, ...]
 KEPT = (*ACCESS, "vhosts", "policies", "parameters", "global_parameters", "queues", "exchanges", "bindings")
 
 
-def test_definitions_of_a_real_rabbitmq_are_imported_and_exported_again_with_nothing_lost(
+def test_definitions_of_a_real_rabbitmq_are_imported_and_exported_unchanged(
     there: tuple[dict[str, Any], dict[str, list[Any]]], ours: BrokerProcess, tmp_path: Path
 ) -> None:
     theirs, applied = there

@@ -45,7 +45,7 @@ def test_another_protocol_is_told_which_one_is_spoken_and_the_socket_is_closed(
         assert received == GREETING
 
 
-def test_what_is_announced_is_so(at: tuple[str, int], ours: bool) -> None:
+def test_announced_version_mechanisms_and_capabilities_are_those_of_rabbitmq(at: tuple[str, int], ours: bool) -> None:
     with peer_of(at) as peer:
         begun = peer.greet()
         assert (begun.version_major, begun.version_minor) == (0, 9)
@@ -65,7 +65,7 @@ def test_what_is_announced_is_so(at: tuple[str, int], ours: bool) -> None:
         }
 
 
-def test_what_is_offered_is_what_rabbitmq_offers(at: tuple[str, int]) -> None:
+def test_tune_offers_the_limits_of_rabbitmq(at: tuple[str, int]) -> None:
     with open_peer(at) as peer:
         assert (peer.tune.channel_max, peer.tune.frame_max, peer.tune.heartbeat) == (2047, 131072, 60)
 
@@ -107,7 +107,7 @@ def test_mechanism_or_a_response_that_is_none_ends_the_connection(
 @pytest.mark.parametrize(
     ("channel_max", "frame_max"), [(2047, 4095), (2047, 100), (2047, 131073), (2048, 131072)], ids=str
 )
-def test_what_is_agreed_is_within_what_was_offered(
+def test_tune_ok_beyond_the_offered_limits_is_refused(
     at: tuple[str, int], channel_max: int, frame_max: int, ours: bool
 ) -> None:
     """RabbitMQ closes the socket after three seconds without a word; we say why."""

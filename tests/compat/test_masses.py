@@ -29,7 +29,7 @@ def held(channel: BlockingChannel, name: str) -> str:
     return name
 
 
-def test_what_is_given_back_is_counted_at_once_and_comes_in_its_order(channel: BlockingChannel, held: str) -> None:
+def test_returned_messages_are_counted_at_once_and_come_back_in_order(channel: BlockingChannel, held: str) -> None:
     channel.basic_publish("", held, b"younger")
     channel.basic_nack(0, multiple=True, requeue=True)
     assert depth(channel, held) == MANY + 1
@@ -59,7 +59,7 @@ def test_deletion_counts_what_was_given_back_right_before_it(channel: BlockingCh
     assert channel.queue_delete(held).method.message_count == MANY
 
 
-def test_what_was_given_back_is_not_empty_for_a_deletion(channel: BlockingChannel, held: str) -> None:
+def test_queue_with_returned_messages_is_not_empty_for_a_deletion(channel: BlockingChannel, held: str) -> None:
     channel.basic_nack(0, multiple=True, requeue=True)
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"\(406, "):
         channel.queue_delete(held, if_empty=True)

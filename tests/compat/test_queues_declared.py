@@ -78,7 +78,7 @@ def test_exclusive_queue_keeps_its_bindings_and_has_no_others_to_lose(peer: Peer
     other.ask(1, Unbind(queue=name, exchange="amq.direct", routing_key="another"), commands.Queue.UnbindOk)
 
 
-def test_others_may_publish_to_an_exclusive_queue(peer: Peer, other: Peer, name: str) -> None:
+def test_exclusive_queue_takes_publishes_of_other_connections(peer: Peer, other: Peer, name: str) -> None:
     peer.declare(name)
     other.say(publish_frames(1, "", name, b"x"))
     assert other.is_well()
@@ -95,7 +95,7 @@ def test_exclusive_queue_ends_with_its_connection_and_not_with_its_channel(at: t
         assert answer(other, Declare(queue=name, passive=True)) == missing(name)
 
 
-def test_what_ends_with_its_connection_is_not_durable(peer: Peer, name: str) -> None:
+def test_exclusive_queue_is_not_durable(peer: Peer, name: str) -> None:
     peer.declare(name)
     peer.ask(1, Declare(queue=name, exclusive=True, durable=True), DeclareOk)
 
@@ -239,7 +239,7 @@ def test_queue_with_messages_is_not_deleted_if_empty(peer: Peer, name: str) -> N
     assert peer.ask(1, Delete(queue=name, if_empty=True), DeleteOk).message_count == 0
 
 
-def test_what_is_with_consumers_is_neither_counted_nor_purged(peer: Peer, name: str) -> None:
+def test_unacknowledged_messages_are_neither_counted_nor_purged(peer: Peer, name: str) -> None:
     peer.declare(name)
     peer.say(publish_frames(1, "", name, b"x") * 3)
     peer.ask(1, Get(queue=name), commands.Basic.GetOk)
@@ -260,7 +260,7 @@ def test_purging_or_binding_what_is_not_there_is_404(peer: Peer, name: str) -> N
     assert answer(peer, Bind(queue=name, exchange="nobody", routing_key="k")) == no_exchange
 
 
-def test_without_answers_where_none_are_wanted(peer: Peer, name: str) -> None:
+def test_queue_methods_with_nowait_have_no_answers(peer: Peer, name: str) -> None:
     peer.send(
         1,
         Declare(queue=name, exclusive=True, nowait=True),

@@ -69,7 +69,7 @@ def test_same_channel_has_one_address_and_others_have_others(at: tuple[str, int]
         assert requested(third, answerer, name) != first
 
 
-def test_only_exactly_this_name_is_put_right_and_nothing_else_of_the_message_changes(peer: Peer, name: str) -> None:
+def test_reply_to_is_rewritten_for_the_exact_name_only(peer: Peer, name: str) -> None:
     peer.declare(name)
     ask_for_replies(peer)
     for reply_to in (REPLY_TO + ".mine", "mine", REPLY_TO[:-1]):
@@ -110,7 +110,7 @@ def test_consumer_tag_in_use_is_no_tag_for_replies(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("before", ["never", "cancelled", "another channel"])
-def test_who_asks_for_a_direct_reply_must_consume_it_on_that_channel(peer: Peer, before: str) -> None:
+def test_direct_reply_to_needs_a_consumer_on_the_same_channel(peer: Peer, before: str) -> None:
     if before == "cancelled":
         ask_for_replies(peer)
         peer.ask(1, commands.Basic.Cancel("replies"), commands.Basic.CancelOk)
@@ -160,7 +160,7 @@ def test_declaration_only_asks_whether_an_address_leads_anywhere(peer: Peer, oth
     ],
     ids=lambda method: method.name,
 )
-def test_for_everything_else_there_is_no_such_queue(peer: Peer, method: commands.Queue.Purge) -> None:
+def test_direct_reply_to_is_no_queue_for_other_methods(peer: Peer, method: commands.Queue.Purge) -> None:
     peer.send(1, method)
     assert peer.refused(1) == (404, f"NOT_FOUND - no queue '{REPLY_TO}' in vhost '/'")
 

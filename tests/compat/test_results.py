@@ -17,22 +17,22 @@ THEIRS = [outcome("theirs", test, "passed") for test in ("same", "worse", "meant
 EXPLAINED = {("suite", "meant"): "It is meant so.", ("suite", "same"): "It differed once."}
 
 
-def test_what_fails_on_ours_alone_is_ours_to_mend_unless_it_is_explained() -> None:
+def test_failure_on_ours_alone_is_ours_to_mend_unless_explained() -> None:
     found = differences(OURS, THEIRS, EXPLAINED)
     assert [(one.test, one.is_ours_to_mend) for one in found] == [("worse", True), ("meant", False)]
     assert found[1].words() == "suite meant: failed on ours, passed on RabbitMQ: It is meant so."
 
 
-def test_what_fails_on_both_differs_in_nothing() -> None:
+def test_failure_on_both_brokers_is_no_difference() -> None:
     assert differences([outcome("ours", "t", "failed")], [outcome("theirs", "t", "failed")], {}) == []
 
 
-def test_without_rabbitmq_every_failure_is_ours_to_mend() -> None:
+def test_failure_without_rabbitmq_beside_is_ours_to_mend() -> None:
     found = differences(OURS, None, {})
     assert [(one.test, one.is_ours_to_mend) for one in found] == [("worse", True), ("meant", True)]
 
 
-def test_what_is_explained_and_does_not_differ_is_told() -> None:
+def test_explanation_without_a_difference_is_reported() -> None:
     assert stale(OURS, differences(OURS, THEIRS, EXPLAINED), EXPLAINED) == [("suite", "same")]
 
 

@@ -83,7 +83,7 @@ def test_same_sequence_has_the_same_answers(ours: Side, theirs: Side, steps: lis
 
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(SEQUENCE)
-def test_every_sequence_is_answered_and_the_counts_add_up(ours: Side, steps: list[Step]) -> None:
+def test_sequence_of_methods_is_answered_and_its_counts_add_up(ours: Side, steps: list[Step]) -> None:
     ours.begin(f"{uuid.uuid4().hex[:6]}-")
     try:
         for step in steps:

@@ -101,7 +101,7 @@ def test_alarm_of_a_suite_blocks_who_publishes_until_the_last_is_cleared(
     assert said == ["blocked", "unblocked"]
 
 
-def test_what_penstock_has_not_is_refused_with_a_sentence(asked: tuple[Path, dict[str, str]]) -> None:
+def test_rabbitmqctl_command_without_equivalent_is_refused_with_a_sentence(asked: tuple[Path, dict[str, str]]) -> None:
     done = ask(asked, "rabbitmqctl", "-n", "broker", "trace_on")
     assert (done.returncode, done.stderr) == (64, "Penstock has nothing that does what `rabbitmqctl trace_on` does.\n")
 

@@ -54,9 +54,7 @@ def test_shorter_of_the_two_times_counts(channel: BlockingChannel, name: str) ->
     eventually(lambda: depth(channel, f"{name}-2") == 0, "the queue's time is shorter")
 
 
-def test_what_is_with_a_consumer_does_not_expire_but_is_too_old_when_it_comes_back(
-    channel: BlockingChannel, name: str
-) -> None:
+def test_message_with_a_consumer_expires_on_its_return(channel: BlockingChannel, name: str) -> None:
     """The consumer is there before the message, which so is not too old for it however slow the machine is."""
     channel.queue_declare(name, exclusive=True)
     taker = Taker(channel, name)
@@ -107,7 +105,7 @@ def test_dead_letter_tells_its_expiration_and_does_not_keep_it(channel: Blocking
     assert (entry["original-expiration"], entry["reason"]) == ("30", "expired")
 
 
-def test_those_behind_one_that_stays_expire_into_the_dead_letter_exchange(
+def test_messages_behind_one_without_ttl_are_dead_lettered_when_due(
     channel: BlockingChannel, name: str, ours: bool
 ) -> None:
     if not ours:
