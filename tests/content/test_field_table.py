@@ -61,7 +61,7 @@ def test_table_that_does_not_fit_is_refused_with_the_words_of_the_encoder(table:
     assert str(refused.value) == expected.value.reason
 
 
-def test_what_no_broker_wrote_is_dropped() -> None:
+def test_malformed_x_death_entries_are_dropped() -> None:
     assert deaths_in("text") == deaths_in([5, {"queue": 5, "reason": "x"}, {"queue": "q"}]) == []
     odd = {"queue": "q", "reason": "r", "count": True, "time": 5, "routing-keys": [1], "exchange": None, "other": 1}
     assert deaths_in([odd]) == [{"count": 1, "queue": "q", "reason": "r"}]

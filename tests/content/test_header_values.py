@@ -31,7 +31,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
-def test_every_value_of_a_field_table_comes_back_from_json(headers: dict[str, object]) -> None:
+def test_field_table_values_come_back_from_json(headers: dict[str, object]) -> None:
     text = headers_to_json(headers)
     assert headers_from_json(text) == headers
     assert [type(value) for value in headers_from_json(text).values()] == [type(value) for value in headers.values()]

@@ -71,7 +71,7 @@ def test_numbers_of_both_widths_and_their_bounds() -> None:
         number_column(INT32, [0, 256], 0, 255).number(1)
 
 
-def test_one_value_for_all_rows() -> None:
+def test_column_with_one_value_serves_all_rows() -> None:
     column = OctetsColumn("c", b"")
     column.same = True
     assert column.octets(5) is None

@@ -38,7 +38,7 @@ def test_negation_of_unknown_is_unknown() -> None:
     assert [int(truth_of(value)) for value in (True, False, None, 1, "x")] == [TRUE, FALSE, UNKNOWN, FALSE, FALSE]
 
 
-def test_only_values_of_the_same_type_are_equal() -> None:
+def test_selector_values_are_equal_within_one_type_only() -> None:
     values: list[object] = ["1", 1, 1.0, True, b"1"]
     found = [(one, other) for one in values for other in values if compare(EQUAL, one, other) == TRUE]
     assert found == [("1", "1"), (1, 1), (1, 1.0), (1.0, 1), (1.0, 1.0), (True, True)]
