@@ -163,7 +163,7 @@ def test_blocked_producers_have_the_gate_the_time_and_what_is_withheld(scene: Sc
     assert found["edges"] == [{"producer": shown["name"], "queue": queue["id"], "rate": None}]
 
 
-def test_those_in_line_have_tickets_in_the_order_of_their_turns(scene: Scene) -> None:
+def test_waiting_producers_have_tickets_in_the_order_of_their_turns(scene: Scene) -> None:
     first, second = scene.join(), scene.join()
     first.declare("orders", **GATED)
     for _ in range(12):

@@ -75,7 +75,7 @@ def test_queue_without_a_capacity_has_no_fill_and_infinite_limits() -> None:
     assert of_queue(found, "penstock_queue_capacity_messages", "wide") == float("inf")
 
 
-def test_every_family_says_what_it_means_and_counters_end_with_total() -> None:
+def test_metric_families_have_help_and_counters_end_with_total() -> None:
     names = [family.name for family in QUEUE.families]
     assert len(set(names)) == len(names)
     for family in QUEUE.families:
@@ -210,7 +210,7 @@ def test_cursor_of_very_many_queues_shows_the_first_and_counts_all(desk: Desk) -
     assert (view["more_queues"], view["lag"]["messages"]) == (5, QUEUES_SHOWN + 5)
 
 
-def test_nobody_waits_where_nobody_is_blocked(desk: Desk) -> None:
+def test_cursor_without_blocked_producers_has_no_blocked_rows(desk: Desk) -> None:
     desk.ask("cursor.attach", {"cursor": "c", "queues": ["a"]})
     assert blocked_rows(desk.vhost.cursors["c"], desk.driver.broker.now) == []
 
@@ -308,7 +308,7 @@ def test_queues_of_the_same_name_are_in_the_order_of_creation_in_either_directio
         assert [item.vhost.name for item in items if item.vhost is not None] == ["/", "other"]
 
 
-def test_only_queues_with_the_wanted_text_are_taken_and_counted(driver: BrokerDriver) -> None:
+def test_queues_with_the_wanted_text_are_listed_and_counted(driver: BrokerDriver) -> None:
     names = [name for vhost in driver.broker.vhosts.values() for name in vhost.queues if "q12" in name.lower()]
     found = first(driver, QueueOrder(None, False), 5, "q12")
     assert [item.name for item in found.items] == sorted(names)[:5]

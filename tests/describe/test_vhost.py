@@ -35,7 +35,7 @@ MOST_A_STEP = 300
 
 
 @pytest.mark.once
-def test_what_the_overview_sums_up_is_counted_a_share_a_turn(driver: BrokerDriver) -> None:
+def test_overview_totals_are_counted_a_share_a_turn(driver: BrokerDriver) -> None:
     for number in range(40):
         vhost = driver.broker.add_vhost(f"v{number}")
         for each in range(1500):
@@ -102,7 +102,7 @@ def test_user_without_a_password_that_is_shown_has_an_empty_hash_as_in_rabbitmq(
     assert row["penstock"] == {"password": True, "source": table.user("guest").source}
 
 
-def test_policy_and_parameter_rows_have_their_virtual_host_but_for_a_global_parameter() -> None:
+def test_policy_and_parameter_rows_have_their_virtual_host_unless_global() -> None:
     policy = policy_row(read_policy("/", "p", {"pattern": "^a", "definition": {"max-length": 5}}, False))
     assert (policy["vhost"], policy["name"], policy["pattern"]) == ("/", "p", "^a")
     of_vhost = {"component": "shovel", "vhost": "/", "name": "s", "value": 1}
