@@ -77,7 +77,7 @@ def lines(driver: BrokerDriver) -> list[LogLine]:
     return [line for line in driver.log_queue.take() if line.fields.get("id") == LONG_ENTRY]
 
 
-def test_client_whose_input_takes_longer_than_its_units_say_is_charged_the_difference() -> None:
+def test_client_whose_input_takes_longer_than_its_units_is_charged_more() -> None:
     driver, machine, client = slow_client()
     before = client.connection.work_done
     machine.takes = [(LONG_S, LONG_S)]
@@ -185,7 +185,7 @@ def test_entry_may_take_several_times_what_its_units_say() -> None:
     assert [line.text for line in lines(driver)] == []
 
 
-def test_turn_ends_when_its_clients_have_taken_the_time_of_its_units_however_few_were_counted() -> None:
+def test_turn_ends_when_its_clients_have_used_its_time_however_few_the_units() -> None:
     driver, machine = slow_driver()
     clients = [Dialogue(driver) for _ in range(20)]
     turn(driver)
@@ -246,7 +246,7 @@ def test_client_of_a_job_rests_after_it() -> None:
     assert client.connection.busy == 1  # Its job is done.
 
 
-def test_what_nobody_asked_for_is_counted_without_a_name() -> None:
+def test_long_turn_without_a_client_is_logged_without_a_name() -> None:
     driver, machine = slow_driver()
     driver.serve(machine.wall)
     machine.takes = [(LONG_S, LONG_S)]
@@ -309,7 +309,7 @@ def ended(times: TurnTimes, meter: WorkMeter, seconds: float, now: float, work: 
     times.end_turn(seconds, now)
 
 
-def test_turn_times_have_the_longest_turn_since_the_start_and_of_the_last_minute_or_two() -> None:
+def test_turn_times_have_the_longest_turn_of_all_and_of_the_last_two_minutes() -> None:
     meter = WorkMeter()
     times = TurnTimes(meter)
     ended(times, meter, 0.5, 100.0, work=900)

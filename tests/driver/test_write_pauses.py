@@ -73,7 +73,7 @@ def test_publisher_to_a_ring_is_paused_at_its_share_and_goes_on_when_it_is_taken
     assert queue.ready_queue.messages()[-1].content.endswith(b"later" + bytes([spec.FRAME_END]))
 
 
-def test_other_connection_of_the_same_user_is_not_paused_and_gets_its_confirm_with_the_next_transaction() -> None:
+def test_other_connection_of_the_same_user_is_not_paused_by_a_flood() -> None:
     driver = journaled()
     hog, other = ring(driver, "ring"), ring(driver, "other").confirm()
     flood(hog, "ring")
