@@ -18,7 +18,7 @@ def test_window_of_zero_is_no_bound() -> None:
     assert credit.left() == UNLIMITED
 
 
-def test_what_is_out_counts_until_it_is_settled() -> None:
+def test_deliveries_count_in_the_credit_window_until_settled() -> None:
     credit = Credit(3)
     credit.spend(2, 0)
     assert credit.left() == 1
@@ -73,7 +73,7 @@ def test_link_credit_is_granted_and_spent_and_not_restored() -> None:
     assert (credit.left(), credit.out, credit.out_bytes) == (1, 0, 0)
 
 
-def test_grant_replaces_the_credit_and_counts_deliveries_that_the_receiver_has_not_seen() -> None:
+def test_grant_replaces_the_credit_and_counts_unseen_deliveries() -> None:
     credit = LinkCredit()
     credit.grant(0, 10)
     credit.spend(6, 0)

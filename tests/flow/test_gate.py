@@ -29,7 +29,7 @@ def test_gate_that_closes_twice_is_told_once() -> None:
     assert gate.stats.closed_s == 3.0
 
 
-def test_whoever_leaves_a_line_keeps_the_others_in_order_and_its_own_ticket() -> None:
+def test_waiter_that_leaves_keeps_the_order_of_others_and_its_ticket() -> None:
     turns = Turns()
     gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
@@ -66,7 +66,7 @@ def test_line_is_in_order_whoever_comes_and_leaves(steps: list[tuple[int, int]])
         assert not any(earlier(each, gate.waiters[0]) for each in gate.waiters)
 
 
-def test_whoever_is_forgotten_is_neither_in_line_nor_among_the_blocked() -> None:
+def test_forgotten_waiter_is_neither_in_line_nor_blocked() -> None:
     turns = Turns()
     gate, other = Gate("queue", "q", turns.transitions), Gate("queue", "r", turns.transitions)
     gate.close(1, 1, 0.0)

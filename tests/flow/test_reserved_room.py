@@ -52,7 +52,7 @@ def test_room_that_counts_a_part_of_each_charge_is_fitted_by_that_part() -> None
     assert [each.messages for each in holders] == [5, 15]
 
 
-def test_nothing_is_kept_where_the_depth_is_above_the_capacity() -> None:
+def test_reserved_room_is_0_if_the_depth_is_above_the_capacity() -> None:
     room = ReservedRoom()
     holders = [Holder(room, 10, 1), Holder(room, 1, 1)]
     room.fit(Level(-5, -5), 0.0)
