@@ -79,7 +79,7 @@ class Client:
 
 
 @pytest.mark.timeout(0 if SECONDS or INPUTS > 100_000 else 400)
-def test_nothing_that_comes_does_more_than_end_its_connection() -> None:
+def test_input_of_any_kind_at_most_ends_its_connection() -> None:
     """Every input in turn; after each life of the broker its objects are counted."""
     world = World(f"{SEED} 0", Client)
     run_lives(world)

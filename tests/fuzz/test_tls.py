@@ -120,7 +120,7 @@ def hellos(folder: Path) -> list[bytes]:
     return found
 
 
-async def test_any_hello_ends_or_waits_and_raises_nothing(tmp_path: Path) -> None:
+async def test_damaged_client_hello_ends_or_waits_and_raises_nothing(tmp_path: Path) -> None:
     authority = localhost(tmp_path)
     files = CertificateFiles(tmp_path / "server.pem", authority.key("server"))
     given = TlsSettings(files, authority.ca, client_certificates="required", names={"shop.example.org": files})
