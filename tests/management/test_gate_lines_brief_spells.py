@@ -61,7 +61,7 @@ def test_spells_told_in_a_second_are_bounded_and_the_others_follow() -> None:
     assert len(spells.lasting(1.1)) == 3
 
 
-def test_sums_of_producers_are_bounded_and_those_of_further_ones_are_one_for_each_gate() -> None:
+def test_sums_of_producers_are_bounded_with_one_sum_per_gate_for_the_rest() -> None:
     house, spells, here = House(), Spells(0), gate()
     producers = [house.producer(f"p{number}") for number in range(SUMS_KEPT + 5)]
     for producer in producers:
@@ -74,7 +74,7 @@ def test_sums_of_producers_are_bounded_and_those_of_further_ones_are_one_for_eac
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.0, 0.4)), max_size=60))
-def test_what_is_told_and_what_is_summed_is_the_whole_time(steps: list[tuple[int, float]]) -> None:
+def test_spells_logged_and_spells_summed_add_up_to_the_whole_time(steps: list[tuple[int, float]]) -> None:
     """Subjects begin and end in any order: told beginnings and ends, with the sums, give every spell and its time."""
     spells, gates = Spells(AT_ONCE), [gate(str(number)) for number in range(4)]
     now, count, total, told = 0.0, 0, 0.0, 0.0

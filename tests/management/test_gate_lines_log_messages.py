@@ -24,7 +24,7 @@ OPERATIONS = st.tuples(st.sampled_from(WHAT), st.integers(0, 2), st.sampled_from
 
 
 @given(st.lists(OPERATIONS, min_size=50, max_size=150))
-def test_every_crossing_is_told_once_and_in_turn(operations: list[tuple[str, int, str]]) -> None:
+def test_gate_crossing_is_logged_once_and_in_turn(operations: list[tuple[str, int, str]]) -> None:
     play = BlockedProducers()
     for operation in operations:
         play.do(*operation)

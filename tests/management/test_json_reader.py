@@ -33,7 +33,9 @@ def test_object_is_what_the_standard_library_reads(given: dict[str, object], asc
 
 
 @given(st.binary(max_size=12), st.dictionaries(texts, values, max_size=3), st.integers(0, 200))
-def test_what_is_no_object_is_refused_as_there(noise: bytes, given: dict[str, object], at: int) -> None:
+def test_json_that_is_no_object_is_refused_as_by_the_standard_library(
+    noise: bytes, given: dict[str, object], at: int
+) -> None:
     data = json.dumps(given).encode()
     data = data[:at] + noise + data[at:]
     try:
@@ -82,7 +84,7 @@ def test_halves_of_characters_stay_halves_and_are_noted() -> None:
         (b'{"x": ' + b"9" * 70_000 + b"}", "too many digits"),
     ],
 )
-def test_what_would_take_long_is_refused_with_its_bound(data: bytes, reason: str) -> None:
+def test_json_that_would_take_long_is_refused_with_its_bound(data: bytes, reason: str) -> None:
     with pytest.raises(JsonError, match=reason) as error:
         read(data)
     assert not error.value.syntax

@@ -35,7 +35,7 @@ def ask(driver: BrokerDriver, user: str, /, **fields: str) -> str:
     return json.dumps(answer_why(request_of(driver, user, **fields), driver))
 
 
-def test_others_are_named_with_the_tag_monitoring_only(driver: BrokerDriver) -> None:
+def test_names_of_other_users_are_shown_with_the_tag_monitoring_only(driver: BrokerDriver) -> None:
     assert NAME in ask(driver, "guest", queue="q")
     without = ask(driver, "reader", queue="q")
     assert "con:1" in without

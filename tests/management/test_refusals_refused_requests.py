@@ -6,7 +6,7 @@ from penstock.errors import NotFound, PreconditionFailed
 from penstock.management.refusals import RefusedRequests
 
 
-def test_first_of_each_connection_and_error_has_a_line_and_the_others_a_count_each_minute() -> None:
+def test_refused_requests_are_logged_once_for_each_error_and_then_counted() -> None:
     refused = RefusedRequests()
     first = refused.add(1, "con:1/ch:1", NotFound("no queue 'a'"), 0.0)
     assert first.text == "[con:1/ch:1] request refused: no queue 'a'"
