@@ -77,7 +77,7 @@ def test_argument_of_the_declaration_is_stronger() -> None:
     ]
 
 
-def test_other_queues_that_the_name_matches_are_told() -> None:
+def test_queues_that_match_the_name_besides_are_counted_in_a_preview() -> None:
     scene, _ = filled(0, "a.#")
     scene.join().declare("a.b")
     assert preview(scene, "a.#", **{"capacity-messages": 5})["sentences"][-1] == (
