@@ -85,7 +85,7 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_every_answer_that_tells_a_position_writes_it_with_the_ends_of_its_queues(desk: Desk) -> None:
+def test_position_of_a_cursor_is_written_before_its_answer(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept", "passing"])
     assert desk.written() == (["Cursor"], ["kept"])
     desk.ask("cursor.plan", upto={"kept": 2})
@@ -132,7 +132,7 @@ def test_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk: D
         assert desk.written()[0] == things, "an end is written before it is told the first time"
 
 
-def test_what_was_settled_before_one_that_cannot_be_is_written(desk: Desk) -> None:
+def test_ranges_settled_before_an_impossible_one_are_written(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept", "passing"])
     desk.store.write()
     desk.ask("cursor.settle", end={"kept": 3, "passing": 99})
@@ -169,7 +169,7 @@ def test_cursor_reads_on_after_a_restart(desk: Desk) -> None:
     assert again.restart().kept.messages == 0
 
 
-def test_what_a_cursor_has_settled_does_not_come_back(desk: Desk) -> None:
+def test_messages_settled_by_a_cursor_do_not_come_back(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.store.write()
     desk.ask("cursor.settle", end={"kept": 4})
@@ -218,7 +218,7 @@ def test_left_queue_and_generation_are_there_after_a_restart(desk: Desk) -> None
     assert again.kept.cursors == [cursor], "a left queue keeps its messages"
 
 
-def test_record_of_a_cursor_that_left_and_lost_nothing_has_its_user_besides_earlier_fields(desk: Desk) -> None:
+def test_record_of_a_cursor_without_losses_has_its_user_and_the_earlier_fields(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     record = encode_metadata(MetadataChange(desk.cursor(), False)).data
     assert set(json.loads(record[1:])) == {"vhost", "name", "token", "positions", "user"}

@@ -184,7 +184,7 @@ def test_import_that_is_taken_back_leaves_nothing(driver: BrokerDriver, store: D
     assert kinds(store) == []
 
 
-def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(driver: BrokerDriver, store: Declared) -> None:
+def test_settings_by_command_are_stored_and_those_of_the_file_are_not(driver: BrokerDriver, store: Declared) -> None:
     words = read_settings("queue", "a", {"capacity-messages": 5, "overflow": "reject"})
     at_once.replace_file(driver.broker, [("queue", "a", words)])
     assert kinds(store) == []
@@ -212,9 +212,7 @@ def test_settings_that_are_refused_are_not_kept(driver: BrokerDriver, vhost: Vir
     assert again.broker.vhosts["/"].queues["q"].thresholds.stop.messages == 4
 
 
-def test_what_the_operator_blocked_stays_blocked_with_his_reason(
-    driver: BrokerDriver, vhost: VirtualHost, store: Declared
-) -> None:
+def test_operator_blocks_come_back_with_their_reason(driver: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
     queue_of(vhost, "q")
     ask(driver, vhost, "block", queue="q", reason="the mill is being cleaned")
     ask(driver, vhost, "block", user="guest")
@@ -238,7 +236,7 @@ def test_blocked_connection_is_another_after_a_restart(
     assert kinds(store) == []
 
 
-def test_what_is_blocked_and_not_there_any_more_can_be_unblocked(
+def test_blocked_queue_that_no_longer_exists_can_be_unblocked(
     driver: BrokerDriver, vhost: VirtualHost, store: Declared
 ) -> None:
     vhost.declare_queue("t", {}, False, False, None, None)
@@ -354,7 +352,7 @@ def test_table_comes_back_as_it_was(steps: list[tuple[tuple[object, ...], bool]]
     assert again.broker.access._permissions == driver.broker.access._permissions
 
 
-def test_nothing_is_stored_while_guest_is_alone() -> None:
+def test_user_guest_alone_is_not_stored() -> None:
     driver = journaled()
     store = Declared(driver)
     store.write()
@@ -419,7 +417,7 @@ def again(table: dict[str, object]) -> dict[str, object]:
 
 
 @given(tables)
-def test_every_table_that_amqp_can_carry_comes_back_as_it_was(table: dict[str, object]) -> None:
+def test_field_table_comes_back_exactly(table: dict[str, object]) -> None:
     assert repr(again(table)) == repr(table)
 
 
@@ -461,7 +459,7 @@ def test_value_that_is_none_is_told(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [None, -1, True, 1.0, "1", 1 << 63])
-def test_what_is_no_number_is_told_with_the_name_of_the_field(value: object) -> None:
+def test_field_that_is_no_number_is_reported_by_its_name(value: object) -> None:
     with pytest.raises(StoreError, match="field 'number' is not a non-negative integer"):
         unpack(pack({"number": value})).number("number")
 

@@ -317,7 +317,7 @@ def test_pages_come_back_by_their_numbers_and_are_not_read_before_they_are_wante
     assert house.drain("q") == numbered(1, 33)
 
 
-def test_page_of_which_some_was_consumed_comes_back_with_the_rest_before_those_behind_it() -> None:
+def test_page_that_was_partly_consumed_comes_back_in_order_with_the_rest() -> None:
     house = settled(12)
     assert [house.get("q") is not None for _ in range(4)] == [True] * 4
     house.settle()
@@ -395,7 +395,7 @@ def test_pages_of_a_queue_that_does_not_outlive_the_broker_go_at_its_next_start(
     assert not house.shelf.rows
 
 
-def test_page_of_which_nothing_comes_back_is_read_before_it_is_gone_and_nothing_comes_of_it() -> None:
+def test_page_without_persistent_messages_is_read_and_dropped() -> None:
     house = house_with(messages=6)
     publish(house, 7, 8, persistent=False)
     publish(house, 9, 12)

@@ -32,7 +32,7 @@ from tests.support.topology_changes import Act, acts, attempt, furnish
 
 @hypothesis(max_examples=examples(160), deadline=None)
 @given(st.lists(st.tuples(acts, st.booleans()), min_size=10, max_size=50), st.randoms(use_true_random=False))
-def test_what_lasts_comes_back_as_it_was_in_whatever_order(steps: list[tuple[Act, bool]], chance: object) -> None:
+def test_durable_definitions_come_back_unchanged_after_any_steps(steps: list[tuple[Act, bool]], chance: object) -> None:
     driver = journaled()
     store = Declared(driver)
     furnish(driver)
@@ -187,7 +187,7 @@ def test_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name(d
     assert again.broker.vhosts["/"].exchanges["amq.direct"].bindings == {}
 
 
-def test_what_is_not_known_or_of_a_newer_version_is_told(driver: BrokerDriver) -> None:
+def test_record_of_an_unknown_kind_or_newer_version_is_reported(driver: BrokerDriver) -> None:
     queue_of(driver.broker.vhosts["/"], "q")
     again = journaled()
     newer = MetadataRecord(QUEUE, "%2F/new", bytes([VERSION + 1]))
@@ -236,7 +236,7 @@ def test_row_has_the_clock_that_it_was_written_by() -> None:
     ]  # fmt: skip
 
 
-def test_no_more_clocks_are_remembered_than_so_many() -> None:
+def test_clocks_of_the_store_are_bounded() -> None:
     times = WallTimes(0.0)
     for number in range(1, 2 * MOST):
         times.write(number, float(number))
@@ -245,7 +245,7 @@ def test_no_more_clocks_are_remembered_than_so_many() -> None:
 
 
 @pytest.mark.parametrize("jump", [HOURS_S, -HOURS_S])
-def test_what_is_paged_is_as_old_as_it_is_though_the_clock_was_set(jump: float) -> None:
+def test_paged_messages_keep_their_age_though_the_clock_was_set(jump: float) -> None:
     house = house_with(message_ttl=600_000, messages=20)
     house.write()
     house.times.write(house.journal.open.number, WALL + jump)

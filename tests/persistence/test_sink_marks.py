@@ -120,7 +120,7 @@ steps = st.one_of(
 
 @settings(max_examples=examples(400))
 @given(st.lists(steps, max_size=60))
-def test_every_row_is_in_the_queue_once_and_in_order_whatever_dies_and_whenever(
+def test_rows_of_a_sink_are_in_the_queue_once_and_in_order_through_crashes(
     history: list[tuple[int, int, int] | str],
 ) -> None:
     sink = Sink()
