@@ -117,7 +117,7 @@ def test_messages_that_are_settled_while_their_block_is_on_its_way_are_in_it(bro
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-def test_other_clients_get_blocks_too(broker: BrokerProcess, exclusive: bool) -> None:
+def test_blocks_are_answered_to_clients_of_other_libraries(broker: BrokerProcess, exclusive: bool) -> None:
     name = filled(broker.url)
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
         channel = connection.channel()

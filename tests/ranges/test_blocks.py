@@ -100,7 +100,7 @@ class Read:
         return list(struct.unpack(f"<{self.rows}{code}", self.part(column, "data")))
 
 
-def test_every_column_can_be_read_back() -> None:
+def test_block_columns_can_be_read_back() -> None:
     messages = [
         message(3, b"one", "a", message_id="m1", priority=4),
         message(5, b"", "b", priority=None),

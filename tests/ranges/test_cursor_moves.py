@@ -55,7 +55,7 @@ def test_back_goes_as_far_as_another_cursor_holds_the_messages() -> None:
     assert desk.queue.messages == 70
 
 
-def test_only_cursor_of_a_queue_cannot_go_back() -> None:
+def test_single_cursor_of_a_queue_cannot_go_back() -> None:
     desk = Desk(100)
     cursor = desk.attach_at("c", 40)
     assert check_move(cursor, "q", "earliest").target == 40

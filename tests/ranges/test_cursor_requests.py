@@ -58,7 +58,7 @@ def desk() -> Readers:
     return Readers("q")
 
 
-def test_one_change_of_a_queue_is_one_effect_whatever_number_of_plans_waits(desk: Readers) -> None:
+def test_queue_change_is_one_effect_for_all_waiting_plans(desk: Readers) -> None:
     for number in range(20):
         desk.ask("cursor.attach", f"c{number}", queues=["q"])
         assert desk.ask("cursor.plan", f"c{number}", wait_ms=1000) == []
@@ -184,7 +184,7 @@ def test_messages_that_are_settled_in_slices_are_one_settlement() -> None:
     assert queue.counters.settlements == 1
 
 
-def test_plan_of_a_cursor_at_the_end_of_very_many_messages_takes_none_of_them_into_the_index(desk: Readers) -> None:
+def test_plan_at_the_end_of_a_long_queue_indexes_no_message(desk: Readers) -> None:
     desk.queue("q").ready_queue.ready = ready = CountingDeque()
     desk.put("q", 10 * CHUNK)
     desk.ask("cursor.attach", "slow", queues=["q"])
@@ -316,7 +316,7 @@ def test_least_size_ends_at_the_deadline_with_what_is_there(desk: Readers) -> No
     assert [(answer["rows"], answer["pressed"]) for answer in desk.turn()] == [(4, [])]
 
 
-def test_least_size_is_not_waited_for_while_producers_are_blocked_or_the_plan_is_full() -> None:
+def test_plan_at_its_limit_or_with_blocked_producers_skips_its_least_size() -> None:
     desk = Readers()
     desk.vhost.declare_queue("q", {"capacity-messages": 9, "stop-messages": 3}, False, False, None, None)
     desk.ask("cursor.attach", "c", queues=["q"])

@@ -134,7 +134,7 @@ def test_detached_cursor_drops_nothing_that_others_read() -> None:
     assert desk.ask("cursor.plan", "fast")["messages"] == {"q": 5}
 
 
-def test_what_a_detached_cursor_had_beside_consumers_is_left_to_them() -> None:
+def test_detached_cursor_leaves_its_messages_to_consumers() -> None:
     desk = Desk(cursor_max_lag_messages=10, cursor_max_lag_policy="detach")
     desk.ask("cursor.attach", queues=["q"])
     desk.put(20)

@@ -307,7 +307,7 @@ def test_range_that_ends_in_a_gap_is_read_by_the_block_that_reaches_its_end(desk
     assert desk.leases()[0].finished
 
 
-def test_two_leases_of_one_range_and_one_ends(desk: Desk) -> None:
+def test_lease_that_ends_leaves_another_lease_of_its_range(desk: Desk) -> None:
     token = desk.cursor("c", "q")
     desk.ask("lease.open", queues=["q"])
     desk.ask("lease.open", queues=["q"])

@@ -132,7 +132,7 @@ def test_share_that_is_used_up_is_no_full_batch() -> None:
     assert (found["rows"], found["pressed"]) == (200, []), "all that is there, and less than the least size"
 
 
-def test_answer_of_changes_has_queues_with_messages_and_tails_that_its_connection_lacks() -> None:
+def test_plan_with_changes_has_only_tails_that_its_connection_lacks() -> None:
     desk = Readers({"a": [10], "b": [10, 10], "c": []})
     found = desk.plan(changes=True)
     assert (found["end"], found["messages"]) == ({"a": 1, "b": 2}, {"a": 1, "b": 2})

@@ -104,7 +104,7 @@ def test_more_pages_than_heads_in_one_read() -> None:
     True,
     [(43, 28, 426, 28, True), (11, 25, 582, 2, True), (19, 56, 691, 25, True), (9, 7, 6302, 25, False)],
 )
-def test_any_plan_over_any_pages_agrees_with_a_list(
+def test_plan_over_pages_agrees_with_a_list(
     parts: list[tuple[int, int, bool]], restart: bool, plans: list[tuple[int, int, int, int, bool]]
 ) -> None:
     house = house_with()

@@ -267,7 +267,7 @@ def test_commit_waits_for_room_and_ends_with_its_connection() -> None:
     assert sink.depth() == 5
 
 
-def test_batch_that_is_larger_than_its_target_is_told_and_one_that_finds_no_room_is_sent_again() -> None:
+def test_batch_larger_than_the_capacity_of_its_target_is_refused() -> None:
     sink = Sink(**{"capacity-messages": 6})
     task = Task(sink)
     task.ask("sink.begin", delivery="transactional", partition=0, attempt=0)
