@@ -92,7 +92,7 @@ def test_release_is_published_from_all_jobs_of_a_tag_and_in_no_other_case() -> N
     assert any('test "$GITHUB_REF_NAME" = "v$version"' in each.get("run", "") for each in steps(found["wheels/source"]))
 
 
-def test_each_job_has_a_time_limit_and_pinned_actions() -> None:
+def test_workflow_jobs_have_time_limits_and_pinned_actions() -> None:
     for name, job in jobs().items():
         assert job["timeout-minutes"] <= 120, name
         used = [each["uses"] for each in steps(job) if "uses" in each]

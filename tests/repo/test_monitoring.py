@@ -73,7 +73,7 @@ async def test_metrics_of_rules_and_board_are_in_a_scrape(tmp_path: Path) -> Non
     assert all_families() - found == set()
 
 
-def test_every_alert_says_what_to_look_at_and_has_a_severity() -> None:
+def test_alerts_have_a_severity_a_summary_and_a_description() -> None:
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
             if "alert" in rule:

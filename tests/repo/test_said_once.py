@@ -57,7 +57,7 @@ def test_literal_is_found() -> None:
     assert texts_of("limits['capacity-bytes'] = f(b='x')") == {"capacity-bytes", "x"}
 
 
-def test_name_of_a_setting_or_an_operation_stands_in_at_most_two_source_files_or_is_listed() -> None:
+def test_name_of_a_setting_or_operation_is_in_two_source_files_or_listed() -> None:
     known = listed()
     assert {name: count for name, count in repeated().items() if count != known.get(name)} == {}
 
