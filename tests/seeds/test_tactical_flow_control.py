@@ -271,7 +271,7 @@ def test_session_is_flowed_once_however_often_it_publishes(
     board.logged(f"CHN-1005 : Flow Control Enforced (Queue {name})", 1)
 
 
-def test_no_wakeup_is_lost_between_producers_and_consumers(
+def test_wakeups_between_producers_and_consumers_are_not_lost(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """'guard against race condition where consumer takes messages, decreasing queue size message but not seeing that
@@ -306,7 +306,7 @@ def test_borders_are_above_capacity_and_at_resume_capacity(
 
 
 @pytest.mark.parametrize("how", ["acknowledge", "get", "purge", "delete", "raise"])
-def test_every_decrease_unblocks(
+def test_depth_decrease_of_any_kind_unblocks(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
