@@ -57,7 +57,7 @@ def test_copy_has_no_more_files_open_than_a_broker_that_begins_anew(tmp_path: Pa
         assert kinds_of_files(copy) == kinds_of_files(anew)
 
 
-def test_broker_begins_anew_in_another_environment_another_folder_and_with_other_limits(
+def test_broker_of_another_environment_folder_or_limit_starts_as_a_new_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(tmp_path) as broker:

@@ -72,9 +72,7 @@ def test_credit_for_huge_messages_stops_nobody_at_the_node_or_in_its_queue(broke
 
 
 @pytest.mark.parametrize("links", [2, LINKS])
-def test_idle_links_leave_the_room_of_a_bounded_queue_to_publishers_of_either_protocol(
-    broker: BrokerProcess, links: int
-) -> None:
+def test_idle_links_leave_the_room_of_a_bounded_queue_to_publishers(broker: BrokerProcess, links: int) -> None:
     declare(broker, "q", hold_deadline=1, capacity_messages=PLACES)
     with SocketPeer(broker) as attacker, SocketPeer(broker) as honest:
         attack(attacker, "q", links, HUGE if links == 2 else 0)

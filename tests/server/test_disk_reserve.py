@@ -58,9 +58,7 @@ def drained(broker: BrokerProcess) -> list[str]:
 
 
 @pytest.mark.parametrize("min_free", ["none", "1MiB", "8MiB"])
-def test_however_small_the_reserve_is_a_broker_that_filled_its_disk_keeps_it_starts_and_drains(
-    tmp_path: Path, min_free: str
-) -> None:
+def test_broker_that_filled_its_disk_starts_and_drains_with_any_reserve(tmp_path: Path, min_free: str) -> None:
     options = settings(tmp_path, min_free)
     confirmed: list[str] = []
     marks = {"none": 0, "1MiB": MIB, "8MiB": 8 * MIB}

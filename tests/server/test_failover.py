@@ -118,7 +118,7 @@ def test_standby_takes_over_within_seconds_and_nothing_confirmed_is_lost(brokers
     assert min(took) < TAKE_OVER_S
 
 
-def test_who_was_asleep_while_another_took_over_writes_nothing_and_stops(brokers: Brokers) -> None:
+def test_broker_that_slept_through_a_takeover_writes_nothing_and_stops(brokers: Brokers) -> None:
     old = brokers.start()
     active = old.ready()
     successor = brokers.stand_by()
@@ -215,7 +215,7 @@ def test_orderly_stop_hands_over_at_once(brokers: Brokers) -> None:
     [{}, {"x-max-priority": 5}, {"overflow": "page", "capacity-messages": 5}],
     ids=["plain", "priority", "paging"],
 )
-def test_what_a_broker_delivered_while_it_was_cut_off_comes_back_as_redelivered(
+def test_messages_delivered_during_a_cut_off_come_back_as_redelivered(
     server: Cluster, brokers: Brokers, arguments: dict[str, object]
 ) -> None:
     active = brokers.start().ready()
@@ -234,7 +234,7 @@ def test_what_a_broker_delivered_while_it_was_cut_off_comes_back_as_redelivered(
     assert len(back) == 20
 
 
-def test_what_was_published_to_the_new_broker_is_no_redelivery(brokers: Brokers) -> None:
+def test_messages_published_to_the_new_broker_are_not_redelivered(brokers: Brokers) -> None:
     active = brokers.start().ready()
     standby = brokers.stand_by()
     with client_of(active) as client:

@@ -74,7 +74,7 @@ async def test_verification_runs_in_a_thread_and_is_concluded_on_the_loop(thread
     assert threads.verified == 3
 
 
-async def test_client_that_is_gone_is_not_verified_and_one_that_goes_meanwhile_is_not_concluded(
+async def test_login_of_a_client_that_left_is_not_verified_or_not_concluded(
     threads: LoginThreads,
 ) -> None:
     order: list[Attempt] = []
@@ -113,7 +113,7 @@ async def test_beyond_the_bound_clients_are_turned_away(threads: LoginThreads) -
     await attempts[-2].ended
 
 
-def test_there_is_at_least_one_thread_and_a_core_for_the_loop() -> None:
+def test_login_threads_are_at_least_one_and_leave_a_core_to_the_loop() -> None:
     assert 1 <= default_threads() <= 4
 
 

@@ -32,7 +32,7 @@ with logging_to_stderr():
 
 
 @pytest.mark.parametrize("lines", [1, 5_000])
-def test_every_line_is_written_with_its_time(lines: int) -> None:
+def test_log_lines_are_all_written_with_their_time(lines: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(lines)], input="\n", capture_output=True, text=True, timeout=60, check=True
     )

@@ -177,7 +177,7 @@ LOG, COUNT = "messages.sqlite-wal", "messages.commits"
 
 
 @pytest.mark.parametrize("lies", [set(), {LOG}, {LOG, COUNT}], ids=["as it is", "lies of the log", "lies of both"])
-def test_what_was_confirmed_is_recovered_after_a_power_failure_at_any_point(
+def test_confirmed_messages_are_recovered_after_a_power_failure_at_any_point(
     lies: set[str],
 ) -> None:
     """And where the disk lies, this sees it: so does the broker, by its count, where the count came to the disk."""

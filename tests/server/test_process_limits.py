@@ -85,7 +85,7 @@ def test_host_memory_knows_the_limit_of_open_files() -> None:
     assert process_limits.open_files() == soft or soft == resource.RLIM_INFINITY
 
 
-def test_mappings_of_files_are_found_that_are_never_written_and_have_no_page_of_the_process(tmp_path: Path) -> None:
+def test_file_mappings_that_are_never_written_are_found(tmp_path: Path) -> None:
     smaps = tmp_path / "smaps"
     smaps.write_text(SMAPS)
     assert unchanged_mappings(smaps) == [(0x1000, 0x3000), (0x8000, 0xA000)]

@@ -49,7 +49,7 @@ def count_of(found: list[dict[str, Any]], event: str) -> int:
     return sum(record.get("count", 1) for record in found if record["event"] == event)
 
 
-def test_every_crossing_and_block_is_in_the_log_with_both_times_and_the_documented_fields(tmp_path: Path) -> None:
+def test_crossings_and_blocks_are_in_the_flow_log_with_both_times(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "flow-log"
     with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
         with open_peer(broker, properties={}) as peer:
@@ -143,7 +143,7 @@ def test_files_are_their_owners_and_no_links(tmp_path: Path) -> None:
     assert victim.read_text() == "not a record"
 
 
-def test_without_a_directory_there_is_no_flow_log_and_off_means_none(tmp_path: Path) -> None:
+def test_flow_log_is_absent_without_a_directory_and_when_off(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(tmp_path, "--data", str(data), "--flow-log", "off") as broker:
         assert broker.alive()

@@ -89,7 +89,9 @@ def test_case_and_space_around_an_answer_do_not_matter(server: BackEndServer, an
         (b"allow " + b"x" * ANSWER_OCTETS, 200, f"answered with more than {ANSWER_OCTETS} octets"),
     ],
 )
-def test_what_is_not_allow_is_a_refusal(server: BackEndServer, answer: bytes, status: int, reason: str) -> None:
+def test_back_end_answer_other_than_allow_is_a_refusal(
+    server: BackEndServer, answer: bytes, status: int, reason: str
+) -> None:
     server.answer, server.status = answer, status
     with pytest.raises(BackEndError, match=reason):
         client(server)[0].tags_of("x", "y")

@@ -25,7 +25,7 @@ from tests.support.commands import refused
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
 
-def test_what_comes_after_a_close_does_not_cost_the_client_the_answer(own_broker: BrokerProcess) -> None:
+def test_input_after_a_close_does_not_cost_the_client_the_answer(own_broker: BrokerProcess) -> None:
     with open_peer(own_broker) as peer:
         peer.send(0, commands.Connection.Close(200, "", 0, 0))
         peer.expect(0, commands.Connection.CloseOk)
@@ -75,7 +75,7 @@ def test_broker_that_stops_writes_no_traceback(tmp_path: Path) -> None:
         assert "Traceback" not in broker.log()
 
 
-async def test_in_one_process_a_broker_starts_and_leaves_without_a_trace() -> None:
+async def test_broker_in_process_starts_and_leaves_without_a_trace() -> None:
     async with in_process() as broker:
         assert re.fullmatch(r"amqp://127\.0\.0\.1:\d+/", broker.url)
         address = broker.addresses[0]

@@ -19,7 +19,7 @@ from tests.support.raw_client import open_peer, publish_frames
 PRODUCERS = 30
 
 
-def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_consumers_lack(
+def test_why_names_the_blocks_of_connection_channel_and_user(
     own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:

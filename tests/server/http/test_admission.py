@@ -78,7 +78,7 @@ def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_roo
     undisturbed(crowd, own_served)
 
 
-def test_request_is_refused_and_health_check_is_not_where_all_sockets_of_users_are_busy(
+def test_request_is_refused_and_health_check_allowed_at_the_socket_bound(
     own_served: BrokerProcess,
 ) -> None:
     web = Web(own_served.http)
@@ -118,7 +118,7 @@ def test_users_hear_what_there_is_not(web: Web) -> None:
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1", "Via: 1.1 proxy"])
-def test_what_a_proxy_says_makes_nobody_local(web: Web, header: str) -> None:
+def test_forwarded_headers_of_a_proxy_make_no_client_local(web: Web, header: str) -> None:
     name, value = header.split(": ")
     assert web.ask("GET", "/whoami").status == 200
     assert web.ask("GET", "/whoami", headers={name: value}).status == 401

@@ -89,7 +89,7 @@ def test_priority_and_expiration_count_as_for_anybody(web: Web, name: str) -> No
     assert "fast reply consumer" in web.publish(name, properties={"reply_to": "amq.rabbitmq.reply-to"}).reason
 
 
-def test_how_often_a_message_came_back_is_told_where_it_counts(web: Web, name: str) -> None:
+def test_delivery_count_of_a_quorum_queue_message_is_in_its_headers(web: Web, name: str) -> None:
     web.do("PUT", f"/queues/%2F/{name}", {"durable": True, "arguments": {"x-queue-type": "quorum"}}, status=201)
     assert web.queue(name)["type"] == "quorum"
     web.publish(name)
@@ -182,7 +182,9 @@ def test_between_stop_and_capacity_the_answer_is_withheld(web: Web, name: str) -
         assert answered.wait(PATIENCE)
 
 
-def test_who_goes_away_while_held_leaves_no_trace(served: BrokerProcess, web: Web, name: str) -> None:
+def test_client_that_leaves_while_its_publish_is_held_leaves_no_trace(
+    served: BrokerProcess, web: Web, name: str
+) -> None:
     web.declare(name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
     web.publish(name, "first")
     body = b'{"properties":{},"routing_key":"%b","payload":"x","payload_encoding":"string"}' % name.encode()

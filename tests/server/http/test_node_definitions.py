@@ -48,7 +48,7 @@ async def test_import_over_amqp_is_cut_as_well_and_is_answered_at_its_end() -> N
         assert max(steps) <= AT_ONCE
 
 
-async def test_what_fails_at_its_end_is_taken_back_some_at_a_time() -> None:
+async def test_failed_import_is_undone_in_slices() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         queues = broker.driver.broker.vhosts["/"].queues
@@ -109,7 +109,7 @@ def test_import_with_options_tells_what_it_made_and_what_it_skipped(web: Web) ->
     web.do("DELETE", f"/queues/%2F/{quote(name)}")
 
 
-async def test_many_invalid_entries_are_listed_some_in_a_turn() -> None:
+async def test_invalid_entries_of_an_import_are_listed_in_slices() -> None:
     file = b'{"queues": [' + b",\n".join([b'{"name": 7, "x": [[[[]]]]}'] * ENTRIES_MOST) + b"]}"
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)

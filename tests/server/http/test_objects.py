@@ -40,7 +40,7 @@ def test_queue_is_declared_once_and_is_then_there_as_it_was_asked_for(web: Web, 
         (b'{"arguments": {"k": "\\ud800"}}', "half a character"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_in_a_sentence_and_nothing_is_declared(
+def test_invalid_declaration_is_refused_in_a_sentence_and_nothing_declared(
     web: Web, name: str, body: object, reason: str
 ) -> None:
     answer = web.ask("PUT", f"/queues/%2F/{name}", body)

@@ -28,7 +28,7 @@ def test_name_that_is_not_utf_8_is_refused_and_names_nothing(web: Web, part: str
     assert not [each for each in web.get("/queues") + web.get("/vhosts") if "\ufffd" in each["name"]]
 
 
-def test_two_lengths_of_a_body_are_refused_and_nothing_after_it_is_a_request(web: Web) -> None:
+def test_request_with_two_body_lengths_is_refused_and_the_rest_is_not_read(web: Web) -> None:
     smuggled = b"0\r\n\r\n" + web.whole("/api/overview")
     for lengths in (
         "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",

@@ -138,7 +138,9 @@ POLICY = {"vhost": "/", "name": "p", "pattern": "^orders$", "definition": {"max-
         (changed(parameters=[{"component": "shovel", "vhost": "/", "name": "", "value": 1}]), "parameters[0]: "),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line_and_nothing_is_imported(unchanged: Web, file: Any, reason: str) -> None:
+def test_invalid_definitions_are_refused_with_the_line_and_nothing_is_imported(
+    unchanged: Web, file: Any, reason: str
+) -> None:
     before = unchanged.get("/definitions")
     text = json.dumps(file, indent=2, ensure_ascii=False)
     answer = unchanged.ask("POST", "/definitions", text.encode())
@@ -153,7 +155,7 @@ def test_what_is_wrong_is_told_with_its_line_and_nothing_is_imported(unchanged: 
         assert f'"{key}"' in text.splitlines()[line - 1]
 
 
-def test_what_is_no_json_is_told_with_its_line(unchanged: Web) -> None:
+def test_malformed_json_is_refused_with_its_line(unchanged: Web) -> None:
     answer = unchanged.ask("POST", "/definitions", b'{\n  "queues": [\n    {,\n  ]\n}')
     assert answer.reason.startswith("line 3, column 6: ")
     assert unchanged.ask("POST", "/definitions", b"[]").reason.startswith("line 1, column 1: an object is expected")

@@ -139,7 +139,7 @@ def test_certificate_of_a_client_that_a_list_has_is_refused(authority: Authority
     assert contexts.warnings(now()) == []
 
 
-def test_after_the_end_of_a_list_all_clients_are_refused_and_a_warning_says_so(authority: Authority) -> None:
+def test_clients_are_refused_with_a_warning_after_the_end_of_a_revocation_list(authority: Authority) -> None:
     crl = authority.revoke(days=-1)
     contexts = Contexts(settings(authority, ca=authority.ca, crl=crl, client_certificates="optional"))
     assert refusal_of(contexts, authority, "client") == "CRL has expired"

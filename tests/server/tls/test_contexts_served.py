@@ -160,7 +160,7 @@ def test_reload_of_a_certificate_that_has_expired_keeps_the_old_one_and_says_why
         assert days_shown(broker, authority) == before
 
 
-def test_reload_by_a_signal_reads_the_table_and_tells_a_certificate_that_expires_soon(
+def test_reload_by_signal_reads_certificates_and_reports_an_early_expiry(
     broker: BrokerProcess, authority: Authority
 ) -> None:
     authority.issue("fresh", "localhost", "127.0.0.1", days=10)

@@ -187,9 +187,7 @@ def test_output_that_the_socket_does_not_take_is_bounded_by_pause_and_resume(
     run(authority, loop_factory, story)
 
 
-def test_nothing_is_passed_on_while_reading_is_paused_and_nothing_is_lost(
-    authority: Authority, loop_factory: Any
-) -> None:
+def test_tls_layer_passes_no_data_while_reading_is_paused(authority: Authority, loop_factory: Any) -> None:
     """The buffer is smaller than a record, so that a part of one waits in the layer."""
 
     async def story(protocol: Recording, far: socket.socket, _: list[str]) -> None:
@@ -315,7 +313,7 @@ def test_handshake_in_many_pieces_is_given_up(authority: Authority) -> None:
     run(authority, LOOPS[0], story)
 
 
-def test_nothing_is_said_before_the_handshake_and_a_close_ends_it(authority: Authority, loop_factory: Any) -> None:
+def test_tls_layer_sends_no_data_before_the_handshake(authority: Authority, loop_factory: Any) -> None:
     async def story(protocol: Recording, far: socket.socket, _: list[str]) -> None:
         protocol.transport.write(b"too early")
         protocol.transport.close()
@@ -413,7 +411,7 @@ def test_poll_reads_one_peer_whose_octets_may_be_bare(authority: Authority, tmp_
 
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
-def test_any_octets_instead_of_a_handshake_or_within_one_end_it(authority: Authority, data: st.DataObject) -> None:
+def test_damaged_handshake_ends_the_connection(authority: Authority, data: st.DataObject) -> None:
     """A hello of a client, damaged or cut, and any octets after it."""
     hello = bytearray(client_in_memory(authority.trusting())[2].read())
     for _ in range(data.draw(st.integers(0, 4))):

@@ -82,7 +82,7 @@ def test_message_is_published_and_taken_by_hand(process: BrokerProcess, web: Web
     assert web.queue(queue)["messages"] == 0
 
 
-def test_every_page_opens_and_shows_what_there_is(process: BrokerProcess, web: Web, page: Page) -> None:
+def test_console_pages_open_and_show_their_objects(process: BrokerProcess, web: Web, page: Page) -> None:
     queue = some_name("seen")
     web.declare(queue)
     with Connection(process.url) as connection, connect(process.url, protocol="amqp091") as control:

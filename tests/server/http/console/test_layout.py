@@ -36,7 +36,7 @@ PAGES = {
 """Pages, and what they have when they are loaded."""
 
 
-def test_every_page_fits_a_narrow_screen_and_shows_where_it_is(
+def test_console_page_fits_a_narrow_screen_and_marks_its_place(
     browser: Browser, process: BrokerProcess, web: Web
 ) -> None:
     for name in (LONG, HTML):
