@@ -22,7 +22,7 @@ from penstock.settings.table import (
 from tests.support.setting_values import TEXTS
 
 
-def test_every_word_of_ours_is_accepted_with_and_without_x() -> None:
+def test_setting_name_is_accepted_with_and_without_x() -> None:
     for word in OURS:
         value = TEXTS.get(word, 5)
         assert set(read_arguments("q", {word: value})) == {word}
