@@ -119,7 +119,7 @@ def test_least_size_is_ignored_while_a_producer_is_blocked(broker, reader_of):
     assert max(reader_ends) >= 5
 
 
-def test_all_that_there_is_overrides_the_least_size_too(broker, queue, reader_of):
+def test_available_now_overrides_the_least_size_of_a_batch(broker, queue, reader_of):
     broker.publish(queue, [b"x"] * 3)
     reader = reader_of(queue, minOffsetsPerTrigger="100")
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["q"] == {queue: 3}

@@ -45,7 +45,7 @@ def test_python_that_somebody_has_chosen_is_left_alone(tmp_path: Path) -> None:
     assert told(SAYS, path, PYSPARK_GATEWAY_PORT="1").split()[0] == "None", "spark-submit has its own settings"
 
 
-def test_where_python3_is_that_of_the_environment_nothing_is_to_be_chosen() -> None:
+def test_interpreter_is_not_chosen_if_python3_is_that_of_the_environment() -> None:
     assert told(SAYS, Path(sys.executable).parent).split()[0] == "None"
 
 

@@ -94,7 +94,7 @@ def test_row_names_an_option_that_exists(option):
 
 
 @pytest.mark.parametrize("name", ["kafka.fetch.max.bytes", "kafka.acks", "KAFKA.Linger.MS"])
-def test_any_option_of_kafkas_clients_is_named_as_such(name):
+def test_option_of_a_kafka_client_is_named_as_such(name):
     with pytest.raises(OptionError, match=f"no option '{name}', which is one of Kafka's; leave it out"):
         source_options({"subscribe": "orders", "cursor": "app", name: "1"})
 
@@ -103,7 +103,7 @@ def test_any_option_of_kafkas_clients_is_named_as_such(name):
     ("name", "advice"),
     [("group.id", "write cursor"), ("bootstrap.servers", "write servers"), ("topics", "write subscribe")],
 )
-def test_other_spellings_of_kafkas_options_have_the_same_answer(name, advice):
+def test_option_of_kafka_in_another_spelling_has_the_same_answer(name, advice):
     with pytest.raises(OptionError, match=f"no option '{name}', which is one of Kafka's; {advice}"):
         source_options({"subscribe": "orders", "cursor": "app", name: "x"})
 

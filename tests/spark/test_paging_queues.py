@@ -100,7 +100,7 @@ def in_memory(broker, queue):
     return found["depth"]["messages"] - found["paged"]["messages"]
 
 
-def test_batches_are_larger_than_the_memory_for_a_cursor_that_lags_and_one_that_tails(restarts):
+def test_batches_exceed_the_memory_of_a_paging_queue(restarts):
     count = 100_000 if thorough() else 10_000
     rows = count // 2
     broker = restarts()

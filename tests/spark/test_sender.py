@@ -23,7 +23,7 @@ def rows(first, last, **columns):
     return pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary()), **columns})
 
 
-def test_every_row_is_a_confirmed_message_with_its_properties(broker, queue):
+def test_row_becomes_a_confirmed_message_with_its_properties(broker, queue):
     batch = rows(
         0,
         3,
@@ -72,7 +72,7 @@ def test_task_without_rows_connects_nowhere():
         ({"priority": pa.array([-1, None])}, "priority must be 0 to 255: row 0 has -1"),
     ],
 )
-def test_what_cannot_be_a_message_is_told_with_column_row_and_value(broker, queue, columns, sentence):
+def test_value_that_cannot_be_a_message_is_reported_with_column_and_row(broker, queue, columns, sentence):
     batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"], **columns})
     with pytest.raises(SchemaError, match="the penstock sink's column") as refusal:
         sender(broker, queue=queue).send(iter([batch]))
@@ -116,7 +116,7 @@ def test_exchange_that_does_not_exist_is_named(broker):
         sender(broker, exchange="never-declared").send(iter([rows(0, 1)]))
 
 
-def test_what_the_broker_refuses_is_sent_again_until_there_is_room(broker):
+def test_row_refused_by_the_broker_is_sent_again_until_there_is_room(broker):
     queue = broker.declare(capacity_messages=20, overflow="reject")
     found = []
 

@@ -127,7 +127,7 @@ def waited_for(proxy: Proxy, act: Callable[[], T]) -> Iterator[list[T]]:
     yield found
 
 
-def test_one_server_is_waited_for_at_the_start_in_a_replay_and_in_a_task(second_broker, proxy, pair, caplog):
+def test_server_that_is_away_is_awaited_at_the_start_in_a_replay_and_in_a_task(second_broker, proxy, pair, caplog):
     queue, make = pair
     second_broker.publish(queue, [b"1", b"2"])
     reader = make(servers=proxy.address)
@@ -162,7 +162,7 @@ def test_run_that_ends_waits_for_the_server_that_has_what_is_left(second_broker,
         ({"subscribe": "no-such-queue"}, "no queue 'no-such-queue'"),
     ],
 )
-def test_what_no_waiting_heals_is_said_at_once(pair, wrong, sentence):
+def test_error_that_no_waiting_heals_is_raised_at_once(pair, wrong, sentence):
     _, make = pair
     with pytest.raises(SparkSourceError, match=sentence):
         make(**wrong).initialOffset()

@@ -36,7 +36,7 @@ def test_batches_have_the_defaults_of_the_source_penstock():
     assert AmqpStreamReader(here).getDefaultReadLimit() == PenstockStreamReader(there).getDefaultReadLimit()
 
 
-def test_everything_given():
+def test_options_of_the_amqp_source_are_all_read():
     options = amqp_options({
         "SERVERS": "amqps://a, amqps://[::1]:5674/", "protocol": "AMQP1", "vhost": "shop", "user": "u", "password": "p",
         "tlsCaFile": "/ca", "tlsCertificateFile": "/c", "tlsKeyFile": "/k", "tlsKeyPassword": "s",

@@ -82,7 +82,7 @@ def test_restart_with_other_options_cuts_a_planned_batch_as_its_plan_did(ours, q
     assert len(restarted.partitions(start, before)) == -(-end["n"] // 3), "an earlier version recorded no cut"
 
 
-def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(spooled, queue, reader_of):
+def test_batch_committed_before_a_crash_is_settled_by_the_first_offset_request(spooled, queue, reader_of):
     spooled.publish(queue, numbered(0, 10))
     reader = reader_of(spooled, queue)
     _, end = read_until(reader, reader.initialOffset(), 10)
@@ -109,7 +109,7 @@ def test_commit_settles_too_and_twice_is_once(ours, queue, reader_of):
     ours.await_ready(queue, 1)
 
 
-def test_broker_that_is_killed_loses_nothing_and_repeats_nothing_that_is_in_the_spool(broker, queue, reader_of):
+def test_broker_kill_loses_and_repeats_no_spooled_message(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 300))
     reader = reader_of(broker, queue)
     start = reader.initialOffset()
@@ -278,7 +278,7 @@ def test_spool_is_never_larger_than_its_bound_and_everything_passes(spooled, que
     spooled.await_ready(queue, 0)
 
 
-def test_message_that_no_spool_of_this_bound_can_hold_ends_the_query_and_stays_with_its_broker(ours, queue, reader_of):
+def test_message_larger_than_the_spool_ends_the_query_and_stays_in_its_queue(ours, queue, reader_of):
     ours.publish(queue, [bytes(2 << 20)])
     reader = reader_of(ours, queue, spoolBytes="1m")
     start = reader.initialOffset()
@@ -349,7 +349,7 @@ def test_disk_that_stays_full_ends_the_query_and_the_broker_keeps_the_messages(o
     assert read_until(again, again.initialOffset(), 5)[0] == numbered(0, 5)
 
 
-def test_broker_that_closes_for_its_consumer_timeout_is_told_before_and_nothing_is_lost(broker, reader_of, capfd):
+def test_consumer_timeout_is_warned_of_and_loses_no_message(broker, reader_of, capfd):
     broker.set_consumer_timeout(2_000)
     queue = broker.declare(consumer_timeout=2_000)
     broker.publish(queue, numbered(0, 20))
@@ -393,7 +393,7 @@ def test_message_with_an_id_that_the_spool_has_is_dropped_on_request(ours, queue
     ours.await_ready(queue, 0)
 
 
-def test_every_property_is_a_column(broker, reader_of):
+def test_message_properties_are_columns(broker, reader_of):
     import pika
 
     if broker.name == ARTEMIS:
@@ -454,7 +454,7 @@ def test_connection_by_tls_with_an_authority_of_its_own(ours, reader_of, tmp_pat
         ({"protocol": "amqp1", "vhost": "nowhere"}, "nowhere"),
     ],
 )
-def test_what_another_attempt_does_not_help_ends_the_query_at_once(ours, reader_of, options, said):
+def test_error_that_no_attempt_heals_ends_the_query_at_once(ours, reader_of, options, said):
     reader = reader_of(ours, **{"queue": ours.declare(), **options})
     start = reader.initialOffset()
     with pytest.raises(BrokerUnreachable, match=said):
@@ -536,7 +536,7 @@ def test_executor_that_does_not_share_the_folder_is_told(ours, queue, reader_of,
         list(reader.read(partition))
 
 
-def test_no_password_in_arguments_and_environment(ours, reader_of):
+def test_password_is_in_no_argument_and_no_environment(ours, reader_of):
     reader = reader_of(ours, ours.declare(), password="opensesame")
     reader.initialOffset()
     for name in ("cmdline", "environ"):

@@ -33,7 +33,7 @@ def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, ou
     assert rows[-1].headers[0].asDict() == {"key": "first", "value": b"500"}
 
 
-def test_only_streams_are_read_and_nothing_is_written():
+def test_amqp_format_reads_streams_only_and_writes_nothing():
     source = DefaultSource({**LEAST, "columns": "value"})
     assert (source.name(), source.schema()) == ("amqp", "value binary")
     schema = StructType([StructField("value", BinaryType())])

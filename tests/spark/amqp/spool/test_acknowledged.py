@@ -69,7 +69,7 @@ def test_next_process_knows_what_was_settled_while_it_could_not_be_acknowledged(
     assert (known.recognise(digest(1)), known.recognise(digest(2))) == (1, 2)
 
 
-def test_message_that_was_settled_while_its_acknowledgement_waited_behind_others_is_known(tmp_path):
+def test_settled_message_with_a_waiting_acknowledgement_is_known(tmp_path):
     known = Duplicates(redelivered=True, ids=False)
     known.keep(AcknowledgedFile(tmp_path, 10))
     known.add(1, digest(1), "x")

@@ -43,7 +43,7 @@ def test_positions_and_owner_are_there_again(tmp_path):
         (Owner(("a:1",), "/", ("q",), "one"), Owner(("a:1",), "/", ("q",), "two"), "the broker 'one', not 'two'"),
     ],
 )
-def test_spool_with_messages_of_someone_else_is_refused_and_an_empty_one_changes_hands(tmp_path, known, asked, said):
+def test_spool_with_messages_of_another_owner_is_refused(tmp_path, known, asked, said):
     folder = SpoolFolder(tmp_path)
     folder.open(known)
     with pytest.raises(SpoolError, match=f"has messages of {said}"):

@@ -52,7 +52,7 @@ def test_target_of_a_query_that_ends_bounds_its_batches(tmp_path):
     assert state.plan(6, None, None, 0).end == 6
 
 
-def test_what_is_read_comes_before_what_fails(tmp_path):
+def test_spooled_messages_are_read_before_an_error_is_raised(tmp_path):
     state = state_of(tmp_path, [b"x"])
     for _ in range(2):
         state.note_connection("the broker is away")
