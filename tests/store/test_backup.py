@@ -30,7 +30,7 @@ def test_backup_is_a_whole_folder_that_a_store_opens(tmp_path: Path) -> None:
         assert store.check() == store.damaged == []
 
 
-def test_while_others_write_without_end_a_backup_ends_and_is_one_moment(tmp_path: Path) -> None:
+def test_backup_during_endless_writes_ends_and_is_of_one_moment(tmp_path: Path) -> None:
     """It is made in a thread of its own; the writer goes on between its steps, and it never begins again."""
     with opened(tmp_path / "data") as store:
         store.commit(committing(rows=[some_row(1_000_000 + number, 1 << 20) for number in range(24)]))

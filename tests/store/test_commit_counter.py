@@ -177,7 +177,7 @@ def test_store_that_is_ahead_of_its_count_is_what_a_kill_leaves_between_the_two(
     assert CommitCounter(place).read() == Count(COMMITS, COMMITS * MESSAGES)
 
 
-def test_every_commit_is_counted_on_the_disk_before_it_returns(tmp_path: Path) -> None:
+def test_commit_is_counted_on_the_disk_before_it_returns(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for number in range(1, 6):
             store.commit(committing(rows=[some_row(number)._replace(messages=10)]))

@@ -46,7 +46,7 @@ def test_second_who_wants_it_is_told_who_has_it(tmp_path: Path) -> None:
     second.unlock()
 
 
-def test_who_only_looks_writes_nothing(tmp_path: Path) -> None:
+def test_directory_that_is_only_read_is_not_written(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path)
     directory.hold()
     directory.unlock()

@@ -47,7 +47,7 @@ def test_store_goes_on_with_what_is_in_order(tmp_path: Path) -> None:
         assert store.check() == []
 
 
-def test_what_disappears_while_the_store_is_open_is_told(tmp_path: Path) -> None:
+def test_data_that_disappears_while_the_store_is_open_is_reported(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(rows=[some_row(number, 60_000) for number in range(1, 10)]))
     with opened(tmp_path) as store:

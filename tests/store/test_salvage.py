@@ -228,7 +228,7 @@ def test_stretch_that_cannot_be_reached_does_not_hide_what_is_behind_it(tmp_path
     assert all_told == f"{len(missing)} of 400 rows"
 
 
-def test_what_nothing_leads_to_any_more_is_saved(tmp_path: Path) -> None:
+def test_rows_without_their_root_page_are_saved(tmp_path: Path) -> None:
     """The page in which all rows begin is gone: SQLite finds none of them."""
     rows = [some_row(number, 1500) for number in range(1, 400)]
     with opened(tmp_path / "damaged") as store:
@@ -340,7 +340,7 @@ def test_log_of_a_crash_in_the_middle_of_a_later_round_is_read(crashed: Crashed)
         assert store.damaged == []
 
 
-def test_what_a_transaction_that_failed_left_behind_the_end_is_no_damage(crashed: Crashed) -> None:
+def test_frames_of_a_failed_transaction_behind_the_end_are_no_damage(crashed: Crashed) -> None:
     """Its last frame ends a transaction, but nothing was written that goes on from it."""
     end, last = crashed.ends[-3], crashed.ends[-2]
     place = crashed.left(flipped(crashed.log[:last], end + FRAME.size + 5))

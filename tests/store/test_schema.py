@@ -103,7 +103,7 @@ def test_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert said == f"cannot open the store '{tmp_path / 'no' / 'where' / FILE}': No such file or directory"
 
 
-def test_what_a_creation_that_was_interrupted_left_is_made_anew(tmp_path: Path) -> None:
+def test_interrupted_creation_of_a_store_is_begun_again(tmp_path: Path) -> None:
     (tmp_path / f"{FILE}.new").write_bytes(b"half of")
     (tmp_path / f"{FILE}.new-journal").write_bytes(b"it")
     with opened(tmp_path) as store:
@@ -219,13 +219,13 @@ def test_file_that_may_not_even_be_read_is_refused(open_folder: Path) -> None:
     assert str(raised.value) == f"cannot open the store '{open_folder / FILE}': Permission denied"
 
 
-def test_in_a_folder_that_may_not_be_written_no_file_is_made(open_folder: Path) -> None:
+def test_store_in_an_unwritable_folder_is_not_created(open_folder: Path) -> None:
     os.chmod(open_folder, 0o500)
     with unprivileged(open_folder):
         assert refusal(open_folder) == f"cannot open the store '{open_folder / FILE}': Permission denied"
 
 
-def test_in_a_folder_that_may_not_be_written_any_more_no_log_can_be_made(open_folder: Path) -> None:
+def test_store_in_a_folder_that_became_unwritable_is_refused(open_folder: Path) -> None:
     filled(open_folder)
     os.chmod(open_folder, 0o500)
     with unprivileged(open_folder):

@@ -55,7 +55,9 @@ def engine(place: Place) -> Engine:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(history=st.lists(st.tuples(commits(), st.sampled_from(["", "", "again", "reopen"])), max_size=8))
-def test_any_history_leaves_what_the_model_says(place: Place, history: list[tuple[StoreTransaction, str]]) -> None:
+def test_store_agrees_with_the_model_after_any_history(
+    place: Place, history: list[tuple[StoreTransaction, str]]
+) -> None:
     engine, model = place(), Model()
     store = engine.make()
     store.open()
@@ -97,7 +99,7 @@ def test_record_that_is_written_again_has_its_newest_state(engine: Engine) -> No
     assert engine.contents() == Contents([], after.positions, after.settlements, after.rows)
 
 
-def test_commit_that_is_tried_again_after_others_did_not_come_between_changes_nothing(engine: Engine) -> None:
+def test_repeated_commit_changes_nothing_unless_others_came_between(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(
             committing(

@@ -35,7 +35,7 @@ def test_second_broker_is_refused_and_told_who_the_first_is(engine: PostgresEngi
     second.close()
 
 
-def test_who_stands_by_gets_the_lease_when_it_is_let_go(engine: PostgresEngine) -> None:
+def test_standby_gets_the_lease_when_it_is_released(engine: PostgresEngine) -> None:
     second = engine.make()
     first = engine.make()
     first.open()
@@ -52,7 +52,7 @@ def test_who_stands_by_gets_the_lease_when_it_is_let_go(engine: PostgresEngine) 
     second.close()
 
 
-def test_two_schemas_are_two_stores(cluster: Cluster) -> None:
+def test_schemas_of_one_database_are_separate_stores(cluster: Cluster) -> None:
     with PostgresEngine(cluster).opened() as one, PostgresEngine(cluster).opened() as other:
         one.commit(committing(rows=[some_row(1)]))
         assert list(other.rows()) == []
@@ -96,7 +96,7 @@ def test_broker_whose_lease_was_taken_writes_nothing_ever_again(cluster: Cluster
     assert engine.contents().rows == [some_row(1)]
 
 
-def test_lease_that_was_taken_in_spite_of_a_live_session_is_refused_in_the_commit_itself(
+def test_lease_taken_in_spite_of_a_live_session_is_refused_in_the_commit(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     """As it is behind a pooler that gives one session to two brokers: the lock then means nothing, the epoch does."""
@@ -221,7 +221,7 @@ def test_writer_that_nobody_disturbs_leaves_the_state_of_its_last_commit(engine:
     assert_state_of(engine.contents(), last, writer.committed() + 1)
 
 
-def test_only_a_broker_that_has_written_what_it_found_leaves_in_order(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_store_is_left_in_order_by_a_broker_that_wrote_what_it_found(cluster: Cluster, engine: PostgresEngine) -> None:
     store = engine.make()
     store.open()
     assert store.was_left

@@ -22,7 +22,7 @@ def set_form(cluster: Cluster, name: str, form: int) -> None:
     cluster.ask(f"UPDATE \"{name}\".about SET value = %s WHERE name = 'form'", str(form))
 
 
-def test_without_psycopg_the_store_says_what_to_install() -> None:
+def test_postgresql_store_without_psycopg_names_the_package_to_install() -> None:
     program = (
         "import sys; sys.modules['psycopg'] = None\n"
         "from penstock.errors import ConfigError\n"
@@ -103,7 +103,7 @@ def test_schema_may_have_any_name(cluster: Cluster, name: str) -> None:
 
 
 @needs_postgres
-def test_migrations_that_a_store_has_not_seen_run_in_order_and_one_that_fails_leaves_the_old_form(
+def test_migrations_run_in_order_and_a_failed_one_leaves_the_old_version(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     with engine.opened() as store:

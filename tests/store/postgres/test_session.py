@@ -184,9 +184,7 @@ def has_been_sent(cluster: Cluster, line: socket.socket) -> bool:
     return octets[0] > 0
 
 
-def test_who_waits_for_a_server_that_does_not_answer_comes_back_when_another_thread_ends_it(
-    cluster: Cluster, engine: PostgresEngine
-) -> None:
+def test_wait_for_a_silent_server_can_be_ended_by_another_thread(cluster: Cluster, engine: PostgresEngine) -> None:
     for work in ("commit", "tidy", "rows"):
         store = engine.make()
         store.open()
