@@ -78,7 +78,7 @@ def test_depth_is_awaited_and_the_high_water_mark_stays(penstock_broker: BrokerU
         assert_depth_never_above(penstock_broker.connection("shop"), 1)
 
 
-def test_nothing_is_lost_where_all_came_in_any_order_and_twice() -> None:
+def test_assertion_of_no_loss_allows_any_order_and_repetitions() -> None:
     assert_lost_nothing([1, 2, 3], [3, 1, 2])
     assert_lost_nothing(iter([1, 2, 2]), iter([2, 1, 2, 1]))
     assert_lost_nothing([], [])
