@@ -15,7 +15,7 @@ KNOWN_TO_PAMQP = [method for method in METHODS.values() if method.id in commands
 
 
 @given(amqp091_strategies.methods())
-def test_every_method_comes_back_as_it_went_out(method: tuple[int, dict[str, object]]) -> None:
+def test_method_comes_back_as_it_was_encoded(method: tuple[int, dict[str, object]]) -> None:
     method_id, args = method
     read = decode_method(encode_method(method_id, **args))
     assert (read.id, read.args) == (method_id, args)

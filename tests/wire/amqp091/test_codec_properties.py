@@ -195,7 +195,7 @@ def fits(payload: bytes) -> bool:
 
 @settings(max_examples=examples(500), derandomize=True, database=None)
 @given(properties())
-def test_whatever_the_codec_writes_fits(made: Properties) -> None:
+def test_content_header_written_by_the_codec_fits(made: Properties) -> None:
     assert fits(encode_header(5, made))
 
 
@@ -235,7 +235,7 @@ def test_list_that_is_cut_or_too_long_does_not_fit(made: Properties, less: int, 
 
 @settings(max_examples=examples(3000), derandomize=True, database=None)
 @given(st.binary(max_size=40))
-def test_whatever_the_codec_reads_fits_and_what_does_not_fit_it_refuses(octets: bytes) -> None:
+def test_content_header_fits_exactly_if_the_codec_reads_it(octets: bytes) -> None:
     payload = b"\x00\x3c\x00\x00" + bytes(8) + octets
     try:
         decode_properties(payload)
@@ -246,7 +246,7 @@ def test_whatever_the_codec_reads_fits_and_what_does_not_fit_it_refuses(octets: 
 
 @settings(max_examples=examples(2000), derandomize=True, database=None)
 @given(properties(), st.integers(0, 200), st.integers(0, 255))
-def test_when_an_octet_is_changed_what_the_codec_still_reads_still_fits(made: Properties, at: int, octet: int) -> None:
+def test_content_header_with_a_changed_byte_fits_if_the_codec_reads_it(made: Properties, at: int, octet: int) -> None:
     payload = bytearray(encode_header(5, made))
     at = 12 + at % (len(payload) - 12)
     payload[at] = octet
@@ -278,7 +278,7 @@ def test_headers_table_fits_where_the_codec_can_read_it(entries: bytes) -> None:
 
 
 @given(amqp091_strategies.tables)
-def test_every_headers_table_that_can_be_written_fits(table: dict[str, object]) -> None:
+def test_headers_table_that_can_be_written_fits(table: dict[str, object]) -> None:
     octets = encode_table(table)
     assert table_fits(octets, 4, len(octets), 1)
 

@@ -93,14 +93,14 @@ def _without_what_pamqp_cannot_say(value: object) -> object:
         ("46 00000003 016b 56", {"k": None}),
     ],
 )
-def test_every_type_of_value_is_read(octets: str, value: object) -> None:
+def test_field_value_of_each_type_is_read(octets: str, value: object) -> None:
     field = b"\x01v" + bytes.fromhex(octets)
     table, _ = decode_table(len(field).to_bytes(4, "big") + field, 0)
     assert table == {"v": value}
     assert type(table["v"]) is type(value)
 
 
-def test_of_a_name_that_occurs_twice_the_last_value_is_kept() -> None:
+def test_field_name_that_occurs_twice_has_its_last_value() -> None:
     assert decode_table(bytes.fromhex("00000008 0176 7400 0176 7401"), 0)[0] == {"v": True}
 
 
@@ -170,7 +170,7 @@ def test_pamqp_reads_the_same_from_our_tables(table: dict[str, object]) -> None:
         ((1,), "41 00000005 49 00000001"),
     ],
 )
-def test_every_type_of_value_is_written(value: object, octets: str) -> None:
+def test_field_value_of_each_type_is_written(value: object, octets: str) -> None:
     assert encode_table({"v": value})[4:] == b"\x01v" + bytes.fromhex(octets)
 
 
@@ -198,7 +198,7 @@ def test_value_that_no_table_can_hold_is_refused(value: object) -> None:
         encode_table({"v": value})
 
 
-def test_not_a_number_is_a_number_on_the_wire() -> None:
+def test_nan_is_a_number_on_the_wire() -> None:
     value = decode_table(encode_table({"v": math.nan}), 0)[0]["v"]
     assert isinstance(value, float)
     assert math.isnan(value)

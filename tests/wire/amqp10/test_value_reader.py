@@ -72,7 +72,7 @@ from tests.support.amqp10_wide import wide
         ),
     ],
 )  # fmt: skip
-def test_every_encoding_of_the_specification(octets: str, value: object) -> None:
+def test_encodings_of_the_specification_are_all_read(octets: str, value: object) -> None:
     data = bytes.fromhex(octets)
     assert decode_value(b"\xff" + data + b"\xff", 1) == (value, 1 + len(data))
 

@@ -146,7 +146,7 @@ def test_keys_of_another_type_do_not_fit(key: object) -> None:
 @pytest.mark.parametrize(
     "octets", ["", "40", "45", "c0 01 00", "c1 02 01 40", "c1 04 04 a100 40", "c1 05 02 a100 40 40"]
 )
-def test_what_is_no_map_does_not_fit(octets: str) -> None:
+def test_map_of_another_form_does_not_fit(octets: str) -> None:
     data = bytes.fromhex(octets)
     assert map_end(data, 0, len(data), STRING_KEYS, 2) == UNFIT
 

@@ -102,7 +102,7 @@ def test_composite_that_is_cut_is_refused(value: Composite) -> None:
 @given(st.binary(max_size=60))
 @example(b"\x00" * 60)
 @example(b"\x00\x53\x70\xc0\xff\xff")
-def test_any_octets_are_read_or_refused(data: bytes) -> None:
+def test_arbitrary_bytes_are_read_or_refused(data: bytes) -> None:
     read_all_ways(data)
     read_all_ways(b"\x00\x53" + data)
 
