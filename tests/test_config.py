@@ -64,7 +64,9 @@ def test_bound_of_large_messages_has_the_name_of_artemis_too(tmp_path: Path, nam
         ('[tls]\ncertificate = "c.pem"\n', '[tls]\ncertificate = "d.pem"\n', []),
     ],
 )
-def test_what_counts_at_the_start_only_is_named(tmp_path: Path, before: str, after: str, named: list[str]) -> None:
+def test_settings_that_count_at_the_start_only_are_named(
+    tmp_path: Path, before: str, after: str, named: list[str]
+) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(before)
     old = load(file)

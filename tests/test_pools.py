@@ -35,7 +35,7 @@ def test_pools_are_made_of_rows_of_the_table_alone() -> None:
 
 
 @pytest.mark.parametrize("row", POOLS, ids=lambda row: row.key)
-def test_every_pool_is_used_by_the_code(row: PoolRow) -> None:
+def test_pool_is_used_by_the_code(row: PoolRow) -> None:
     constant = next(name for name, value in vars(pools).items() if value is row)
     users = [path for path in SRC.rglob("*.py") if path.name != "pools.py" and f"of({constant})" in path.read_text()]
     assert users, constant

@@ -19,7 +19,7 @@ def test_name_has_the_number_and_the_number_is_read_from_the_name():
 
 
 @pytest.mark.parametrize("name", ["some-x.jsonl", "other-00000001.jsonl", "some-00000001.json", "some-1.jsonl.zip"])
-def test_other_files_have_no_number(name):
+def test_file_of_another_name_has_no_number(name):
     assert FILES.number_of(Path(name)) is None
 
 

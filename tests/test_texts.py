@@ -53,7 +53,7 @@ def test_times_have_units(text: str, milliseconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "5 parsecs", "-5s", "5 s 3", "1e3s", "5s5", "5.s", "9" * 30 + "s"])
-def test_other_texts_are_no_amounts(text: str) -> None:
+def test_text_of_another_form_is_no_amount(text: str) -> None:
     assert amount(text, TIMES) is None
 
 
