@@ -91,7 +91,7 @@ def test_arguments_of_more_than_32_bits(queue: Callable[..., str], board: Board)
     assert board.marks(queue(counts))[1][0] == stop
 
 
-def test_either_dimension_closes_and_both_must_be_below_to_open(
+def test_gate_closes_above_either_stop_and_opens_below_both_resumes(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Qpid C++, both dimensions: closed by count alone and by size alone; size equal to its resume keeps it closed."""

@@ -36,7 +36,7 @@ def test_heartbeat_is_sent_every_half_interval(interval_s: int) -> None:
     assert beats(client, 100.0 + 4 * interval_s) == [100.0 + half * interval_s / 2 for half in range(1, 9)]
 
 
-def test_none_goes_out_before_half_an_interval_without_any_other_output() -> None:
+def test_heartbeat_is_sent_half_an_interval_after_other_output() -> None:
     client = beating(make_driver(), 10)
     client.driver.begin(104.0)
     client.declare("q")
