@@ -1,8 +1,6 @@
-"""The reasons that the outcomes of refused publishes carry.
+"""Reasons of refused publishes, and rates of connections and users.
 
-Gates of a connection and its user: rates and weights, changed while everything runs.
-
-Enqueueing into all queues of a route.
+Rates and weights are changed while publishes wait. A publish goes into all queues of its route.
 """
 
 from __future__ import annotations

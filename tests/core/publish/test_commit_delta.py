@@ -1,4 +1,4 @@
-"""What a commit changes in a queue and at a gate."""
+"""Changes that a commit makes to a queue and at a gate."""
 
 from __future__ import annotations
 

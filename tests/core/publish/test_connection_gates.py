@@ -1,4 +1,4 @@
-"""Counts of publishers: taken publishes, confirms, and what reached no queue."""
+"""Counts of publishers: accepted, confirmed and unroutable publishes."""
 
 from __future__ import annotations
 

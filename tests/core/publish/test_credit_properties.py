@@ -1,4 +1,4 @@
-"""Credit under all that may happen: what is granted is reserved, nothing overruns, and no wake-up is lost."""
+"""Credit under any events: granted credit is reserved, no limit is overrun, no wake-up is lost."""
 
 from __future__ import annotations
 

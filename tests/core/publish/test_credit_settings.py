@@ -1,4 +1,4 @@
-"""Settings of a link's credit: its own before those of its queues, those before the broker's."""
+"""Settings of a link's credit: the link overrides its queues, and queues override the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Window of a link: its two bounds, the caution of the first grant, and the charge of a message of credit."""
+"""Credit window of a link: its two bounds, the cautious first grant, and the charge of a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of messages that die: they keep their place until they have found another, within a deadline."""
+"""Dead letters: they stay in their queue until there is room elsewhere, up to a deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact credit: it ends at the stop threshold, and what comes on it is confirmed at once."""
+"""Exact credit: it ends at the stop threshold, and messages on it are confirmed at once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Held publishes: how they pass and are refused.
+"""Held publishes: passing, refusal, and recorded events.
 
-Events of waiting publishes: recorded while somebody asks for them, and only then.
-
-Prompt producers: confirms behind a closed gate, and publishes that are withdrawn.
+Events of held publishes are recorded only if requested. Publishes behind a closed gate can be withdrawn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Publishers without confirms whose process ends while their publishes are held: what goes in, and what is lost."""
+"""Publishers without confirms whose process ends while their publishes are held: kept and lost ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hold budget of a connection, and its hold room: reserved beside what is held, one message always."""
+"""Hold budget of a connection, and the hold room that is reserved in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idle credit: taken back within 100 ms, only where others lack its room, whether the drain is answered or not."""
+"""Idle credit: revoked within 100 ms if others need its room, whether the drain is answered or not."""
 
 from __future__ import annotations
 

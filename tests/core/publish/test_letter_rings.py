@@ -1,4 +1,4 @@
-"""Rings of full queues that dead-letter to each other: they neither wait for themselves nor lose."""
+"""Rings of full queues that dead-letter to each other: neither deadlock nor loss."""
 
 from __future__ import annotations
 

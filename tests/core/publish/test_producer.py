@@ -1,4 +1,4 @@
-"""Publishes with and without confirms on one producer: each is treated as it was published."""
+"""Publishes with and without confirms on one producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lanes of producers: what their marks cover, who may continue them, and how many of them there may be."""
+"""Lanes of producers: coverage of their marks, their owners, and their bounds."""
 
 from __future__ import annotations
 

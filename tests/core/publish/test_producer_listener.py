@@ -1,4 +1,4 @@
-"""The client side of a producer is filled in by a protocol; the broker knows no class of it."""
+"""Producer listeners: the client side of a producer, which a protocol implements."""
 
 from __future__ import annotations
 

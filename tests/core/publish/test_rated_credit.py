@@ -1,4 +1,4 @@
-"""Credit under a rate: it is granted in turn, and saving it up makes nobody faster."""
+"""Credit under a rate: granted in turn, and saved credit makes no sender faster."""
 
 from __future__ import annotations
 

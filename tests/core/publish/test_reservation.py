@@ -1,4 +1,4 @@
-"""Room that is reserved for credit: in every amount on the road, never overrun, given back at once, shared."""
+"""Room reserved for credit: in each amount on the road, never overrun, released at once, shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credit of a sender: granted from free room, used without a wait, and given back at the end."""
+"""Sender credit: granted from free room, used without a wait, and released at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a commit waits, in turn and until its deadline, and which gates besides the queues' own stop it."""
+"""Waiting commits: their turn, their deadline, and the gates that stop them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at a commit that waits: what one costs, and what lets it pass; and held commits that are refused together."""
+"""Looks at a waiting commit: their cost and result; and held commits that are refused together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions, all or nothing: what is kept, and what a commit needs."""
+"""Transactions, all or nothing: pending work, and the conditions of a commit."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Producers that have waited a whole hold deadline at a closed gate: what they publish then is held outside.
-
-The states of a producer, and the transitions that are impossible.
-
-Publishes in a row behind a closed gate: they go the short way exactly as long as the long one would say the same.
-"""
+"""Producers stopped at a closed gate for a whole hold deadline, producer states, and withheld runs."""
 
 from __future__ import annotations
 
