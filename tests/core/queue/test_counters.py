@@ -1,9 +1,4 @@
-"""Counters of a queue: its losses in all, and since the last report.
-
-Queues with losses to report: each once until its report, and so many at once.
-
-Samples of a queue: what the flow log needs is counted whatever happens to a message, and sampling has a bound.
-"""
+"""Counters of a queue: losses in total and since the last report, and samples for the flow log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who looks after what expires in a queue goes with the queue."""
+"""Expiry of messages and queues, and timers that end with their queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ready messages with an index: as any ready queue, and readable and takeable anywhere."""
+"""Ready messages with an index: readable and removable at any position."""
 
 from __future__ import annotations
 

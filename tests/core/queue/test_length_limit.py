@@ -1,4 +1,4 @@
-"""The length limit of a queue: what is ready counts, and neither what consumers have nor what one takes at once."""
+"""The length limit of a queue: ready messages count, unacknowledged ones do not."""
 
 from __future__ import annotations
 

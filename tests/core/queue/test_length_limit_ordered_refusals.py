@@ -1,4 +1,4 @@
-"""Ordered refusals: exactly the next publishes are refused, in the fast path too, and the queue is as before."""
+"""Ordered refusals: exactly the next publishes are refused, also in the fast path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrival of a batch in a queue: its room is kept, and nobody sees a part of it.
+"""Arrival of a batch in a queue: its room is reserved, and no client sees a part of the batch.
 
 A `drop-head` queue makes room for a large message a slice a turn.
 """

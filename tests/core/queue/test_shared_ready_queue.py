@@ -1,4 +1,4 @@
-"""Cursors beside consumers on one queue: who gets which message, and that a planned range never changes."""
+"""Cursors beside consumers on one queue: the shares of both, and planned ranges that never change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two classes of a quorum queue: their order, and what does not depend on it."""
+"""The two classes of a quorum queue: their order, and properties that do not depend on it."""
 
 from __future__ import annotations
 
