@@ -1,4 +1,4 @@
-"""Deliveries that return in slices: in their order, and nobody gets younger messages meanwhile."""
+"""Deliveries requeued in slices: in order, and before younger messages."""
 
 from __future__ import annotations
 

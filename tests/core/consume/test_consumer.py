@@ -1,9 +1,4 @@
-"""A consumer: the messages that it may get now, and why it gets none.
-
-Rings of consumers: whose turn it is, and the shares of a round.
-
-Byte windows of consumers, and the settings that they get from their queue.
-"""
+"""Consumers: deliverable messages, obstacles, rings, rounds and byte windows."""
 
 from __future__ import annotations
 

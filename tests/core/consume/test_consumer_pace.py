@@ -1,7 +1,4 @@
-"""Rates of consumers: the most that they get, and the least that they must take.
-
-Adaptive windows in a broker with a manual clock: what slow consumers leave to others.
-"""
+"""Rates of consumers, slow consumers, and adaptive windows under a manual clock."""
 
 from __future__ import annotations
 

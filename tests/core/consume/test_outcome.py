@@ -1,6 +1,6 @@
-"""Outcomes of deliveries: what each does to the message, its failures and its queue.
+"""Outcomes of deliveries: their effect on the message, its failures and its queue.
 
-Messages that a receiver calls undeliverable: other receivers get them, and it does not.
+A message that a receiver calls undeliverable goes to other receivers only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consumers of a queue and of a session: whose turn it is, who waits for what, and how much work that is."""
+"""Rotation of the consumers of a queue and of a session: turns, waits, and the work of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters of consumers: selectors, and messages of the own connection."""
+"""Filters of consumers: selectors, and messages of the consumer's own connection."""
 
 from __future__ import annotations
 

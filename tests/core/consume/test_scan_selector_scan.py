@@ -1,4 +1,4 @@
-"""Consumers with selectors: what they get, what stays for others, and what looking costs."""
+"""Consumers with selectors: matching messages, the rest, and the cost of matching."""
 
 from __future__ import annotations
 

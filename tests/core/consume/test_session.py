@@ -1,6 +1,6 @@
-"""Delivery tags: what is out, what is settled, what goes back, in any order of acknowledgements.
+"""Delivery tags of a session: unacknowledged, settled and returned ones, in any order of acknowledgements.
 
-Drain: the credit is given up when nothing can be delivered, pages and unfinished scans included.
+Drains: the credit is given up when no message can be delivered, pages and unfinished scans included.
 """
 
 from __future__ import annotations
