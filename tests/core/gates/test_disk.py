@@ -1,7 +1,4 @@
-"""The gates before the disk together: which messages they hold, and what is counted as stored.
-
-What all gates before the disk have in common.
-"""
+"""The gates before the disk together: the messages that they hold, and stored bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of queues, exchanges, bindings and consumers: charged, bounded, and given back exactly."""
+"""Arguments of queues, exchanges, bindings and consumers: charged, bounded, and released exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator blocks and unblocks."""
+"""Blocks by the operator."""
 
 from __future__ import annotations
 
