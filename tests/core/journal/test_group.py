@@ -1,6 +1,6 @@
-"""Journal groups and their rows: no row is held for long for the little that is left in it.
+"""Journal groups and their rows: a sparse row is rewritten and removed soon.
 
-Pieces of large bodies: written before the row, deleted after the settlement, a part at a time.
+Pieces of large bodies are written before their row and deleted after the settlement, in parts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The journal while the store cannot be written: bounded, and right when it can be written again.
+"""The journal while the store cannot be written: bounded, and complete when the store works again.
 
-Removals of purged messages: which changes wait for the end of which removal.
-
-A series of groups: nothing of it is written before its end, and then all of it in one transaction.
+Also: replies that wait for the removal of purged messages, and series of groups, which are written in one transaction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shares of the journal: who is over a share waits, who records little never does, and the bound follows the disk."""
+"""Shares of the journal: clients above their share wait, and the bound follows the disk."""
 
 from __future__ import annotations
 
