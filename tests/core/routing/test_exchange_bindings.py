@@ -1,4 +1,4 @@
-"""Bindings, found by their destination, and what makes two of them the same."""
+"""Bindings, found by their destination, and their identity."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Headers exchanges: which bindings a message matches, and how many are looked at.
+"""Headers exchanges: matching bindings, and the number of bindings examined.
 
-Values of field tables: which are alike, and what RabbitMQ calls their types.
+Values of field tables: equality, and RabbitMQ's names of their types.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Cached routes: the target of a lookup, its variants, and what the fast path needs of it.
-
-Priority, expiration and delivery mode of a publish choose the variant of its route.
-
-CC and BCC: further routing keys of one message, whatever its protocol.
-
-Exchanges, bindings and alternates that come and go, against a set of tuples and a walk that knows no index.
-"""
+"""Cached routes: the target of a lookup, variants, copies by CC and BCC, and changes of the topology."""
 
 from __future__ import annotations
 
