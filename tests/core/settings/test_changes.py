@@ -1,4 +1,4 @@
-"""Settings that change while everything runs: at once, in both directions."""
+"""Settings that change at run time: effective at once, in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How queues overflow when policies and settings come and go, and what the commands say of it."""
+"""Overflow policies of queues when policies and settings change, and the sentences of the commands."""
 
 from __future__ import annotations
 

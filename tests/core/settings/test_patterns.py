@@ -1,4 +1,4 @@
-"""Patterns of names: which match, and which of them says more."""
+"""Patterns of names: matches, and the more specific of two patterns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One policy: what is read, what is refused, and what two of them say together.
-
-Regular expressions of policies: RE2, unanchored, with look-aheads behind `^`.
-"""
+"""Policies: reading, refusals, combination of two, and their regular expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies that change while queues and exchanges are there: all or nothing, in steps, and in effect at once."""
+"""Policies that change while queues and exchanges exist: all or nothing, in steps, effective at once."""
 
 from __future__ import annotations
 

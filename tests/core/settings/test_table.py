@@ -1,4 +1,4 @@
-"""Settings of several sources: all of a change or none of it, and who beats whom."""
+"""Settings of several sources: changes are all or nothing, and sources have an order."""
 
 from __future__ import annotations
 
