@@ -1,4 +1,4 @@
-"""Ledger of the bodies in the store: handles and octets of each."""
+"""Ledger of the bodies in the store: handles and bytes of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies in pieces: what comes is cut, written, read and deleted, within bounds."""
+"""Large bodies in pieces: cut, written, read and deleted, within bounds."""
 
 from __future__ import annotations
 

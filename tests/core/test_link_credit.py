@@ -1,4 +1,4 @@
-"""A consumer with link credit: it gets what its receiver grants, with acknowledgements and without."""
+"""Consumers with link credit: deliveries that the receiver grants, with and without acknowledgements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message's earlier deliveries: delivered before and failed are told apart in one number."""
+"""Earlier deliveries of a message: deliveries and failures, counted in one number."""
 
 from __future__ import annotations
 

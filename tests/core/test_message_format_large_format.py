@@ -1,4 +1,4 @@
-"""The format of large messages: it is that of the head, and the body is shared."""
+"""Message format of large messages: that of the head, with a shared body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishes through huge topologies: what one message may cost, and what it is refused with beyond."""
+"""Publishes through huge topologies: the bound of their cost, and refusals beyond."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Many deliveries that are returned or rejected at once: settled for their consumer, and done in slices."""
+"""Deliveries requeued or rejected in bulk: settled at once for their consumer, and worked off in slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ends of queues and exchanges with very many bindings: in slices, and nothing goes where they led."""
+"""Deletion of queues and exchanges with very many bindings: in slices, and no message is routed by them."""
 
 import pytest
 

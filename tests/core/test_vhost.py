@@ -1,4 +1,4 @@
-"""A virtual host: names of queues and exchanges, who may use them, and what leaves with them."""
+"""A virtual host: names of queues and exchanges, exclusive use, and deletions."""
 
 from __future__ import annotations
 
