@@ -1,8 +1,6 @@
-"""A channel: its deliveries, its answers, and its end.
+"""Channels: deliveries, answers, states and ends; and channel.flow for clients that obey it.
 
-States of a channel: closes of the broker, of the client, of both at once, and of the connection.
-
-The lever that holds a client is chosen by what it is: channel.flow only to who obeys it, and enforced.
+Both sides can close a channel. channel.flow is sent only to clients that obey it, and is enforced.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Messages go out on other channels, with other frame sizes and to other connections than they came in; octets stay.
+"""Delivery frames: contents for other channels and frame sizes, and large messages in shares.
 
-Large contents of a channel: nothing comes between their frames, and all that follows comes in order.
+No frame of the channel comes between those of a large message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""connection.blocked and connection.unblocked: when they are sent, and what they say."""
+"""connection.blocked and connection.unblocked: their times and reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames as they arrive: in any pieces, and none larger than was agreed."""
+"""Frames as they arrive: in any pieces, and none larger than the agreed size."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Contents of AMQP 0-9-1: what is written on dead letters, and that everything else of them stays as it was.
+"""Contents of AMQP 0-9-1: headers of dead letters, with all other bytes unchanged.
 
-Rewriting a content header: what is not changed stays octet by octet.
-
-Rows of blocks as contents: the same as properties that are encoded one by one, and well formed.
+Also: rows of blocks as contents, compared with properties that are encoded one by one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Every method, cut at every octet, too long, on every channel and in every state: one close with the right code.
+"""Methods: each one cut short, too long, and in each state; their audit records and handlers.
 
-Malformed octets as an error of the broker.
-
-Audit of methods: what is recorded of each one that changes the topology, and that others record nothing.
-
-Methods to their handlers: which channel expects what.
+Methods that change the topology are recorded in the audit log, and others are not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The methods of class basic that consume and settle.
+"""The methods of the classes basic and tx that consume, settle and commit.
 
-A basic.get from a queue full of messages that are too old is answered with one that is not, some turns later.
-
-The methods of class tx.
+A basic.get from a queue of expired messages is answered with the first fresh one, some turns later.
 """
 
 from __future__ import annotations

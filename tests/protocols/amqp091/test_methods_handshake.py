@@ -1,4 +1,4 @@
-"""The handshake: what is kept of a client, and what a failed login leaves."""
+"""The handshake: stored client properties, and failed logins without a trace."""
 
 from __future__ import annotations
 

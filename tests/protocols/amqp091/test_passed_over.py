@@ -1,4 +1,4 @@
-"""Content headers that are larger than a frame of a consumer's connection: the consumer passes the message over."""
+"""Content headers larger than the frame size of a consumer: the consumer skips the message."""
 
 from __future__ import annotations
 

@@ -1,15 +1,4 @@
-"""user_id and a direct reply_to, wherever they are in the property list.
-
-CC and BCC where they are looked for: in the octets, at the gates, and for a message that has no channel.
-
-The properties that matter to a route, read in place, against the same choice from decoded properties.
-
-Returned messages: which refusals a publisher hears by basic.return.
-
-Direct reply-to: replies to a channel without a declared queue.
-
-The publishing client of a channel: confirms, errors, blocks and returns as frames.
-"""
+"""Publishing: user_id, reply_to, CC and BCC, properties of routes, returns, and direct reply-to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels and connections that end with very much to put back: a part in each turn, and others go on meanwhile."""
+"""Channels and connections that end with very many messages: requeued in slices, while others go on."""
 
 from __future__ import annotations
 
