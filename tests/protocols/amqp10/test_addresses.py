@@ -1,8 +1,6 @@
-"""Addresses: RabbitMQ 4's and plain names, what they name, and the addresses of queues and exchanges.
+"""Addresses of AMQP 1.0: RabbitMQ 4's and plain names, their nodes, and automatic queues.
 
-Annotations that tell a consumer of AMQP 1.0 the exchange and routing key of a message.
-
-Queues that an attach creates where a pattern asks for it.
+Also: annotations with the exchange and routing key of a message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attach: termini that are granted, and those that are refused."""
+"""Attach: granted and refused termini."""
 
 from __future__ import annotations
 

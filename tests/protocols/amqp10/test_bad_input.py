@@ -1,4 +1,4 @@
-"""Bad input: the smallest thing is closed, nothing is stored for it, and other links and connections go on."""
+"""Bad input: the smallest scope is closed, nothing is stored, and other links and connections go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work of frames that cost much: each counts about the microseconds that it takes."""
+"""Work of expensive frames: each counts about the microseconds that it takes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Outcomes of delivery states, and what they add to their messages.
-
-Dispositions that tell outcomes.
-"""
+"""Outcomes of delivery states, their annotations, and dispositions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large deliveries: frames as the peer reads, other links between them, and ends in the middle."""
+"""Large deliveries: frames as the peer reads, other links between them, and early ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AMQP 1.0 engine: headers, open, begin, end and close, and what an error closes."""
+"""AMQP 1.0 engine: headers, open, begin, end and close, and the scopes of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incoming links: messages in one and several frames, outcomes, and what is refused."""
+"""Incoming links: messages in one and several frames, outcomes, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aborted deliveries give their credit back, on links to every terminus, for senders that count them and others.
+"""Aborted deliveries restore their credit, on links to each terminus, whether the sender counts them or not.
 
 Qpid Proton counts an aborted delivery in its delivery-count, and ProtonJ2 does not.
 """

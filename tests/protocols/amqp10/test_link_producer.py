@@ -1,4 +1,4 @@
-"""Further producers of a link: what holds them is counted at their connection, until it lets go or they end."""
+"""Further producers of a link: their gates count at their connection until they open or the producers end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Management node: RabbitMQ 4's operations, with what each of them answers.
-
-HTTP over AMQP: what a request says, and what a response looks like.
-"""
+"""Management node: RabbitMQ 4's operations with their answers, and HTTP over AMQP."""
 
 from __future__ import annotations
 

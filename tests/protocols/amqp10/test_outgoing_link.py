@@ -1,6 +1,6 @@
-"""Outgoing links: credit, drain, and what is left unsettled at the end.
+"""Outgoing links: credit, drain, unsettled deliveries at the end, and max-message-size.
 
-The max-message-size of a receiver: what is larger is not sent, and stays for others.
+A message larger than max-message-size is not sent, and stays for other consumers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Coordinator links: attach, credit, declare and discharge, and what is refused."""
+"""Coordinator links: attach, credit, declare, discharge, and refusals."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Sessions: what ends one, and dispositions of deliveries.
+"""Sessions: ends, states, handles, and dispositions of deliveries.
 
-States of a session: the table has each of them, and permits no way back.
-
-Links of a session: handles on both sides.
+The table of states has each state, and no way back.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Suspended links: what is kept, for how long, within which bounds, and links that are stolen.
+"""Suspended links: stored state with its bounds, stolen links, and resumption of receivers.
 
-Resumption of a receiver's link: outcomes decided meanwhile, messages sent again, and those that are unknown.
+Resumed links get the outcomes decided meanwhile, and messages that must be sent again.
 """
 
 from __future__ import annotations

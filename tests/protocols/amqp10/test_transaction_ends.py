@@ -1,4 +1,4 @@
-"""Ends of transactions: of their links, sessions and connections, by time, and what they leave behind."""
+"""Ends of transactions: with their links, sessions and connections, by time, and without a trace."""
 
 from __future__ import annotations
 

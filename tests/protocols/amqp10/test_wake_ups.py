@@ -1,4 +1,4 @@
-"""No wake-up is lost: senders hear the outcome as soon as the gate is open, and get credit while there is room.
+"""Wake-ups of senders: outcomes as soon as the gate is open, and credit while there is room.
 
 Links and a consumer of AMQP 0-9-1 act in random order, several times a turn, so that gates close and open within one.
 """
