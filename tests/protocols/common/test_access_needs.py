@@ -1,4 +1,4 @@
-"""Every method of AMQP 0-9-1 has a row that says what it needs, and no row is left without a method."""
+"""Methods of AMQP 0-9-1 and rows of the access table: each has the other."""
 
 from __future__ import annotations
 

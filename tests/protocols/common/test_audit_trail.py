@@ -1,7 +1,4 @@
-"""Audit trail: what is recorded, summed, hidden and bounded.
-
-Allowance of each user in the audit log.
-"""
+"""Audit trail: recorded, summed, hidden and bounded records, and the allowance of each user."""
 
 import json
 

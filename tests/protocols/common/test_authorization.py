@@ -1,4 +1,4 @@
-"""Authorization of AMQP 0-9-1: each row of the table with all it needs, and without each of its needs."""
+"""Authorization of AMQP 0-9-1: each row of the table with all its permissions, and without each of them."""
 
 from __future__ import annotations
 

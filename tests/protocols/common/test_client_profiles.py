@@ -1,4 +1,4 @@
-"""Profiles of client libraries: how each of them is held, and by what it is known."""
+"""Profiles of client libraries: their recognition and their treatment under a hold."""
 
 from __future__ import annotations
 

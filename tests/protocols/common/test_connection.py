@@ -1,10 +1,6 @@
-"""Connection: what a lost one keeps, and the stages of a close.
+"""Connections: stages of a close, lost connections, their log lines, and teardown in slices.
 
-Times of a connection.
-
-Exclusive queues of a connection: those that were deleted are forgotten before it ends.
-
-Connections that end with very much to put back: a part in each turn, in order.
+Deleted exclusive queues are forgotten before their connection ends.
 """
 
 from __future__ import annotations

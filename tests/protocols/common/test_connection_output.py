@@ -1,7 +1,4 @@
-"""Output of a connection: its bounds, and what wakes at room in it.
-
-Replies that wait for the disk: in order, and for no longer than the hold deadline.
-"""
+"""Output of a connection: its bounds, wake-ups, and replies that wait for the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of the protocol by the first octets."""
+"""The choice of the protocol by the first bytes."""
 
 from __future__ import annotations
 

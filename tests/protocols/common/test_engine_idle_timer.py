@@ -1,4 +1,4 @@
-"""Heartbeats and idle time-outs by the clock: when one goes out, and when a silent peer is given up."""
+"""Heartbeats and idle time-outs by the clock: sent in time, and silent peers closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A delivery that is not acknowledged in time ends its channel, and goes to somebody else (RabbitMQ's timeout)."""
+"""A delivery that is not acknowledged in time closes its channel and is requeued (RabbitMQ's timeout)."""
 
 from __future__ import annotations
 

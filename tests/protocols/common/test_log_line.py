@@ -1,4 +1,4 @@
-"""Refusals of strangers in the log: one line a second of each kind, the others counted."""
+"""Rate-limited log lines: one line a second of each kind, the others counted."""
 
 import pytest
 

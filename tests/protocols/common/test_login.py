@@ -1,11 +1,4 @@
-"""Logins: a wrong password is answered late, and nothing else may be tried meanwhile.
-
-Verifications that are run at once: for pure tests and the simulation.
-
-Connections of tokens end with them, by the wall clock.
-
-Updates of secrets (connection.update-secret): newer tokens, and passwords that nobody asks for again.
-"""
+"""Logins: delayed refusals, slow checks, inline checks, expiry of tokens, and updates of secrets."""
 
 from __future__ import annotations
 

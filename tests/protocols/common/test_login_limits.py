@@ -1,13 +1,4 @@
-"""Wrong passwords are answered ever later; right ones at once, and nobody is locked out for long.
-
-Limits of logins a second: who is refused, how each protocol says so, and whom a flood does not touch.
-
-The line of passwords that wait for a thread: networks take turns, and nobody keeps a place who is gone.
-
-Before the login: small frames, little memory, few sockets; and a neighbour gets in.
-
-Bounds of open connections: who is refused, with which words, and that a place is free when its connection ends.
-"""
+"""Bounds of logins: delays of wrong passwords, rates, the login line, handshakes, and open connections."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Messages that arrive in pieces: counted as they come, bounded by connection and for the node, and given back.
+"""Messages that arrive in pieces: charged as they come, bounded by connection and node, and released.
 
-Large messages that arrive: what counts as memory, and when the input waits for the store.
+Large messages: the part that counts as memory, and input that waits for the store.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The network of a peer, which bounds apply to.
-
-Octets of a connection, and their rates.
-
-TLS of a connection in RabbitMQ's words.
-"""
+"""Network of a peer, traffic rates of a connection, and its TLS in RabbitMQ's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mechanisms that a client is offered."""
+"""SASL mechanisms that the broker offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single messages of those who have no channel, at a gate that stays closed."""
+"""Single publishes without a channel, at a gate that stays closed."""
 
 from __future__ import annotations
 
