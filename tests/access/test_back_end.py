@@ -1,4 +1,4 @@
-"""Checks by a back end: who is asked for, what is remembered, and what a refusal says."""
+"""Logins by a back end: requests, cached answers, and the reasons of refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of one connection."""
+"""Permission checks of one connection, and their cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions of permissions."""
+"""Regular expressions of permissions: checked, compiled and cached."""
 
 from __future__ import annotations
 

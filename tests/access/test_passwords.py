@@ -1,4 +1,4 @@
-"""Checks of passwords: quick where they may be, slow for everybody else alike, and better hashes afterwards."""
+"""Password checks: fast after the first login, equally slow for all refusals, with upgrades of old hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of one login."""
+"""Rules of one login by the access table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys for SCRAM: derived once for a user, and made for users that are not there."""
+"""SCRAM keys: derived once for a user, and fake for unknown users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scopes of tokens: RabbitMQ's patterns, tags, and what grants nothing."""
+"""Scopes of tokens: RabbitMQ's patterns, tags, and scopes without effect."""
 
 from __future__ import annotations
 

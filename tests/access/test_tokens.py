@@ -1,4 +1,4 @@
-"""Tokens instead of passwords: what they must have, and each way in which one is refused."""
+"""Tokens instead of passwords: required claims, and each reason of a refusal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Users.
-
-Records of changes of the table.
-"""
+"""Users, and records of changes of the access table."""
 
 from __future__ import annotations
 
