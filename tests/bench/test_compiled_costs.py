@@ -1,4 +1,4 @@
-"""What a message costs the compiled broker: instructions against the recorded values, memory against the promise."""
+"""Cost of a message in the compiled broker: instructions and memory against recorded values."""
 
 import gc
 

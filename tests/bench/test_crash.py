@@ -1,4 +1,4 @@
-"""The crash test itself: a few of its rounds, and a broker that forgets, which it must find out."""
+"""The crash test: a few rounds, and a broker that loses messages on purpose, which the test must detect."""
 
 from __future__ import annotations
 

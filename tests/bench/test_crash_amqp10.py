@@ -1,4 +1,4 @@
-"""The crash test's clients of AMQP 1.0: they say the same as those of AMQP 0-9-1."""
+"""Clients of the crash test over AMQP 1.0: they report the same history as those of AMQP 0-9-1."""
 
 from __future__ import annotations
 

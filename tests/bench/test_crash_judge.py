@@ -1,4 +1,4 @@
-"""The judge of the crash test, on histories made by hand: each broken promise is reported, what is allowed is not."""
+"""The judge of the crash test on hand-made histories: violations are reported, permitted histories are not."""
 
 from __future__ import annotations
 

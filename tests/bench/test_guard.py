@@ -1,4 +1,4 @@
-"""How the guard judges, and that it counts what it says."""
+"""The guard of instructions per message: its verdicts, its records and its counts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The measurement of one large message: what it says and draws, with a small one."""
+"""The memory measurement of one large message: its output and picture, for a small message."""
 
 from __future__ import annotations
 

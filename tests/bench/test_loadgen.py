@@ -1,4 +1,4 @@
-"""The load generator against the broker: what it counts is what went through, and what goes wrong ends it."""
+"""The load generator against the broker: its counts are complete, and each failure ends the run."""
 
 from collections.abc import Iterator
 from pathlib import Path

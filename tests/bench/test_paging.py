@@ -1,4 +1,4 @@
-"""The paging experiment, small: all that is published is on the disk, comes back in order, and is drawn."""
+"""The paging experiment, small: messages go to the disk, come back in order, and are drawn."""
 
 from __future__ import annotations
 

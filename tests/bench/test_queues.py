@@ -1,4 +1,4 @@
-"""The measurements of queues measure what they say."""
+"""The measurements of queues, small: priorities and expiry."""
 
 import subprocess
 import sys

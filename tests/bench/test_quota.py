@@ -1,4 +1,4 @@
-"""The disk-quota experiment, small: it is blocked, drained, goes on, and nothing is lost."""
+"""The disk-quota experiment, small: the queue blocks, drains and resumes without loss."""
 
 from __future__ import annotations
 

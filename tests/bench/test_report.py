@@ -1,4 +1,4 @@
-"""What the comparison makes of single measurements."""
+"""The report that compares single measurements."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The measurement of routing measures what it says: its bindings are there, and its keys find their way."""
+"""The measurement of routing: its bindings exist, and its keys reach the right queues."""
 
 from bench import routing
 from penstock.core.routing.topic_trie import topic_matches

@@ -1,4 +1,4 @@
-"""The measurement of scrapes runs, and measures whole answers."""
+"""The measurement of scrapes: it reads whole answers."""
 
 from __future__ import annotations
 

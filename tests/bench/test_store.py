@@ -1,4 +1,4 @@
-"""The measurement of the store measures what it says."""
+"""The measurement of the store: it commits the rows that it counts."""
 
 from pathlib import Path
 

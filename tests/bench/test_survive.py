@@ -1,4 +1,4 @@
-"""A hold of all client libraries: what each is told, and what becomes of its messages."""
+"""A hold of all client libraries: their errors, and the fate of their messages."""
 
 from __future__ import annotations
 

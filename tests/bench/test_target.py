@@ -1,4 +1,4 @@
-"""Broker of a run: what counts as this machine, and queues that a run declares."""
+"""Broker of a run: addresses of this machine, and queues that a run declares."""
 
 from __future__ import annotations
 
