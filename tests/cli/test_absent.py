@@ -1,4 +1,4 @@
-"""What is not there: exit code 1, or 0 with --if-exists."""
+"""Commands on absent objects: exit code 1, or 0 with --if-exists."""
 
 from __future__ import annotations
 

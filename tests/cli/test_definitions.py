@@ -1,4 +1,4 @@
-"""Export and import of definitions, as somebody types them, against a broker on a real port."""
+"""Export and import of definitions at the command line, against a broker on a real port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that declare, bind, list and delete, as somebody types them, against a broker on a real port."""
+"""Commands that declare, bind, list and delete, against a broker on a real port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that publish, consume and get, as somebody types them, against a broker on a real port."""
+"""Commands that publish, consume and get, against a broker on a real port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock report`: one file, with everything that is asked first and none of the secrets."""
+"""`penstock report`: one file with all diagnostics and without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redaction: no secret stays, and nothing that is none goes."""
+"""Redaction: secrets are removed, and other text stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock top` and `penstock watch` where they print: without a terminal, and as JSON; `watch` in a terminal."""
+"""`penstock top` and `penstock watch` as text and JSON without a terminal, and `watch` in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands on users, permissions and limits, as somebody types them."""
+"""Commands on users, permissions and limits, against a broker on a real port."""
 
 from __future__ import annotations
 
