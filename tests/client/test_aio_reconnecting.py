@@ -1,4 +1,4 @@
-"""Attempts to connect again: whatever an attempt raises, the next one follows, and an end is told."""
+"""Reconnection attempts: each error is followed by the next attempt, and a final end is reported."""
 
 from __future__ import annotations
 

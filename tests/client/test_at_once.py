@@ -1,4 +1,4 @@
-"""What is known at once is told at once, and no call depends on what an earlier one has opened."""
+"""Errors that are known at once are raised at once, and no call depends on links of an earlier call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection with blocking calls that two threads use by mistake: the second is told, and nothing else happens."""
+"""A blocking connection that two threads use by mistake: the second call is refused without side effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lost connections of both protocols: what waits goes on, what is under way is sent again, and the ends are true."""
+"""Lost connections of both protocols: waiting calls go on, unconfirmed messages are sent again, ends are final."""
 
 from __future__ import annotations
 

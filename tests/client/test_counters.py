@@ -1,4 +1,4 @@
-"""Counters: what was published and received, what became of it, and sums over what has ended."""
+"""Counters: messages published and received, their outcomes, and sums over closed connections."""
 
 from __future__ import annotations
 

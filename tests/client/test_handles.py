@@ -1,4 +1,4 @@
-"""Events of both shells: who is blocked, what was closed and lost, by callback and by iteration, and bounded."""
+"""Events of both shells: blocks, closes and losses, by callback and by iteration, bounded."""
 
 from __future__ import annotations
 

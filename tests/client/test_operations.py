@@ -1,4 +1,4 @@
-"""Declarations, questions and commands of a connection, over both protocols, from blocking calls and from asyncio."""
+"""Declarations, queries and commands of a connection, over both protocols, blocking and with asyncio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods that shells get from the table of operations: what they show of themselves."""
+"""Methods that both shells derive from the table of operations: docstrings and signatures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines at a server that lies, in each state: nothing but a `ClientError` comes of it, and every wait ends."""
+"""Engines at a server that breaks the protocol in each state: they raise `ClientError` only, and each wait ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that are messages, and their answers: over both protocols, with a deadline, bounded, and counted when late."""
+"""Requests as messages, and their answers: over both protocols, with deadlines, bounded, late answers counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that ask for a list: numbered answers until the last one or the deadline, bounded, over both protocols."""
+"""Requests for lists: numbered answers until the last one or the deadline, bounded, over both protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay after a reconnect: what a mark decides, what its loss leaves open, and a replay that waits for credit."""
+"""Replay after a reconnect: with a mark, after the loss of a mark, and with a wait for credit."""
 
 from __future__ import annotations
 

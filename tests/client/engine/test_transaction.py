@@ -1,4 +1,4 @@
-"""Transactions of both protocols against a broker: all or nothing, what has no room, and what ends them."""
+"""Transactions of both protocols against a broker: all or nothing, refusals for lack of room, and ends."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Senders that are cancelled at random points, seeded: what was said of a message is what has become of it.
+"""Senders that are cancelled at random points, seeded: the reported state of a message is its real one.
 
-`publish` writes nothing if it is cancelled, and a place that a cancelled sender had in its hand goes to the next.
+A cancelled `publish` sends nothing, and a place that was already handed to a cancelled sender goes to the next one.
 """
 
 from __future__ import annotations

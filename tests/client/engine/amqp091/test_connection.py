@@ -1,4 +1,4 @@
-"""Engine of AMQP 0-9-1 without a broker: octets that no broker sends, and logins that cannot be."""
+"""AMQP 0-9-1 engine without a broker: bytes that no broker sends, and impossible logins."""
 
 from __future__ import annotations
 

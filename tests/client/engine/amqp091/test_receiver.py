@@ -1,4 +1,4 @@
-"""Receiver of AMQP 0-9-1 at a broker that counts messages alone: its window in bytes, and what it does to a queue."""
+"""Receiver of AMQP 0-9-1 at a broker that counts messages only: its byte window, and its effect on a queue."""
 
 from __future__ import annotations
 

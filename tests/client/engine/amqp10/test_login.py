@@ -1,4 +1,4 @@
-"""Logins and idle time-outs, with scripts and with a broker."""
+"""Logins and idle time-outs of AMQP 1.0, with scripted peers and with a broker."""
 
 from __future__ import annotations
 

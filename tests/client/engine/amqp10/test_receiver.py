@@ -1,4 +1,4 @@
-"""Links of receivers: deliveries, credit, settlement and drains, with a peer that plays a script."""
+"""Receiver links: deliveries, credit, settlement and drains, with a scripted peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as RabbitMQ until 3.13 sends them; tests/spark/amqp/test_other_brokers.py has the broker itself."""
+"""Corrections of messages that RabbitMQ up to 3.13 sends malformed."""
 
 from __future__ import annotations
 
