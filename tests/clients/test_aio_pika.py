@@ -1,4 +1,4 @@
-"""aio-pika: consuming beside a held publish, and never a word that it misunderstands."""
+"""aio-pika: consuming beside a held publish, and no method that aio-pika would misread."""
 
 from __future__ import annotations
 

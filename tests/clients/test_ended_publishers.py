@@ -1,4 +1,4 @@
-"""Processes that publish without confirms: what they hear while it is held, and what stays when they end."""
+"""Processes that publish without confirms: notices while held, and the fate of publishes after they end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every client is held, some seconds long (PENSTOCK_HOLD_S), and refused at its deadline: all of them side by side."""
+"""All clients of AMQP 0-9-1 side by side: held for some seconds (PENSTOCK_HOLD_S), and refused at the deadline."""
 
 from __future__ import annotations
 

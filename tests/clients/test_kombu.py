@@ -1,4 +1,4 @@
-"""kombu: its own ways of declaring, and of coming back."""
+"""kombu: its declarations, and its reconnects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pika: consuming, acknowledging, giving back, confirming."""
+"""pika: consuming, acknowledging, requeueing, confirming."""
 
 from __future__ import annotations
 

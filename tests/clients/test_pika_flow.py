@@ -1,4 +1,4 @@
-"""pika under flow control: what it is told, what it waits for, and that nothing is lost."""
+"""pika under flow control: its notices and waits, without loss."""
 
 from __future__ import annotations
 

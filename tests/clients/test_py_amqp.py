@@ -1,4 +1,4 @@
-"""py-amqp, on which kombu and Celery stand. How it bears a hold: test_holding.py."""
+"""py-amqp, the base of kombu and Celery; test_holding.py has its behaviour under a hold."""
 
 from __future__ import annotations
 
