@@ -1,4 +1,4 @@
-"""Each row of the table of operations, with all it needs and without each of its needs: ours, and RabbitMQ's beside.
+"""Operations with exactly their permissions, and without each of them: ours, and RabbitMQ's beside.
 
 RabbitMQ 3.10 leaves out the kind of access in its texts, which RabbitMQ 4 and we name; codes are the same.
 """

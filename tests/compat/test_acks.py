@@ -1,4 +1,4 @@
-"""Acknowledgements, refusals, recoveries and confirmations: tags, ranges, order and what is unknown."""
+"""Acknowledgements, rejections, recoveries and confirmations: tags, ranges, order, and unknown tags."""
 
 from __future__ import annotations
 

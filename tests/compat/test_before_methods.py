@@ -1,4 +1,4 @@
-"""A message that is published before a method on the same channel is with the consumers that stand then.
+"""A message published before a method on the same channel goes to the consumers of that moment.
 
 Each publish is sent together with the method, in one piece.
 """

@@ -1,4 +1,4 @@
-"""Bindings: what exists once, what leads on, what is refused; and what each type makes of keys and headers."""
+"""Bindings: duplicates, bindings between exchanges, refusals, and the matching of each exchange type."""
 
 from __future__ import annotations
 

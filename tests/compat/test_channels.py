@@ -1,4 +1,4 @@
-"""Channels: numbers, order, what closes them and what closes the connection."""
+"""Channels: numbers, order, and errors that close the channel or the connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers: tags, exclusive use, cancelling from both sides, and how much they are given."""
+"""Consumers: tags, exclusive use, cancellation by both sides, and prefetch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters: where they go, and what is written on them."""
+"""Dead letters: their targets and headers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The same topology over HTTP, ours and RabbitMQ's: what we give has the names and the types that it has there.
+"""The same topology over HTTP: our answers have the names and types of RabbitMQ's.
 
-With PENSTOCK_BESIDE=rabbitmq both answer, and every field of ours is looked for in theirs; otherwise ours alone does.
+With PENSTOCK_BESIDE=rabbitmq both brokers answer, and each field of our answer must be in the other one.
 """
 
 from __future__ import annotations

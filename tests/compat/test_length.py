@@ -1,4 +1,4 @@
-"""x-max-length and x-max-length-bytes: what counts, what goes, and what its publisher hears."""
+"""x-max-length and x-max-length-bytes: counted messages, dropped messages, and answers to publishers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a connection begins: protocol headers, users, what is agreed, virtual hosts."""
+"""Start of a connection: protocol headers, users, negotiated limits, virtual hosts."""
 
 from __future__ import annotations
 

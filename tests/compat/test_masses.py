@@ -1,4 +1,4 @@
-"""Thousands at once: what is done in slices looks as if it were done at once."""
+"""Thousands of messages at once: work in slices looks like work in one step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues: names, who may use them, how they end, and what a second declaration must not change."""
+"""Queues: names, exclusive use, ends, and second declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second declaration of a queue, which must not change it, and arguments that cannot be meant."""
+"""Second declarations of a queue, and invalid arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues that are asked for as quorum queues: durable, and a message that comes back too often dies."""
+"""Queues declared as quorum queues: durable, with a delivery limit."""
 
 from __future__ import annotations
 

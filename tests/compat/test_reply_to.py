@@ -1,4 +1,4 @@
-"""Direct reply-to: answers that go straight to the channel that asked."""
+"""Direct reply-to: answers that go to the requesting channel without a queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of `make test-clients`: what differs, what of it is ours to mend, and what is explained in vain."""
+"""The table of `make test-clients`: differences, failures of ours to mend, and stale explanations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of several consumers is next."""
+"""Rotation of consumers: whose turn is next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same sequence of methods on ours and on RabbitMQ has the same answers; alone, ours keeps what must hold."""
+"""Random sequences of methods: ours answers as RabbitMQ does; alone, its invariants hold."""
 
 from __future__ import annotations
 

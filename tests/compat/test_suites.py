@@ -1,4 +1,4 @@
-"""Other people's suites: what they may ask of a broker, what of them is changed, how their words are read."""
+"""Test suites of other projects: supported commands, changed files, and the reading of their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic exchanges: patterns and keys, the odd ones too, and many of them by chance."""
+"""Topic exchanges: patterns and keys, unusual ones and random ones."""
 
 from __future__ import annotations
 
