@@ -1,7 +1,4 @@
-"""Limits on field tables are those of what is sent to clients.
-
-Entries of x-death.
-"""
+"""Limits of field tables that are sent to clients, and entries of x-death."""
 
 from __future__ import annotations
 

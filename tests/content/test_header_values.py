@@ -1,4 +1,4 @@
-"""Values of headers as octets and as JSON: what comes back is what was there."""
+"""Header values as bytes and as JSON: both come back unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of messages read in place: what they say, and that no offset leads out of its buffer."""
+"""Columns of messages read in place: their values, and offsets that never leave the buffer."""
 
 from __future__ import annotations
 

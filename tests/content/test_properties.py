@@ -1,9 +1,4 @@
-"""Neutral properties of a message.
-
-The longest name, and where a longer one is refused.
-
-Trace context of messages: what is valid (W3C Trace Context), and what is none.
-"""
+"""Neutral properties of a message, bounds of names, and the validity of trace context (W3C)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Fields that selectors name.
-
-Fields of messages by their neutral properties.
-"""
+"""Fields that selectors name, and their values in messages."""
 
 from __future__ import annotations
 

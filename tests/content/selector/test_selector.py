@@ -1,4 +1,4 @@
-"""Message selectors: what they mean, what is refused and where, and how much they may cost."""
+"""Message selectors: meaning, refusals with positions, and bounds of cost."""
 
 from __future__ import annotations
 
