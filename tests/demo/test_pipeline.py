@@ -1,4 +1,4 @@
-"""What is left of a failure of Spark for a person."""
+"""The error that a failure of Spark leaves for a person."""
 
 from demo.pipeline import cause
 

@@ -1,4 +1,4 @@
-"""Progress for people: lines where none can be refreshed."""
+"""Progress lines where a terminal cannot be refreshed."""
 
 import io
 

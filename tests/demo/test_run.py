@@ -1,4 +1,4 @@
-"""The whole demo, small; and how it ends when something is wrong."""
+"""The whole demo, small, and its errors."""
 
 import os
 import signal
