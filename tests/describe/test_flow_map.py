@@ -1,4 +1,4 @@
-"""The flow map: which queues it shows, what it counts, whom it lets see what, and its cost."""
+"""The flow map: its queues, counts, access rules and cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of each kind of gate, and how far a depth can pass its capacity."""
+"""The words of each kind of gate, and the most by which a depth can pass its capacity."""
 
 from __future__ import annotations
 

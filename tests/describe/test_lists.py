@@ -1,4 +1,4 @@
-"""Lists of a kind: everything once, collected a share a turn."""
+"""Lists of a kind: complete, collected a share a turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scrapes in slices: bounded work a slice, bounded objects an answer, and names with anything in them."""
+"""Scrapes in slices: bounded work a slice, bounded objects an answer, and names with any characters."""
 
 from __future__ import annotations
 

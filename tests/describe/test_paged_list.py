@@ -1,4 +1,4 @@
-"""Long lists page by page: all of a kind once, whatever changes between two pages, and a share of a turn each."""
+"""Long lists page by page: each object once, whatever changes between two pages, a share of a turn each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools for people: who has most of which pool, in metrics, `penstock status --json` and `penstock why`."""
+"""Pools for people: the largest users of each pool, in metrics, `penstock status --json` and `penstock why`."""
 
 from __future__ import annotations
 

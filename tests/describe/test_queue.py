@@ -1,8 +1,6 @@
-"""Metrics of queues: their values are those of the deciding code.
+"""Metrics of queues, rows of cursors, and the first queues of a list in an order.
 
-Cursors as plain data: lag, reader, and the producers that wait.
-
-The first queues of a list in an order: those of the whole list, and a share of work a slice.
+Cursors have lag, reader, and the producers that wait. The first queues are found a share of work a slice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sampler: sums of virtual hosts, users and the node, in slices, whatever opens and closes meanwhile."""
+"""The sampler: sums of virtual hosts, users and the node, in slices, while connections open and close."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables: rows, and the columns that are asked for."""
+"""Tables: rows, and the requested columns."""
 
 from __future__ import annotations
 
