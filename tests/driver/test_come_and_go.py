@@ -1,6 +1,6 @@
-"""What comes and goes in a broker leaves nothing to the garbage collector: with it off there are no objects of ours.
+"""Connections and queues that come and go leave no objects to the garbage collector.
 
-The garbage collector frees a broker that nobody uses any more, with all that it has.
+The garbage collector frees an unused broker with all its objects.
 """
 
 from __future__ import annotations

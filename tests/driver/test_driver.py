@@ -1,4 +1,4 @@
-"""The driver: what is delivered before a method, and the time of the next turn."""
+"""The driver: deliveries before a method, and the time of the next turn."""
 
 from __future__ import annotations
 

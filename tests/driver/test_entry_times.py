@@ -1,7 +1,4 @@
-"""Entries of the event loop that take longer than their units of work say: who is charged, named and counted.
-
-The longest turns, and who cost most in them.
-"""
+"""Entries of the event loop that take longer than their units: the client is charged, named and counted."""
 
 from __future__ import annotations
 

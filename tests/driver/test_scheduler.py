@@ -1,4 +1,4 @@
-"""Connections and their shares of a turn: what one asks for does not keep the others waiting."""
+"""Connections and their shares of a turn: the load of one does not delay the others."""
 
 import pytest
 
