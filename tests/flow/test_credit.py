@@ -1,7 +1,4 @@
-"""A window and what is out of it.
-
-An adaptive window is what a consumer needs by Little's law, in simulated time.
-"""
+"""Credit windows, and adaptive windows by Little's law in simulated time."""
 
 from __future__ import annotations
 

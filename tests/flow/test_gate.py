@@ -1,7 +1,4 @@
-"""One condition: it closes and opens, and knows who cares.
-
-The reason of a refused publish.
-"""
+"""Gates: open and closed, with their waiters and blocked producers; and the reason of a refused publish."""
 
 from __future__ import annotations
 

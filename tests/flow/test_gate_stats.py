@@ -1,10 +1,6 @@
-"""Who was blocked by what, since when, how often and for how long.
+"""Statistics of gates: blocked producers with their causes, times and counts; totals and durations.
 
-Objects that came: channels and queues are counted where they begin.
-
-Totals of flow control by kind: they never fall, whatever ends.
-
-Durations by bucket: each in the bucket of its bound, all of them in the last, and their sum.
+Totals never fall, whatever ends. Each duration is in the bucket of its bound, and in the sum.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shares of pools: nobody can take what leaves the next user, or virtual host, nothing."""
+"""Shares of pools: no user or virtual host can take the share of the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reserved room of one amount: its sum, its holders, and the parts that they keep."""
+"""Reserved room of one amount: its sum, its holders, and their parts."""
 
 from __future__ import annotations
 

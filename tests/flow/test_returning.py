@@ -1,4 +1,4 @@
-"""An open gate waits for those whose confirms it withheld; who is ahead of them waits for its turn."""
+"""An open gate waits for the producers whose confirms it withheld, and those ahead wait for their turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One timer for many parties: each is looked at when it is due, and no later."""
+"""One timer for many parties: each is called when it is due, and no later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A token bucket: never more than its rate and burst, and never less than it may give."""
+"""A token bucket: never more than its rate and burst, and never less than both allow."""
 
 from __future__ import annotations
 

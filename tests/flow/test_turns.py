@@ -1,4 +1,4 @@
-"""One line for everybody: oldest ticket first, one message a turn."""
+"""The fair queue of all waiters: oldest ticket first, one message a turn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Shares of a turn: who is next, and for how long.
-
-Work in slices: counted, shared, and nobody waits for who has more.
-"""
+"""Shares of a turn and work in slices: counted and fair, so that large work delays no small work."""
 
 from __future__ import annotations
 
