@@ -1,4 +1,4 @@
-"""Whatever AMQP 1.0 clients send, nothing is raised, nothing hangs, all answers are well formed, and no trace is left.
+"""Random input of AMQP 1.0 clients: no exception, no hang, well-formed answers, and no trace left.
 
 Some clients speak AMQP 0-9-1, so that messages are converted. The variables are those of tests/fuzz/test_connection.py.
 """

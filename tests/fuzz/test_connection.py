@@ -1,7 +1,7 @@
-"""Whatever comes on connections, nothing is raised, nothing hangs, every answer is well formed, and no trace is left.
+"""Random input on connections: no exception, no hang, well-formed answers, and no trace left.
 
-PENSTOCK_FUZZ_INPUTS says how many inputs (each what one read of a socket brings), PENSTOCK_FUZZ_SECONDS for how long
-instead, PENSTOCK_FUZZ_SEED which ones.
+PENSTOCK_FUZZ_INPUTS sets the number of inputs (one input is one read of a socket), PENSTOCK_FUZZ_SECONDS the time
+instead, and PENSTOCK_FUZZ_SEED the seed.
 """
 
 from __future__ import annotations

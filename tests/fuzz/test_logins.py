@@ -1,6 +1,6 @@
-"""Whatever a client sends to log in, nothing is raised, and nobody is logged in without the password or the key.
+"""Random logins: no exception, and no login without the password or the key.
 
-PENSTOCK_FUZZ_INPUTS says how many logins are tried, PENSTOCK_FUZZ_SEED which ones: 1,000,000 before a release.
+PENSTOCK_FUZZ_INPUTS sets the number of logins, PENSTOCK_FUZZ_SEED the seed: 1,000,000 logins before a release.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever comes instead of a handshake or within one, the layer of TLS raises nothing and ends or waits.
+"""Random input instead of a TLS handshake or within one: the layer raises nothing and ends or waits.
 
 The hello of a client is damaged, cut or doubled. The layer is the real one; below it is a transport in memory. The
 variables are those of tests/fuzz/test_connection.py: a connection here counts as `SHARE` inputs.
