@@ -1,4 +1,4 @@
-"""`penstock why` without a name: every gate that blocks somebody, longest first, with what an operator can do."""
+"""`penstock why` without a name: each closed gate that blocks producers, longest first, with advice."""
 
 from __future__ import annotations
 

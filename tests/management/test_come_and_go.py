@@ -1,4 +1,4 @@
-"""What operators and queries make and remove again leaves nothing to the garbage collector."""
+"""Objects of operators and queries that come and go leave nothing to the garbage collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of very much is made a share of work a turn, and waits for nothing but what was asked before it."""
+"""Control operations with long answers: a share of work a turn, and in order with earlier requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences of `penstock why` about dead letters: what waits, what has no way, what was lost."""
+"""Sentences of `penstock why` about dead letters: waiting, without a target, and lost ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of the flow log: one for each event, sums each second, and a count of what was too much."""
+"""Records of the flow log: one for each event, sums each second, and a count of suppressed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples of the flow log: what comes and goes by queue and second, and the busiest producers and consumers."""
+"""Samples of the flow log: messages in and out by queue and second, and the busiest producers and consumers."""
 
 from __future__ import annotations
 

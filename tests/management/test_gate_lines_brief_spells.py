@@ -1,4 +1,4 @@
-"""What is told of a spell one by one, and what is summed: with the sums nothing is missing."""
+"""Spells logged one by one and spells summed: together they are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spans of waits: one for each publish that waited and whose trace is recorded, with its gate and its outcome."""
+"""Trace spans of waits: one for each traced publish that waited, with its gate and its outcome."""
 
 from __future__ import annotations
 

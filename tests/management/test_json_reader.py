@@ -1,4 +1,4 @@
-"""JSON that is read in steps is what the standard library reads at once, and each step is short."""
+"""JSON read in steps: the result is that of the standard library, and each step is short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations for users without the tag monitoring: their own connections, and nobody else's names."""
+"""Explanations for users without the tag monitoring: names of other users are hidden."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the reason of a refusal reaches people: basic.return, the log, connection.blocked and `penstock why`."""
+"""Reasons of refusals in basic.return, the log, connection.blocked and `penstock why`."""
 
 from __future__ import annotations
 

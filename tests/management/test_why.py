@@ -1,4 +1,4 @@
-"""Thirteen situations, and what `why` says about each: the very sentences that docs/why.md shows."""
+"""Thirteen situations, and the answer of `why` to each, as docs/why.md shows them."""
 
 from __future__ import annotations
 
