@@ -1,4 +1,4 @@
-"""Operations stand in one table: each row is wired on every plane that it names, and a name is said once."""
+"""The table of operations: each row is wired on each plane that it names, and names are unique."""
 
 from __future__ import annotations
 
