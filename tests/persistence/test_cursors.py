@@ -1,4 +1,4 @@
-"""Cursors: where they stand and who holds them outlives the broker, and is written before it is told."""
+"""Cursors in the store: positions and owners survive the broker, and are written before their answer."""
 
 from __future__ import annotations
 

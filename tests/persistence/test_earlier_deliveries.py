@@ -1,4 +1,4 @@
-"""Earlier deliveries of stored messages: redelivered without a failure, and failed, both after a restart."""
+"""Earlier deliveries of stored messages after a restart: redelivered ones, with and without failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of large messages after a restart: those that are whole are there, and nothing else."""
+"""Bodies of large messages after a restart: complete ones come back, others are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that is killed while the many bindings of what was deleted are being removed does not bring them back."""
+"""Bindings of deleted queues and exchanges stay away if the broker is killed during their removal."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""Which definitions are stored, kind by kind.
+"""Metadata records: stored definitions, their encoding, and their keys.
 
-Users, permissions and limits come back from the store as they were.
-
-The data of things: every value of a field table comes back exactly as it was, and damage is told.
-
-Keys of things: different names never give the same one, and any store can have it.
+Values of field tables come back exactly, and damage is reported. Different names never have the same key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Queues that page, whatever happens and whenever the broker dies: in order, complete, and within bounds."""
+"""Queues that page, with kills at any moment: in order, complete, and within bounds."""
 
 from __future__ import annotations
 

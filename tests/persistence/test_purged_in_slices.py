@@ -1,4 +1,4 @@
-"""A purge or deletion of many durable messages leaves the store a slice a turn, and is answered when it is true."""
+"""A purge or deletion of many durable messages leaves the store in slices, and is answered at its end."""
 
 from __future__ import annotations
 

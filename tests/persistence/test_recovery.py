@@ -1,4 +1,4 @@
-"""Whatever happens, and whenever the broker dies: what was on the disk comes back, that and nothing else."""
+"""Recovery after any events and a kill at any moment: exactly the stored messages come back."""
 
 from __future__ import annotations
 

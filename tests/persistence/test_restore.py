@@ -1,10 +1,6 @@
-"""Whatever lasts comes back as it was, and nothing else does.
+"""Restored definitions: durable ones come back unchanged, and invalid ones are reported.
 
-Queues and settings come back as far as they are still valid.
-
-Definitions that cannot come back as they were: reported, and no obstacle to the others.
-
-Pages are read back by the clock that they were written by, wherever the wall clock has been set since.
+Also: settings that are no longer valid, and the age of paged messages after changes of the wall clock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Of a damaged store it is told which queues lost how many messages; it is so when the rest has been saved.
+"""Settlement records of rows, encoding in slices, and the report of lost messages of a damaged store.
 
-Settlement records: which messages of a row are settled, and how often the others were delivered.
-
-What is declared is put together for the store a share of work a turn.
+A settlement record has the settled messages of a row, and the deliveries of the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Marks in the store: they are there with the rows that they cover, never before them and never after."""
+"""Sink marks in the store: written together with the rows that they cover."""
 
 from __future__ import annotations
 
