@@ -1,4 +1,4 @@
-"""Blocks that are written as their reader takes them: the same octets in any portions, and from all who may ask."""
+"""Blocks that are written as their reader takes them: the same bytes in any portions, for all clients."""
 
 from __future__ import annotations
 

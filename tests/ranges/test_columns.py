@@ -1,4 +1,4 @@
-"""Every property of a message as a column, in each protocol's format."""
+"""Columns of message properties, in each protocol's format."""
 
 from __future__ import annotations
 

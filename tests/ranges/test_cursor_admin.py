@@ -1,4 +1,4 @@
-"""`cursor.show` and `cursor.move` as control operations: who may, what is told, and what a refusal leaves."""
+"""`cursor.show` and `cursor.move` as control operations: access, answers, and refusals without effect."""
 
 from __future__ import annotations
 

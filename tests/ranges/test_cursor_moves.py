@@ -1,4 +1,4 @@
-"""Moves of a cursor: forward settles, back goes as far as messages are there, refusals change nothing."""
+"""Moves of a cursor: forward settles, back ends at the oldest message, refusals change nothing."""
 
 from __future__ import annotations
 

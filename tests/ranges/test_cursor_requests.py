@@ -1,4 +1,4 @@
-"""Plans of cursors that wait for messages, and plans of very many: what wakes them, and their share of a turn."""
+"""Plans of cursors that wait for messages, and very many plans: their wake-ups and their share of a turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of the lag of cursors: what is told once, and what a detached cursor leaves behind."""
+"""Limits of the lag of cursors: reported once, and the rest of a detached cursor."""
 
 from __future__ import annotations
 

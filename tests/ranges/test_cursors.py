@@ -1,4 +1,4 @@
-"""Reading again: plans, ranges, settling, and what leaves a queue when."""
+"""Repeatable reads of cursors: plans, ranges, settling, and removal from the queue."""
 
 from __future__ import annotations
 

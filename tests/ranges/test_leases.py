@@ -1,4 +1,4 @@
-"""Leases: what they pin, what they answer, and how they end."""
+"""Leases: their pinned ranges, their answers, and their ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks of queries that publish: what they let pass, what they refuse, and how many of them there may be."""
+"""Marks of queries that publish: accepted and refused rows, and their bounds."""
 
 from __future__ import annotations
 

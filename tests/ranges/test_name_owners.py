@@ -1,4 +1,4 @@
-"""Names that clients choose: another user who comes first takes none of them, and who comes later disturbs nobody."""
+"""Names that clients choose: a user can neither take nor block the names of another user."""
 
 from __future__ import annotations
 

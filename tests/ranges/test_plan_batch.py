@@ -1,4 +1,4 @@
-"""Plans of batches over many queues: exact limits, fair shares, and answers with what has changed."""
+"""Plans of batches over many queues: exact limits, fair shares, and answers with changes only."""
 
 from __future__ import annotations
 

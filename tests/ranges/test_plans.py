@@ -1,4 +1,4 @@
-"""Plans and blocks of queues whose messages are mostly on the disk: answered when it was read, also when they wait."""
+"""Plans and blocks of queues whose messages are mostly on the disk: answered after the read."""
 
 from __future__ import annotations
 

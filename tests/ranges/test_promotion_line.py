@@ -1,4 +1,4 @@
-"""Batches that enter their queues in slices: nobody sees a part, and the store has all or none."""
+"""Batches that enter their queues in slices: clients see all or nothing, and so does the store."""
 
 from __future__ import annotations
 

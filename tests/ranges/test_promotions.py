@@ -1,4 +1,4 @@
-"""Promotion of a batch: all of it in one step, once, within the capacities, and in turn."""
+"""Promotion of a batch: in one step, once, within the capacities, and in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A refused attach changes nothing: whatever is wrong with one queue, the others stay as they were."""
+"""A refused attach changes nothing: an error of one queue leaves the others unchanged."""
 
 from __future__ import annotations
 

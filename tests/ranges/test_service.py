@@ -1,4 +1,4 @@
-"""Door of the ranges: what the control API, the driver and the store ask of them."""
+"""Service of the ranges: the calls of the control API, the driver and the store."""
 
 from __future__ import annotations
 

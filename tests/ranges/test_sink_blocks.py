@@ -1,4 +1,4 @@
-"""Blocks that clients publish: what of them is taken, when they are answered, and what bounds them."""
+"""Blocks that clients publish: accepted rows, the time of the answer, and bounds."""
 
 from __future__ import annotations
 

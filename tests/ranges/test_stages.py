@@ -1,4 +1,4 @@
-"""Stages of a batch: what they hold, what they count in, and what cannot be staged."""
+"""Stages of a batch: their rows, their charges, and refusals."""
 
 from __future__ import annotations
 
