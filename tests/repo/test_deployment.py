@@ -1,4 +1,4 @@
-"""Workflows, image, compose file and chart: valid by their schemas, pinned, without secrets, and true to the broker.
+"""Workflows, image, compose file and chart: valid by their schemas, pinned, without secrets, and current.
 
 There is neither an engine for images nor a cluster on most machines, so this is what can be known without them. What
 needs actionlint, promtool or Helm is skipped where they are missing.

@@ -1,4 +1,4 @@
-"""A gate's owner answers for its gate: nobody asks of which class it is, but in the folder of that class."""
+"""Gate owners answer for their gates: no other folder checks for the class of an owner."""
 
 import ast
 from collections.abc import Iterable

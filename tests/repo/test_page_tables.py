@@ -1,4 +1,4 @@
-"""Tables that are made when the site is built: every page names one that is made, and each is on one page."""
+"""Generated tables of the site: each page names existing tables, and each table is on one page."""
 
 from __future__ import annotations
 
