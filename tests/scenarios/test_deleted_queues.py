@@ -1,4 +1,4 @@
-"""Queues that are deleted while somebody waits for them, or still has something of them."""
+"""Deleted queues with waiting producers or unacknowledged messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told to those who leave, and in which order."""
+"""Answers at the end of a channel or connection, and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large messages at gates, in transactions and at their ends: nothing of them is left in the store."""
+"""Large messages at gates, in transactions and at their ends: no piece stays in the store."""
 
 from __future__ import annotations
 
