@@ -1,4 +1,4 @@
-"""Audit log of a running broker: what clients of each protocol did is in its files, and no secret is."""
+"""Audit log of a running broker: operations of clients of each protocol, without secrets."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Confirmations on the wire: each publish is answered exactly once, none too early, whatever became of it."""
+"""Confirmations on the wire: each publish is answered exactly once, and never too early."""
 
 from __future__ import annotations
 

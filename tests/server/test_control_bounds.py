@@ -1,4 +1,4 @@
-"""Control requests over AMQP are bounded in octets and values, and what they cost counts as their client's work."""
+"""Control requests over AMQP: bounded in bytes and values, and charged to their client."""
 
 from __future__ import annotations
 

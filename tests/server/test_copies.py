@@ -1,4 +1,4 @@
-"""Brokers of tests that begin as copies of a process are like those that begin anew; see forked_penstock.py."""
+"""Brokers of tests that start as copies of a process behave like new processes; see forked_penstock.py."""
 
 from __future__ import annotations
 

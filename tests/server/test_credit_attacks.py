@@ -1,4 +1,4 @@
-"""Credit of AMQP 1.0 that is granted and never used stops no stranger: attackers beside publishers, on sockets."""
+"""Granted credit of AMQP 1.0 that is never used: attackers beside publishers, on sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that cannot be meant are refused at declaration, in a sentence, and nothing is created."""
+"""Invalid arguments are refused at declaration, in a sentence, and nothing is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks that fail or are slow, and clocks that are wrong, under a whole broker: it blocks who must wait, loses nothing.
+"""Failing and slow disks, and wrong clocks, under a whole broker: publishers block, and nothing is lost.
 
 Real clients, real files, and calls of the operating system that fail (tests/support/faults.py).
 """

@@ -1,6 +1,6 @@
-"""A disk whose reserve is small, or whose last byte others have taken: the broker starts, consumers drain, it opens.
+"""A disk with a small reserve, or filled by others: the broker starts, consumers drain, the gate opens.
 
-File systems that are really small, and really full.
+The file systems are really small, and really full.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Disks that are short of room, under a whole broker: file systems that are really small, measured as they are."""
+"""Disks that are short of room, under a whole broker: small real file systems, with measured usage."""
 
 from __future__ import annotations
 

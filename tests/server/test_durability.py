@@ -1,4 +1,4 @@
-"""A broker with a data directory is killed, or stopped, and started again: through real clients, on real files."""
+"""A broker with a data directory that is killed or stopped, and restarted: real clients, real files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event loop when the broker stops: clients are told, and it ends in seconds."""
+"""The event loop when the broker stops: clients are notified, and the loop ends in seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two brokers on one store in PostgreSQL: when the one dies the other goes on, and what was confirmed is there."""
+"""Two brokers on one PostgreSQL store: the standby takes over with all confirmed messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that ask for too much, or never read: memory stays bounded, and others are served meanwhile."""
+"""Clients that request too much, or never read: memory stays bounded, and others are served meanwhile."""
 
 from __future__ import annotations
 

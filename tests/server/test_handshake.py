@@ -1,4 +1,4 @@
-"""How a connection begins, and ways in which it does not; tests/compat/test_login.py has those of RabbitMQ."""
+"""Handshakes, complete and broken off; tests/compat/test_login.py has those of RabbitMQ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heartbeats, both ways: an idle client that beats stays, a client that has stopped is dropped."""
+"""Heartbeats, both ways: an idle client that beats stays, a silent client is closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Internal errors of a whole broker: whoever waits for an answer gets one, and others do not notice.
+"""Internal errors of a whole broker: waiting clients get an answer, and others are unaffected.
 
 The exceptions come from a protocol that the tests add: it fails when it is asked for its details, and cannot read what
 is no UTF-8.

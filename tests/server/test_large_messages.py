@@ -1,4 +1,4 @@
-"""Large messages on the disk: whole after a kill, or gone; what cannot be read ends its delivery."""
+"""Large messages on the disk: whole after a kill, or gone; unreadable pieces end their delivery."""
 
 from __future__ import annotations
 

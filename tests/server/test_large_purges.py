@@ -1,4 +1,4 @@
-"""A purge of many durable messages over HTTP, and one that is under way when the broker stops, with a real store."""
+"""A purge of many durable messages over HTTP, and one during a stop of the broker, with a real store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the broker listens."""
+"""Addresses that the broker listens on."""
 
 from __future__ import annotations
 

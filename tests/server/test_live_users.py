@@ -1,4 +1,4 @@
-"""Users and permissions of a whole broker: they outlive it in both stores, and a settings file is read again."""
+"""Users and permissions of a whole broker: stored in both stores, and the settings file reloaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that verify credentials: beside the event loop, bounded, and without a trace of clients that are gone."""
+"""Threads that verify credentials: beside the event loop, bounded, and without a trace of cancelled logins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log on standard error: complete while it is read, bounded and honest while it is not."""
+"""The log on standard error: complete while it is read, bounded with a count of lost lines otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of the start: what it tells, and no secret."""
+"""The log record of the start: its fields, without secrets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A PostgreSQL server that does not answer, is killed, may only be read or is full, under a whole broker.
+"""A PostgreSQL server that hangs, is killed, read-only or full, under a whole broker.
 
-Persistent messages wait, everything else goes on, nothing confirmed is lost, and all goes on when the server is back.
+Persistent messages wait, other work goes on, and no confirmed message is lost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a client was told is on the disk is there after a power failure at any moment: the whole broker, on real files.
+"""Power failures at any moment: confirmed messages are there, with the whole broker on real files.
 
-The broker's calls that change files are recorded, and in between what its client sends and hears; see
-tests/store/test_power_loss.py. Each disk that a power failure could leave is given to a broker that starts.
+The broker's calls that change files are recorded together with its client's traffic; see
+tests/store/test_power_loss.py. A broker is started on each disk that a power failure could leave.
 """
 
 from __future__ import annotations

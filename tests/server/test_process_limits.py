@@ -1,4 +1,4 @@
-"""Memory and files of the machine, as far as this process may have them."""
+"""Memory and open files that the operating system permits to this process."""
 
 from __future__ import annotations
 

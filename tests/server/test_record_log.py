@@ -1,4 +1,4 @@
-"""The flow log of a real broker: what is in it, how large it gets, and what a kill or a full disk leave of it."""
+"""The flow log of a real broker: its records and size, and its state after a kill or a full disk."""
 
 from __future__ import annotations
 

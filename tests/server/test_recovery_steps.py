@@ -1,4 +1,4 @@
-"""A broker that is told to stop while it brings back what it keeps stops at once, and has lost nothing."""
+"""A broker that is stopped during its recovery stops at once without loss."""
 
 import asyncio
 from pathlib import Path

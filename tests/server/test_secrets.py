@@ -1,4 +1,4 @@
-"""Secrets: after a run with known ones, no log, answer, file, command line or dump has any of them."""
+"""Secrets of a run: absent from logs, answers, files, command lines and dumps."""
 
 import base64
 import contextlib

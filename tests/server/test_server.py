@@ -1,4 +1,4 @@
-"""A broker in one process or two: what it holds while it runs, and how it ends."""
+"""A broker in one process or two: its resources, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker with a store that is stopped, or backed up, while everybody is at work: nothing confirmed is missing."""
+"""A broker with a store that is stopped or backed up under load: no confirmed message is missing."""
 
 from __future__ import annotations
 

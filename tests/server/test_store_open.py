@@ -1,4 +1,4 @@
-"""Folders that a broker cannot keep anything in, each with its sentence; and nothing in them changes."""
+"""Data directories that a broker cannot use: each is refused with its sentence, and stays unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the disk usage of a store is measured."""
+"""Times at which the disk usage of a store is measured."""
 
 from __future__ import annotations
 

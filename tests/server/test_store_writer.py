@@ -1,4 +1,4 @@
-"""A fault of the broker's own, where what is to be kept is put together; and what a recovery leaves behind."""
+"""Internal errors while a transaction is encoded, and objects that a recovery leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strangers: whatever they send and however often, the log stays short, on its lines, and without secrets."""
+"""Clients without a login: the log stays short, on its lines, and without secrets, whatever they send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tx.* at a broker: what comes before commit-ok, that it is read on, and a commit that is tried again, in the store."""
+"""tx.* at a broker: returns before commit-ok, reading during a commit, and stored commits that are repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transport: when it reads, and who closes the socket first, in simulated time; and a reset by the peer."""
+"""Transport: reading, and the order of closing a socket, in simulated time; and a reset by the peer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Two brokers in one data directory whose lock file, or more, was removed: one goes on, and nothing confirmed is lost.
+"""Two brokers in one data directory whose lock file was removed: one goes on, without loss.
 
-Real processes, real files. What a broker confirmed is counted by its clients.
+Processes and files are real. Clients count the confirmed messages.
 """
 
 from __future__ import annotations

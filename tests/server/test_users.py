@@ -1,4 +1,4 @@
-"""The tag administrator: what a user without it may do, over AMQP, by command and by HTTP."""
+"""The tag administrator: operations without it, over AMQP, by command and over HTTP."""
 
 from __future__ import annotations
 

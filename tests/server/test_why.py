@@ -1,4 +1,4 @@
-"""`penstock why` at a real broker: of queues, connections, channels and users, for people and for programs."""
+"""`penstock why` at a real broker: queues, connections, channels and users, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strangers at the HTTP API shut nobody out, learn nothing, and have a bounded time; health checks get through."""
+"""Clients without a login at the HTTP API: bounded in sockets and time, and health checks are answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debts of users of the HTTP API: each step of a request is measured, and its user waits before the next."""
+"""Debts of users of the HTTP API: each step of a request is charged, and its user waits before the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is asked, the answer is one that was meant: every path and method, with odd names and bodies of any type."""
+"""Requests of any path, method, name and body: each is answered without an internal error."""
 
 from __future__ import annotations
 

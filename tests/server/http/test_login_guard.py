@@ -1,4 +1,4 @@
-"""Requests that a web page made in an operator's browser, told by their Host and their Origin."""
+"""Requests that a web page made in an operator's browser, recognised by Host and Origin."""
 
 import asyncio
 import socket

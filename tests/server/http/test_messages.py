@@ -1,4 +1,4 @@
-"""Publishing through the gates, taking and purging over HTTP."""
+"""Publishing through the gates, getting and purging over HTTP."""
 
 from __future__ import annotations
 

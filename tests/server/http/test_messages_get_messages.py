@@ -1,4 +1,4 @@
-"""Messages taken over HTTP: in order, in slices, and with a bound on an answer."""
+"""Messages got over HTTP: in order, in slices, and with a bound of the answer."""
 
 from __future__ import annotations
 

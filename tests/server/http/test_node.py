@@ -1,4 +1,4 @@
-"""Who may ask, what the broker says about itself, and the bounds of what it takes."""
+"""Logins, the node's description, and the bounds of requests over HTTP."""
 
 from __future__ import annotations
 

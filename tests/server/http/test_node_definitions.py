@@ -1,4 +1,4 @@
-"""An import is carried out some entries at a time; what fails is taken back, but for what is in use already."""
+"""Imports of definitions over HTTP: in slices, and undone on failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics and probes at an address of their own, without a login, before and while the broker serves clients."""
+"""Metrics and probes at a separate address, without a login, before and while the broker serves clients."""
 
 from __future__ import annotations
 

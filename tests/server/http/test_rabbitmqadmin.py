@@ -1,4 +1,4 @@
-"""RabbitMQ's own command line for its HTTP API, where Debian's rabbitmq-server is installed, against ours."""
+"""rabbitmqadmin of Debian's rabbitmq-server, against our HTTP API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference of the HTTP API is whole: every path and method of the application, with its tag and its purpose."""
+"""The reference of the HTTP API: each path and method of the application, with its tag and purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests over HTTP: bodies, credentials and values that cannot be read."""
+"""Requests over HTTP: unreadable bodies, credentials and values."""
 
 from __future__ import annotations
 

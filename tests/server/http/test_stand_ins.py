@@ -1,4 +1,4 @@
-"""Every path of RabbitMQ's API is served, or refused with a sentence; answers have the shapes of typed readers."""
+"""Paths of RabbitMQ's API: each is served or refused with a sentence, in the shapes that typed readers expect."""
 
 from __future__ import annotations
 

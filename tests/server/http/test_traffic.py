@@ -1,4 +1,4 @@
-"""Octets of connections: those that a proxy has passed on, in the API, in metrics and in the list."""
+"""Traffic of connections: bytes that a proxy has passed on, in the API, in metrics and in the list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Virtual hosts over HTTP, and their definitions: out in RabbitMQ's format, and in again, everything or nothing."""
+"""Virtual hosts over HTTP, and their definitions in RabbitMQ's format: imports are all or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates of a whole broker: what clients see, their reload, and the warnings about them."""
+"""Certificates of a whole broker: as clients see them, their reload, and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console in a real browser: what a person sees of a blocked producer, and can do about it."""
+"""The console in a real browser: a blocked producer, and the actions of a person."""
 
 from __future__ import annotations
 

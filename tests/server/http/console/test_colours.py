@@ -1,4 +1,4 @@
-"""Colours of the console: every text can be read by those who see contrasts badly (WCAG 2.2, 1.4.3 and 1.4.11: AA)."""
+"""Colours of the console: contrasts of all texts (WCAG 2.2, 1.4.3 and 1.4.11: AA)."""
 
 from __future__ import annotations
 

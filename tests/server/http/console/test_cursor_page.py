@@ -1,4 +1,4 @@
-"""The page of a cursor: where it is, and moves that say first what they would do."""
+"""The page of a cursor: its position, and moves with a preview."""
 
 from __future__ import annotations
 

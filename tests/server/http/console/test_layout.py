@@ -1,4 +1,4 @@
-"""What every page of the console keeps to: it fits a narrow screen, and it offers nobody what is refused."""
+"""Pages of the console: they fit a narrow screen, and offer no action that would be refused."""
 
 from __future__ import annotations
 

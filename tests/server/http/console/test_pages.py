@@ -1,4 +1,4 @@
-"""The files of the console as they are served: to anybody, with a strict policy, and nothing besides."""
+"""The files of the console as served: without a login, with a strict policy, and no other files."""
 
 from __future__ import annotations
 
