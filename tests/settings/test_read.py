@@ -1,8 +1,6 @@
 """Arguments of declarations and settings of patterns: by any broker's names, or refused in a sentence.
 
-Fixed features of a queue: type, priorities, single active consumer.
-
-Names of Artemis that are no settings here: refused by name, with what there is instead.
+Also: fixed features of a queue, and Artemis's settings without an equivalent, refused with an alternative.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The names of settings of other brokers, and what they mean here."""
+"""Names of other brokers' settings, and their meaning here."""
 
 from __future__ import annotations
 
