@@ -1,4 +1,4 @@
-"""Who gets how much where links with credit share a bounded queue with each other, and with publishers without."""
+"""Shares of links with credit at a bounded queue, beside each other and beside publishers without credit."""
 
 from __future__ import annotations
 

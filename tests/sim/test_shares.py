@@ -1,4 +1,4 @@
-"""Who gets how much through a bounded queue: shares follow the turns, not the windows."""
+"""Shares of producers at a bounded queue: they follow the turns, not the windows."""
 
 from __future__ import annotations
 
