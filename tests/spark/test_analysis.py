@@ -1,4 +1,4 @@
-"""The analysis of flow logs: its numbers against those of a plain loop, its page, and what it says of bad logs."""
+"""The analysis of flow logs: its numbers against those of a plain loop, its page, and errors of bad logs."""
 
 from __future__ import annotations
 

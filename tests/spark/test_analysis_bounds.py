@@ -1,4 +1,4 @@
-"""Bounds: an analysis, a replay and a plan say alike where a log is a lower bound of the offered load."""
+"""Bounds: an analysis, a replay and a plan agree where a log is a lower bound of the offered load."""
 
 from __future__ import annotations
 

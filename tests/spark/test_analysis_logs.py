@@ -1,4 +1,4 @@
-"""What the analysis says of logs before it reads them, and of times; no JVM."""
+"""Errors of the analysis for bad logs and times, before it reads them; no JVM."""
 
 from __future__ import annotations
 

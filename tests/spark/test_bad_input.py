@@ -1,4 +1,4 @@
-"""What a user sees of bad input: one sentence, before Spark's traceback, from each place where an error comes from."""
+"""Errors of bad input: one sentence, before Spark's traceback, from each origin."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Batch reads: a look at what is there, or at what a cursor has not settled; without a JVM but for the last tests."""
+"""Batch reads: of present messages, or of those that a cursor has not settled; mostly without a JVM."""
 
 import pickle
 from collections.abc import Callable

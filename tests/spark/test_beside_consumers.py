@@ -1,4 +1,4 @@
-"""A query and ordinary consumers on one queue: what its tasks do, without a JVM, through a kill of the broker."""
+"""A query and ordinary consumers on one queue: its tasks, without a JVM, through a kill of the broker."""
 
 import json
 import threading

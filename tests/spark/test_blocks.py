@@ -1,3 +1,5 @@
+"""Decoded blocks: columns, nulls, and damaged blocks."""
+
 import datetime
 import json
 import struct

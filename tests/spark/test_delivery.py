@@ -1,4 +1,4 @@
-"""Delivery of a sink against a real broker, without Spark: repeated tasks and batches, and what tells them apart."""
+"""Delivery of a sink against a real broker, without Spark: repeated tasks and batches, and their identity."""
 
 import itertools
 import threading

@@ -1,4 +1,4 @@
-"""Which Python Spark is told to run; no JVM is needed to find out."""
+"""The Python interpreter that Spark runs; no JVM is needed."""
 
 from __future__ import annotations
 

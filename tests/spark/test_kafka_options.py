@@ -1,4 +1,4 @@
-"""Options of Spark's Kafka source and sink: each of them is understood, or refused with what to write."""
+"""Options of Spark's Kafka source and sink: each is understood, or refused with the option to use."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The listener: what it logs of each progress, what the flow log of the broker gets, and that it never ends a query."""
+"""The listener: its log lines of progress, its records in the flow log, and that it never ends a query."""
 
 import json
 import logging

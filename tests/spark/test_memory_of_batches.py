@@ -1,4 +1,4 @@
-"""Batches of a long query keep nothing: neither objects in Spark's Python processes nor anything at the broker."""
+"""Batches of a long query leave no objects in Spark's Python processes and nothing at the broker."""
 
 from __future__ import annotations
 

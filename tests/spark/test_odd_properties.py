@@ -1,4 +1,4 @@
-"""Messages with odd properties: what cannot be read takes only itself away, and what is very large has a sentence."""
+"""Messages with odd properties: an unreadable property loses only itself, and a very large one has a sentence."""
 
 import json
 from collections.abc import Iterator

@@ -1,3 +1,5 @@
+"""Offsets of a source: keys, ranges, splits into partitions, and lost ranges."""
+
 import json
 from itertools import pairwise
 

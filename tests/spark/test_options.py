@@ -1,3 +1,5 @@
+"""Options of the source and the sink: reading, defaults, and refusals."""
+
 import pickle
 
 import pytest

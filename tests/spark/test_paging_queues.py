@@ -1,4 +1,4 @@
-"""Sources whose messages are mostly on the disk: a run that ends reads what was there, however little is in memory."""
+"""Sources whose messages are mostly on the disk: a run that ends reads all messages of its start."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""The reader without a JVM: its methods called directly, in the order in which Spark was seen to call them."""
+"""The reader without a JVM: its methods called directly, in Spark's order."""
 
 import json
 import threading

@@ -1,3 +1,5 @@
+"""Schemas: columns of the source, and valid and invalid schemas of the sink."""
+
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (

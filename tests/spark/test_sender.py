@@ -1,4 +1,4 @@
-"""The sink without a JVM: what one task does with its rows."""
+"""The sink without a JVM: one task and its rows."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Several servers, of which one is away: it ends the query, or holds back its own queues alone."""
+"""Several servers, one of which is away: the query ends, or only the queues of that server wait."""
 
 import threading
 from collections.abc import Callable, Iterator

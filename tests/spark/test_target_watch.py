@@ -1,4 +1,4 @@
-"""A connection that a firewall forgot is no full target: by a real proxy that drops what comes, without a word."""
+"""A connection that a firewall forgot is no full target: a real proxy silently drops its data."""
 
 import threading
 import time

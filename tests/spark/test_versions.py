@@ -1,4 +1,4 @@
-"""An older PySpark is told in one sentence what it cannot do; tests of this file pretend to run it."""
+"""Older versions of PySpark are refused in one sentence; tests of this file pretend to run them."""
 
 import subprocess
 import sys

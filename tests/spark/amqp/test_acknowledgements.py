@@ -1,4 +1,4 @@
-"""Acknowledgements that are lost on their way: no message with an id comes twice."""
+"""Lost acknowledgements: a message with an id does not come twice."""
 
 from __future__ import annotations
 

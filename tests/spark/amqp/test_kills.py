@@ -1,4 +1,4 @@
-"""Kills at random: of the spool's process, the driver and the broker, with a producer that never rests."""
+"""Random kills of the spool's process, the driver and the broker, under a steady producer."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Options of the AMQP source: reading, defaults, and refusals."""
+
 import json
 import pickle
 

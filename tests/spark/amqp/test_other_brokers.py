@@ -1,4 +1,4 @@
-"""What other brokers of AMQP 1.0 do in their own way: RabbitMQ 3 with its plugin, and Artemis.
+"""Peculiarities of other AMQP 1.0 brokers: RabbitMQ 3 with its plugin, and Artemis.
 
 PENSTOCK_BESIDE='rabbitmq artemis' runs the tests of `test_reader.py` and `test_kills.py` with them as well.
 """

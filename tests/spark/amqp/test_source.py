@@ -1,4 +1,4 @@
-"""The source in a JVM, against a real broker; and what it refuses without one."""
+"""The source in a JVM, against a real broker; and its refusals without one."""
 
 import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType

@@ -1,4 +1,4 @@
-"""Digests that outlive the process of a spool."""
+"""Digests of acknowledged messages, which survive the process of a spool."""
 
 import os
 

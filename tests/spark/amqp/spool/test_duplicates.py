@@ -1,4 +1,4 @@
-"""A message that comes again is dropped as often as the spool has it, and never more often."""
+"""Repeated messages: dropped exactly as often as the spool has them."""
 
 from collections import Counter
 

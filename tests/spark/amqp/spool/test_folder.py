@@ -1,3 +1,5 @@
+"""Folder of a spool: its owner, its lock, and its files."""
+
 import json
 
 import pytest

@@ -1,3 +1,5 @@
+"""Frames of a segment: read as written, and damage is detected."""
+
 import pyarrow as pa
 import pytest
 

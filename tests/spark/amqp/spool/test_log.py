@@ -1,4 +1,4 @@
-"""Segments: what was synchronised is there after a crash at any octet, and damage is told from a torn write."""
+"""Segments of a spool: synchronised data survives a crash at any byte, and damage differs from a torn write."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Rows of a spool: digests, properties and dead-letter headers of deliveries."""
+
 from penstock.client.engine.amqp091.connection import Engine091
 from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.terms import ConnectionTerms, ReceiverTerms

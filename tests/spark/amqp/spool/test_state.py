@@ -1,4 +1,4 @@
-"""Plans: limits in messages and octets, and what ends the wait."""
+"""Plans of a spool: limits in messages and bytes, and the ends of a wait."""
 
 from pathlib import Path
 

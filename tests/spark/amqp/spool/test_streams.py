@@ -1,4 +1,4 @@
-"""Streams of RabbitMQ, which are told from other queues before they are consumed."""
+"""Streams of RabbitMQ, which are recognised before they are consumed."""
 
 import pytest
 
