@@ -1,4 +1,4 @@
-"""A backup is the store as it was at one moment, made while it goes on."""
+"""A backup is the store of one moment, made while the store is written."""
 
 from __future__ import annotations
 

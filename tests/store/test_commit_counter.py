@@ -1,6 +1,6 @@
-"""What a log has lost is known by a count outside of it, and a store that is behind that count is not opened.
+"""The commit counter: a store that is behind the count outside of its log is not opened.
 
-The count of transactions in a store, and how many are missing.
+The counter says how many transactions are missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was committed is there whenever the process is killed, and nothing that was not but the last, whole."""
+"""Kills at any moment: committed transactions are there, and at most one more, whole."""
 
 from __future__ import annotations
 

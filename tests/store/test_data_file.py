@@ -1,4 +1,4 @@
-"""Large data is written once, beside the database; no block of it that anybody may still read is written again."""
+"""Large data is written once, beside the database; no block that may still be read is overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data directory: whose it is, where it is, and who holds it."""
+"""The data directory: its location, owner and lock."""
 
 from __future__ import annotations
 

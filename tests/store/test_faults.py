@@ -1,4 +1,4 @@
-"""Disks that are full or fail: only what was confirmed counts, and the same commit goes through when they work."""
+"""Full and failing disks: a failed commit is not confirmed, and can be repeated once the disk works."""
 
 from __future__ import annotations
 

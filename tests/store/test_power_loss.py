@@ -1,4 +1,4 @@
-"""A power failure at any moment leaves all that was committed, and at most the commit that was on its way, whole.
+"""Power failures at any moment: committed transactions are there, and at most one unfinished commit, whole.
 
 A process makes a short history of commits while every call that changes a file is recorded. Then, after each record,
 the disks are made that a power failure could leave there (see disk.py), and each is opened. A history has several

@@ -1,4 +1,4 @@
-"""What can be saved of a store is saved; who uses it, and what is in the way, is told."""
+"""Repair of a store: saved records, lost ones, and refusals."""
 
 from __future__ import annotations
 

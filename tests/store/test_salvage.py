@@ -1,6 +1,6 @@
-"""Whatever happens to the file: what comes out is what was written, and what does not come out is told.
+"""Salvage of a damaged file: records come out unchanged, and lost ones are reported.
 
-A log that is damaged in its middle is refused, not cut off there in silence; one that just ends is not.
+A log that is damaged in its middle is refused; a log that just ends is not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A file is recognised, made, brought up to date or refused with a sentence."""
+"""Store files: recognised, created, upgraded, or refused with a sentence."""
 
 from __future__ import annotations
 

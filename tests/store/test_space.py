@@ -1,7 +1,4 @@
-"""What a store takes is measured, and what it does not need goes back to the file system.
-
-The store keeps room on its file system, gives it away on a full one, and takes it again.
-"""
+"""Space of a store: measured, returned to the file system, and kept in a reserve."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is committed comes back as it was; what failed may be tried again.
-
-Commits to SQLite: written once, in order, and with what is deleted.
-"""
+"""Commits to SQLite: committed records come back unchanged, and failed commits can be repeated."""
 
 from __future__ import annotations
 

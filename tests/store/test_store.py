@@ -1,4 +1,4 @@
-"""What every engine of the store does alike."""
+"""The contract of all store engines."""
 
 from __future__ import annotations
 

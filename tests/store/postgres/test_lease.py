@@ -1,4 +1,4 @@
-"""The lease of a PostgreSQL store: who is refused, who takes over, and what a broker may do that has lost it."""
+"""The lease of a PostgreSQL store: refusals, takeovers, and a broker that lost the lease."""
 
 from __future__ import annotations
 

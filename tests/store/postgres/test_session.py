@@ -1,9 +1,4 @@
-"""Sessions of a PostgreSQL store: how they are set up, and what follows when they end.
-
-Errors of PostgreSQL in one sentence with advice, and without passwords.
-
-Ending every wait for a server that does not answer.
-"""
+"""Sessions of a PostgreSQL store: set-up, ends, errors in one sentence, and waits that can be ended."""
 
 from __future__ import annotations
 

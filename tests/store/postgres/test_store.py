@@ -1,4 +1,4 @@
-"""A PostgreSQL store whose server goes away and comes back: what was committed stays."""
+"""A PostgreSQL store whose server goes away and comes back: committed records stay."""
 
 from __future__ import annotations
 
