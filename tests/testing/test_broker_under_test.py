@@ -1,4 +1,4 @@
-"""Faults to order in the test broker, each seen by a real client."""
+"""Injected faults of the test broker, each seen by a real client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assertions: what each waits for, and the sentence with which it fails."""
+"""Assertions: their conditions, and the sentences of their failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: its fixtures in tests of their own, alone and beside others (pytester)."""
+"""The pytest plugin: its fixtures in separate tests, alone and beside others (pytester)."""
 
 from __future__ import annotations
 
