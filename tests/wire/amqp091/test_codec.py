@@ -1,4 +1,4 @@
-"""Methods from arguments to octets and back, with pamqp as a second opinion about every one of them."""
+"""Methods from arguments to bytes and back, with pamqp as a second opinion."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Content headers: body size and the fourteen properties.
-
-The content header that is looked at in place, against the codec that reads it field by field.
-"""
+"""Content headers: body size, properties, and the header checked in place against the codec."""
 
 from __future__ import annotations
 

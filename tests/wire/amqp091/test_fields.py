@@ -1,9 +1,4 @@
-"""Octets to field tables: every type that RabbitMQ and its clients use.
-
-Field tables to octets: every type that RabbitMQ and its clients use.
-
-Whatever arrives, the codec reads it or raises CodecError; it never breaks in any other way.
-"""
+"""Field tables from and to bytes: each type of RabbitMQ and its clients, and malformed ones."""
 
 from __future__ import annotations
 

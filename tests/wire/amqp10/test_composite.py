@@ -1,4 +1,4 @@
-"""Composites: every field of every one, and errors that name the field."""
+"""Composites: each field of each type, and errors that name the field."""
 
 from __future__ import annotations
 

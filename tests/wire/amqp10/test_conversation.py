@@ -1,4 +1,4 @@
-"""One conversation in octets: a sender and a broker, with the codec on both sides."""
+"""One conversation in bytes: a sender and a broker, with the codec on both sides."""
 
 from __future__ import annotations
 

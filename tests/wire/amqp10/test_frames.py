@@ -1,4 +1,4 @@
-"""Frames: whole, in pieces, and those that cannot be any."""
+"""Frames: whole, in pieces, and malformed."""
 
 from __future__ import annotations
 

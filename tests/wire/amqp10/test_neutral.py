@@ -1,12 +1,6 @@
-"""x-opt-deaths, as RabbitMQ 4 writes it.
+"""Neutral properties in messages of AMQP 1.0: read, sent, and converted between protocols.
 
-Neutral properties that are sent, and read again.
-
-Addresses of queues and exchanges, as RabbitMQ 4 has them.
-
-Properties that are read, row by row of the table in `neutral_properties`.
-
-Values that cross between AMQP 1.0 and the headers of other protocols.
+Also: addresses of queues and exchanges, and x-opt-deaths, as RabbitMQ 4 has them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Qpid Proton as a second opinion about values, composites and messages, both ways, and about malformed octets."""
+"""Qpid Proton as a second opinion about values, composites and messages, and about malformed bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of composites against what the specification says about all of them."""
+"""The table of composites against the specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Octets to values: every encoding of section 1.6, and what is malformed."""
+"""Values from bytes: each encoding of section 1.6, and malformed ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Values to octets: the smallest form, and what does not fit.
+"""Values to bytes: the smallest encoding, and values out of range.
 
-Fields on a writer, and the sizes that are filled in.
+Also: fields on a writer, and sizes that are filled in later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Python values that carry their AMQP type.
+"""Python values that carry their AMQP type, and decoding of arbitrary bytes.
 
-Whatever arrives, the codec reads it or raises CodecError, and memory is in proportion to what arrived.
-
-Numbers that begin again at 0.
+Arbitrary bytes are read or raise CodecError, with memory in proportion to their number. Also: serial numbers.
 """
 
 from __future__ import annotations
