@@ -1,4 +1,4 @@
-"""Users of the settings file."""
+"""Users in the settings file."""
 
 from __future__ import annotations
 

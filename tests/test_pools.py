@@ -1,4 +1,4 @@
-"""The table of pools: every pool is made of its row, and every row says who shares it or why nobody does."""
+"""The table of pools: each pool has its row, and each row names its shares or the reason for none."""
 
 from __future__ import annotations
 

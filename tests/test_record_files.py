@@ -1,4 +1,4 @@
-"""Files of records: their names and numbers; tests/test_flowlog.py reads them."""
+"""Files of records: their names and numbers."""
 
 import gzip
 from pathlib import Path

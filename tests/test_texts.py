@@ -1,4 +1,4 @@
-"""Amounts with units, near matches of names, and names that clients choose as people see them."""
+"""Amounts with units, near matches of names, and safe display of client-chosen names."""
 
 from __future__ import annotations
 
