@@ -17,7 +17,7 @@ def test_first_grant_is_small_and_later_ones_fill_the_window() -> None:
     assert int(window.wanted(0)) == 1000
 
 
-def test_credit_grows_with_the_messages_that_came_where_their_size_was_not_said() -> None:
+def test_credit_grows_with_arrived_messages_of_unannounced_size() -> None:
     window = CreditWindow()
     assert int(window.charge) == FIRST_MESSAGE_OCTETS + OVERHEAD
     assert int(window.wanted(0)) == 64

@@ -71,7 +71,7 @@ def test_expired_messages_go_there_too() -> None:
         ("reject", [(4, 4, False), (3, 3, False), (1, 2, True)], 0, 2, 0),
     ],
 )
-def test_overflow_policy_sends_on_what_it_drops_or_refuses_unless_it_only_rejects(
+def test_overflow_policy_dead_letters_dropped_and_refused_messages(
     policy: str, outcomes: list[tuple[int, int, bool]], dead: int, refused: int, dropped: int
 ) -> None:
     house = Morgue(capacity_messages=2, overflow=policy)

@@ -74,7 +74,7 @@ def test_held_publishes_pass_up_to_stop_and_the_crossing_one_closes_the_gate() -
     assert (int(producer.hold_budget.messages), int(producer.hold_budget.bytes)) == (5, 500)
 
 
-def test_held_publish_of_one_who_has_a_gate_of_its_own_passes_that_too() -> None:
+def test_held_publish_of_a_blocked_user_passes_the_gate_of_the_user_too() -> None:
     house = House("a", capacity_messages=2, stop_messages=1, resume_messages=1)
     producer = house.published("p", "a", 100, count=4)
     gate = house.broker.gates.block("user", "", "alice", "maintenance")
@@ -101,7 +101,7 @@ def test_hold_events_are_recorded_only_if_traced() -> None:
     assert house.broker.hold_events is None
 
 
-def test_hold_ends_when_it_passes_and_tells_where_it_began() -> None:
+def test_hold_event_of_a_passed_publish_has_the_beginning() -> None:
     house = House("a", capacity_messages=1)
     house.broker.hold_events = []
     producer = house.producer("p", confirming=False)
@@ -172,7 +172,7 @@ def test_refusal_at_very_many_queues_is_counted_by_each_and_reported_at_closed_g
     assert {house.vhost.queues[name].counters.refused for name in names} == {held}
 
 
-def test_hold_that_is_refused_or_dropped_tells_the_cause() -> None:
+def test_hold_event_of_a_refused_or_dropped_publish_has_the_cause() -> None:
     house = House("a", capacity_messages=1, hold_deadline=5)
     producer = house.published("p", "a", 100)
     house.broker.hold_events = []

@@ -41,7 +41,7 @@ def make_full(house: House, budget: HoldBudget | None = None, octets: int = OCTE
     return links, producer
 
 
-def test_idle_credit_stays_as_long_as_nobody_waits(house: House) -> None:
+def test_idle_credit_stays_while_no_publisher_waits(house: House) -> None:
     house.queue("a", capacity_messages=20)
     link = Link(house, "a")
     run_until_quiet(house)
@@ -257,7 +257,7 @@ def test_silent_links_without_a_road_take_no_room_from_others(house: House) -> N
     assert (int(budget.reserved), int(budget.room.aside_bytes)) == (0, 0)
 
 
-def test_waiting_publish_takes_back_what_moves_to_its_queue_with_a_binding(house: House) -> None:
+def test_waiting_publish_revokes_credit_that_moves_to_its_queue_by_a_binding(house: House) -> None:
     house.vhost.declare_exchange("x", "fanout", {}, False, False, False)
     for name in ("a", "b"):
         house.queue(name, capacity_messages=20, stop_messages=20, resume_messages=20)

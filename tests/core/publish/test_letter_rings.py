@@ -188,7 +188,7 @@ def test_letters_of_a_ring_behind_another_target_wait_for_it() -> None:
     assert ring.lost("work") + ring.lost("retry") == 0
 
 
-def test_letter_that_waits_in_a_ring_is_told_apart_from_a_deadline() -> None:
+def test_dead_letter_that_waits_in_a_ring_has_no_deadline() -> None:
     ring = Ring(2, capacity_messages=1, dead_letter_strategy="at-least-once")
     ring.fill(1)
     ring.reject_some("work")

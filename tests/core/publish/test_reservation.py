@@ -50,7 +50,7 @@ def test_grant_is_a_part_of_the_free_room_and_gets_smaller_with_it(house: House)
     assert int(reservation.messages) == 100
 
 
-def test_grant_with_very_much_room_is_what_is_wanted_up_to_a_most(house: House) -> None:
+def test_grant_with_very_much_room_is_bounded(house: House) -> None:
     house.queue("a", capacity_bytes=1 << 40)
     reservation = reserve(house, "a", 1000)
     assert int(reservation.grant(500, NOW)) == 500
@@ -119,7 +119,7 @@ def test_larger_message_takes_the_room_of_those_after_it_where_there_is_no_free_
     assert int(queues[1].reserved.bytes) == 0
 
 
-def test_grants_share_what_is_free_among_senders(house: House) -> None:
+def test_grants_share_the_free_room_among_senders(house: House) -> None:
     house.queue("a", capacity_messages=64)
     senders = [reserve(house, "a", 1) for _ in range(3)]
     for sender in senders:
@@ -154,7 +154,7 @@ def test_reservation_counts_in_its_queue_only_and_sums_limit_its_grants(house: H
     assert (int(host.bytes), int(reservation.messages)) == (1000, 3)
 
 
-def test_credit_beyond_what_an_address_has_left_waits_like_any_publish(house: House) -> None:
+def test_credit_beyond_the_room_of_an_address_waits_like_any_publish(house: House) -> None:
     for name in "ab":
         house.queue(name, capacity_messages=20)
     depth = fanout(house, "a", "b", limit=8)
@@ -253,7 +253,7 @@ def test_changed_policy_takes_all_room_back(house: House) -> None:
     assert (int(reservation.messages), int(reservation.revoked)) == (0, 10)
 
 
-def test_room_that_is_given_back_lets_those_in_who_wait_for_it(house: House) -> None:
+def test_released_room_admits_waiting_publishes(house: House) -> None:
     house.queue("a", capacity_bytes=100_000)
     reservation = reserve(house, "a", 50_000)
     assert int(reservation.grant(1, NOW)) == 1

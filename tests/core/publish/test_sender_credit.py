@@ -184,7 +184,7 @@ def test_sender_that_has_more_waits_in_line_for_it_although_it_has_credit(house:
 # The line
 
 
-def test_link_that_waits_at_a_closed_gate_holds_nobody_between_stop_and_capacity(house: House) -> None:
+def test_link_that_waits_at_a_closed_gate_holds_no_publish_in_the_zone(house: House) -> None:
     house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1)
     house.publish_now("a", CHARGE, count=4)
     link = Link(house, "a")
@@ -323,7 +323,7 @@ def test_rate_takes_its_tokens_with_the_grant_and_not_again_with_the_message(hou
     assert link.left == 3
 
 
-def test_operators_block_of_the_user_ends_grants_and_lets_messages_on_credit_in(house: House) -> None:
+def test_operator_block_of_the_user_ends_grants_but_admits_messages_on_credit(house: House) -> None:
     house.queue("a")
     link = Link(house, "a")
     run_until_quiet(house)

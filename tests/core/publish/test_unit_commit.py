@@ -114,7 +114,7 @@ def test_publishes_before_tx_select_stay_in_line_and_go_first(house: House) -> N
     assert (plain.hold_budget.messages, plain.gate) == (0, None)
 
 
-def test_saying_goodbye_rolls_back_commits_and_keeps_what_was_published_before(house: House) -> None:
+def test_graceful_close_rolls_back_commits_and_keeps_earlier_publishes(house: House) -> None:
     house.queue("a", capacity_messages=1)
     house.publish_now("a", 1)
     plain = house.producer("plain", confirming=False)
@@ -154,7 +154,7 @@ def test_session_that_ends_with_a_held_commit_leaves_no_trace(house: House, clie
     assert traces(house, client) == []
 
 
-def test_session_end_does_not_let_its_own_commit_in(house: House, client: Client) -> None:
+def test_session_end_does_not_admit_its_own_commit(house: House, client: Client) -> None:
     """Its consumer was the last of an auto-delete queue: the commit that waited for that queue must be gone first."""
     queue = house.vhost.declare_queue("a", {"capacity-messages": 1}, False, True, None, None)
     house.queue("b")
@@ -342,7 +342,7 @@ def test_commits_behind_a_refused_one_are_refused_with_it_and_kept_in_order(hous
     assert [int(each.charge) for each in house.vhost.queues["b"].ready_queue.ready] == [20, 21]
 
 
-def test_rollback_behind_a_held_commit_drops_what_is_refused_of_it(house: House, retrying: Client) -> None:
+def test_rollback_behind_a_held_commit_drops_its_refused_publishes(house: House, retrying: Client) -> None:
     house.publish_now("a", 1)
     tag = retrying.get("a")
     house.publish_now("a", 1)

@@ -84,9 +84,7 @@ def test_commit_at_a_limit_passes_when_the_queue_of_a_part_is_deleted(house: Hou
     assert client.told() == 1
 
 
-def test_commit_at_an_address_passes_when_other_copies_of_what_it_settles_have_left(
-    house: House, client: Client
-) -> None:
+def test_commit_at_an_address_passes_when_other_copies_have_left(house: House, client: Client) -> None:
     for name in ("a", "b", "c"):
         house.queue(name)
     for name in ("a", "b"):

@@ -91,7 +91,7 @@ def test_rejected_delivery_leaves_and_a_requeued_one_comes_back_at_the_commit(ho
     assert int(house.vhost.queues["a"].ready_queue.pull().sequence) == 2
 
 
-def test_recover_puts_back_what_the_transaction_has_not_settled(house: House, client: Client) -> None:
+def test_recover_requeues_deliveries_not_settled_by_the_transaction(house: House, client: Client) -> None:
     house.queue("a")
     for _ in range(3):
         house.publish_now("a", 5)
