@@ -34,7 +34,7 @@ ELSEWHERE: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "a ring with priorities",
             "what would be delivered first is dropped, as in RabbitMQ: "
-            "`tests/compat/test_priorities.py::test_full_ring_drops_what_would_be_delivered_first`",
+            "`tests/compat/test_priorities.py::test_full_ring_drops_the_message_that_would_be_delivered_first`",
         ),
         (
             "*not tested there:* AMQP 1.0",
@@ -57,7 +57,7 @@ ELSEWHERE: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "a client's credits are shared and counted by session and address",
             "credit of AMQP 1.0 is a link's: `tests/seeds/test_artemis.py::"
-            "test_credit_never_exceeds_what_an_address_may_hold`",
+            "test_credit_never_exceeds_the_capacity_of_an_address`",
         ),
         ("initial credit is twice the return threshold", "credits of consumers are not on the wire"),
         ("expired in the buffer, compressed", "what is delivered does not expire; nothing is compressed"),

@@ -39,7 +39,7 @@ def test_counters_have_losses_to_report_until_they_are_reported() -> None:
     assert (counters.dropped, counters.refused, counters.rare.dead_letters_lost) == (1, 1, 1)
 
 
-def test_refusal_that_only_its_publisher_hears_of_leaves_no_report() -> None:
+def test_refusal_without_a_log_line_leaves_no_report() -> None:
     _, counters = new_counters()
     counters.count_refusal()
     assert counters.refused == 1
@@ -143,7 +143,7 @@ def test_counters_of_a_queue_balance_its_depth_after_any_operations(shape: dict,
     assert producer.accepted_messages >= queue.tail
 
 
-def test_samples_stay_few_and_stand_for_all_messages() -> None:
+def test_samples_stay_few_and_represent_all_messages() -> None:
     samples = ArrivalSamples()
     taken, due, light = 0, 1, 0
     for sequence in range(1, 400_001):

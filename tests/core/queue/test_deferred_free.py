@@ -66,7 +66,7 @@ def test_purged_messages_leave_their_address_a_slice_a_turn(how: str) -> None:
     assert (depth.messages, depth.bytes) == (0, 0)
 
 
-def test_queue_takes_messages_by_the_same_route_while_what_was_purged_is_freed() -> None:
+def test_queue_accepts_publishes_by_the_same_route_while_a_purge_is_freed() -> None:
     house = FullQueue()
     writer = house.producer("p")
     routes = [house.vhost.route("", "q", False), house.vhost.route("", "q", False).persistent()]

@@ -101,7 +101,7 @@ def test_settled_message_of_an_unread_page_does_not_come_back() -> None:
     assert house_with(shelf).drain("q") == [*numbered(5, 5), *numbered(7, 7)]
 
 
-def test_message_that_comes_back_has_its_place_before_what_was_read_meanwhile() -> None:
+def test_returned_message_has_its_place_before_pages_read_meanwhile() -> None:
     house = settled(12)
     for _ in range(4):
         assert house.get("q", no_ack=False) is not None
@@ -134,7 +134,7 @@ def test_message_larger_than_the_capacity_goes_by_the_disk() -> None:
     assert house.drain("q") == numbered(1, 3)
 
 
-def test_slow_disk_holds_the_producers_until_what_waits_is_written() -> None:
+def test_slow_disk_holds_producers_until_waiting_pages_are_written() -> None:
     house = house_with()
     charge = UNWRITTEN_BYTES // 4
     publish(house, 1, 4 + 6, charge)
@@ -199,7 +199,7 @@ def test_beyond_the_limit_a_message_is_refused_if_the_policy_says_so(policy: str
     assert house.drain("q") == numbered(1, 6)
 
 
-def test_limit_that_is_raised_lets_those_in_who_wait() -> None:
+def test_raised_page_limit_admits_waiting_publishes() -> None:
     house = PagedHouse(Shelf(), {"q": ({}, True)})
     house.set("q", overflow="page", capacity_messages=4, page_limit_messages=2)
     publish(house, 1, 9)
@@ -231,7 +231,7 @@ def test_queue_that_pages_no_more_reads_back_first_and_nothing_overtakes() -> No
     assert house.memory("q") == numbered(15, 18)
 
 
-def test_queue_that_pages_from_now_on_lets_those_in_who_wait() -> None:
+def test_queue_that_begins_to_page_admits_waiting_publishes() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 4}, True)})
     publish(house, 1, 9)
     assert len(house.producers["q"].outbox) == 5
@@ -263,7 +263,7 @@ def test_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
 # Purge, delete, cursors
 
 
-def test_purge_drops_what_is_on_the_disk_and_not_what_is_with_a_consumer() -> None:
+def test_purge_drops_paged_messages_and_no_unacknowledged_ones() -> None:
     house = settled(12)
     for _ in range(5):
         assert house.get("q", no_ack=False) is not None
@@ -326,7 +326,7 @@ def test_queue_that_is_deleted_leaves_nothing_on_the_disk() -> None:
     assert not house.shelf.rows
 
 
-def test_cursor_reads_what_is_loaded_and_settling_brings_more() -> None:
+def test_cursor_reads_loaded_messages_and_settling_loads_more() -> None:
     house = settled(11)
     cursor = Cursor("/", "c")
     cursor.attach([house.queues["q"]], {"q": "earliest"}, house.now)
@@ -362,7 +362,7 @@ def test_pages_that_a_lease_pins_stay_on_the_disk_until_it_ends() -> None:
     assert (queue.depth_messages(), house.pages("q").messages) == (0, 0)
 
 
-def test_cursor_that_begins_at_the_end_lets_go_what_is_on_the_disk() -> None:
+def test_cursor_that_begins_at_the_end_releases_paged_messages() -> None:
     house = settled(11)
     cursor = Cursor("/", "c")
     cursor.attach([house.queues["q"]], {"q": "latest"}, house.now)
@@ -440,7 +440,7 @@ def test_settings_incompatible_with_paging_are_refused(arguments: dict[str, obje
     assert part in str(caught.value)
 
 
-def test_paging_is_told_once_when_it_starts_and_once_when_it_has_stopped() -> None:
+def test_paging_is_reported_once_at_its_start_and_once_at_its_end() -> None:
     house = house_with(capacity_messages=10)
     for _ in range(5):  # The memory is full, and a page comes and goes.
         publish(house, 1, 12)

@@ -16,7 +16,7 @@ from tests.support.restored_broker import journaled, queue_of
 from tests.support.settings_bench import Bench
 
 
-def test_promised_room_is_nobody_elses_and_is_given_up_message_by_message() -> None:
+def test_promised_room_is_reserved_and_released_message_by_message() -> None:
     bench = Bench()
     queue = bench.queue("a", capacity_messages=10)
     arrival = Arrival(queue, 6, 600)

@@ -55,7 +55,7 @@ def test_ready_queue_expires_messages_by_their_own_ttl_or_that_of_the_queue() ->
     assert pulled(queue) == [1, 3], "the tombstone of the second is skipped"
 
 
-def test_ready_queue_lets_no_message_expire_that_was_not_offered_to_consumers() -> None:
+def test_ready_queue_expires_no_message_that_was_not_offered_to_consumers() -> None:
     queue = ReadyQueue()
     queue.append(message(1, ttl_s=0.0, arrived=7.0))
     assert queue.take_due(7.0, NEVER, 6.9) is None
