@@ -88,7 +88,7 @@ def ward() -> Ward:
     return Ward("q")
 
 
-def test_another_consumer_gets_what_an_ended_session_had_before_anything_younger(ward: Ward) -> None:
+def test_consumer_gets_messages_of_an_ended_session_before_younger_ones(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.with_all("q")
     ward.consume("q")

@@ -136,7 +136,7 @@ def test_slow_consumer_leaves_the_messages_to_a_fast_one() -> None:
     assert slow.credit.out <= 2, "it has what it works on, and one more at most"
 
 
-def test_full_window_is_told_with_what_it_follows_from() -> None:
+def test_full_adaptive_window_is_described_with_its_rate_and_delay() -> None:
     house = filled([10] * 100, **ADAPTIVE)
     consumer = subscribe(house)
     deliver(house)
@@ -197,7 +197,7 @@ def test_timer_of_a_cancelled_consumer_is_dropped() -> None:
     house.session.unsettled.acknowledge(1, False, 100.0)
 
 
-def test_draining_receiver_gets_what_its_credit_allows() -> None:
+def test_draining_receiver_gets_all_that_its_credit_allows() -> None:
     bench = SelectingBench(*["red"] * 10, **{"consumer-window-adaptive": True})
     consumer = bench.attach("a", credit=5)
     bench.deliver()

@@ -223,7 +223,7 @@ def test_busy_queue_does_not_starve_queues_that_wait() -> None:
     assert {tag: seen.count(tag) for tag in ("busy", "b", "c")} == {"busy": 10, "b": 10, "c": 10}
 
 
-def test_room_in_an_output_goes_to_who_has_waited_longest() -> None:
+def test_room_in_an_output_goes_to_the_longest_waiting_consumer() -> None:
     bench, outlet = Bench(*"abcdefghi"), Outlet()
     peers = [Peer(outlet) for _ in range(3)]
     for number, name in enumerate("abcdefghi"):

@@ -102,7 +102,7 @@ def test_scan_is_done_in_slices_between_turns_of_other_queues() -> None:
     assert not other.scheduled
 
 
-def test_ready_consumer_is_parked_in_the_list_for_what_it_lacks() -> None:
+def test_ready_consumer_waits_in_the_list_of_its_obstacle() -> None:
     bench = SelectingBench("red")
     consumer = bench.attach("a", RED, credit=1)
     bench.deliver()
@@ -113,7 +113,7 @@ def test_ready_consumer_is_parked_in_the_list_for_what_it_lacks() -> None:
     assert consumer.state == ALONE
 
 
-def test_released_message_is_seen_by_those_who_have_not_seen_it_and_by_no_other() -> None:
+def test_released_message_is_offered_to_consumers_that_have_not_seen_it() -> None:
     bench = SelectingBench("red", "red", "green")
     bench.attach("a", RED)
     bench.deliver()
@@ -256,7 +256,7 @@ def test_messages_expire_in_the_middle_and_at_the_front(own: bool) -> None:
     assert bench.queue.messages == len(bench.ready()) + 1
 
 
-def test_drop_head_drops_what_nobody_takes() -> None:
+def test_drop_head_drops_messages_without_a_matching_consumer() -> None:
     bench = SelectingBench(**{"x-max-length": 3, "x-overflow": "drop-head"})
     bench.attach("a", RED)
     for color in ("green", "green", "green", "red", "green"):
@@ -310,7 +310,7 @@ def test_number_of_scans_of_a_queue_is_bounded() -> None:
     bench.attach("c")
 
 
-def test_available_counts_what_it_has_not_looked_at() -> None:
+def test_available_counts_messages_not_yet_matched() -> None:
     bench = SelectingBench(*["green"] * 10, "red")
     ordinary = bench.attach("b", credit=0)
     consumer = bench.attach("a", RED, credit=0)
@@ -455,7 +455,7 @@ def test_random_order_of_releases_ends_in_order() -> None:
     assert bench.got["b"] == list(range(1, 1201))
 
 
-def test_scan_gets_what_was_paged_as_it_comes_into_memory() -> None:
+def test_scan_gets_paged_messages_as_they_come_into_memory() -> None:
     house = settled(40)
     assert house.pages("q").messages > 0
     consumer = Consumer("a", house.session, house.queues["q"], True, False, 0)

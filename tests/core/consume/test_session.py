@@ -317,7 +317,7 @@ def test_missed_message_that_another_consumer_has_meanwhile_is_not_waited_for(be
     assert drained(bench) == [("a", 3)]
 
 
-def test_cancelled_consumer_is_not_told(bench: SelectingBench) -> None:
+def test_drain_of_a_cancelled_consumer_is_not_answered(bench: SelectingBench) -> None:
     consumer = bench.attach("a", credit=5)
     bench.attach("b")
     request_drain(consumer)
