@@ -48,7 +48,7 @@ def test_share_that_must_be_left_free_can_always_be_reached(percent: float, tota
     assert (room.recheck_at(), room.resume(), room.full_percent()) == (mark, resume, 100 - int(percent))
 
 
-def test_file_system_smaller_than_what_must_be_left_free_has_no_negative_share() -> None:
+def test_file_system_smaller_than_min_disk_free_has_no_negative_share() -> None:
     house = Kept(min_disk_free=50_000)
     house.disk.measured(1, 900, 1000, house.broker.now)
     assert house.closed() == ["room"]

@@ -54,7 +54,7 @@ def test_virtual_hosts_quota_is_no_other_ones() -> None:
     assert (free.messages, house.closed()) == (3, ["quota of vhost /"])
 
 
-def test_brokers_quota_is_judged_by_what_is_measured_and_what_has_come_since() -> None:
+def test_broker_quota_counts_measured_bytes_and_those_stored_since() -> None:
     house = Kept(disk_overfull=1_000_000, disk_underfull=500_000, min_disk_free="none")
     house.disk.measured(900_000, UNLIMITED, 0, house.broker.now)
     producer = house.producer("p")

@@ -93,14 +93,14 @@ def test_binding_is_charged_at_least_its_memory_and_at_most_eight_times_it(excha
 
 
 @given(TABLES)
-def test_octets_of_arguments_are_those_of_the_wire(table: Table) -> None:
+def test_bytes_of_arguments_are_those_of_the_wire(table: Table) -> None:
     encoded = encode_table(table)
     again, _ = decode_table(encoded, 0)
     # Whole numbers are written in the least width; they are counted with the widest.
     assert octets_of(again) >= len(encoded) - 4
 
 
-def test_octets_of_texts_and_tables_are_exact() -> None:
+def test_bytes_of_texts_and_tables_are_exact() -> None:
     table: Table = {"a": "text", "b": {"c": b"\xff", "d": [None, True, 1.5]}, "é": "ü"}
     assert octets_of(table) == len(encode_table(table)) - 4
 
@@ -114,7 +114,7 @@ def test_octets_of_texts_and_tables_are_exact() -> None:
         ("consumer", "the arguments of consumer 'big' have"),
     ],
 )
-def test_too_many_octets_of_arguments_are_406_with_the_thing_the_size_and_the_bound(what: str, named: str) -> None:
+def test_arguments_with_too_many_bytes_are_406_with_object_size_and_bound(what: str, named: str) -> None:
     broker, vhost = make()
     queue = declare(vhost, "q")
     arguments: Table = {"x-note": "n" * 20_000}
@@ -153,7 +153,7 @@ def exact(memory: SharedLimit | None, broker: Broker) -> int:
     return int(memory.bytes)
 
 
-def test_sum_of_all_arguments_is_bounded_and_what_does_not_fit_is_506() -> None:
+def test_sum_of_all_arguments_is_bounded_and_more_is_506() -> None:
     broker, vhost = make()
     moon = broker.add_vhost("moon")
     metadata = broker.gates.metadata

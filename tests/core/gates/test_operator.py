@@ -38,7 +38,7 @@ def test_blocked_object_takes_no_message_until_the_operator_unblocks_it(scope: s
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_unblocking_what_is_not_blocked_is_an_error_that_names_it(scope: str) -> None:
+def test_unblocking_an_unblocked_object_is_an_error_that_names_it(scope: str) -> None:
     house = House()
     with pytest.raises(NotFound, match=f"{scope} 'x' is not blocked by the operator"):
         house.broker.gates.unblock(scope, "/", "x")

@@ -111,7 +111,7 @@ def test_virtual_hosts_capacity_can_be_set_lowered_and_taken_back() -> None:
     assert told(producer) == [(1, 12, True)]
 
 
-def test_memory_is_a_share_of_the_machine_unless_it_is_said() -> None:
+def test_memory_limit_is_a_share_of_the_machine_by_default() -> None:
     house = House()
     gates = house.broker.gates
     assert gates.memory is None, "this machine has not said how much it has"

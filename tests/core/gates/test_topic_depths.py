@@ -314,7 +314,7 @@ class Newsroom(House):
         self.session.unsettled.settle(1, self.session.unsettled.last_number(), outcome, self.broker.now)
 
 
-def test_late_bound_counts_what_is_there_copies_once() -> None:
+def test_late_bound_counts_messages_with_copies_once() -> None:
     house = Newsroom("abc")
     for _ in range(30):
         house.send()
@@ -345,7 +345,7 @@ def test_count_takes_each_copy_beyond_those_that_it_recognizes_as_a_message() ->
     assert (int(depth.messages), int(depth.bytes)) == (0, 0)
 
 
-def test_count_is_in_slices_and_leaves_out_what_has_left_meanwhile() -> None:
+def test_count_of_a_late_bound_is_in_slices_and_omits_removed_messages() -> None:
     house = Newsroom("ab")
     for _ in range(200):
         house.send()
@@ -514,7 +514,7 @@ class Story:
 
 @settings(max_examples=examples(600))
 @given(st.lists(st.sampled_from([None, 0.5]), min_size=5, max_size=20), EVENTS, EVENTS, EVENTS)
-def test_depth_of_an_address_is_the_sum_of_what_is_in_its_queues(
+def test_depth_of_an_address_is_the_sum_over_its_queues(
     earlier: list[float | None],
     before: list[tuple[str, str]],
     meanwhile: list[tuple[str, str]],
