@@ -188,7 +188,7 @@ def test_body_of_which_no_piece_was_complete_has_nothing_to_delete() -> None:
     assert journal.pieces.deleting == []
 
 
-def test_octets_of_a_body_count_once_among_what_is_to_be_written() -> None:
+def test_bytes_of_a_body_count_once_in_unwritten_data() -> None:
     broker, journal = journal_of()
     queue = broker.add_vhost("/").declare_queue("q", {}, True, False, None, None)
     assert queue.storage is not None

@@ -105,7 +105,7 @@ def test_store_that_cannot_be_written_ends_all_waits() -> None:
     [(1_000_000, BOUND_LEAST), (200_000_000, int(200_000_000 * TARGET_S)), (10_000_000_000, BOUND_MOST)],
     ids=["slow", "usual", "fast"],
 )
-def test_bound_is_what_the_disk_writes_in_the_target_time(speed: int, bound: int) -> None:
+def test_bound_of_write_shares_is_the_disk_rate_times_the_target_time(speed: int, bound: int) -> None:
     shares = WriteShares()
     share = WriteShare("a")
     for group in range(1, 40):
