@@ -102,7 +102,7 @@ def test_deleted_queue_takes_its_bindings_and_auto_delete_exchanges_along() -> N
         where.exchange("x")
 
 
-def test_binding_twice_is_once_and_unbinding_what_is_not_bound_is_no_error(where: VirtualHost) -> None:
+def test_binding_twice_is_once_and_unbinding_an_absent_one_is_no_error(where: VirtualHost) -> None:
     queue = declare(where, "q")
     where.bind("amq.direct", queue, None, "k", {})
     where.bind("amq.direct", queue, None, "k", {})
@@ -136,7 +136,7 @@ def counts(house: House, exchange: str) -> tuple[int, int, int, int]:
     return int(counters.published), int(counters.routed()), int(counters.returned), int(counters.dropped)
 
 
-def test_exchange_counts_what_comes_in_and_each_queue_that_it_goes_to() -> None:
+def test_exchange_counts_messages_in_and_out() -> None:
     house = House()
     for name in "abc":
         house.queue(name)
@@ -147,7 +147,7 @@ def test_exchange_counts_what_comes_in_and_each_queue_that_it_goes_to() -> None:
     assert counts(house, "") == (1, 1, 0, 0)
 
 
-def test_exchange_counts_unroutable_messages_by_what_becomes_of_them() -> None:
+def test_exchange_counts_unroutable_messages_by_their_fate() -> None:
     house = House()
     producer = house.published("p", "nowhere", 100, "amq.topic")
     route = house.vhost.route("amq.topic", "nowhere", True)
@@ -173,7 +173,7 @@ def test_held_publish_counts_when_it_passes() -> None:
     assert counts(house, "") == (2, 2, 0, 0)
 
 
-def test_exchange_declared_again_counts_anew() -> None:
+def test_exchange_declared_again_counts_from_0() -> None:
     house = House("q")
     for published in (2, 3):
         house.vhost.declare_exchange("x", "direct", {}, False, False, False)

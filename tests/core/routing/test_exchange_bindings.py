@@ -151,7 +151,7 @@ def test_patterns_of_selectors_count_the_text_that_they_search() -> None:
             publish_to_patterns(pattern, 4096)
 
 
-def test_dead_letter_goes_where_the_selector_of_a_binding_lets_it(bench: SelectingBench) -> None:
+def test_dead_letter_follows_the_selectors_of_bindings(bench: SelectingBench) -> None:
     vhost = bench.vhost
     red = vhost.declare_queue("red", {}, False, False, None, None)
     vhost.bind("amq.fanout", red, None, "", {SELECTOR: "color = 'red'"})
