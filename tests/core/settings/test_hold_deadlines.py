@@ -6,7 +6,7 @@ from tests.support import at_once
 from tests.support.settings_bench import Bench
 
 
-def test_deadline_counts_from_the_change_for_those_who_wait_already(bench: Bench) -> None:
+def test_hold_deadline_counts_from_the_change_for_waiting_publishes(bench: Bench) -> None:
     queue, producer = bench.queue("q", capacity_messages=2), bench.producer()
     bench.publish(producer, "q", 10, 10, 10)
     bench.run(20.0)

@@ -110,7 +110,7 @@ def test_default_of_many_never_makes_a_declaration_fail(bench: Bench) -> None:
     assert (marks.stop.as_dict()["messages"], marks.resume.as_dict()["messages"]) == (50, 50)
 
 
-def test_policy_of_a_pattern_beats_what_a_name_implies(bench: Bench) -> None:
+def test_policy_of_a_pattern_overrides_the_policy_that_a_name_implies(bench: Bench) -> None:
     queue = bench.queue("q", **{"x-max-length": 5})
     assert queue.dropping() is not None
     bench.set("queue", "q", overflow="block")
@@ -156,7 +156,7 @@ def test_settings_that_are_shared_have_a_bound(bench: Bench) -> None:
     assert bench.queue("last", capacity_messages=1).settings is not first.settings
 
 
-def test_unsetting_what_was_not_set_says_so(bench: Bench) -> None:
+def test_unset_of_an_unset_setting_is_refused_with_advice(bench: Bench) -> None:
     bench.set("queue", "orders.#", stop_messages=5)
     bench.file(("queue", "logs", {"stop-messages": 5}))
     remove = lambda pattern, *names: refused(lambda: at_once.remove(bench.broker, "queue", pattern, list(names)))  # noqa: E731
@@ -195,7 +195,7 @@ def test_patterns_have_a_bound(bench: Bench) -> None:
 # Other scopes
 
 
-def test_limits_of_a_user_and_of_what_is_matched_by_its_name(bench: Bench) -> None:
+def test_limits_of_a_user_come_from_all_matching_patterns(bench: Bench) -> None:
     bench.set("user", "#", rate_messages=100, weight=2)
     bench.set("user", "alice", rate_bytes="0.5", burst_messages=10)
     found = bench.broker.table.limits("user", "alice")
