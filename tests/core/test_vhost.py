@@ -10,7 +10,7 @@ from penstock.errors import AccessRefused, NotFound, PreconditionFailed, Resourc
 from tests.support.broker_fixture import House
 
 
-def test_vhost_has_the_predeclared_exchanges_which_nobody_deletes() -> None:
+def test_vhost_has_the_predeclared_exchanges_which_cannot_be_deleted() -> None:
     vhost = House().vhost
     assert vhost.exchanges.keys() >= {name for name, _ in PREDECLARED}
     for name in ("amq.direct", ""):
@@ -29,7 +29,7 @@ def test_vhost_finds_queues_and_exchanges_by_name_or_says_which_is_missing() -> 
         house.vhost.exchange("b")
 
 
-def test_vhost_lets_only_its_owner_use_an_exclusive_queue() -> None:
+def test_vhost_refuses_an_exclusive_queue_to_all_but_its_owner() -> None:
     vhost = House().vhost
     owner, other = object(), object()
     queue = vhost.declare_queue("mine", {}, False, False, owner, owner)
