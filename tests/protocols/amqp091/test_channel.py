@@ -26,7 +26,7 @@ def test_channel_delivers_a_message_with_tag_address_and_content() -> None:
     assert body[2] == b"hello"
 
 
-def test_channel_tells_its_client_when_a_queue_is_deleted_under_a_consumer(driver: BrokerDriver) -> None:
+def test_channel_of_an_old_client_gets_no_cancel_for_a_deleted_queue(driver: BrokerDriver) -> None:
     client, other = Dialogue(driver), Dialogue(driver)
     client.declare("q")
     client.say(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t"))
@@ -35,7 +35,7 @@ def test_channel_tells_its_client_when_a_queue_is_deleted_under_a_consumer(drive
     assert not client.connection.engine.session(1).consumers  # type: ignore[union-attr]
 
 
-def test_channel_that_ends_gives_back_what_it_had() -> None:
+def test_channel_that_ends_requeues_its_deliveries() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"hello") + method_frame(1, spec.BASIC_CONSUME, queue="q"))
     queue = client.driver.broker.vhost("/").queue("q")
@@ -95,7 +95,7 @@ def test_channel_closed_by_both_sides_may_be_opened_again_before_close_ok() -> N
     assert client.connection.engine.channels[1].state == SessionState.OPEN
 
 
-def test_channels_end_with_their_connection_in_whatever_state() -> None:
+def test_channels_end_with_their_connection_in_any_state() -> None:
     client = Dialogue(make_driver())
     client.say(method_frame(2, spec.CHANNEL_OPEN) + UNKNOWN_QUEUE)
     first, second = client.connection.engine.channels[1], client.connection.engine.channels[2]

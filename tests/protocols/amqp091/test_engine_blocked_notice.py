@@ -79,7 +79,7 @@ def test_hold_budget_is_the_ordinary_one_after_an_unblocked_notice() -> None:
     assert client.connection.may_pause()
 
 
-def test_notice_bounds_what_is_read_before_it() -> None:
+def test_blocked_notice_bounds_the_input_read_before_it() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1") + publish("q", bytes(5_000_000))) > 0
@@ -192,7 +192,7 @@ def test_another_reason_follows_a_notice_after_a_second_at_the_earliest() -> Non
         assert reasons(peer, 101.0 + step / 100) == [], "a gate that flips and was not named changes nothing"
 
 
-def test_reason_that_was_withdrawn_unsent_leaves_the_client_told_what_is_so() -> None:
+def test_blocked_notice_withdrawn_unsent_keeps_the_last_reason_sent() -> None:
     driver = recording_driver()
     client = Dialogue(driver)
     for queue in ("a", "b"):
@@ -298,7 +298,7 @@ USES = {
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("product", STOPS)
-def test_client_that_may_stop_writing_is_not_told_where_it_does_more_than_publish(product: str, use: str) -> None:
+def test_client_that_may_stop_writing_gets_no_notice_if_it_also_consumes(product: str, use: str) -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product=product).declare("q", capacity_messages=1, hold_deadline=0).declare("other")
     client.say(USES[use])
@@ -308,7 +308,7 @@ def test_client_that_may_stop_writing_is_not_told_where_it_does_more_than_publis
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("product", STOPS)
-def test_notice_is_taken_back_before_the_answer_to_who_begins_to_do_more(product: str, use: str) -> None:
+def test_unblocked_notice_precedes_the_answer_to_a_new_kind_of_use(product: str, use: str) -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product=product).declare("q", capacity_messages=1, hold_deadline=0).declare("other")
     assert [method.name for method in methods(client.say(publish("q", b"1")))] == ["connection.blocked"]
@@ -328,7 +328,7 @@ def test_notice_that_is_unsent_is_dropped_for_a_client_that_begins_to_consume(pr
 
 
 @pytest.mark.parametrize("product", STOPS)
-def test_client_that_consumes_no_more_is_told_of_a_gate_that_is_closed(product: str) -> None:
+def test_client_that_stops_consuming_is_notified_of_a_closed_gate(product: str) -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product=product).declare("q", capacity_messages=1, hold_deadline=0).declare("other")
     client.say(CONSUME)
@@ -343,7 +343,7 @@ def test_client_that_consumes_no_more_is_told_of_a_gate_that_is_closed(product: 
 
 
 @pytest.mark.parametrize("product", [*STOPS, "Pika Python Client Library"])
-def test_silence_of_a_client_that_was_told_to_stop_is_no_reason_to_give_it_up(product: str) -> None:
+def test_silence_of_a_client_that_was_asked_to_stop_is_no_time_out(product: str) -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product=product, heartbeat=2).declare("q", capacity_messages=1, hold_deadline=0)
     client.say(publish("q", b"1") + publish("q", b"2"))
@@ -359,7 +359,7 @@ def test_silence_of_a_client_that_was_told_to_stop_is_no_reason_to_give_it_up(pr
     assert driver.take_silent() == ([client.connection] if stops else [])
 
 
-def test_php_amqplib_is_never_told_for_its_publishes_would_fail() -> None:
+def test_php_amqplib_gets_no_notice_because_its_publishes_would_fail() -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product="AMQPLib", platform="PHP").declare("q", capacity_messages=1, hold_deadline=0)
     assert methods(client.say(publish("q", b"1") + publish("q", b"2"))) == []

@@ -176,12 +176,12 @@ def test_headers_are_added_and_the_rest_stays(writer: Amqp091Format) -> None:
 
 @settings(max_examples=examples(200), derandomize=True, database=None)
 @given(properties())
-def test_splitting_and_joining_gives_the_same_octets(made: Properties) -> None:
+def test_header_split_and_joined_has_the_same_bytes(made: Properties) -> None:
     payload = header_payload(make_content(made, b"body"))
     assert payload_of(payload, properties_in(payload)) == payload
 
 
-def test_headers_are_added_replaced_and_removed_and_others_keep_their_octets() -> None:
+def test_headers_are_added_replaced_and_removed_and_others_keep_their_bytes() -> None:
     content = make_content(Properties(message_id="m", headers={"a": 1, "b": "x", "c": 2.5}), b"body")
     header = HeaderRewriter(content)
     kept = header.headers["c"]

@@ -75,7 +75,7 @@ def test_method_on_the_wrong_channel_is_504(
             assert [(close.name, close.args["reply_code"]) for close in found] == [("connection.close", 504)]
 
 
-def test_octets_behind_a_close_are_not_acted_on() -> None:
+def test_bytes_behind_a_close_are_ignored() -> None:
     dialogue = Dialogue(make_driver())
     declare = frame(spec.FRAME_METHOD, 1, encode_method(spec.QUEUE_DECLARE, queue="q"))
     said = dialogue.names(frame(spec.FRAME_METHOD, 1, b"\0\x32\0\x0a") + declare * 3)
@@ -83,7 +83,7 @@ def test_octets_behind_a_close_are_not_acted_on() -> None:
     assert dialogue.vhost.queues == {}
 
 
-def test_malformed_octets_close_the_connection_with_the_code_and_reason_of_the_codec() -> None:
+def test_malformed_bytes_close_the_connection_with_code_and_reason_of_the_codec() -> None:
     error = Malformed(CodecError("a table is cut short", ReplyCode.SYNTAX_ERROR))
     assert (error.code, error.closes, error.reply_text) == (502, "connection", "SYNTAX_ERROR - a table is cut short")
 

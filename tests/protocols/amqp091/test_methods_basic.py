@@ -26,7 +26,7 @@ from tests.support.driven_connection import (
 )
 
 
-def test_methods_of_basic_deliver_up_to_the_prefetch_and_then_what_is_acknowledged() -> None:
+def test_methods_of_basic_deliver_up_to_the_prefetch_and_one_per_ack() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(b"".join(publish("q", b"x") for _ in range(3)))
     names = client.names(
@@ -51,7 +51,7 @@ def test_methods_of_basic_refuse_an_unknown_delivery_tag() -> None:
     assert "unknown delivery tag 9" in str(text)
 
 
-def test_methods_of_basic_cancel_a_consumer_and_leave_what_it_has() -> None:
+def test_methods_of_basic_cancel_a_consumer_and_leave_its_deliveries() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"x") + method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t"))
     assert client.names(method_frame(1, spec.BASIC_CANCEL, consumer_tag="t")) == ["basic.cancel-ok"]

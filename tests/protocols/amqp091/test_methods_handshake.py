@@ -83,7 +83,7 @@ def choose(connection: Connection, mechanism: str, response: bytes = b"") -> str
     return decode_method(cut(output_of(connection))[0][2]).name
 
 
-def test_clients_are_offered_what_suits_them() -> None:
+def test_clients_are_offered_mechanisms_by_address_and_certificate() -> None:
     assert offers(make_driver())[1] == "PLAIN AMQPLAIN ANONYMOUS"
     assert offers(make_driver(), address="10.0.0.1")[1] == "PLAIN AMQPLAIN"
     assert offers(make_driver(), "guest", "10.0.0.1")[1] == "EXTERNAL PLAIN AMQPLAIN"
@@ -110,7 +110,9 @@ def test_certificate_is_the_login_of_its_user(driver: BrokerDriver) -> None:
         (b"\xff", "connection.close"),
     ],
 )
-def test_response_to_external_names_nobody_else(response: bytes, answer: str, driver: BrokerDriver) -> None:
+def test_response_to_external_may_name_the_certificate_user_only(
+    response: bytes, answer: str, driver: BrokerDriver
+) -> None:
     for user in ("ada", "eve"):
         driver.broker.access.put_user(user, None, [])
     connection, _ = offers(driver, "ada", "10.0.0.1")

@@ -184,7 +184,7 @@ def test_client_that_takes_a_return_for_success_only_gets_the_nack() -> None:
     assert [method.name for method in unroutable] == ["basic.return", "basic.ack"], "that is as with RabbitMQ"
 
 
-def test_beyond_what_a_connection_may_hold_it_comes_back_too(driver: BrokerDriver) -> None:
+def test_publish_beyond_the_hold_budget_is_returned_and_nacked(driver: BrokerDriver) -> None:
     peer = stopped_publisher(driver)
     peer.say(method_frame(1, spec.QUEUE_DECLARE, queue="own"))
     peer.say(method_frame(1, spec.BASIC_CONSUME, queue="own"))
@@ -276,12 +276,12 @@ def test_channel_publisher_confirms_a_run_of_publishes_with_one_frame() -> None:
     assert (method.name, method.args["delivery_tag"], method.args["multiple"]) == ("basic.ack", 3, True)
 
 
-def test_channel_publisher_refuses_what_a_full_queue_does_not_take() -> None:
+def test_channel_publisher_is_nacked_by_a_full_queue() -> None:
     client = Dialogue(make_driver()).declare("q", capacity_messages=1, overflow="reject").confirm()
     assert sorted(client.names(publish("q", b"x") + publish("q", b"x"))) == ["basic.ack", "basic.nack"]
 
 
-def test_channel_publisher_without_confirms_hears_nothing() -> None:
+def test_channel_publisher_without_confirms_gets_no_answer() -> None:
     client = Dialogue(make_driver()).declare("q")
     assert client.say(publish("q", b"x")) == []
 

@@ -49,7 +49,7 @@ def test_connection_with_many_unsettled_messages_closes_once_they_are_back() -> 
     assert (queue.unacked_messages, queue.available()) == (0, MANY)
 
 
-def test_channel_closed_by_the_broker_hears_at_once_and_gets_no_more() -> None:
+def test_channel_closed_by_the_broker_is_answered_at_once_and_gets_no_more() -> None:
     client, other = with_many_unsettled()
     wrong = method_frame(1, spec.BASIC_ACK, delivery_tag=MANY + 9)
     client.connection.receive(wrong)
