@@ -72,7 +72,7 @@ def cells(rows: dict[str, object]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("row", LINKS)
-def test_link_with_what_it_needs_is_attached(row: str) -> None:
+def test_link_with_its_permissions_is_attached(row: str) -> None:
     assert "detach" not in [each.name for each in LINKS[row](restricted(list(AMQP_1_0[row])))]
 
 
@@ -84,7 +84,7 @@ def test_link_without_one_of_its_needs_is_detached(row: str, need: str) -> None:
 
 
 @pytest.mark.parametrize("row", REQUESTS)
-def test_request_with_what_it_needs_is_carried_out(row: str) -> None:
+def test_request_with_its_permissions_is_carried_out(row: str) -> None:
     client = restricted(list(AMQP_1_0[row]), "new" if ", new with" in row else "")
     response = ManagementClient(client).ask(*REQUESTS[row])
     assert response.status in (200, 201, 204)
@@ -141,7 +141,7 @@ def transferred(row: str, needs: list[str]) -> str:
 
 
 @pytest.mark.parametrize("row", TRANSFERS)
-def test_transfer_with_what_it_needs_is_taken(row: str) -> None:
+def test_transfer_with_its_permissions_is_accepted(row: str) -> None:
     assert "unauthorized" not in transferred(row, list(AMQP_1_0[row]))
 
 
@@ -178,7 +178,7 @@ def subscribed(row: str, needs: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("row", SUBSCRIPTIONS)
-def test_subscription_with_what_it_needs_is_attached(row: str) -> None:
+def test_subscription_with_its_permissions_is_attached(row: str) -> None:
     assert "unauthorized" not in "".join(subscribed(row, list(AMQP_1_0[row])))
 
 

@@ -345,7 +345,7 @@ def test_address_names_the_first_node_that_exists(
         ("n/k", [], "address 'n/k': no exchange 'n/k', no queue 'n/k', no exchange 'n' in vhost '/'"),
     ],
 )
-def test_address_that_names_nothing_is_refused_with_what_was_looked_for(
+def test_address_of_no_node_is_refused_with_the_name(
     vhost: VirtualHost, text: str, capabilities: list[str], reason: str
 ) -> None:
     with pytest.raises(NotFound) as refused:
@@ -418,13 +418,13 @@ def sent(*messages: bytes) -> list[bytes]:
     return delivered(client.attach_receiver("/queues/q", credit=len(messages)))
 
 
-def test_constant_octets_follow_the_header_where_a_message_has_no_annotations() -> None:
+def test_constant_annotations_follow_the_header_of_a_message_without_any() -> None:
     for message in sent(BODY, BODY):
         assert message.endswith(annotations_octets(Envelope("amq.direct", "k")) + BODY)
         assert decode_message(message).annotations == ADDRESS
 
 
-def test_octets_of_an_envelope_are_cached() -> None:
+def test_annotation_bytes_of_an_envelope_are_cached() -> None:
     envelope = Envelope("", "q")
     assert annotations_octets(envelope) is annotations_octets(envelope.variant(1, 5.0, True))
 
@@ -447,7 +447,7 @@ def test_message_of_amqp_0_9_1_has_them_too() -> None:
     assert decode_message(message).annotations == {"x-exchange": "", "x-routing-key": "q"}
 
 
-def test_envelope_that_both_protocols_deliver_has_octets_of_each() -> None:
+def test_envelope_delivered_by_both_protocols_has_bytes_of_each() -> None:
     client = Amqp10Dialogue()
     other = Dialogue(client.driver).declare("a")
     vhost = client.vhost

@@ -73,7 +73,7 @@ def test_message_of_an_unknown_format_is_rejected(client: Amqp10Dialogue) -> Non
     assert client.depth("q") == 1
 
 
-def test_tag_of_more_than_32_octets_detaches_the_link(client: Amqp10Dialogue) -> None:
+def test_tag_of_more_than_32_bytes_detaches_the_link(client: Amqp10Dialogue) -> None:
     body = b"\x00\x53\x14\xc0\x28\x03\x43\x43\xa0\x21" + bytes(33)
     (detached,) = client.say(frame(0, body[:4] + bytes([len(body) - 5]) + body[5:]))
     assert detached.name == "detach"

@@ -15,7 +15,7 @@ from tests.support.driven_connection import make_driver, output_of
 from tests.support.limited_connections import limits
 
 
-def test_open_tells_limits_and_properties() -> None:
+def test_open_has_limits_and_properties() -> None:
     client = Amqp10Dialogue(session=False)
     (opened,) = client.opened
     assert opened.name == "open"

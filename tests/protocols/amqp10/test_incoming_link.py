@@ -70,7 +70,7 @@ def test_frame_that_contradicts_the_first_of_its_delivery_detaches_the_link(said
 
 
 @pytest.mark.parametrize("first", [0, None])
-def test_frame_may_repeat_what_the_first_of_its_delivery_has_said(first: int | None, client: Amqp10Dialogue) -> None:
+def test_frame_may_repeat_the_fields_of_the_first_of_its_delivery(first: int | None, client: Amqp10Dialogue) -> None:
     body = data_section(bytes(1000))
     begun = client.transfer(body[:300], more=True, delivery_tag=b"tag", message_format=first)
     rest = performative(spec.TRANSFER, 0, body[300:], handle=0, delivery_id=0, delivery_tag=b"tag", message_format=0)
@@ -93,7 +93,7 @@ def test_deliveries_of_two_links_may_be_interleaved_and_those_of_one_may_not(cli
     assert names(client.put(b"x", handle=5)) == ["disposition"], "the other link goes on"
 
 
-def test_malformed_message_is_rejected_and_the_link_stands(client: Amqp10Dialogue) -> None:
+def test_malformed_message_is_rejected_and_the_link_stays(client: Amqp10Dialogue) -> None:
     (rejected,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc"))
     assert condition(rejected) == "amqp:decode-error"
     assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"]

@@ -135,7 +135,7 @@ def test_binding_is_made_listed_and_removed(client: ManagementClient) -> None:
     assert client.ask("GET", "/bindings?src=amq.topic&dstq=q%3B1&key=a%2Fb.%23").body == []
 
 
-def test_bindings_with_arguments_are_told_apart_by_their_location(client: ManagementClient) -> None:
+def test_bindings_with_arguments_have_different_locations(client: ManagementClient) -> None:
     client.ask("PUT", "/queues/q", {})
     for number in (1, 2):
         arguments = {"x-match": "any", "n": Typed("uint", number)}

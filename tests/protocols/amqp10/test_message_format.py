@@ -254,7 +254,7 @@ def test_message_with_an_id_leaves_no_head_behind_and_one_without_does(formats: 
     assert len(old.heads[FIRST_OCTET]) == 1
 
 
-def test_converted_heads_are_bounded_and_told_apart(formats: MessageFormats) -> None:
+def test_converted_heads_are_bounded_and_kept_apart(formats: MessageFormats) -> None:
     old, new = formats.by_octet(2), formats.by_octet(FIRST_OCTET)
     for number in range(3 * HEADS_MAX):
         content = old.encode(Properties(correlation_id=str(number)), b"body")

@@ -85,7 +85,7 @@ def test_message_that_is_too_large_stays_and_the_link_is_detached(mode: int) -> 
 
 
 @pytest.mark.parametrize("outcome", [spec.ACCEPTED, spec.REJECTED])
-def test_default_outcome_is_none_of_what_was_not_sent(outcome: int) -> None:
+def test_default_outcome_does_not_apply_to_unsent_messages(outcome: int) -> None:
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=composite(outcome))
     client = filled(None, data_section(b"1"), LARGE, data_section(b"3"))
     assert last_octets(attach(client, source=source)) == [b"1"]
@@ -101,7 +101,7 @@ def test_settled_deliveries_of_a_limited_receiver_leave_the_queue() -> None:
     assert client.session().unsettled.is_empty()
 
 
-def test_credit_counts_what_was_sent() -> None:
+def test_credit_counts_sent_messages() -> None:
     client = filled(None, data_section(b"1"), LARGE)
     attach(client, credit=1)
     client.settle(0, 0, accepted())
@@ -112,7 +112,7 @@ def test_credit_counts_what_was_sent() -> None:
     assert client.depth("q") == 1
 
 
-def test_limit_is_of_what_is_sent_to_the_octet() -> None:
+def test_max_message_size_is_exact_to_the_byte() -> None:
     for size in (MOST, MOST + 1):
         client = filled(None)
         client.say(client.transfer(data_section(bytes(size - 400)), settled=True))

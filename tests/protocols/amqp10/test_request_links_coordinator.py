@@ -11,7 +11,7 @@ from tests.support.amqp10_dialogue import accepted, condition, data_section, nam
 from tests.support.amqp10_transactions import COORDINATOR, TransactionalPeer, state_of, value_section
 
 
-def test_attach_tells_what_transactions_can_do_and_grants_credit() -> None:
+def test_attach_of_a_coordinator_has_capabilities_and_grants_credit() -> None:
     attach, flow = TransactionalPeer().attached
     target = attach.performative.inner("target")
     assert target.code == spec.COORDINATOR
@@ -45,7 +45,7 @@ def test_transaction_ids_are_unique(client: TransactionalPeer) -> None:
         (b"", "amqp:decode-error"),
     ],
 )
-def test_message_that_is_no_request_of_ours_is_rejected_and_the_link_stands(message: bytes, expected: str) -> None:
+def test_message_that_is_no_request_is_rejected_and_the_link_stays(message: bytes, expected: str) -> None:
     client = TransactionalPeer()
     heard = client.say(client.transfer(message, COORDINATOR))
     assert [condition(each) for each in heard if each.name != "flow"] == [expected]

@@ -143,7 +143,7 @@ def test_request_link_is_never_without_credit(requester: Requester) -> None:
         count += credit
 
 
-def test_request_link_answers_an_echo_and_grants_what_was_given_up(requester: Requester) -> None:
+def test_request_link_answers_an_echo_and_restores_given_up_credit(requester: Requester) -> None:
     say = requester.dialogue.say
     say(performative(spec.FLOW, handle=requester.handle, delivery_count=0, echo=True, **FIELDS))
     assert requester.granted() == (0, WINDOW)

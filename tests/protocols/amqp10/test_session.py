@@ -43,7 +43,7 @@ def test_modified_counts_a_failed_delivery(failed: bool, count: int) -> None:
     assert (b"\x52\x01" in header) == bool(count)
 
 
-def test_receiver_that_settles_second_is_told_that_we_have() -> None:
+def test_receiver_that_settles_second_gets_our_settlement() -> None:
     client = consuming(1)
     (settled,) = client.settle(0, 0, accepted(), settled=False)
     assert (settled.name, settled.field("role"), settled.field("settled")) == ("disposition", False, True)

@@ -151,7 +151,7 @@ def test_unsubscribe_of_an_active_subscription_is_refused(kind: str, where: str)
 
 @pytest.mark.parametrize("how", ["detached", "connection closed"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_unsubscribe_ends_a_subscription_that_nobody_is_attached_to(kind: str, how: str) -> None:
+def test_unsubscribe_ends_a_subscription_without_attached_links(kind: str, how: str) -> None:
     client = Amqp10Dialogue(container_id="me")
     name, _, capabilities = KINDS[kind]
     subscribe(client, 1, name, *capabilities, **DURABLE)
@@ -258,7 +258,7 @@ def with_colours(*colours: str) -> Amqp10Dialogue:
     return client
 
 
-def test_consumer_gets_what_its_selector_matches_and_others_the_rest() -> None:
+def test_consumer_gets_messages_matching_its_selector_and_others_the_rest() -> None:
     client = with_colours("red", "blue", "red", "green")
     heard = client.attach_receiver(None, 1, credit=10, source=source("/queues/q", s=selector("colour = 'red'")))
     assert bodies(heard) == ["red", "red"]

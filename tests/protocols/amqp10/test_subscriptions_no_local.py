@@ -110,7 +110,7 @@ def test_own_messages_never_close_the_gate_of_a_no_local_subscription() -> None:
     assert (kept(client), client.credit_of() > 0) == (0, True)
 
 
-def test_durable_no_local_subscription_excludes_its_container_while_nobody_is_there() -> None:
+def test_durable_no_local_subscription_excludes_its_container_while_detached() -> None:
     client = subscriber("durable")
     client.detach(1, closed=False)
     again = Amqp10Dialogue(client.driver, container_id="own")

@@ -206,7 +206,7 @@ def test_address_that_names_nothing_is_refused() -> None:
         target(a_vhost(), "none")
 
 
-def test_priority_of_a_message_without_one_orders_it_and_is_not_told() -> None:
+def test_default_priority_of_a_message_orders_it_and_is_not_sent() -> None:
     client = sender(x_max_priority=9)
     for priority in (3, None, 5, 0):
         header = b"" if priority is None else header_octets(False, priority)
