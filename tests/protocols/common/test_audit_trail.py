@@ -40,7 +40,7 @@ def trail(broker):
     return trail
 
 
-def test_change_says_who_from_where_what_before_and_after(trail):
+def test_change_record_has_user_address_object_and_both_values(trail):
     trail.change(ANNA, "settings.set", "queue orders", {"capacity-messages": 10}, {"capacity-messages": 20})
     (record,) = trail.take()
     assert record == {

@@ -37,7 +37,7 @@ def driver() -> BrokerDriver:
 
 
 @pytest.mark.parametrize("row", rows())
-def test_operation_with_what_it_needs_and_nothing_more_is_permitted(driver: BrokerDriver, row: str) -> None:
+def test_operation_with_exactly_its_permissions_is_allowed(driver: BrokerDriver, row: str) -> None:
     client = Dialogue(driver)
     restrict(driver, grants(AMQP_0_9_1[row], NEW.get(row, "")))
     assert close_reasons(client.say(octets_of(row))) == []

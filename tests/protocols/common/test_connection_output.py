@@ -92,7 +92,7 @@ def test_sources_take_turns_until_the_output_is_full() -> None:
     assert not output.sources
 
 
-def test_buffer_whose_octets_became_parts_is_given_back() -> None:
+def test_buffer_whose_bytes_became_parts_is_reused() -> None:
     output = ConnectionOutput()
     output.open_source(Source(output, 1))
     buffer = output.buffer

@@ -10,7 +10,7 @@ from tests.support.logging_in import stranger
 HEADER = b"AMQP\x00\x00\x09\x01"
 
 
-def test_protocol_header_may_come_octet_by_octet() -> None:
+def test_protocol_header_may_come_byte_by_byte() -> None:
     found = stranger(make_driver(), "127.0.0.1")
     for octet in HEADER[:-1]:
         found.receive(bytes([octet]))

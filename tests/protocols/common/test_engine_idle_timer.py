@@ -97,7 +97,7 @@ def test_empty_frame_is_sent_after_half_of_the_peers_time_out() -> None:
     assert client.listen_raw(105.0) == bytes((0, 0, 0, 8, 2, 0, 0, 0))
 
 
-def test_silent_peer_is_closed_after_twice_what_was_announced() -> None:
+def test_silent_peer_is_closed_after_twice_the_announced_time() -> None:
     driver = make_driver(now=100.0)
     client = Amqp10Dialogue(driver)
     assert client.listen(219.0) == []

@@ -29,7 +29,7 @@ def consumer(driver: BrokerDriver, no_ack: bool = False, prefetch: int = 0, **ar
     return peer
 
 
-def test_half_an_hour_is_what_a_delivery_has_and_then_its_channel_is_closed(driver: BrokerDriver) -> None:
+def test_default_ack_timeout_of_half_an_hour_closes_the_channel(driver: BrokerDriver) -> None:
     peer = consumer(driver)
     assert names(peer.say(publish("q", b"x"))) == ["basic.deliver"]
     assert peer.listen(100.0 + HALF_AN_HOUR - 0.1) == []

@@ -408,7 +408,7 @@ def test_refused_login_is_spared_no_more() -> None:
     assert driver.services.logins.take_turned_away() == [late, silent]
 
 
-def test_bound_stays_exact_whatever_waits_for_a_verdict() -> None:
+def test_bound_of_handshakes_is_exact_with_any_logins_under_verification() -> None:
     driver, authenticator = holding(handshakes_max=12, handshakes_address_max=5)
     logins = driver.services.logins
     for step in range(200):

@@ -323,7 +323,7 @@ def test_client_is_blocked_and_unblocked_with_its_large_message(driver: BrokerDr
     assert [method.name for method in methods(client.listen())] == ["connection.unblocked", "basic.ack"]
 
 
-def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver: BrokerDriver) -> None:
+def test_large_message_while_the_disk_is_short_is_blocked_at_once(driver: BrokerDriver) -> None:
     PieceStore(driver.broker.large)
     driver.broker.gates.disk.fails("the disk is broken", driver.broker.now)
     client = Dialogue(driver).declare("q").confirm()
@@ -335,7 +335,7 @@ def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver
     driver.run_turn()
 
 
-def test_deadline_begins_anew_when_the_store_writes(driver: BrokerDriver) -> None:
+def test_hold_deadline_restarts_when_the_store_writes(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(32 * MIB)))

@@ -91,7 +91,7 @@ def test_publisher_whose_unread_socket_fails_is_read_in_pulses() -> None:
     assert peer.connection.may_pulse(105.5)
 
 
-def test_publisher_with_confirms_has_its_hold_budget_whatever_drains() -> None:
+def test_publisher_with_confirms_has_its_hold_budget_at_any_drain() -> None:
     driver, peer, consumer = slow_queue(confirms=True)
     consume(driver, consumer, 105.0, 109.0)
     pausing = peer.connection.pausing
@@ -100,7 +100,7 @@ def test_publisher_with_confirms_has_its_hold_budget_whatever_drains() -> None:
     assert not peer.connection.may_pause()
 
 
-def test_publisher_that_also_consumes_is_read_on_whatever_its_share() -> None:
+def test_publisher_that_also_consumes_is_read_with_any_share() -> None:
     _, peer, _ = slow_queue()
     peer.declare("other")
     peer.consume("other")
