@@ -66,7 +66,7 @@ def test_cheaper_scrypt_is_verified_and_replaced() -> None:
     assert cheap.needs_rehash()
 
 
-def test_password_of_the_settings_file_is_never_told() -> None:
+def test_password_of_the_settings_file_is_never_shown() -> None:
     made = file_password("secret")
     assert made.verify("secret")
     assert not made.verify("secre")

@@ -80,7 +80,7 @@ def test_guest_comes_from_this_machine_only() -> None:
     assert "this machine" in refusal(passwords, "guest", "guest", loopback=False)
 
 
-def test_users_of_the_file_are_compared_at_once_as_long_as_nobody_has_a_hash() -> None:
+def test_users_of_the_file_are_compared_at_once_while_no_user_has_a_hash() -> None:
     table = AccessTable({"/"})
     table.set_file_users([User("bob", file_password("b"), (), FILE)])
     passwords = Passwords(table, b"secret", Clock().read)
@@ -122,7 +122,7 @@ def test_verified_password_is_forgotten_when_it_is_changed(passwords: Passwords)
     assert refusal(passwords, "ada", "byron") == ""
 
 
-def test_password_that_changes_while_it_is_verified_logs_nobody_in(passwords: Passwords) -> None:
+def test_password_that_changes_while_it_is_verified_is_refused(passwords: Passwords) -> None:
     check = passwords.check("ada", "lovelace", True)
     check.verify()
     passwords.table.set_password("ada", hash_password("byron", b"t" * 16))

@@ -60,7 +60,7 @@ GRANTED = {
 
 
 @pytest.mark.parametrize("tag", GRANTED)
-def test_tag_grants_what_it_includes(tag: str) -> None:
+def test_tag_grants_itself_and_the_tags_that_it_includes(tag: str) -> None:
     assert {needed for needed in (*TAGS, "impersonator") if grants([tag], needed)} == GRANTED[tag] | (
         {"impersonator"} if tag == ADMINISTRATOR else set()
     )

@@ -48,7 +48,7 @@ def test_refused_topic_has_the_words_of_rabbitmq(table: AccessTable, access: Con
     )
 
 
-def test_change_counts_for_what_was_permitted_before(table: AccessTable, access: ConnectionAccess) -> None:
+def test_permission_change_counts_for_cached_checks(table: AccessTable, access: ConnectionAccess) -> None:
     access.check("read", QUEUE, "q1")
     epoch = access.epoch.count
     table.set_permission("anna", "/", Permission("", "", "^r"))

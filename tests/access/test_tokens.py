@@ -162,6 +162,6 @@ def test_refusal_quotes_no_token() -> None:
         assert given[:40] not in checked(given).refusal()
 
 
-def test_token_is_told_from_a_password_by_its_form() -> None:
+def test_token_is_recognised_by_its_form() -> None:
     assert looks_like_token(token())
     assert not any(map(looks_like_token, ("guest", "", "a.b.c", "eyes")))
