@@ -135,7 +135,7 @@ def test_broker_that_loses_its_pages_is_found_out(paperless: Target) -> None:
 
 @needs_postgres
 @pytest.mark.slow
-def test_server_that_forgets_is_found_out_and_what_it_has_is_saved(absent: Target) -> None:
+def test_server_that_loses_messages_is_detected_and_its_store_is_dumped(absent: Target) -> None:
     number, _ = run_until_found_out(absent, {"lost"})
     assert (absent.scratch / f"round-{number}.dump").stat().st_size > 0
 

@@ -117,7 +117,7 @@ def test_aborted_message_is_never_seen_and_its_credit_comes_back(tmp_path: Path)
         witness.abort()
 
 
-def test_subscriber_with_no_local_gets_what_others_publish_alone(tmp_path: Path) -> None:
+def test_subscriber_with_no_local_gets_messages_of_others_only(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
         witness = Link(broker.port)
         witness.ask(spec.EXCHANGE_DECLARE, exchange=LOCAL_EXCHANGE, type="fanout", durable=True)

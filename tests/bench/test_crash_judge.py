@@ -87,7 +87,7 @@ SHORT = message(1, lifetime=SECOND)
         (message(1, "q", "dead"), [there(message(1, "q", "dead"), "dead")], ["misplaced"]),
     ],
 )
-def test_message_is_judged_by_what_was_done_to_it(copy: Copy, found: list[Found], broken: list[str]) -> None:
+def test_message_is_judged_by_its_history(copy: Copy, found: list[Found], broken: list[str]) -> None:
     assert kinds(history_of(copy), *found) == broken
 
 

@@ -34,14 +34,14 @@ def test_recording_replaces_the_values_of_the_same_surroundings_only() -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_step_does_what_is_counted(step: str) -> None:
+def test_step_does_the_counted_operations(step: str) -> None:
     bench = Bench()
     STEPS[step](bench, 300)
     check(step, bench, 300)
 
 
 @pytest.mark.parametrize("step", hotpath10.STEPS)
-def test_step_over_amqp_1_0_does_what_is_counted(step: str) -> None:
+def test_step_over_amqp_1_0_does_the_counted_operations(step: str) -> None:
     bench = hotpath10.Bench10()
     hotpath10.STEPS[step](bench, 300)
     hotpath10.check(step, bench, 300)

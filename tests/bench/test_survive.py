@@ -55,7 +55,7 @@ def test_queue_of_a_hold_refuses_where_a_broker_cannot_hold() -> None:
         ([], [], {"sent": 0, "told": "nothing: it waits", "usable after": "no answer"}),
     ],
 )  # fmt: skip
-def test_row_counts_outcomes_and_what_came(
+def test_row_counts_outcomes_and_arrived_messages(
     lines: list[dict[str, object]], came: list[int], expected: dict[str, object], finished: survive.Survivor
 ) -> None:
     finished.lines = [{"number": 0, "begun": True}, *lines]
