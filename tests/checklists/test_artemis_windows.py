@@ -23,7 +23,7 @@ LARGE = 300_000
 """Octets of a large one: it comes in several frames."""
 
 
-def test_get_finds_nothing_and_a_later_message_goes_to_whoever_asks(
+def test_get_from_an_empty_queue_leaves_later_messages_to_any_consumer(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """Artemis, window 0: an empty receive leaves no trace; a message that comes later goes to anybody."""
@@ -176,7 +176,7 @@ def test_returned_message_restores_exactly_its_credit(
     assert set(consuming.numbers) <= set(range(20))
 
 
-def test_large_message_that_nobody_looks_at_does_not_keep_the_next(
+def test_large_unsettled_message_does_not_delay_the_next(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer]
 ) -> None:
     """Artemis, ignored large bodies: without a window the next ones come although the large one is not settled."""
@@ -197,7 +197,7 @@ def cancelled(consumer: Consumer) -> bool:
     return bool(consumer.cancelled)
 
 
-def test_slow_consumer_of_a_pattern_is_cancelled_and_told_of_with_its_numbers(
+def test_slow_consumer_of_a_pattern_is_cancelled_and_logged_with_its_rate(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     consumer: Callable[..., Consumer],

@@ -201,7 +201,7 @@ def test_gate_cycle_is_logged_once_each_way(
     ],
     ids=["bytes", "messages"],
 )
-def test_eleven_of_ten_blocks_once_and_eight_lets_go(
+def test_eleven_messages_of_ten_block_once_and_eight_release(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -257,7 +257,7 @@ def test_transactions_enqueue_closes_the_gate(
     assert producer(name).send().settled().waiting == 1
 
 
-def test_client_is_told_once_that_flow_control_made_it_wait(
+def test_client_is_notified_once_of_a_wait_for_flow_control(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board, broker: BrokerProcess
 ) -> None:
     """Broker-J's client, removed tests: who waits hears of it while it waits, and of the failure exactly once. Here the
@@ -297,7 +297,7 @@ def test_full_virtual_host_blocks_producers_of_all_its_queues_old_and_new(
     assert arrived == [one.sent, other.sent, 1]
 
 
-def test_filling_and_emptying_a_virtual_host_is_told_once_each(
+def test_overfull_and_underfull_virtual_host_are_logged_once_each(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     say: Callable[..., None],

@@ -81,7 +81,7 @@ def test_ring_keeps_the_last_two(
     assert taker(name).rest() == [8, 9]
 
 
-def test_ring_passes_by_what_a_consumer_has(
+def test_ring_skips_messages_that_a_consumer_has(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Broker-J, ring policy: an acquired head is not dropped, the next one is. There the depth may pass the limit for

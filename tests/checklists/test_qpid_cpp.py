@@ -113,7 +113,7 @@ def test_default_thresholds_act_at_80_and_70_percent(
     publishing.confirmed()
 
 
-def test_deleting_the_queue_lets_its_sender_go(
+def test_deleted_queue_releases_its_sender(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """Qpid C++, flow limit tests: stop_size 10, resume_size 2, window 10; the queue is deleted. What was in it is

@@ -29,7 +29,7 @@ def test_ring_by_count_keeps_the_last(
     assert taker(name).rest() == [16, 17, 18, 19]
 
 
-def test_ring_by_size_keeps_what_fits(
+def test_ring_by_size_keeps_messages_that_fit(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """Qpid C++, ring: 500 bytes and six messages of 100 keep 1 to 5."""
@@ -127,6 +127,6 @@ def test_ring_is_never_flow_controlled(queue: Callable[..., str], board: Board, 
     assert board.marks(queue({"qpid.max_count": 5, "qpid.policy_type": policy}))[1:] == ((None, None), (None, None))
 
 
-def test_policy_that_nobody_knows_is_refused(refused: Callable[[dict[str, object]], str]) -> None:
+def test_unknown_policy_is_refused(refused: Callable[[dict[str, object]], str]) -> None:
     """Qpid C++, arguments: a misspelt policy is a warning there, and reject; here nothing is created."""
     assert "qpid.policy_type=rign" in refused({"qpid.max_count": 5, "qpid.policy_type": "rign"})
