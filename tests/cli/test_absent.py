@@ -36,7 +36,7 @@ def test_absent_object_is_an_error_unless_if_exists(
     assert run(broker, *given, "--if-exists") == accepted.replace("NAME", name) + "\n"
 
 
-def test_answer_for_programs_tells_that_it_was_not_there(broker: BrokerProcess, name: str) -> None:
+def test_json_answer_says_that_the_object_did_not_exist(broker: BrokerProcess, name: str) -> None:
     assert told(broker, "purge", name, "--if-exists") == {"queue": name, "existed": False}
     assert told(broker, "delete", "queue", name, "--if-exists") == {"queue": name, "deleted": False}
     run(broker, "declare", "queue", name)

@@ -74,7 +74,7 @@ def test_command_has_examples_that_it_takes(path: str) -> None:
         parse(example.strip())
 
 
-def test_former_name_stands_for_a_command_that_there_is() -> None:
+def test_former_name_leads_to_an_existing_command() -> None:
     for former, path in FORMER.items():
         assert command_at(path) is not None, former
         first, _, second = former.partition(" ")
@@ -86,7 +86,7 @@ def test_former_name_stands_for_a_command_that_there_is() -> None:
     assert not {former for former in FORMER if former in rows() or former in PLACES}
 
 
-def test_former_line_does_what_the_present_one_does(broker: BrokerProcess, name: str) -> None:
+def test_former_command_line_works_as_the_present_one(broker: BrokerProcess, name: str) -> None:
     assert run(broker, "declare", "queue", name) == run(broker, "queues", "declare", name)
     assert told(broker, "set", "--override", "queue", name, "stop-percent=60") == told(
         broker, "queues", "set", name, "stop-percent=60", "--override"

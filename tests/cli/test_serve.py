@@ -143,7 +143,7 @@ def test_idle_broker_has_less_code_mapped_than_its_imports_used(tmp_path: Path) 
         process.stdout.close()
 
 
-def test_log_that_nobody_reads_does_not_stop_the_broker(tmp_path: Path) -> None:
+def test_unread_log_does_not_stop_the_broker(tmp_path: Path) -> None:
     """Standard error is a pipe that is never read: the broker serves and leaves all the same."""
     words = [sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -11,7 +11,7 @@ from tests.support.commands import run, started, told
 from tests.support.terminals import in_terminal
 
 
-def test_top_without_a_terminal_is_one_picture_with_what_is_blocked_first(own_broker: BrokerProcess) -> None:
+def test_top_without_a_terminal_is_one_picture_with_blocking_queues_first(own_broker: BrokerProcess) -> None:
     broker = own_broker
     run(broker, "declare", "queue", "calm", "capacity-messages=8")
     run(broker, "declare", "queue", "full", "capacity-messages=8", "hold-deadline=600")
