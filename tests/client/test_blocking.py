@@ -92,7 +92,7 @@ def test_requests_without_an_answer_are_bounded(asking: penstock.sync.Connection
     assert {asking.answer(call)["vhost"] for call in calls} == {"/"}
 
 
-def test_queue_of_answers_that_is_gone_is_told_at_once() -> None:
+def test_deleted_reply_queue_is_reported_at_once() -> None:
     def script(peer: Peer) -> None:
         peer.open_channel()
         peer.expect(spec.QUEUE_DECLARE)

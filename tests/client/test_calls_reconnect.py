@@ -123,7 +123,7 @@ async def test_receiver_goes_on_after_the_broker_was_killed(brokers: Brokers, pr
 
 
 @both_protocols
-async def test_connection_that_is_lost_for_good_says_what_is_unknown(brokers: Brokers, protocol: str) -> None:
+async def test_connection_that_is_lost_for_good_reports_unknown_messages(brokers: Brokers, protocol: str) -> None:
     connection = await penstock.connect(url_of(brokers.url, protocol, reconnect="false"))
     queue = await connection.declare_queue(fresh(), capacity_messages=2, hold_deadline=60)
     publisher = connection.publisher(queue, window=5)

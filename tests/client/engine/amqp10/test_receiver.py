@@ -52,7 +52,7 @@ def stocked(connection: penstock.sync.Connection, count: int) -> str:
     return queue
 
 
-def test_prefetch_counts_what_is_not_settled(broker_url: str) -> None:
+def test_prefetch_counts_unsettled_messages(broker_url: str) -> None:
     with penstock.sync.connect(url_of(broker_url, "amqp10", consumerWindowSize=-1)) as connection:
         queue = stocked(connection, 300)
         with connection.receiver(queue, prefetch=100) as receiver:
