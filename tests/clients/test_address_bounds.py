@@ -64,7 +64,7 @@ def reason_of_block(broker: BrokerProcess, exchange: str = "amq.fanout", key: st
     return told[0]
 
 
-def test_bound_that_is_set_late_counts_what_was_recovered(tmp_path: Path) -> None:
+def test_bound_that_is_set_late_counts_recovered_messages(tmp_path: Path) -> None:
     folder = str(tmp_path / "data")
     with serving(tmp_path, "--data", folder) as broker:
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))

@@ -107,7 +107,7 @@ async def test_publish_that_is_held_past_its_deadline_is_a_delivery_error(
     assert await drain(other, name, 3) == [0, 1, 2], "exactly what was confirmed is in the queue"
 
 
-async def test_publisher_without_confirms_is_told_why_its_channel_closes(
+async def test_publisher_without_confirms_gets_the_reason_of_its_closed_channel(
     connection: AbstractConnection, other: AbstractConnection, name: str
 ) -> None:
     channel = await connection.channel(publisher_confirms=False)
@@ -143,7 +143,7 @@ async def test_aio_pika_receives_blocked_and_unblocked_but_never_channel_flow(
     assert seen.count(CONNECTION_BLOCKED) == seen.count(CONNECTION_UNBLOCKED) >= 1
 
 
-async def test_connection_is_told_when_the_broker_leaves(own_broker: BrokerProcess) -> None:
+async def test_connection_is_closed_properly_when_the_broker_leaves(own_broker: BrokerProcess) -> None:
     connection = await aio_pika.connect(own_broker.url)
     closed = asyncio.Event()
     connection.close_callbacks.add(lambda *_: closed.set())

@@ -22,7 +22,7 @@ def check(python: Path, module: str, *words: str) -> list[Any]:
     return lines_of([str(python), "-m", f"tests.clients.drivers.{module}", *words], ROOT, 60)
 
 
-def test_azure_hears_and_gives_outcomes(broker: BrokerProcess, channel: BlockingChannel, name: str) -> None:
+def test_azure_receives_and_sends_outcomes(broker: BrokerProcess, channel: BlockingChannel, name: str) -> None:
     """It waits for ever for the outcome of a released message, so an unroutable one is rejected."""
     python = available(azure_python)
     declare_with_dead_letters(channel, name)

@@ -83,9 +83,7 @@ def test_aio_pika_raises_and_its_log_has_the_reason(
     assert own_broker.depth("orders") == 3
 
 
-def test_kombu_is_told_the_reason_before_it_raises(
-    own_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_kombu_gets_the_reason_before_it_raises(own_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> None:
     declare(own_broker, "orders", durable=True, **BOUNDED)
     names = run(snippet("docs/refused.md", "## kombu", own_broker))
     assert sends_until_stopped(names["send"]) == [True, True, True, False, False]

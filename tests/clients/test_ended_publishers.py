@@ -181,7 +181,7 @@ def test_publishes_of_an_ended_process_come_out_of_a_queue_of_half_their_number(
 
 @pytest.mark.parametrize("size", [10, 100_000], ids=["short", "beyond-the-hold-budget"])
 @pytest.mark.parametrize("program", [LOOKING_PIKA, LOOKING_AIO_PIKA], ids=["pika", "aio-pika"])
-def test_publisher_that_polls_events_hears_of_the_block_while_held(
+def test_publisher_that_polls_events_is_notified_of_the_block_while_held(
     own_broker: BrokerProcess, name: str, program: str, size: int
 ) -> None:
     bound(own_broker, name, 10)
@@ -193,7 +193,7 @@ def test_publisher_that_polls_events_hears_of_the_block_while_held(
 
 
 @pytest.mark.parametrize("client", LOOKING, ids=lambda name: name.replace(" ", "-"))
-def test_publisher_in_another_language_hears_of_the_block_while_held(
+def test_publisher_in_another_language_is_notified_of_the_block_while_held(
     own_broker: BrokerProcess, name: str, client: str
 ) -> None:
     (known,) = (each for each in CLIENTS if each.name == client)
@@ -207,7 +207,7 @@ def test_publisher_in_another_language_hears_of_the_block_while_held(
 
 
 @pytest.mark.parametrize("client", ["amqp091-go", "Bunny", "rabbitmq-client", "lapin"])
-def test_publisher_without_confirms_hears_of_the_block_and_of_its_end(
+def test_publisher_without_confirms_is_notified_of_the_block_and_its_end(
     own_broker: BrokerProcess, name: str, client: str
 ) -> None:
     """Two of these write nothing meanwhile, which only their publishes may wait for."""
@@ -232,7 +232,7 @@ def test_publisher_without_confirms_hears_of_the_block_and_of_its_end(
 @pytest.mark.parametrize(
     "program", [LOOKING_PY_AMQP, LOOKING_KOMBU, LOOKING_AMQPSTORM], ids=["py-amqp", "kombu", "amqpstorm"]
 )
-def test_publisher_whose_library_drops_the_reason_hears_of_the_block_too(
+def test_publisher_whose_library_drops_the_reason_is_notified_of_the_block(
     own_broker: BrokerProcess, name: str, program: str
 ) -> None:
     bound(own_broker, name, 10)

@@ -85,7 +85,7 @@ def test_heartbeats_keep_an_idle_connection(broker: BrokerProcess) -> None:
     undisturbed(beat, broker)
 
 
-def test_py_amqp_is_told_of_the_block_and_never_by_channel_flow(
+def test_py_amqp_is_notified_of_the_block_and_never_by_channel_flow(
     broker: BrokerProcess, connection: amqp.Connection, name: str
 ) -> None:
     told: list[str] = []
