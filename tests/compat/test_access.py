@@ -141,7 +141,7 @@ PARTS = {"vhost": "%2F", "user": "guest", "name": "q", "component": "federation"
 
 @pytest.mark.parametrize("tag", TAGS)
 @pytest.mark.parametrize("enters", [True, False])
-def test_http_lets_the_same_users_in(side: Side, tag: str, enters: bool) -> None:
+def test_http_admits_the_users_that_rabbitmq_admits(side: Side, tag: str, enters: bool) -> None:
     """With each tag, with a permission in / and without one."""
     user = side.user(tag)
     if enters:

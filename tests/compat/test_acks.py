@@ -74,13 +74,13 @@ def test_tag_is_known_until_it_is_settled(peer: Peer, again: base.Frame) -> None
     unknown(peer, again, 1)
 
 
-def test_multiple_is_known_by_its_own_tag_whatever_is_out_before_it(peer: Peer) -> None:
+def test_multiple_ack_is_checked_by_its_own_tag_only(peer: Peer) -> None:
     taken(peer, 3)
     peer.send(1, Ack(2))
     unknown(peer, Ack(2, multiple=True), 2)
 
 
-def test_multiple_beyond_what_was_given_settles_nothing(peer: Peer) -> None:
+def test_multiple_ack_beyond_the_last_delivery_settles_nothing(peer: Peer) -> None:
     queue = taken(peer, 3)
     unknown(peer, Ack(7, multiple=True), 7)
     peer.send(1, commands.Channel.CloseOk())
@@ -100,7 +100,7 @@ def test_tags_belong_to_their_channel(peer: Peer) -> None:
     assert peer.refused(2) == (406, "PRECONDITION_FAILED - unknown delivery tag 1")
 
 
-def test_range_settles_what_is_left_of_it(peer: Peer) -> None:
+def test_multiple_ack_settles_the_unsettled_rest_of_its_range(peer: Peer) -> None:
     queue = taken(peer, 5)
     peer.send(1, Ack(2), Ack(4, multiple=True), Nack(0, multiple=True))
     assert peer.is_well()

@@ -38,7 +38,7 @@ def heard(peer: Peer) -> tuple[list[tuple[str, bytes]], list[base.Frame]]:
     return deliveries, answers
 
 
-def test_consumer_that_is_cancelled_has_what_was_published_before(peer: Peer, queue: str) -> None:
+def test_cancelled_consumer_gets_messages_published_before(peer: Peer, queue: str) -> None:
     peer.consume(queue, "c")
     together(peer, queue, Cancel("c"), count=3)
     assert [body for _, body in heard(peer)[0]] == [b"0", b"1", b"2"]
@@ -73,7 +73,7 @@ def test_get_takes_nothing_that_a_consumer_should_have_had(peer: Peer, queue: st
     assert [type(answer) for answer in answers] == [GetEmpty]
 
 
-def test_get_takes_what_no_consumer_has_room_for(peer: Peer, queue: str) -> None:
+def test_get_takes_messages_that_no_consumer_has_room_for(peer: Peer, queue: str) -> None:
     peer.ask(1, commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
     peer.consume(queue, "c")
     together(peer, queue, Get(queue=queue), count=2)
@@ -97,14 +97,14 @@ def test_purge_or_deletion_leaves_messages_with_their_consumers(
     assert dict(told)["message_count"] == 0
 
 
-def test_declaration_counts_only_what_waits(peer: Peer, queue: str) -> None:
+def test_declaration_counts_waiting_messages_only(peer: Peer, queue: str) -> None:
     peer.consume(queue, "c")
     together(peer, queue, commands.Queue.Declare(queue=queue, passive=True), count=2)
     (told,) = [found for found in heard(peer)[1] if isinstance(found, commands.Queue.DeclareOk)]
     assert (told.message_count, told.consumer_count) == (0, 1)
 
 
-def test_consumer_that_comes_later_has_nothing_of_it_whatever_its_priority(peer: Peer, queue: str) -> None:
+def test_later_consumer_gets_no_earlier_message_whatever_its_priority(peer: Peer, queue: str) -> None:
     peer.consume(queue, "there", no_ack=True)
     together(peer, queue, Consume(queue=queue, consumer_tag="later", arguments={"x-priority": 9}), count=2)
     assert heard(peer)[0] == [("there", b"0"), ("there", b"1")]
@@ -172,7 +172,7 @@ def check_had(peer: Peer, queue: str, no_ack: bool) -> None:
     peer.ask(1, commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)
 
 
-def test_answer_reaches_who_asked_before_it_stops_to_listen(peer: Peer, ours: bool) -> None:
+def test_direct_reply_arrives_before_the_cancellation_of_its_consumer(peer: Peer, ours: bool) -> None:
     if not ours:
         pytest.skip("RabbitMQ sends an answer from channel to channel, and the cancel is quicker")
     peer.ask(1, Consume(queue="amq.rabbitmq.reply-to", consumer_tag="r", no_ack=True), ConsumeOk)

@@ -52,7 +52,7 @@ def test_queue_declared_last_must_be_there_to_be_meant(channel: BlockingChannel,
         getattr(channel, method)("", "amq.direct", key)
 
 
-def test_undoing_what_is_not_there_is_no_error(routes: Routes) -> None:
+def test_unbinding_an_absent_binding_is_no_error(routes: Routes) -> None:
     channel = routes.channel
     routes.queue("q")
     for queue, exchange in (
@@ -89,7 +89,7 @@ def test_queue_gets_a_message_once_however_many_bindings_lead_to_it(routes: Rout
     assert routes.reached("x", "a.b") == "q"
 
 
-def test_arguments_tell_bindings_apart(routes: Routes) -> None:
+def test_bindings_differ_by_their_arguments(routes: Routes) -> None:
     routes.exchange("x", "headers")
     same: dict[str, Any] = {"x-match": "all", "a": 1, "b": [1, {"c": "d"}]}
     routes.bind("q", "x", "k", same)

@@ -37,12 +37,12 @@ def test_tag_that_was_cancelled_is_free_again(peer: Peer, queue: str) -> None:
         assert peer.ask(1, Cancel("c"), CancelOk).consumer_tag == "c"
 
 
-def test_cancelling_what_is_not_there_is_answered(peer: Peer) -> None:
+def test_cancelling_an_unknown_consumer_is_answered(peer: Peer) -> None:
     assert peer.ask(1, Cancel("nobody"), CancelOk).consumer_tag == "nobody"
 
 
 @pytest.mark.parametrize(("first", "second"), [(True, False), (False, True), (True, True)])
-def test_exclusive_use_excludes_everybody_else(peer: Peer, other: Peer, name: str, first: bool, second: bool) -> None:
+def test_exclusive_consumer_excludes_all_others(peer: Peer, other: Peer, name: str, first: bool, second: bool) -> None:
     peer.ask(1, commands.Queue.Declare(queue=name, auto_delete=True), commands.Queue.DeclareOk)
     peer.consume(name, "c", exclusive=first)
     other.send(1, Consume(queue=name, exclusive=second))
@@ -85,7 +85,7 @@ def test_consume_and_cancel_with_nowait_have_no_answer(peer: Peer, queue: str) -
     assert peer.ask(1, commands.Basic.Get(queue=queue), commands.Basic.GetOk).delivery_tag == 2
 
 
-def test_consumer_of_a_deleted_queue_is_told_if_its_client_wants_to_hear(at: tuple[str, int], name: str) -> None:
+def test_consumer_of_a_deleted_queue_is_notified_if_its_client_supports_it(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as hears, open_peer(at, properties={"product": "old"}) as deaf, open_peer(at) as third:
         hears.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
         hears.consume(name, "a")

@@ -164,7 +164,7 @@ def test_dead_letter_by_the_queue_routing_key_loses_its_cc(routes: Routes) -> No
     assert routes.take("blind") is None
 
 
-def test_dying_twice_it_still_knows_the_keys_that_nobody_is_told(routes: Routes) -> None:
+def test_message_dead_lettered_twice_keeps_its_bcc_keys(routes: Routes) -> None:
     routes.exchange("dead", "direct")
     routes.exchange("buried", "direct")
     queue = work(routes, None)

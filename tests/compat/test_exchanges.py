@@ -191,7 +191,7 @@ def test_alternate_of_another_type_than_text_is_406(
 # Deleting
 
 
-def test_deleting_what_is_not_there_is_no_error(channel: BlockingChannel, name: str) -> None:
+def test_deleting_an_unknown_exchange_is_no_error(channel: BlockingChannel, name: str) -> None:
     channel.exchange_delete(name)
     channel.exchange_delete(name, if_unused=True)
 
@@ -262,7 +262,7 @@ def test_auto_delete_exchange_goes_with_the_queue_that_it_led_to(routes: Routes)
 # Internal
 
 
-def test_internal_exchange_gets_what_other_exchanges_send(routes: Routes) -> None:
+def test_internal_exchange_gets_messages_of_other_exchanges(routes: Routes) -> None:
     routes.exchange("inner", "fanout", internal=True)
     routes.exchange("outer", "direct", alternate="inner")
     routes.bind("q", "inner")
@@ -278,7 +278,7 @@ def test_internal_exchange_gets_what_other_exchanges_send(routes: Routes) -> Non
 # Alternates
 
 
-def test_alternate_gets_what_no_binding_takes(routes: Routes) -> None:
+def test_alternate_exchange_gets_messages_without_a_binding(routes: Routes) -> None:
     routes.exchange("rest", "fanout")
     routes.exchange("x", "direct", alternate="rest")
     routes.bind("known", "x", "k")

@@ -52,7 +52,7 @@ def hold(channel: BlockingChannel, queue: str, count: int) -> list[int]:
     return tags
 
 
-def test_oldest_go_and_the_publisher_hears_an_ack(channel: BlockingChannel, name: str) -> None:
+def test_oldest_messages_are_dropped_and_the_publish_is_confirmed(channel: BlockingChannel, name: str) -> None:
     sender = make(channel, name, max_length=2)
     assert sender.send(b"1", b"2", b"3") == [True, True, True]
     assert take_all(channel, name) == [b"2", b"3"]

@@ -31,7 +31,7 @@ def start(peer: Peer, mechanism: str, response: bytes, properties: dict[str, Any
 
 
 @pytest.mark.parametrize("greeting", NO_HEADERS)
-def test_another_protocol_is_told_which_one_is_spoken_and_the_socket_is_closed(
+def test_client_of_another_protocol_gets_our_protocol_header_and_is_closed(
     at: tuple[str, int], greeting: bytes
 ) -> None:
     with peer_of(at) as peer:
@@ -72,7 +72,7 @@ def test_tune_offers_the_limits_of_rabbitmq(at: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("response", [b"\0guest\0wrong", b"\0nobody\0guest"])
 @pytest.mark.parametrize("hears", [True, False])
-def test_login_that_is_refused_is_told_to_who_announced_to_hear_it(
+def test_refused_login_is_answered_if_the_client_announced_the_capability(
     at: tuple[str, int], response: bytes, hears: bool
 ) -> None:
     with peer_of(at) as peer:
@@ -144,7 +144,7 @@ def test_negotiation_out_of_order_ends_the_connection(
         assert (said is not None and said[0] == 503) if ours else said is None
 
 
-def test_client_that_goes_away_in_the_middle_is_nobodys_trouble(at: tuple[str, int], peer: Peer) -> None:
+def test_login_cut_off_leaves_other_connections_alone(at: tuple[str, int], peer: Peer) -> None:
     for said in (b"", b"AMQP", GREETING, GREETING + b"\x01\x00"):
         with socket.create_connection(at) as gone:
             gone.sendall(said)

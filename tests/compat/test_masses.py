@@ -39,7 +39,7 @@ def test_returned_messages_are_counted_at_once_and_come_back_in_order(channel: B
     assert channel.basic_get(held, auto_ack=True)[2] == b"younger"
 
 
-def test_consumer_gets_what_was_given_back_in_its_order(channel: BlockingChannel, held: str) -> None:
+def test_consumer_gets_recovered_messages_in_order(channel: BlockingChannel, held: str) -> None:
     channel.basic_publish("", held, b"younger")
     taker = Taker(channel, held, auto_ack=True)
     channel.basic_recover(requeue=True)
@@ -47,14 +47,14 @@ def test_consumer_gets_what_was_given_back_in_its_order(channel: BlockingChannel
     assert [body for body in taker.bodies if body != b"younger"] == [b"%d" % number for number in range(MANY)]
 
 
-def test_purge_takes_what_was_given_back_right_before_it(channel: BlockingChannel, held: str) -> None:
+def test_purge_takes_messages_requeued_right_before(channel: BlockingChannel, held: str) -> None:
     channel.basic_nack(0, multiple=True, requeue=True)
     assert channel.queue_purge(held).method.message_count == MANY
     assert depth(channel, held) == 0
     assert channel.basic_get(held)[0] is None
 
 
-def test_deletion_counts_what_was_given_back_right_before_it(channel: BlockingChannel, held: str) -> None:
+def test_deletion_counts_messages_requeued_right_before(channel: BlockingChannel, held: str) -> None:
     channel.basic_nack(0, multiple=True, requeue=True)
     assert channel.queue_delete(held).method.message_count == MANY
 

@@ -67,7 +67,7 @@ def test_consumer_gets_them_by_priority_as_well(channel: BlockingChannel, queue:
     assert taker.wait_for(6) == [b"5b", b"4d", b"3f", b"2e", b"1c", b"0a"]
 
 
-def test_full_ring_drops_what_would_be_delivered_first(channel: BlockingChannel, name: str) -> None:
+def test_full_ring_drops_the_message_that_would_be_delivered_first(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True, arguments={"x-max-priority": 5, "x-max-length": 2})
     channel.confirm_delivery()
     publish(channel, name, 1, 5, 3)

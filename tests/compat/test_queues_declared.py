@@ -133,7 +133,7 @@ def test_auto_delete_queue_that_had_no_consumer_stays(at: tuple[str, int], name:
 # Names
 
 
-def test_broker_makes_names_that_nobody_else_may_declare(peer: Peer) -> None:
+def test_queue_names_made_by_the_broker_are_reserved(peer: Peer) -> None:
     names = {peer.declare("") for _ in range(3)}
     assert len(names) == 3
     for name in names:
@@ -153,7 +153,7 @@ def test_names_that_begin_with_amq_are_reserved(peer: Peer, name: str) -> None:
     assert answer(peer, Declare(queue=name, passive=True)) == missing(name)
 
 
-def test_name_has_up_to_255_octets(peer: Peer) -> None:
+def test_queue_name_has_up_to_255_bytes(peer: Peer) -> None:
     name = some_name("long") + "n" * 242
     assert len(name) == 255
     assert peer.declare(name) == name
@@ -211,7 +211,7 @@ def test_passive_declaration_of_nothing_finds_nothing(peer: Peer) -> None:
 # Deleting and purging
 
 
-def test_deleting_what_is_not_there_is_answered(peer: Peer) -> None:
+def test_deleting_an_unknown_queue_is_answered(peer: Peer) -> None:
     for how in ({}, {"if_unused": True, "if_empty": True}):
         assert peer.ask(1, Delete(queue="nobody", **how), DeleteOk).message_count == 0
 
@@ -253,7 +253,7 @@ def test_unacknowledged_messages_are_neither_counted_nor_purged(peer: Peer, name
     assert peer.ask(1, Delete(queue=name), DeleteOk).message_count == 2
 
 
-def test_purging_or_binding_what_is_not_there_is_404(peer: Peer, name: str) -> None:
+def test_purging_or_binding_an_unknown_queue_is_404(peer: Peer, name: str) -> None:
     assert answer(peer, Purge(queue=name)) == missing(name)
     assert answer(peer, Bind(queue=name, exchange="amq.direct", routing_key="k")) == missing(name)
     no_exchange = (404, "NOT_FOUND - no exchange 'nobody' in vhost '/'")

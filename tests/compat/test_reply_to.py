@@ -121,7 +121,7 @@ def test_direct_reply_to_needs_a_consumer_on_the_same_channel(peer: Peer, before
 
 
 @pytest.mark.parametrize("how", ["cancel", "close", "vanish"])
-def test_answer_to_who_is_gone_comes_back_if_it_is_mandatory(at: tuple[str, int], how: str, name: str) -> None:
+def test_mandatory_reply_to_a_closed_consumer_is_returned(at: tuple[str, int], how: str, name: str) -> None:
     with open_peer(at) as asker, open_peer(at) as answerer:
         address = requested(asker, answerer, name)
         declare(answerer, address, passive=True)
@@ -173,7 +173,7 @@ def test_address_is_reached_through_the_default_exchange_only(peer: Peer, other:
     assert peer.content()[1] == b"found"
 
 
-def test_mandatory_answer_to_who_is_there_is_delivered(peer: Peer, other: Peer, name: str, ours: bool) -> None:
+def test_mandatory_reply_to_an_open_consumer_is_delivered(peer: Peer, other: Peer, name: str, ours: bool) -> None:
     address = requested(peer, other, name)
     mandatory(other, address, b"answer")
     peer.expect(1, commands.Basic.Deliver)
@@ -184,7 +184,7 @@ def test_mandatory_answer_to_who_is_there_is_delivered(peer: Peer, other: Peer, 
         other.expect(1, commands.Basic.Return)
 
 
-def test_asker_that_does_not_read_holds_nobody_back(at: tuple[str, int], name: str, ours: bool) -> None:
+def test_requester_that_does_not_read_holds_no_replier_back(at: tuple[str, int], name: str, ours: bool) -> None:
     """What its connection does not take waits for it, within a capacity; then answers are refused."""
     if not ours:
         pytest.skip("RabbitMQ writes on, bounded by nothing but its memory")

@@ -36,7 +36,7 @@ def test_explanation_without_a_difference_is_reported() -> None:
     assert stale(OURS, differences(OURS, THEIRS, EXPLAINED), EXPLAINED) == [("suite", "same")]
 
 
-def test_worst_that_is_said_of_a_test_counts(tmp_path: Path) -> None:
+def test_worst_outcome_of_a_test_counts(tmp_path: Path) -> None:
     file = tmp_path / "said.jsonl"
     said = [{"test": "t", "outcome": "passed"}, {"test": "t", "outcome": "failed", "why": "its end"}]
     file.write_text("".join(f"{json.dumps(line)}\n" for line in said))

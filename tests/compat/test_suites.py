@@ -75,7 +75,7 @@ def test_suite_stops_and_starts_the_broker_which_stays_at_its_port(
         connection.channel().queue_delete("outlives")
 
 
-def test_alarm_of_a_suite_blocks_who_publishes_until_the_last_is_cleared(
+def test_alarm_of_a_suite_blocks_publishers_until_the_last_is_cleared(
     controlled: PenstockBroker, asked: tuple[Path, dict[str, str]]
 ) -> None:
     assert ask(asked, "make", "set-resource-alarm", "SOURCE=disk").returncode == 0
@@ -118,7 +118,7 @@ def events(*said: dict[str, str]) -> list[str]:
     return ["# what is no JSON is passed over", *map(json.dumps, said)]
 
 
-def test_gos_tests_count_once_whatever_parts_they_have() -> None:
+def test_go_test_with_subtests_counts_once() -> None:
     found = golang.outcomes(
         events(
             {"Action": "run", "Test": "TestA"},

@@ -70,7 +70,7 @@ def test_message_with_a_consumer_expires_on_its_return(channel: BlockingChannel,
 @pytest.mark.parametrize(
     ("arguments", "properties"), [({}, lasting(0)), ({"x-message-ttl": 0}, None)], ids=["message", "queue"]
 )
-def test_time_of_nothing_reaches_a_consumer_that_waits_and_nobody_else(
+def test_message_with_ttl_0_reaches_a_waiting_consumer_only(
     channel: BlockingChannel, name: str, arguments: dict[str, object], properties: pika.BasicProperties | None
 ) -> None:
     channel.queue_declare(name, exclusive=True, arguments=arguments)
@@ -91,7 +91,7 @@ def test_expiration_that_is_no_number_closes_the_channel(channel: BlockingChanne
     assert depth(channel.connection.channel(), name) == 0
 
 
-def test_dead_letter_tells_its_expiration_and_does_not_keep_it(channel: BlockingChannel, name: str) -> None:
+def test_dead_letter_records_its_expiration_and_does_not_keep_it(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(f"{name}-dead", exclusive=True)
     channel.queue_declare(
         name,
@@ -124,7 +124,7 @@ def test_messages_behind_one_without_ttl_are_dead_lettered_when_due(
     assert take_all(channel, name) == [b"stays"]
 
 
-def test_queue_that_nobody_uses_expires(channel: BlockingChannel, name: str) -> None:
+def test_unused_queue_expires(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, arguments={"x-expires": 200})
     channel.basic_publish("", name, b"x")
 
