@@ -93,7 +93,7 @@ EMPTY = NeutralMessage(Properties())
         ("x-hidden", None, None),
     ],
 )
-def test_field_is_what_a_receiver_of_amqp_1_0_would_see(name: str, full: object, empty: object) -> None:
+def test_selector_field_has_the_value_that_an_amqp10_receiver_sees(name: str, full: object, empty: object) -> None:
     assert FULL.lookup(Field(name)) == full
     assert EMPTY.lookup(Field(name)) == empty
 

@@ -34,7 +34,7 @@ def ends_in_escape(tree: object) -> bool:
 @example(("compare", "<>", ("name", "a"), ("name", "a")), {"a": float("nan")})
 @example(("like", True, ("name", "a"), "%_", ""), {"a": ""})
 @example(("compare", "=", ("sum", "/", ("literal", -7), ("literal", 2)), ("literal", -3)), {})
-def test_selector_matches_exactly_what_the_model_says(tree: Tree, values: dict[str, object]) -> None:
+def test_selector_matches_exactly_as_the_model(tree: Tree, values: dict[str, object]) -> None:
     assume(not ends_in_escape(tree))
     selector = parse_selector(text_of(tree))
     assert selector.matches(Properties(values)) is (model(tree, values) is True)
