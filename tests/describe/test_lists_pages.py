@@ -71,7 +71,7 @@ def filled(queues: int) -> BrokerDriver:
         ("definitions.export", {"section": "bindings"}, "routing_key"),
     ],
 )
-def test_object_that_stays_is_in_one_page_whatever_changes_between_pages(
+def test_object_that_stays_is_in_one_page_under_any_changes_between_pages(
     operation: str, fields: dict[str, object], name: str
 ) -> None:
     driver = filled(3 * PAGE_MOST)

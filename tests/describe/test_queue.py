@@ -150,7 +150,7 @@ def test_view_of_a_consumer_says_why_it_gets_nothing() -> None:
     assert "unacknowledged" in str(consumer_row(consumer, 101.0))
 
 
-def test_view_of_a_link_has_its_credit_and_what_became_of_it() -> None:
+def test_view_of_a_link_has_its_credit_and_the_fate_of_the_credit() -> None:
     house = House("a", capacity_messages=100)
     link = Link(house, "a", window=CreditWindow(1000, MIB, OCTETS))
     run_until_quiet(house)
@@ -230,7 +230,7 @@ def test_limit_of_lag_is_shown_with_its_state(messages: int, beyond: bool, desk:
     }  # fmt: skip
 
 
-def test_lag_of_a_cursor_is_told_by_queue(desk: Desk) -> None:
+def test_lag_of_a_cursor_is_reported_by_queue(desk: Desk) -> None:
     token = desk.ask("cursor.attach", {"cursor": "c", "queues": ["a", "b"]})["token"]
     desk.ask("cursor.plan", {"cursor": "c", "token": token, "start": {}, "rows": 6})
     desk.ask("cursor.settle", {"cursor": "c", "token": token, "end": {"a": 3}})

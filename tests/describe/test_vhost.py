@@ -63,7 +63,7 @@ def test_row_names_a_binding_without_arguments_by_its_key(key: str, name: str) -
     assert properties_key(key, "") == name
 
 
-def test_row_names_bindings_apart_by_their_arguments_whatever_the_order() -> None:
+def test_binding_rows_differ_by_arguments_but_not_by_their_order() -> None:
     house = House("q")
     names = []
     for arguments in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1, "b": 3}):
@@ -81,7 +81,7 @@ def test_row_of_a_binding_has_source_destination_and_key() -> None:
     assert (shape["routing_key"], shape["properties_key"]) == ("k.#", "k.%23")
 
 
-def test_user_row_has_permissions_and_tells_that_there_is_a_password_without_it() -> None:
+def test_user_row_has_permissions_and_a_password_flag() -> None:
     table = make_driver().broker.access
     table.put_user("anna", None, ["monitoring"])
     table.set_permission("anna", "/", Permission("", "^a", ".*"))
