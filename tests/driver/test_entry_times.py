@@ -137,7 +137,7 @@ def test_charged_client_comes_after_others_that_wait() -> None:
 
 
 @pytest.mark.parametrize("used", [0.0, LEAST * UNIT_S / 2])
-def test_time_that_the_machine_gave_to_others_is_nobodys_fault(used: float) -> None:
+def test_time_that_the_machine_gave_to_others_is_charged_to_no_client(used: float) -> None:
     driver, machine, client = slow_client()
     machine.takes = [(LONG_S, used)]
     driver.receive(client.connection, declarations(1, "q"), machine.wall)
@@ -171,7 +171,7 @@ def test_work_of_the_same_turn_before_an_entry_is_not_charged_to_it() -> None:
     assert [line.text for line in lines(driver)] == []
 
 
-def test_entry_may_take_several_times_what_its_units_say() -> None:
+def test_entry_may_take_several_times_its_units() -> None:
     driver, machine, client = slow_client()
     before = driver.broker.work.done
     driver.receive(client.connection, declarations(100, "a"), machine.wall)
@@ -291,7 +291,7 @@ def test_lines_about_long_entries_are_few() -> None:
     assert entries.counts[HTTP] == 100
 
 
-def test_clock_that_stands_still_charges_nobody(driver: BrokerDriver) -> None:
+def test_clock_that_does_not_move_charges_no_client(driver: BrokerDriver) -> None:
     driver.begin(START)
     client = Dialogue(driver)
     turn(driver)

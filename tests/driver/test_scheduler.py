@@ -49,7 +49,7 @@ def test_work_outside_of_shares_is_charged_and_input_waits_for_the_next_turn(dri
     assert (queue.messages, hog.connection.input_paused) == (1, False)
 
 
-def test_publish_overtakes_what_waits_of_another_connection(driver: BrokerDriver) -> None:
+def test_publish_overtakes_waiting_input_of_another_connection(driver: BrokerDriver) -> None:
     hogs, victim = [Dialogue(driver) for _ in range(20)], Dialogue(driver)
     victim.declare("victim")
     for number, hog in enumerate(hogs):
@@ -202,7 +202,7 @@ def test_jobs_of_onlookers_are_no_part_of_a_turn_and_have_small_slices(driver: B
     assert LOOKING_SHARE * 3 <= ASKING_SHARE
 
 
-def test_onlooker_is_told_to_be_done_in_the_slice_of_its_last_step(driver: BrokerDriver) -> None:
+def test_onlooker_ends_in_the_slice_of_its_last_step(driver: BrokerDriver) -> None:
     asker = Dialogue(driver).connection
 
     def steps() -> Steps[None]:
