@@ -38,7 +38,7 @@ def test_confirmation_behind_a_withheld_one_is_sent_with_it() -> None:
     assert told(withheld) == [(1, 2, True)]
 
 
-def test_refusal_is_told_at_once_and_later_ranges_leave_it_out() -> None:
+def test_refusal_is_sent_at_once_and_later_ranges_omit_it() -> None:
     gate, withheld = Gate("queue", "q", []), Confirms()
     gate.close(1, 1, 0.0)
     withheld.withhold([gate], 10.0)
@@ -50,7 +50,7 @@ def test_refusal_is_told_at_once_and_later_ranges_leave_it_out() -> None:
     assert told(withheld) == [(1, 1, True), (3, 3, True)]
 
 
-def test_held_publish_keeps_back_what_comes_after_it() -> None:
+def test_held_publish_keeps_back_confirmations_after_it() -> None:
     withheld = Confirms()
     held = withheld.hold(10.0)
     withheld.withhold([], 10.0)

@@ -53,7 +53,7 @@ def test_weight_of_three_gets_three_times_the_bytes() -> None:
     assert abs(counts["heavy"] - 3 * counts["light"]) <= 3
 
 
-def test_however_many_newcomers_come_those_who_wait_are_reached() -> None:
+def test_waiters_are_reached_however_many_newcomers_come() -> None:
     """Every turn a new producer comes with one small message; the one that has had its turn is not kept back."""
     turns, passed = Turns(), list[str]()
     gate = closed_gate(turns)

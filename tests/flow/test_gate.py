@@ -11,7 +11,7 @@ from penstock.flow.turns import Turns
 from tests.support.flow_waiters import Walker
 
 
-def test_gate_that_closes_twice_is_told_once() -> None:
+def test_gate_that_closes_twice_is_reported_once() -> None:
     crossings: list[GateTransition] = []
     gate = Gate("queue", "q", crossings)
     gate.close(9, 90, 1.0)
@@ -41,7 +41,7 @@ def test_waiter_that_leaves_keeps_the_order_of_others_and_its_ticket() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), max_size=60))
-def test_line_is_in_order_whoever_comes_and_leaves(steps: list[tuple[int, int]]) -> None:
+def test_line_of_a_gate_stays_in_order_under_any_changes(steps: list[tuple[int, int]]) -> None:
     turns = Turns()
     gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)

@@ -53,7 +53,7 @@ def test_book_of_a_gate_adds_up_how_long_it_was_closed() -> None:
     assert (plain["crossings"], plain["closed_s"]) == (2, 4.0)
 
 
-def test_sums_of_a_gate_keep_what_closed_producers_had() -> None:
+def test_sums_of_a_gate_include_closed_producers() -> None:
     book = GateStats()
     assert (book.sums(0.0).blocked, book.sums(0.0).blocked_s) == (0, 0.0)
     for number in range(DEPARTED_MAX + 5):

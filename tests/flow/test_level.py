@@ -26,7 +26,7 @@ def test_depth_is_underfull_at_or_below_resume_in_both_units(messages: int, size
     assert MARKS.underfull(messages, size) is underfull
 
 
-def test_stop_of_zero_lets_one_message_in_and_a_resume_of_zero_opens_when_empty() -> None:
+def test_stop_of_zero_admits_one_message_and_resume_of_zero_opens_when_empty() -> None:
     marks = Thresholds(Level(2), Level(0), Level(0))
     assert not marks.overfull(0, 0)
     assert marks.overfull(1, 0)

@@ -191,7 +191,7 @@ class Real:
 
 @pytest.mark.once
 @pytest.mark.parametrize("last", ["taken", "purged", "late", "gone"])
-def test_under_every_order_of_events_nobody_waits_where_nothing_stops_him(last: str) -> None:
+def test_producer_waits_at_a_closed_gate_only_under_each_order_of_events(last: str) -> None:
     for order in sorted(set(permutations(EVENTS, 6))):
         real = Real()
         for at, event in enumerate((*order, last)):

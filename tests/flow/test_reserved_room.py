@@ -32,7 +32,7 @@ def test_sum_counts_all_holders_and_knows_those_with_room() -> None:
     assert room.holders() == [second]
 
 
-def test_holders_keep_the_same_part_of_what_fits() -> None:
+def test_holders_keep_equal_parts_of_the_room() -> None:
     room = ReservedRoom()
     holders = [Holder(room, 10, 1), Holder(room, 30, 1)]
     room.fit(Level(40, 40), 0.0)

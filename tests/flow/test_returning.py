@@ -104,7 +104,7 @@ def test_returning_sender_is_listed_once_however_often_it_passes(place: Place) -
     assert len(place.gate.returning) == 2
 
 
-def test_sender_that_has_ended_is_not_waited_for_and_who_is_in_line_passes(place: Place) -> None:
+def test_sender_that_ended_is_not_awaited_and_the_next_waiter_passes(place: Place) -> None:
     place.ahead.stand()
     assert place.turns.run(10, 0.0) == 0
     place.turns.forget(place.behind, 0.0)

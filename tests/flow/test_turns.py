@@ -30,7 +30,7 @@ def test_waiters_pass_in_the_order_they_came_one_message_a_turn() -> None:
     assert not turns.pending
 
 
-def test_turns_in_a_row_end_together_and_only_one_who_waits_alone_has_them() -> None:
+def test_turns_in_a_row_end_together_and_need_a_single_waiter() -> None:
     turns, passed, gate = at_a_closed_gate()
     a, b = Walker("a", turns, passed, [gate], [gate], [gate]), Walker("b", turns, passed, [gate])
     for walker in (a, b):
@@ -87,7 +87,7 @@ def test_waiter_that_moves_to_another_gate_keeps_its_place() -> None:
     assert passed == ["old", "young"]
 
 
-def test_oldest_who_does_not_fit_keeps_the_younger_behind_it_until_there_is_room() -> None:
+def test_oldest_waiter_without_room_keeps_younger_ones_behind_it() -> None:
     turns, passed, gate = at_a_closed_gate()
     large = Walker("large", turns, passed, [gate])
     large.too_big_for.add("q")

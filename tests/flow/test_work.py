@@ -93,7 +93,7 @@ def test_debt_of_a_worker_is_forgotten_after_a_turn_without_work(line: WorkQueue
     assert line.may_start(heavy)
 
 
-def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up(line: WorkQueue) -> None:
+def test_new_input_waits_behind_others_or_when_the_turn_is_used_up(line: WorkQueue) -> None:
     waiting, heavy, fresh = Client(1), Client(3 * SHARE), Client(1)
     serve(line, heavy)
     line.enter(waiting)
@@ -105,7 +105,7 @@ def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up(l
     assert line.may_start(fresh)
 
 
-def test_client_has_one_share_in_a_turn_also_when_nobody_else_wants_anything(line: WorkQueue) -> None:
+def test_client_has_one_share_in_a_turn_also_alone(line: WorkQueue) -> None:
     client = Client(*[100] * 1000)
     line.enter(client)
     assert turn(line) == [client]
@@ -122,7 +122,7 @@ def test_entering_the_line_twice_is_once(line: WorkQueue) -> None:
     assert len(line) == 0
 
 
-def test_meter_tells_where_work_in_steps_is_to_yield() -> None:
+def test_meter_says_when_work_in_steps_must_yield() -> None:
     meter = WorkMeter()
     assert not meter.spend(1_000)
     meter.limit = meter.done + 10
@@ -201,7 +201,7 @@ class Counting(Digging):
         return super().work(most, now)
 
 
-def test_turn_counts_what_its_chores_count_themselves() -> None:
+def test_turn_counts_the_work_that_its_chores_report() -> None:
     meter = WorkMeter()
     chores = Chores(meter)
     for _ in range(4):
