@@ -90,7 +90,7 @@ def test_overview_of_many_producers_takes_turns_and_omits_those_that_left() -> N
     assert not queue.gate.stats.blocks, "the book has nothing about a producer that has gone"
 
 
-def test_advice_is_about_what_the_queue_waits_for() -> None:
+def test_advice_is_about_the_obstacle_of_the_queue() -> None:
     scene = Scene()
     scene.filled("orders")
     consumer = scene.join()
@@ -146,7 +146,7 @@ def test_sum_over_queues_is_advised_about_as_such() -> None:
     ]
 
 
-def test_dead_letters_that_wait_are_among_those_who_are_blocked() -> None:
+def test_waiting_dead_letters_are_among_the_blocked() -> None:
     scene = Scene()
     producer = scene.join()
     producer.declare("graves", capacity_messages=1)

@@ -27,7 +27,7 @@ def read(data: bytes) -> dict[str, object]:
 
 
 @given(st.dictionaries(texts, values, max_size=6), st.booleans(), st.sampled_from([None, 1]))
-def test_object_is_what_the_standard_library_reads(given: dict[str, object], ascii_: bool, indent: int) -> None:
+def test_object_is_read_as_by_the_standard_library(given: dict[str, object], ascii_: bool, indent: int) -> None:
     data = json.dumps(given, ensure_ascii=ascii_, indent=indent).encode()
     assert read(data) == given
 

@@ -37,7 +37,7 @@ TEXT = """
         (["d", "x"], 7),
     ],
 )
-def test_place_has_its_line_or_that_of_what_it_is_in(path: list[str | int], line: int) -> None:
+def test_json_position_has_its_line_or_that_of_its_container(path: list[str | int], line: int) -> None:
     assert line_of(TEXT, path) == line
 
 

@@ -58,7 +58,7 @@ def test_own_connections_are_explained(driver: BrokerDriver) -> None:
     assert NAME in ask(driver, "guest", queue="q")
 
 
-def test_names_of_those_who_are_gone_are_cut_too(driver: BrokerDriver) -> None:
+def test_names_of_users_who_left_are_redacted_too(driver: BrokerDriver) -> None:
     found = redact(
         {"a": ["con:77(eve@10.0.0.1:5/moon)/ch:1 waits, http(eve@::1) too"]}, driver, access_of(driver.broker, "reader")
     )

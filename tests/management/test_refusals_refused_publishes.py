@@ -30,7 +30,7 @@ def test_publish_refused_by_an_overflow_policy_is_only_nacked_as_in_rabbitmq() -
     assert "its overflow policy reject" in asked(driver, connection="1")["sentences"][-1]
 
 
-def test_why_tells_the_last_refusals_of_a_connection_with_their_reasons() -> None:
+def test_why_lists_the_last_refusals_of_a_connection_with_their_reasons() -> None:
     driver = make_driver()
     peer = stopped_publisher(driver)
     peer.say(publish("q", b"2") * 3)
@@ -51,7 +51,7 @@ def test_why_tells_the_last_refusals_of_a_connection_with_their_reasons() -> Non
 
 
 @pytest.mark.parametrize("called", ["1", "con:1", "40312", "127.0.0.1:40312", "web-1"])
-def test_connection_is_found_by_number_name_port_address_or_what_its_client_calls_it(called: str) -> None:
+def test_connection_is_found_by_number_name_port_address_or_client_name(called: str) -> None:
     driver = make_driver()
     peer = stopped_publisher(driver)
     peer.connection.peer.address = "127.0.0.1:40312"

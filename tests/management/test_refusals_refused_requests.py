@@ -21,7 +21,7 @@ def test_refused_requests_are_logged_once_for_each_error_and_then_counted() -> N
     assert refused.take(120.0) == []
 
 
-def test_end_of_a_connection_tells_what_was_counted_and_forgets_it() -> None:
+def test_end_of_a_connection_logs_the_count_of_refusals() -> None:
     refused = RefusedRequests()
     for _ in range(3):
         refused.add(1, "con:1/ch:1", NotFound("no queue 'a'"), 0.0)
