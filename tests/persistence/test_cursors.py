@@ -103,7 +103,7 @@ def test_position_of_a_cursor_is_written_before_its_answer(desk: Desk) -> None:
     assert CURSOR not in dict(desk.store.names())
 
 
-def test_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
+def test_plan_that_waited_writes_its_end(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"], starting="latest")
     desk.ask("cursor.plan", wait_ms=1000)
     desk.store.write()
@@ -116,7 +116,7 @@ def test_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("wait_ms", [0, 50])
-def test_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk: Desk, wait_ms: int) -> None:
+def test_plan_without_messages_writes_the_end_of_a_queue_that_it_reports(desk: Desk, wait_ms: int) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.store.write()
     desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
@@ -142,7 +142,7 @@ def test_ranges_settled_before_an_impossible_one_are_written(desk: Desk) -> None
     assert desk.written() == ([], [])
 
 
-def test_cursor_stands_where_it_stood_and_older_holders_stay_fenced_out(desk: Desk) -> None:
+def test_cursor_keeps_its_position_and_older_holders_stay_fenced_out(desk: Desk) -> None:
     for _ in range(3):
         desk.ask("cursor.attach", queues=["kept"], starting={"kept": 1})
     desk.ask("cursor.plan", upto={"kept": 4})
@@ -184,14 +184,14 @@ def test_messages_settled_by_a_cursor_do_not_come_back(desk: Desk) -> None:
     assert (queue.messages, queue.bytes) == (1, 10)
 
 
-def test_numbers_of_messages_go_on_above_what_was_told(desk: Desk) -> None:
+def test_message_numbers_continue_above_the_reported_end(desk: Desk) -> None:
     desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)  # It does not last, and its number is told all the same.
     desk.ask("cursor.attach", queues=["kept"], starting="latest")
     again = desk.restart()
     assert again.kept.tail == 6, "or the next message would have a number that counts as settled"
 
 
-def test_cursor_of_a_queue_that_is_no_more_is_told_so_until_it_attaches_anew(desk: Desk) -> None:
+def test_cursor_of_a_deleted_queue_is_refused_until_it_attaches_again(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["passing"])
     again = desk.restart()
     with pytest.raises(NotFound, match="queue 'passing', which cursor 'c' reads, was deleted"):

@@ -21,7 +21,7 @@ def take(queue: Queue) -> list[tuple[bytes, bool, int]]:
 
 
 @pytest.mark.parametrize("written_first", [True, False], ids=["in a settlement record", "in the row"])
-def test_released_and_failed_deliveries_are_told_apart_after_a_restart(written_first: bool) -> None:
+def test_released_and_failed_deliveries_differ_after_a_restart(written_first: bool) -> None:
     house = PagedHouse(Shelf(), DURABLE)
     for content in (b"released", b"failed", b"both", b"new"):
         house.publish("q", content)

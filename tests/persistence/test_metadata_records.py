@@ -98,7 +98,7 @@ def test_auto_deleted_queue_waits_for_its_next_consumer_to_leave(vhost: VirtualH
     assert kinds(store) == []
 
 
-def test_time_that_a_queue_may_be_unused_counts_anew_from_the_restart(vhost: VirtualHost, store: Declared) -> None:
+def test_expiry_of_an_unused_queue_restarts_with_the_broker(vhost: VirtualHost, store: Declared) -> None:
     vhost.gates.broker.begin(1000.0)
     vhost.gates.broker.touch_queue(queue_of(vhost, "q", x_expires=5000))
     store.write()
@@ -371,7 +371,7 @@ def test_secret_of_salts_comes_back() -> None:
     assert again.broker.access.scram_secret.octets == b""
 
 
-def test_record_that_cannot_be_read_is_told_and_leaves_the_others() -> None:
+def test_record_that_cannot_be_read_is_reported_and_others_are_restored() -> None:
     driver = make_driver()
     store = Declared(driver)
     for name in ("anna", "otto"):
@@ -418,12 +418,12 @@ def test_field_table_comes_back_exactly(table: dict[str, object]) -> None:
 
 
 @given(tables)
-def test_table_comes_back_as_the_same_octets_on_the_wire(table: dict[str, object]) -> None:
+def test_table_comes_back_as_the_same_bytes_on_the_wire(table: dict[str, object]) -> None:
     read, _ = decode_table(encode_table(table), 0)
     assert encode_table(again(read)) == encode_table(read)
 
 
-def test_values_that_are_hard_to_tell_apart_come_back_as_what_they_were() -> None:
+def test_values_that_look_alike_come_back_exactly() -> None:
     assert repr(again(ODD)) == repr(ODD)
     for name in ("not a number", "one with more to say"):
         assert struct.pack(">d", again(ODD)[name]) == struct.pack(">d", ODD[name])
@@ -440,7 +440,7 @@ def test_values_that_are_hard_to_tell_apart_come_back_as_what_they_were() -> Non
         (bytes([VERSION]) + b"[]", "it is damaged: it has no fields"),
     ],
 )
-def test_data_that_is_none_is_told(data: bytes, why: str) -> None:
+def test_record_of_invalid_data_is_reported(data: bytes, why: str) -> None:
     with pytest.raises(StoreError) as caught:
         unpack(data)
     assert str(caught.value) == why
@@ -449,7 +449,7 @@ def test_data_that_is_none_is_told(data: bytes, why: str) -> None:
 @pytest.mark.parametrize(
     "value", [{}, {"x": "0"}, {"x": 1}, {"T": "1"}, {"T": 10**30}, {"D": "1.2.3"}, {"d": "00"}, {"F": []}, {"y": "z"}]
 )
-def test_value_that_is_none_is_told(value: object) -> None:
+def test_record_with_an_invalid_value_is_reported(value: object) -> None:
     with pytest.raises(StoreError, match="a value in it is damaged"):
         unpack(pack({"arguments": {"a": [value]}})).table("arguments")
 
@@ -477,7 +477,7 @@ def test_key_is_text_without_control_characters_and_fits_an_index(some: list[str
     assert len(key.encode()) <= OCTETS_MAX
 
 
-def test_long_names_are_told_apart_and_are_nobody_elses() -> None:
+def test_long_names_have_different_keys() -> None:
     long = "/" * 300 + "a" * 500
     assert key_of(long, "b") != key_of(long, "c")
     assert key_of(long, "b") == key_of(long, "b")

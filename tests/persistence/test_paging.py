@@ -329,7 +329,7 @@ def test_page_that_was_partly_consumed_comes_back_in_order_with_the_rest() -> No
     assert house.drain("q") == numbered(6, 12)
 
 
-def test_page_that_was_with_a_consumer_comes_back_before_what_came_after_all_pages() -> None:
+def test_page_that_was_with_a_consumer_comes_back_before_younger_messages() -> None:
     house = settled(6)
     for _ in range(4):
         house.get("q")
@@ -423,7 +423,7 @@ def test_queue_that_was_to_page_before_and_is_not_any_more_reads_its_pages_back(
     assert house.drain("q") == numbered(1, 11)
 
 
-def test_pages_that_are_gone_from_the_disk_are_told_of_and_block_nothing() -> None:
+def test_pages_that_are_gone_from_the_disk_are_reported_and_block_no_queue() -> None:
     house = settled(12)
     for number in [row.number for row in house.shelf.rows.values() if row.queue]:
         del house.shelf.rows[number]
@@ -437,7 +437,7 @@ def test_pages_that_are_gone_from_the_disk_are_told_of_and_block_nothing() -> No
     assert house.drain("q") == numbered(13, 14)
 
 
-def test_page_that_cannot_be_read_is_told_of_and_those_behind_it_come() -> None:
+def test_page_that_cannot_be_read_is_reported_and_those_behind_it_come() -> None:
     house = settled(12)
     damaged = min((row for row in house.shelf.rows.values() if row.queue), key=lambda row: row.first)
     house.shelf.rows[damaged.number] = damaged._replace(data=damaged.data[:-5])

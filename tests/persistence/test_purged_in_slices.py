@@ -97,7 +97,7 @@ def test_change_of_another_connection_does_not_wait_for_a_purge(kept: DurableQue
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}], ids=["plain", "priorities"])
-def test_kill_during_a_purge_brings_back_what_had_not_left_and_nothing_is_missing(
+def test_kill_during_a_purge_brings_back_the_unpurged_rest_only(
     arguments: dict[str, object],
 ) -> None:
     kept = DurableQueue(**arguments)

@@ -90,7 +90,7 @@ def test_queue_that_the_settings_file_contradicts_comes_back_with_its_own_argume
     assert of(again, "q").thresholds.stop.messages == 5
 
 
-def test_queue_whose_arguments_need_what_is_not_said_any_more_has_the_brokers_values(driver: BrokerDriver) -> None:
+def test_queue_whose_arguments_are_no_longer_valid_has_the_values_of_the_broker(driver: BrokerDriver) -> None:
     say(driver, "queue", "q", dead_letter_exchange="x")
     queue_of(driver.broker.vhosts["/"], "q", dead_letter_routing_key="k")
     again = journaled()
@@ -146,7 +146,7 @@ def test_settings_that_are_not_known_any_more_leave_the_others_in_effect(driver:
     assert list(again.broker.table.entries_of("queue", "a", "command")) == ["capacity-messages"]
 
 
-def test_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it(driver: BrokerDriver) -> None:
+def test_virtual_host_that_left_the_settings_file_comes_back_with_its_objects(driver: BrokerDriver) -> None:
     vhost = driver.broker.add_vhost("old")  # As the settings file does.
     queue_of(vhost, "q")
     queue_of(vhost, "r")
@@ -196,7 +196,7 @@ def test_record_of_an_unknown_kind_or_newer_version_is_reported(driver: BrokerDr
 
 @hypothesis(max_examples=examples(200), deadline=None)
 @given(st.data())
-def test_damage_of_one_thing_is_told_and_harms_no_other(data: st.DataObject) -> None:
+def test_damage_of_one_record_is_reported_and_harms_no_other(data: st.DataObject) -> None:
     driver = journaled()
     furnish(driver)
     say(driver, "queue", "a", stop_messages=5)

@@ -328,7 +328,7 @@ def test_thousands_of_declarations_are_put_together_a_share_a_turn() -> None:
 
 
 @pytest.mark.once
-def test_long_arguments_are_counted_by_their_octets() -> None:
+def test_long_arguments_are_counted_by_their_bytes() -> None:
     short, long = declared(), declared(**{"x-note": "n" * 10_000})
     assert sum(costs(long)[0]) > 5 * sum(costs(short)[0])
 
