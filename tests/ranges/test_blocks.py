@@ -286,7 +286,7 @@ def test_cursor_that_was_taken_over_meanwhile_is_fenced(desk: Desk) -> None:
     assert json.loads(answer)["code"] == 409
 
 
-def test_piece_that_cannot_be_read_is_told(desk: Desk) -> None:
+def test_piece_that_cannot_be_read_is_reported(desk: Desk) -> None:
     desk.client.say(persistent("q", BODY))
     desk.store.write()
     desk.attach()

@@ -57,7 +57,7 @@ def test_move_of_a_cursor_in_use_is_refused_with_its_reader_and_forced(desk: Des
     assert (fenced["name"], "moved by an operator" in str(fenced["text"])) == ("fenced", True)
 
 
-def test_dry_run_tells_and_changes_nothing(desk: Desk) -> None:
+def test_dry_run_of_a_move_reports_and_changes_nothing(desk: Desk) -> None:
     before = desk.seen()
     answer = desk.ask("cursor.move", {"cursor": "c", "to": "latest", "dry_run": True})
     assert desk.seen() == before

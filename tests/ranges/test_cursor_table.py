@@ -63,7 +63,7 @@ class Desk:
         return [line.partition("PST-102")[2] for line in lines if "PST-102" in line]
 
 
-def test_cursor_that_is_behind_is_told_of_once_while_it_lasts() -> None:
+def test_cursor_that_is_behind_is_logged_once_while_it_stays_behind() -> None:
     desk = Desk(cursor_max_lag_messages=10)
     desk.ask("cursor.attach", queues=["q"])
     desk.put(10)

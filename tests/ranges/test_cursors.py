@@ -27,7 +27,7 @@ from tests.support.line_counts import lines_of
 FOR_EVER = 1 << 62
 
 
-def test_plan_takes_what_rows_bytes_and_end_allow_but_at_least_one() -> None:
+def test_plan_has_as_many_as_rows_bytes_and_end_allow_but_at_least_one() -> None:
     desk = Desk(10)
     cursor = desk.attach()
     assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER) == (10, 10, 100)
@@ -164,7 +164,7 @@ def test_left_queue_is_released_on_request_and_no_other(desk: Grown) -> None:
     desk.broker.consume(session, Consumer("t", session, desk.queues["q"], False, False, 0))
 
 
-def test_queue_declared_anew_is_another_queue_and_the_others_go_on(desk: Grown) -> None:
+def test_queue_declared_again_is_another_queue_and_the_others_go_on(desk: Grown) -> None:
     desk.subscribe("q", "r")
     desk.cursor.settle("q", 3, 0.0)
     desk.cursor.settle("r", 3, 0.0)
@@ -177,7 +177,7 @@ def test_queue_declared_anew_is_another_queue_and_the_others_go_on(desk: Grown) 
     assert desk.cursor.positions["q"].generation == 0
 
 
-def test_deleted_queue_that_was_left_is_forgotten_and_its_successor_is_told_apart(desk: Grown) -> None:
+def test_deleted_queue_that_a_cursor_left_is_forgotten_and_its_successor_is_new(desk: Grown) -> None:
     desk.subscribe("q", "r")
     desk.broker.delete_queue(desk.queues["r"])
     desk.subscribe("q")

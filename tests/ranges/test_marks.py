@@ -189,7 +189,7 @@ def test_marks_of_a_query_that_is_handed_over_count_for_the_new_user(marks: Sink
     assert pool.holders() == [("other", "/", 2)]
 
 
-def test_progress_that_nobody_asks_for_is_dropped_after_a_week(bench: Bench, marks: SinkMarks) -> None:
+def test_unused_progress_is_dropped_after_a_week(bench: Bench, marks: SinkMarks) -> None:
     begin(marks, 0, query="left")
     bench.run(bench.broker.now + IDLE_S / 2)
     begin(marks, 0, query="used")

@@ -61,7 +61,7 @@ def names(count: int) -> list[str]:
 
 @pytest.mark.parametrize("hot", ["q000", "q050", "q099"])
 @pytest.mark.parametrize("others", [0, 5])
-def test_hot_queue_among_a_hundred_gets_what_the_others_leave(hot: str, others: int) -> None:
+def test_hot_queue_among_a_hundred_gets_the_rest_of_the_plan(hot: str, others: int) -> None:
     desk = Readers({name: [CHARGE] * (2_000 if name == hot else others) for name in names(100)})
     found = desk.plan(rows=1_000)
     assert (found["rows"], found["messages"][hot]) == (1_000, 1_000 - 99 * others)

@@ -284,7 +284,7 @@ def test_publishes_beside_a_batch_are_written_before_or_with_it(bench: Promoting
     assert (bench.confirmed(before), bench.confirmed(during)) == (True, True)
 
 
-def test_broker_that_stops_lets_all_batches_enter_first(bench: Promoting) -> None:
+def test_stopping_broker_completes_all_batches_first(bench: Promoting) -> None:
     bench.promoted(0, LARGE, 1)
     bench.promoted(1, LARGE, 1)
     bench.line.finish()
@@ -327,7 +327,7 @@ steps = st.one_of(
     st.lists(st.tuples(st.integers(900, 1400), st.integers(0, 300)), min_size=1, max_size=3),
     st.lists(steps, min_size=4),
 )
-def test_batch_is_there_as_a_whole_or_not_at_all_whatever_happens_between_its_slices(
+def test_batch_is_there_as_a_whole_or_not_at_all_after_any_events(
     sizes: list[tuple[int, int]], history: list[tuple[str, int]]
 ) -> None:
     bench = Promoting()

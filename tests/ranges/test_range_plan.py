@@ -175,7 +175,7 @@ def test_pages_that_are_settled_as_a_whole_leave_unread() -> None:
         max_size=40,
     )
 )
-def test_depth_is_what_is_left_whatever_is_settled_when(steps: list[tuple[str, int]]) -> None:
+def test_depth_is_the_rest_after_any_settlements(steps: list[tuple[str, int]]) -> None:
     house = house_with()
     there: dict[int, bool] = {}
     """The messages that are left, and whether they survive a restart."""

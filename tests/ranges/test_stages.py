@@ -39,7 +39,7 @@ def bench() -> Bench:
     return bench
 
 
-def test_repeated_rows_are_staged_once_and_missing_ones_are_told(bench: Bench) -> None:
+def test_repeated_rows_are_staged_once_and_missing_ones_are_reported(bench: Bench) -> None:
     staged = batch(bench)
     stage = staged.begin(0, 0, 0.0)
     add(bench, staged, stage, 0, rows(bench, "a", 5))
