@@ -137,7 +137,7 @@ def health_check() -> list[str]:
     return [str(word) for word in json.loads(words)]
 
 
-def test_image_has_stages_runs_as_nobody_and_holds_no_secret() -> None:
+def test_image_has_stages_runs_unprivileged_and_holds_no_secret() -> None:
     final = DOCKERFILE.rpartition("\nFROM ")[2]
     assert DOCKERFILE.count("\nFROM ") == 2
     assert re.findall(r"^USER (\S+)$", final, re.MULTILINE) == ["10001:10001"]
@@ -264,7 +264,7 @@ def test_compose_file_takes_passwords_as_secrets_from_the_environment() -> None:
         assert plain == []
 
 
-def test_compose_file_mounts_what_the_repository_has() -> None:
+def test_compose_file_mounts_files_of_the_repository() -> None:
     mounts = [volume.split(":") for service in COMPOSE["services"].values() for volume in service["volumes"]]
     paths = [source for source, *_ in mounts if source.startswith("./")]
     assert [path for path in paths if not (ROOT / path).exists()] == []

@@ -62,5 +62,5 @@ def test_name_of_a_setting_or_operation_is_in_two_source_files_or_listed() -> No
     assert {name: count for name, count in repeated().items() if count != known.get(name)} == {}
 
 
-def test_list_names_only_what_is_said_too_often() -> None:
+def test_list_of_repeated_names_has_no_stale_entry() -> None:
     assert sorted(listed().keys() - repeated().keys()) == []

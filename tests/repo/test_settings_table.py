@@ -65,7 +65,7 @@ def test_example_of_the_page_is_a_settings_file(tmp_path: Path) -> None:
     assert [(scope, pattern) for scope, pattern, _ in settings.patterns] == [("queue", "orders.#")]
 
 
-def test_variables_of_the_environment_are_told_from_those_of_the_command_line() -> None:
+def test_variables_of_the_environment_differ_from_those_of_the_command_line() -> None:
     found = settings_tables.variables()
     assert len(set(found)) == len(found)
     assert not {"PENSTOCK_URL", "PENSTOCK_PROFILE", "PENSTOCK_PROFILES"} & set(found)
