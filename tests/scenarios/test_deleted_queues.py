@@ -68,7 +68,7 @@ def test_producer_that_waits_for_a_queue_is_answered_when_the_queue_is_deleted()
     assert (bench.queue.messages, bench.queue.unacked_messages) == (0, 0)
 
 
-def test_held_publish_does_not_go_into_a_queue_that_was_declared_anew_under_the_name() -> None:
+def test_held_publish_does_not_enter_a_new_queue_of_the_same_name() -> None:
     bench = Bench()
     producer, other = bench.producer(), bench.producer()
     bench.publish(producer, 3)
