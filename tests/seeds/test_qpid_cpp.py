@@ -132,7 +132,7 @@ def test_queue_that_becomes_a_ring_opens_its_gate(
     assert not board.stopped(name)
 
 
-def test_ring_drops_its_oldest_and_blocks_nobody(
+def test_ring_drops_its_oldest_and_blocks_no_producer(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """'These queues deal with reaching capacity through the ring mechanism': yes."""

@@ -129,7 +129,7 @@ def test_overfill_has_a_bound(queue: Callable[..., str], producer: Callable[...,
     assert str(1000 + WINDOW) in run(board.broker, "show", "queue", name)
 
 
-def test_publisher_on_a_full_queue_is_told_immediately(
+def test_publisher_on_a_full_queue_is_asked_to_stop_immediately(
     queue: Callable[..., str], producer: Callable[..., Producer], broker: BrokerProcess
 ) -> None:
     """'... the publisher of a message which is enqueued on a "full" queue is immediately sent a Channel.Flow command to
@@ -215,7 +215,7 @@ def test_capacity_of_a_virtual_host_is_that_of_each_of_its_queues(queue: Callabl
     assert "policies set" in run(board.broker, "set", "vhost", "/", "capacity=20000", code=1)
 
 
-def test_commit_is_judged_by_what_it_brings_and_takes(
+def test_commit_counts_with_its_publishes_and_settlements(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """'Update the following two classes ... to call checkCapacity on the queue after they have enqueued a message':
