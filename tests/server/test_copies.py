@@ -34,7 +34,7 @@ def kinds_of_files(broker: BrokerProcess) -> list[str]:
     return sorted(link.partition(":")[0] for link in links if not link.startswith("/"))
 
 
-def test_copy_is_a_process_of_its_own_and_its_end_is_told(tmp_path: Path) -> None:
+def test_copy_is_a_separate_process_and_its_end_is_reported(tmp_path: Path) -> None:
     with serving(tmp_path) as first, serving(tmp_path) as second, serving(tmp_path) as third:
         assert isinstance(first.process, ForkedProcess)
         assert len({os.getpid(), first.pid, second.pid, third.pid}) == 4
@@ -50,7 +50,7 @@ def test_copy_is_a_process_of_its_own_and_its_end_is_told(tmp_path: Path) -> Non
         assert "Stopped" not in third.log()
 
 
-def test_copy_has_no_more_files_open_than_a_broker_that_begins_anew(tmp_path: Path) -> None:
+def test_copy_has_no_more_open_files_than_a_new_process(tmp_path: Path) -> None:
     with serving(tmp_path), serving(tmp_path) as copy, serving(tmp_path, environment={}) as anew:
         assert isinstance(copy.process, ForkedProcess)
         assert isinstance(anew.process, subprocess.Popen)

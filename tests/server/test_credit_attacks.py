@@ -60,7 +60,7 @@ def await_accepted(peer: SocketPeer, messages: int) -> None:
         messages -= found.number("last", found.number("first", 0)) - found.number("first", 0) + 1
 
 
-def test_credit_for_huge_messages_stops_nobody_at_the_node_or_in_its_queue(broker: BrokerProcess) -> None:
+def test_credit_for_huge_messages_stops_no_publisher_at_the_node_or_its_queue(broker: BrokerProcess) -> None:
     declare(broker, "theirs", hold_deadline=1)
     declare(broker, "beside", hold_deadline=1)
     with SocketPeer(broker) as attacker:

@@ -272,9 +272,7 @@ def test_disk_that_does_not_answer_counts_as_one_that_fails_until_it_does(tmp_pa
 # Clocks that are wrong
 
 
-def test_clock_that_jumps_between_two_lives_shortens_or_renews_what_is_left_to_live(
-    tmp_path: Path, library: Path
-) -> None:
+def test_clock_that_jumps_between_two_starts_shortens_or_renews_the_time_to_live(tmp_path: Path, library: Path) -> None:
     """An hour on, a message with ten minutes is too old; an hour back, it has at most its ten minutes again."""
 
     def at(offset_s: int) -> dict[str, str]:

@@ -133,7 +133,7 @@ def test_disk_that_others_fill_to_the_last_byte_while_the_broker_runs_is_drained
             assert client.depth("q") == 0
 
 
-def test_flow_log_that_finds_no_room_at_the_start_is_told_and_written_later(
+def test_flow_log_without_room_at_the_start_is_reported_and_written_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with small_disk(tmp_path / "small", "1m,nr_inodes=2") as small:

@@ -138,7 +138,7 @@ def test_broker_that_slept_through_a_takeover_writes_nothing_and_stops(brokers: 
             assert [body for body, _ in other.drain("q")] == ["before", "after"]
 
 
-def test_second_broker_that_does_not_stand_by_is_told_who_has_the_store(brokers: Brokers) -> None:
+def test_second_broker_that_is_no_standby_is_refused_with_the_owner_of_the_store(brokers: Brokers) -> None:
     active = brokers.start().ready()
     done = penstock_command("serve", "--listen", "127.0.0.1:0", "--store", brokers.url)
     assert done.returncode == 1
@@ -165,7 +165,7 @@ def test_standby_is_alive_but_not_ready_until_it_takes_over(brokers: Brokers) ->
     assert "penstock_ready 1" in web.fetch("/metrics", login=False).text
 
 
-def test_standby_can_be_told_to_stop(brokers: Brokers) -> None:
+def test_standby_stops_on_request(brokers: Brokers) -> None:
     brokers.start().ready()
     standby = brokers.stand_by()
     standby.process.terminate()
@@ -188,7 +188,7 @@ def test_standby_outlives_a_restart_of_its_server(server: Cluster, brokers: Brok
         assert client.drain("q") == [("a", True)]
 
 
-def test_standby_can_be_told_to_stop_when_its_server_does_not_answer(server: Cluster, brokers: Brokers) -> None:
+def test_standby_stops_on_request_when_its_server_does_not_answer(server: Cluster, brokers: Brokers) -> None:
     brokers.start().ready()
     standby = brokers.stand_by()
     server.pause()

@@ -21,7 +21,7 @@ def neighbour(broker: BrokerProcess) -> Iterator[Peer]:
         assert peer.is_well()
 
 
-def test_protocol_header_may_come_octet_by_octet(broker: BrokerProcess) -> None:
+def test_protocol_header_may_come_byte_by_byte(broker: BrokerProcess) -> None:
     with peer_of(broker) as peer:
         for octet in GREETING:
             peer.say(bytes([octet]))

@@ -13,7 +13,7 @@ from tests.support.stalls import undisturbed
 BEAT = raw_frame(HEARTBEAT, 0, b"")
 
 
-def test_idle_client_that_beats_stays_and_hears_beats(broker: BrokerProcess) -> None:
+def test_idle_client_that_beats_stays_and_gets_heartbeats(broker: BrokerProcess) -> None:
     def beat() -> None:
         with open_peer(broker, heartbeat=1) as peer:
             start = time.monotonic()

@@ -264,7 +264,7 @@ def test_database_has_large_messages_as_a_folder_has(tmp_path: Path) -> None:
             eventually(lambda: count() == 0, "nothing is left of them")
 
 
-def test_large_message_that_waits_for_room_is_among_what_is_blocked(tmp_path: Path) -> None:
+def test_large_message_that_waits_for_room_is_reported_as_blocked(tmp_path: Path) -> None:
     """Its connection is not read, so no gate has a producer that it blocks."""
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)

@@ -53,7 +53,7 @@ def test_paged_messages_are_consumed_in_order_after_a_kill(tmp_path: Path) -> No
         assert depth(channel, "q") == 0
 
 
-def test_get_waits_for_its_message_and_everybody_is_told_what_is_on_the_disk(tmp_path: Path) -> None:
+def test_get_waits_for_its_paged_message_and_counts_include_the_disk(tmp_path: Path) -> None:
     options = ("--data", str(tmp_path / "data"), "--http", "127.0.0.1:0")
     with serving(tmp_path, *options) as broker, channel_of(broker, confirms=True) as channel:
         channel.queue_declare("q", arguments={"x-overflow": "page", "capacity-messages": 2})

@@ -156,7 +156,7 @@ def test_server_whose_disk_is_full_holds_persistent_messages_until_there_is_room
         server.ask("DROP TABLESPACE small")
 
 
-def test_broker_that_is_told_to_stop_ends_though_its_server_does_not_answer(
+def test_broker_stops_on_request_though_its_server_does_not_answer(
     server: Cluster, database: str, tmp_path: Path
 ) -> None:
     with kept(tmp_path, server, database) as broker, client_of(broker) as client:
@@ -176,7 +176,7 @@ def test_broker_that_is_told_to_stop_ends_though_its_server_does_not_answer(
 
 
 @pytest.mark.parametrize("options", [(), ("--standby",)])
-def test_server_that_is_down_at_the_start_is_told_in_a_sentence_with_what_to_do(
+def test_server_that_is_down_at_the_start_is_reported_with_advice(
     server: Cluster, database: str, options: tuple[str, ...]
 ) -> None:
     server.stop()

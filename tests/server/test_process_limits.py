@@ -68,7 +68,7 @@ def test_file_of_groups_that_is_missing_leaves_the_root(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", [resource.RLIMIT_AS, resource.RLIMIT_DATA])
-def test_memory_is_what_the_limit_of_the_process_leaves(which: int) -> None:
+def test_memory_is_bounded_by_the_limit_of_the_process(which: int) -> None:
     most = 512 * 1024 * 1024
     code = (
         "import resource; from penstock.server.process_limits import memory_bytes; print(memory_bytes());"

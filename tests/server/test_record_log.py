@@ -285,7 +285,7 @@ def _check_losses(broker: BrokerProcess, peer: Peer, folder: Path, deleted: int)
     assert not broker.logged("Traceback")
 
 
-def test_writer_that_cannot_keep_up_drops_and_counts_and_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_writer_that_cannot_keep_up_drops_and_counts_without_delay(tmp_path: Path) -> None:
     log = RecordLog(flowlog.FILES, tmp_path / "log", 2, 1 << 20, waiting_most=1000)
     for number in range(150):  # Nothing is written yet: the writer has not begun.
         log.put([{"event": "depth", "messages": number}] * 10)
@@ -299,7 +299,7 @@ def test_writer_that_cannot_keep_up_drops_and_counts_and_nobody_waits_for_it(tmp
     assert seen[-1]["event"] == "stop"
 
 
-def test_change_of_the_settings_is_recorded_with_who_did_it(tmp_path: Path) -> None:
+def test_change_of_the_settings_is_recorded_with_its_author(tmp_path: Path) -> None:
     config = tmp_path / "penstock.toml"
     config.write_text("[broker]\n")
     folder = tmp_path / "log"

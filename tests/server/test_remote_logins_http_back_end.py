@@ -131,7 +131,7 @@ def test_server_that_hangs_or_trickles_is_left_at_the_deadline(server: BackEndSe
     assert asks.tags_of("root", "toor")
 
 
-def test_server_that_is_away_is_told() -> None:
+def test_unreachable_back_end_is_reported() -> None:
     with back_end() as gone:
         asks, _ = client(gone)
     with pytest.raises(BackEndError, match=r"'http://127.0.0.1:\d+/auth/user' cannot be asked: .*refused"):

@@ -43,7 +43,7 @@ def test_second_broker_on_the_same_port_says_so_and_ends(tmp_path: Path) -> None
         assert broker.alive()
 
 
-def test_second_broker_on_the_same_data_says_who_holds_it_and_ends(tmp_path: Path) -> None:
+def test_second_broker_on_the_same_data_names_the_owner_and_ends(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(tmp_path, "--data", str(data)) as broker:
         said = refused("serve", "--listen", "127.0.0.1:0", "--data", str(data))
@@ -59,7 +59,7 @@ def test_data_directory_is_free_again_when_its_broker_is_gone(tmp_path: Path, da
         assert broker.alive()
 
 
-def test_broker_that_stops_accepts_nobody_new(tmp_path: Path) -> None:
+def test_stopping_broker_accepts_no_new_connection(tmp_path: Path) -> None:
     with serving(tmp_path) as broker, open_peer(broker) as deaf:
         broker.process.terminate()
         assert deaf.expect(0, commands.Connection.Close).reply_code == 320

@@ -67,7 +67,7 @@ def test_peer_that_keeps_its_socket_open_is_given_up() -> None:
     simulate(2, never_close)
 
 
-def test_peer_that_answers_our_own_close_hears_our_end_at_once() -> None:
+def test_peer_that_answers_our_close_gets_our_end_at_once() -> None:
     async def be_closed(loop: SimLoop) -> None:
         world = World(loop)
         client = await opened(world)

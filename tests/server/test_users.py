@@ -88,7 +88,7 @@ def test_user_without_a_tag_is_not_authorised_over_http(shared: BrokerProcess, m
     assert answer.reason == "Not management user"
 
 
-def test_user_with_the_tag_management_may_do_over_http_what_amqp_allows(shared: BrokerProcess) -> None:
+def test_user_with_the_tag_management_may_do_over_http_as_over_amqp(shared: BrokerProcess) -> None:
     web, queue = Web(shared.http, "mia", "m"), some_name("q")
     assert web.ask("PUT", f"/queues/%2F/{queue}", {}).status == 201
     assert web.ask("POST", f"/bindings/%2F/e/amq.topic/q/{queue}", {"routing_key": "k"}).status == 201

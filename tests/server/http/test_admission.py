@@ -29,7 +29,7 @@ def is_open(client: socket.socket) -> bool:
         return False
 
 
-def test_256_half_requests_shut_nobody_out(own_served: BrokerProcess) -> None:
+def test_http_half_requests_leave_logins_of_users_alone(own_served: BrokerProcess) -> None:
     web, begun = Web(own_served.http), time.monotonic()
     with contextlib.ExitStack() as sockets:
         strangers = [sockets.enter_context(web.connected()) for _ in range(256)]
@@ -112,7 +112,7 @@ def test_strangers_are_answered_alike_wherever_they_ask(web: Web, method: str, p
     assert {**answer.headers, "date": ""} == {**expected.headers, "date": ""}
 
 
-def test_users_hear_what_there_is_not(web: Web) -> None:
+def test_users_get_404_and_405_for_unknown_paths_and_methods(web: Web) -> None:
     assert web.ask("GET", "/nothing").status == 404
     assert web.ask("PATCH", "/overview").status == 405
 
@@ -124,7 +124,7 @@ def test_forwarded_headers_of_a_proxy_make_no_client_local(web: Web, header: str
     assert web.ask("GET", "/whoami", headers={name: value}).status == 401
 
 
-def test_64_wrong_passwords_that_wait_for_their_answers_shut_nobody_out(own_served: BrokerProcess) -> None:
+def test_http_wrong_passwords_under_delay_leave_other_requests_alone(own_served: BrokerProcess) -> None:
     web, eve = Web(own_served.http), Web(own_served.http, "eve", "wrong")
     with contextlib.ExitStack() as sockets:
         for _ in range(200):

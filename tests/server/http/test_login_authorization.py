@@ -83,7 +83,7 @@ def test_path_is_allowed_by_its_tag_and_virtual_host(path: str, method: str) -> 
 
 
 @pytest.mark.parametrize(("row", "expected"), MEASURED.items(), ids=lambda value: str(value))
-def test_rabbitmq_lets_the_same_users_in(row: tuple[str, str], expected: str) -> None:
+def test_table_of_paths_admits_the_users_that_rabbitmq_admits(row: tuple[str, str], expected: str) -> None:
     path, method = row
     found = [[admitted(path, method, tag, enters) for enters in (True, False)] for tag in TAGS]
     assert found == [[letter != "-" for letter in pair] for pair in expected.split(" ")]

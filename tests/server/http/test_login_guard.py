@@ -65,7 +65,7 @@ def test_response_has_the_security_headers(web: Web) -> None:
         assert "strict-transport-security" not in answer.headers, "without TLS"
 
 
-async def test_configured_names_and_sites_are_let_in() -> None:
+async def test_configured_hosts_and_origins_are_admitted() -> None:
     settings = Settings(
         flow_log=NO_LOG, http_hosts=["*.svc.cluster.local"], http_origins=["https://console.example.com/"]
     )

@@ -79,7 +79,7 @@ def test_ack_modes_put_back_or_take_out(web: Web, name: str) -> None:
     assert web.take(name) == []
 
 
-def test_priority_and_expiration_count_as_for_anybody(web: Web, name: str) -> None:
+def test_priority_and_expiration_apply_to_messages_over_http(web: Web, name: str) -> None:
     web.declare(name, **{"x-max-priority": 5})
     web.publish(name, "low", properties={"priority": 1})
     web.publish(name, "high", properties={"priority": 4})
@@ -96,7 +96,7 @@ def test_delivery_count_of_a_quorum_queue_message_is_in_its_headers(web: Web, na
     assert [web.take(name)[0]["properties"] for _ in range(2)] == [[], {"headers": {"x-delivery-count": 1}}]
 
 
-def test_unroutable_is_told_and_an_unknown_exchange_is_an_error(web: Web, name: str) -> None:
+def test_unroutable_message_is_reported_and_an_unknown_exchange_is_an_error(web: Web, name: str) -> None:
     assert web.publish(name).json == {"routed": False}
     assert web.publish(name, exchange=name).status == 404
     control = web.publish("status", exchange="penstock.control")
@@ -147,7 +147,7 @@ def test_queue_that_rejects_says_so(web: Web, name: str) -> None:
     assert "its overflow policy reject" in answer.reason
 
 
-def test_publish_is_held_until_its_deadline_and_the_answer_says_by_what(web: Web, name: str) -> None:
+def test_publish_is_held_until_its_deadline_and_the_answer_names_the_gate(web: Web, name: str) -> None:
     web.declare(name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0.3})
     assert web.publish(name).status == 200
     answer = web.publish(name)

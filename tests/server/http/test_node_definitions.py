@@ -24,7 +24,7 @@ def topology(**more: Any) -> bytes:
     return json.dumps({"queues": QUEUES, **more}).encode()
 
 
-async def test_import_makes_some_queues_in_a_turn_whoever_else_imports() -> None:
+async def test_import_creates_queues_in_slices_beside_other_imports() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         queues = broker.driver.broker.vhosts["/"].queues
@@ -89,7 +89,7 @@ def test_imports_of_19_000_queues_are_made_and_more_than_20_000_objects_refused(
     web.do("DELETE", f"/vhosts/{name}")
 
 
-def test_import_with_options_tells_what_it_made_and_what_it_skipped(web: Web) -> None:
+def test_import_with_options_reports_created_and_skipped_entries(web: Web) -> None:
     name = "imported,with:options"
     exchange = {"vhost": "/", "name": name, "type": "x-delayed-message"}
     binding = {"vhost": "/", "source": name, "destination": name, "destination_type": "queue"}

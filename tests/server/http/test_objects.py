@@ -49,7 +49,7 @@ def test_invalid_declaration_is_refused_in_a_sentence_and_nothing_declared(
     assert web.ask("GET", f"/queues/%2F/{name}").status == 404
 
 
-def test_reserved_and_unknown_names_are_told_apart(web: Web, name: str) -> None:
+def test_reserved_and_unknown_names_have_different_errors(web: Web, name: str) -> None:
     assert web.ask("PUT", "/queues/%2F/amq.mine", {}).status == 401
     assert web.ask("PUT", f"/queues/nowhere/{name}", {}).json["error"] == "not_found"
     assert web.ask("PUT", "/exchanges/%2F/amq.mine", {"type": "direct"}).status == 401

@@ -167,7 +167,7 @@ def test_malformed_json_is_refused_with_its_line(unchanged: Web) -> None:
     assert unchanged.ask("POST", "/definitions", b"x").status == 400
 
 
-def test_import_that_fails_at_its_end_takes_back_policies_and_leaves_what_was_there(its: Web) -> None:
+def test_import_that_fails_at_its_end_undoes_policies_and_keeps_former_objects(its: Web) -> None:
     its.do("PUT", "/queues/%2F/orders", {"durable": True, "arguments": {"x-max-length": 10}}, status=201)
     its.do("PUT", "/policies/%2F/orders.%23", {"pattern": ".*", "definition": {"max-length": 8}}, status=201)
     its.publish("orders", "kept")
@@ -179,7 +179,7 @@ def test_import_that_fails_at_its_end_takes_back_policies_and_leaves_what_was_th
     assert its.get("/queues/%2F/orders")["effective_policy_definition"] == {"max-length": 8}
 
 
-def test_import_tells_what_it_would_do_and_leaves_kinds_out(its: Web) -> None:
+def test_dry_run_of_an_import_lists_changes_and_omits_skipped_kinds(its: Web) -> None:
     before = its.get("/definitions")
     told = its.ask("POST", "/definitions?dry_run=true&skip=bindings,policies", TOPOLOGY).json
     assert [(each["kind"], each["change"]) for each in told["differences"]] == [

@@ -29,9 +29,7 @@ def fill(process: BrokerProcess, queue: str, count: int) -> Connection:
     return connection
 
 
-def test_blocked_producer_is_on_the_map_and_why_says_what_would_open_it(
-    process: BrokerProcess, web: Web, page: Page
-) -> None:
+def test_blocked_producer_is_on_the_map_and_why_names_the_gate(process: BrokerProcess, web: Web, page: Page) -> None:
     queue = some_name("orders")
     with fill(process, queue, 4):
         page.goto(f"{process.http}/#/flow")

@@ -32,7 +32,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", [":root", ":root.dark"])
-def test_texts_and_lines_stand_out(theme: str) -> None:
+def test_texts_and_lines_have_enough_contrast(theme: str) -> None:
     found = colours(theme)
     for ground in GROUNDS:
         for text in TEXTS:

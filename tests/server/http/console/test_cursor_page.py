@@ -82,7 +82,7 @@ def test_cursor_is_moved_after_a_preview_and_a_question(
     web.do("DELETE", f"/penstock/cursors/%2F/{quote(cursor, safe='')}")
 
 
-def test_move_back_says_what_is_read_again(process: BrokerProcess, web: Web, page: Page) -> None:
+def test_move_back_says_how_many_messages_are_read_again(process: BrokerProcess, web: Web, page: Page) -> None:
     slow, fast, queue = some_name("slow"), some_name("fast"), some_name("q")
     with reading(process, slow, queue), connect(process.url, protocol="amqp091") as control:
         control.attach_cursor(fast, [queue])

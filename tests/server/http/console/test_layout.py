@@ -63,7 +63,7 @@ def test_charts_show_a_minute_at_least_and_hours_of_a_day(process: BrokerProcess
     assert page.evaluate("import('/static/format.js').then((all) => all.clock(86399.5, 1).length)") == 8
 
 
-def test_list_of_users_tells_who_has_a_password(process: BrokerProcess, web: Web, page: Page) -> None:
+def test_list_of_users_shows_which_have_a_password(process: BrokerProcess, web: Web, page: Page) -> None:
     without = some_name("without")
     web.do("PUT", f"/users/{without}", {"password_hash": "", "tags": ""}, status=201)
     page.goto(f"{process.http}/#/users")
@@ -83,7 +83,7 @@ def test_list_of_users_tells_who_has_a_password(process: BrokerProcess, web: Web
         ("settings", "Settings are changed with the tag policymaker."),
     ],
 )
-def test_forms_are_shown_to_those_who_may_use_them(
+def test_forms_are_hidden_from_users_without_the_tag(
     browser: Browser, process: BrokerProcess, web: Web, key: str, said: str
 ) -> None:
     name = some_name("seer")
