@@ -255,7 +255,7 @@ def test_impossible_queue_features_are_refused_in_a_sentence(arguments: dict[str
     assert f"queue 'q': {said}" in str(caught.value)
 
 
-def test_stream_is_refused_with_what_to_use_instead() -> None:
+def test_stream_is_refused_with_an_alternative() -> None:
     with pytest.raises(NotSupported, match="a cursor reads a queue again and again"):
         read_features("q", {"x-queue-type": "stream"})
 
