@@ -152,7 +152,7 @@ def test_replay_of_an_overload_with_another_capacity_is_marked_as_a_bound(overlo
 
 
 @pytest.mark.once
-def test_replay_of_a_load_that_blocked_nobody_predicts_half_and_double_the_capacity(tmp_path: Path) -> None:
+def test_replay_of_a_load_without_blocks_predicts_half_and_double_the_capacity(tmp_path: Path) -> None:
     log = live(tmp_path / "recorded", WAVE_CAPACITY, WAVE_RESUME, [publish_wave], consume_wave)
     assert recorded(log).crossings == 0
     for capacity, crossings in ((WAVE_CAPACITY // 2, 1), (2 * WAVE_CAPACITY, 0)):

@@ -150,7 +150,7 @@ def test_publishes_that_a_policy_refused_are_offered_in_their_second(fields: dic
         assert sum(1 for at in arrivals if second <= at < second + 1) == pytest.approx(offers / 20, abs=2)
 
 
-def test_replay_shows_what_a_length_refuses_while_the_capacity_holds() -> None:
+def test_replay_shows_refusals_by_length_while_the_capacity_holds() -> None:
     records = log()
     records[1] |= {"overflow": "block", "length_messages": 40, "length_overflow": "reject"}
     for each in records:
@@ -254,7 +254,7 @@ def test_log_that_gives_no_workload(records: list[dict[str, Any]], queue: str, s
         record(records, queue).workload()
 
 
-def test_replay_tells_what_other_settings_would_have_done() -> None:
+def test_replay_shows_the_effect_of_other_settings() -> None:
     recording: Recording = record(log(), "orders")
     was = recording.candidate().with_changes(window=100)
     comparison = compare(recording, was, was.with_changes(capacity_messages=1000))
@@ -290,7 +290,7 @@ def test_recording_that_is_too_large_is_counted_and_not_kept() -> None:
     assert (found.messages, found.samples) == (3_000_000, [])
 
 
-def test_directories_and_queues_that_are_not_there_are_told(tmp_path: Path) -> None:
+def test_missing_directories_and_queues_are_reported(tmp_path: Path) -> None:
     def plan(*words: str) -> str:
         found = CliRunner().invoke(main, ["plan", *words, "--goal", "blocked<1%", "--local"])
         assert found.exit_code == 1
