@@ -51,7 +51,7 @@ def test_limits_are_half_of_the_capacity_unless_an_option_says_otherwise():
     assert admission_of().caps({}) == Caps(admission.MOST_ROWS, None)
 
 
-def test_cap_above_half_of_the_capacity_is_told_once(caplog):
+def test_cap_above_half_of_the_capacity_is_warned_of_once(caplog):
     small = admission_of(maxOffsetsPerTrigger="51", maxBytesPerTrigger="501")
     for _ in range(2):
         small.caps({"q": LIMITS["q"]})
@@ -63,7 +63,7 @@ def test_cap_above_half_of_the_capacity_is_told_once(caplog):
     assert caplog.text == ""
 
 
-def test_interval_above_the_hold_deadline_is_told_once(clock, caplog):
+def test_interval_above_the_hold_deadline_is_warned_of_once(clock, caplog):
     found = admission_of()
     found.on_return(LIMITS)
     for passed in (20.0, 20.5, 21.0):

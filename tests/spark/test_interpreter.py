@@ -34,7 +34,7 @@ def folder_with_python3(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_spark_is_told_to_run_the_python_of_the_virtual_environment(tmp_path: Path) -> None:
+def test_spark_runs_the_python_of_the_virtual_environment(tmp_path: Path) -> None:
     chosen, ours = told(SAYS, folder_with_python3(tmp_path)).split()
     assert chosen == ours == sys.executable
 

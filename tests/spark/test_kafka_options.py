@@ -65,7 +65,7 @@ def test_table_has_each_option_of_spark_and_no_other():
 
 
 @pytest.mark.parametrize("name", [*OF_SPARK_4, *OF_CLIENTS])
-def test_option_of_kafka_is_understood_or_refused_with_what_to_write(name):
+def test_option_of_kafka_is_understood_or_refused_with_advice(name):
     option, value = ROWS[name], (OF_SPARK_4 | OF_CLIENTS)[name]
     if not option.advice:
         assert option.here == name

@@ -65,7 +65,7 @@ def test_position_never_goes_backwards_and_a_removed_queue_keeps_its_key():
     assert advanced({"old": 5, "orders": 9}, {"orders": 7, "new": 1}) == {"old": 5, "orders": 9, "new": 1}
 
 
-def test_queue_subscribed_later_begins_where_its_cursor_stands():
+def test_queue_subscribed_later_begins_at_the_position_of_its_cursor():
     assert filled({"orders": 9}, {"orders": 9, "audit": 40}) == {"orders": 9, "audit": 40}
 
 

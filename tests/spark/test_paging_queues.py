@@ -37,7 +37,7 @@ def publish_many(broker, queue, bodies):
     [(2_000, 10, {"capacity_messages": 50}), (30, 600 * 1024, {"capacity_bytes": 1 << 20}), (40, 100_000, {})],
     ids=["many small ones", "each fills half of the memory", "default capacity"],
 )
-def test_run_that_ends_reads_what_was_there_when_it_began(broker, count, size, arguments):
+def test_run_that_ends_reads_the_messages_present_at_its_start(broker, count, size, arguments):
     queue = broker.declare(durable=True, overflow="page", **arguments)
     publish_many(broker, queue, numbered(count, size))
     options = {"servers": broker.address, "subscribe": queue, "cursor": "c", "fetchWait": "100ms"}

@@ -140,7 +140,7 @@ def test_drain_ends_at_the_tail_that_it_found(broker, queue, reader_of):
     assert reader.reportLatestOffset() == {"v": 1, "q": {queue: 15}}
 
 
-def test_message_larger_than_the_cap_in_octets_is_planned_alone(broker, queue, reader_of):
+def test_message_larger_than_the_cap_in_bytes_is_planned_alone(broker, queue, reader_of):
     broker.publish(queue, [b"x" * 50_000, b"y", b"z"])
     reader = reader_of(queue, maxBytesPerTrigger="1k", fetchBlockBytes="1k")
     start = reader.initialOffset()
@@ -227,7 +227,7 @@ def test_checkpoint_that_was_edited_or_is_newer_ends_the_query_with_a_sentence(b
     assert bodies(reader, start, end) == numbered(30)
 
 
-def test_query_of_a_copied_checkpoint_is_told_what_the_original_has_settled(broker, queue, reader_of):
+def test_query_of_a_copied_checkpoint_is_refused_with_the_settled_position(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     original = reader_of(queue)
     start = original.initialOffset()
@@ -471,7 +471,9 @@ def test_properties_that_the_default_columns_leave_out_are_reported_once(broker,
 
 
 @pytest.mark.parametrize("treatment", ["warn", "release", "fail"])
-def test_cursor_that_a_checkpoint_has_left_is_reported_with_what_it_pins(broker, queue, reader_of, caplog, treatment):
+def test_cursor_that_a_checkpoint_left_is_reported_with_its_pinned_messages(
+    broker, queue, reader_of, caplog, treatment
+):
     broker.publish(queue, numbered(10))
     former = reader_of(queue, "former")
     end = former.latestOffset(former.initialOffset(), ReadMaxRows(4))

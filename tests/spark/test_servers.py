@@ -63,7 +63,9 @@ def until_read(reader: PenstockStreamReader, start: dict, key: str, sequence: in
     return start
 
 
-def test_server_that_is_away_holds_back_its_own_queue_and_its_lag_is_told(broker, second_broker, proxy, pair, caplog):
+def test_server_that_is_away_holds_back_its_own_queue_and_gets_its_positions(
+    broker, second_broker, proxy, pair, caplog
+):
     queue, make = pair
     reader = make(onServerLoss="wait")
     start = reader.initialOffset()
@@ -143,7 +145,7 @@ def test_server_that_is_away_is_awaited_at_the_start_in_a_replay_and_in_a_task(s
     assert f"the query has waited for {proxy.address} (onServerLoss=wait)" in caplog.text
 
 
-def test_run_that_ends_waits_for_the_server_that_has_what_is_left(second_broker, proxy, pair):
+def test_run_that_ends_waits_for_the_server_with_the_rest(second_broker, proxy, pair):
     queue, make = pair
     second_broker.publish(queue, [b"1", b"2"])
     reader = make(servers=proxy.address)

@@ -36,7 +36,7 @@ def drain(frame, sink, checkpoint):
     assert query.start().awaitTermination(300)
 
 
-def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, broker, queue, checkpoint):
+def test_available_now_drains_present_messages_and_resumes_there(spark, broker, queue, checkpoint):
     broker.publish(queue, numbered(0, 1000))
     sink = Collected()
     frame = source(spark, broker, queue, maxOffsetsPerTrigger="400", minPartitions="2", fetchBlockRows="90")

@@ -83,12 +83,12 @@ def test_options_of_the_amqp_source_are_all_read():
         ({"servers": "amqps://a", "tlsKeyFile": "/k"}, "need tlsCertificateFile"),
     ],
 )
-def test_option_that_cannot_be_is_told(given, sentence):
+def test_invalid_option_is_refused(given, sentence):
     with pytest.raises(OptionError, match=sentence):
         amqp_options({**LEAST, **given})
 
 
 @pytest.mark.parametrize("name", LEAST)
-def test_option_that_is_missing_is_told(name):
+def test_missing_option_is_named(name):
     with pytest.raises(OptionError, match=f"the amqp source needs the option {name}"):
         amqp_options({key: text for key, text in LEAST.items() if key != name})

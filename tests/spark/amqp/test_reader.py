@@ -212,7 +212,7 @@ def test_driver_that_is_killed_ends_its_spool_process_and_the_next_one_goes_on(s
     spooled.await_ready(queue, 0)
 
 
-def test_second_query_on_a_spool_is_told_who_holds_it(ours, queue, reader_of, monkeypatch):
+def test_second_query_on_a_spool_is_refused_with_the_owner(ours, queue, reader_of, monkeypatch):
     first = reader_of(ours, queue)
     first.initialOffset()
     second = reader_of(ours, queue)
@@ -288,7 +288,7 @@ def test_message_larger_than_the_spool_ends_the_query_and_stays_in_its_queue(our
     ours.await_ready(queue, 1)
 
 
-def test_query_that_ends_reads_what_was_there_and_goes_on_where_it_ended(broker, queue, reader_of):
+def test_query_that_ends_reads_present_messages_and_resumes_there(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 250))
     end: dict[str, object] | None = None
     for expected in (numbered(0, 250), numbered(250, 270), []):
@@ -502,7 +502,7 @@ def test_broker_that_stays_away_ends_the_query_when_all_is_read(ours, queue, rea
         ours.start()
 
 
-def test_checkpoint_of_another_spool_an_emptied_and_an_older_one_are_told(ours, queue, reader_of):
+def test_checkpoint_of_another_or_emptied_spool_is_refused(ours, queue, reader_of):
     ours.publish(queue, numbered(0, 20))
     reader = reader_of(ours, queue)
     start = reader.initialOffset()
@@ -526,7 +526,7 @@ def test_checkpoint_of_another_spool_an_emptied_and_an_older_one_are_told(ours, 
     assert bodies(lenient, start, newest) == [b"news"]
 
 
-def test_executor_that_does_not_share_the_folder_is_told(ours, queue, reader_of, tmp_path):
+def test_executor_that_does_not_share_the_folder_is_reported(ours, queue, reader_of, tmp_path):
     ours.publish(queue, [b"one"])
     reader = reader_of(ours, queue)
     start = reader.initialOffset()

@@ -11,7 +11,7 @@ LEAST = {"subscribe": "orders", "spool": "/data/spool"}
 
 
 @pytest.mark.spark
-def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, ours, tmp_path):
+def test_available_now_drains_present_messages_and_resumes_there(spark, ours, tmp_path):
     queue = ours.declare()
     for first, last, protocol in ((0, 500, "amqp091"), (500, 600, "amqp1")):
         frame = (

@@ -33,7 +33,7 @@ def test_batch_ends_within_its_limits_and_has_one_message_at_least(tmp_path):
     assert state.plan(15, None, None, 0).end == 15
 
 
-def test_least_size_of_a_batch_is_waited_for_unless_it_holds_up_what_follows(tmp_path):
+def test_least_size_of_a_batch_is_awaited_unless_it_delays_the_rest(tmp_path):
     state = state_of(tmp_path, [b"x"] * 10)
     assert state.plan(0, None, None, 0, least=11).end == 0
     assert state.plan(0, None, None, 0, least=10).end == 10
