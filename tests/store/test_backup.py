@@ -54,7 +54,7 @@ def test_backup_during_endless_writes_ends_and_is_of_one_moment(tmp_path: Path) 
     assert len(found.rows) - len(live) == 24
 
 
-def test_backup_tells_how_far_it_is_and_the_store_may_be_written_at_every_step(tmp_path: Path) -> None:
+def test_backup_reports_its_progress_and_the_store_may_be_written_meanwhile(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     with opened(tmp_path / "data") as store:
         store.commit(committing(rows=[some_row(number, 1 << 20) for number in range(1, 9)]))

@@ -221,7 +221,7 @@ def test_log_that_cannot_be_written_back_stays_and_nothing_is_lost(
     assert_only(tmp_path / "killed", 80)
 
 
-def test_disk_that_fails_when_the_store_is_closed_keeps_what_was_committed(data: Path, disk: Disk) -> None:
+def test_disk_that_fails_when_the_store_is_closed_keeps_committed_records(data: Path, disk: Disk) -> None:
     with child_with(9, data, **disk.environment):
         disk.fail("file sync write")
     disk.work()

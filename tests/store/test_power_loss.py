@@ -138,7 +138,7 @@ def test_store_is_as_a_commit_left_it_after_a_power_failure_at_any_point(folder:
     assert failures > FEWEST
 
 
-def test_store_whose_log_is_never_synchronised_is_refused_for_what_it_has_lost(folder: Path) -> None:
+def test_store_whose_log_is_never_synchronised_is_refused_for_its_loss(folder: Path) -> None:
     """And so would be seen whatever else is lost."""
     lives = Lives(folder, 1)
     judge = Judge(folder / "left", after_each(history(1, 5)), random.Random(1))

@@ -208,7 +208,7 @@ def test_bits_anywhere(subject: Subject, places: list[tuple[int, int]]) -> None:
     subject.suffer(change)
 
 
-def test_stretch_that_cannot_be_reached_does_not_hide_what_is_behind_it(tmp_path: Path) -> None:
+def test_unreachable_stretch_does_not_hide_rows_behind_it(tmp_path: Path) -> None:
     rows = [some_row(number, 1500) for number in range(1000, 1400)]
     with opened(tmp_path) as store:
         store.commit(committing(rows=rows))
@@ -348,7 +348,7 @@ def test_frames_of_a_failed_transaction_behind_the_end_are_no_damage(crashed: Cr
         assert contents(store) == crashed.states[-3]
 
 
-def test_damaged_log_is_saved_up_to_its_end_but_for_what_is_wrong(crashed: Crashed, tmp_path: Path) -> None:
+def test_damaged_log_is_saved_up_to_its_end_without_the_damaged_row(crashed: Crashed, tmp_path: Path) -> None:
     """The flipped bit is in the middle of the row that came last but two."""
     row = crashed.states[-1].rows[-3]
     at = crashed.log.index(row.data[9000:9020])

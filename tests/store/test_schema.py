@@ -42,7 +42,7 @@ def ask(path: Path, question: str) -> list[tuple[object, ...]]:
         return connection.execute(question).fetchall()
 
 
-def test_new_file_says_what_it_is_and_who_made_it(tmp_path: Path) -> None:
+def test_new_file_has_its_application_id_and_the_version_of_penstock(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         path = store.path
     assert path.read_bytes()[68:72] == b"Pnst"
@@ -53,7 +53,7 @@ def test_new_file_says_what_it_is_and_who_made_it(tmp_path: Path) -> None:
     assert ask(path, "SELECT * FROM about") == [("penstock", __version__)]
 
 
-def test_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(tmp_path: Path) -> None:
+def test_store_of_a_newer_version_is_refused_with_that_version_and_advice(tmp_path: Path) -> None:
     filled(tmp_path)
     path = tmp_path / FILE
     change(path, "PRAGMA user_version = 7", "UPDATE about SET value = '3.2.1'")
@@ -120,7 +120,7 @@ def test_store_of_form_0_is_brought_up_to_date(tmp_path: Path) -> None:
     assert ask(path, "PRAGMA user_version") == [(len(schema.MIGRATIONS),)]
 
 
-def test_migrations_that_a_file_has_not_seen_run_in_order_and_keep_what_is_there(tmp_path: Path) -> None:
+def test_migrations_that_a_file_lacks_run_in_order_and_keep_its_records(tmp_path: Path) -> None:
     before = filled(tmp_path)
     path = tmp_path / FILE
     migrations = (

@@ -174,7 +174,7 @@ def test_rows_in_use_move_to_the_front_unchanged(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("in_database")
-def test_little_room_that_is_free_is_kept_for_what_comes(tmp_path: Path) -> None:
+def test_free_room_below_a_threshold_is_kept_for_new_records(tmp_path: Path) -> None:
     """A quarter of the file, or 16 MiB: below either nothing moves."""
     with opened(tmp_path) as store:
         fill_with(store, 80)

@@ -157,7 +157,7 @@ def test_open_store_can_be_read_by_others_meanwhile(tmp_path: Path) -> None:
         store.commit(committing(rows=[MessageRow(2, b"y")]))
 
 
-def test_connection_that_did_not_survive_is_made_anew(tmp_path: Path) -> None:
+def test_lost_connection_is_opened_again(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(everything())
         store._connection.close()

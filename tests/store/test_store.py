@@ -169,7 +169,7 @@ def test_largest_numbers_come_back(engine: Engine) -> None:
     assert engine.contents() == Contents([], [position], [SettlementRecord(most - 1, b"x")], [row])
 
 
-def test_twenty_thousand_things_come_in_the_order_in_which_they_were_declared(engine: Engine) -> None:
+def test_metadata_records_come_in_the_order_of_declaration(engine: Engine) -> None:
     things = [MetadataRecord("binding", f"{at * 7919 % 20_000:05}/{'k' * 200}", b"%d" % at) for at in range(20_000)]
     with engine.opened() as store:
         store.commit(committing(metadata=things))
@@ -202,7 +202,7 @@ def test_rows_of_many_megabytes_are_read_a_few_at_a_time(engine: Engine) -> None
         assert list(reading) == rows[1:]
 
 
-def test_room_that_is_used_grows_and_shrinks_with_what_is_stored(engine: Engine) -> None:
+def test_used_room_grows_and_shrinks_with_stored_bytes(engine: Engine) -> None:
     with engine.opened() as store:
         empty = store.usage()
         for number in range(1, 31):
@@ -252,7 +252,7 @@ def test_pieces_of_a_body_are_deleted_in_parts_and_others_stay(engine: Engine) -
         assert [piece.body for piece in store.pieces()] == [1] * 5 + [3] * 5
 
 
-def test_piece_that_is_missing_is_none_and_told(engine: Engine) -> None:
+def test_missing_piece_is_none_and_reported(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(committing(pieces=[some_piece(1, 0)]))
         assert store.piece(1, 1) is None

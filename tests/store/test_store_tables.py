@@ -41,7 +41,7 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("table", store.TABLES, ids=lambda table: table.name)
-def test_tables_read_what_was_written_and_notice_a_change_of_any_column(table: store.Table) -> None:
+def test_tables_read_records_as_written_and_detect_a_change_of_any_column(table: store.Table) -> None:
     columns = COLUMNS[table.name]
     assert table.read(columns) == RECORDS[table.name]
     is_thing = table is store.METADATA_RECORDS
@@ -61,7 +61,7 @@ def test_tables_read_positions_of_version_1_without_a_number_of_messages() -> No
     assert old.messages == UNKNOWN
 
 
-def test_tables_keep_names_whose_octets_are_no_text() -> None:
+def test_tables_keep_names_whose_bytes_are_no_text() -> None:
     assert store.encoded(store.decoded(b"caf\xe9")) == b"caf\xe9"
 
 
