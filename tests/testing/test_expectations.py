@@ -22,13 +22,13 @@ def fails(message: str) -> pytest.RaisesExc[AssertionError]:
     return pytest.raises(AssertionError, match=message)
 
 
-def test_queue_that_holds_nothing_is_told_with_its_state(penstock_broker: BrokerUnderTest) -> None:
+def test_queue_without_held_publishes_is_reported_with_its_state(penstock_broker: BrokerUnderTest) -> None:
     orders = penstock_broker.declare_queue("orders")
     with fails(r"^no publish is held by queue 'orders' within 0.05 s: queue orders: the gate is open; .*nobody"):
         assert_held(orders, within=SOON)
 
 
-def test_queue_that_is_not_there_is_told(penstock_broker: BrokerUnderTest) -> None:
+def test_missing_queue_is_reported(penstock_broker: BrokerUnderTest) -> None:
     orders = penstock_broker.queue("orders")
     with fails(r"^no publish is held by queue 'orders' within 0.05 s: there is no queue 'orders'$"):
         assert_held(orders, within=SOON)
@@ -36,7 +36,7 @@ def test_queue_that_is_not_there_is_told(penstock_broker: BrokerUnderTest) -> No
         assert_depth_never_above(orders, 1)
 
 
-def test_connection_without_a_held_publish_is_told(penstock_broker: BrokerUnderTest) -> None:
+def test_connection_without_a_held_publish_is_reported(penstock_broker: BrokerUnderTest) -> None:
     with fails(r"^no publish is held by connection 'shop' within 0.05 s: there is no connection 'shop'$"):
         assert_held(penstock_broker.connection("shop"), within=SOON)
 
