@@ -56,7 +56,7 @@ def _pamqp_name(name: str) -> str:
     return "message_type" if name == "type" else name
 
 
-def test_we_write_the_same_octets_as_pamqp() -> None:
+def test_content_header_has_the_same_bytes_as_that_of_pamqp() -> None:
     theirs = commands.Basic.Properties(
         content_type="text/plain",
         content_encoding="utf-8",
@@ -105,7 +105,7 @@ def test_timestamp_in_milliseconds_passes_unchanged() -> None:
     assert decode_properties(encode_header(0, properties))[1].timestamp == 1_700_000_000_000
 
 
-def test_properties_show_what_is_present() -> None:
+def test_properties_show_present_values_only() -> None:
     assert repr(Properties(priority=3, type="order")) == "Properties(priority=3, type='order')"
 
 

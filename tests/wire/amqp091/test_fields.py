@@ -260,7 +260,7 @@ def test_length_beyond_the_payload_is_refused_before_anything_is_allocated(kind:
         decode_table(len(value).to_bytes(4, "big") + value, 0)
 
 
-def test_value_may_not_reach_beyond_its_table_into_what_follows() -> None:
+def test_value_may_not_reach_beyond_its_table() -> None:
     with pytest.raises(CodecError, match="needs 4 octets where 2 are left"):
         decode_table(bytes.fromhex("00000005 0176 49 0000") + bytes(100), 0)
 
@@ -283,7 +283,7 @@ def test_unknown_method_is_not_implemented_rather_than_malformed() -> None:
     assert caught.value.code is ReplyCode.NOT_IMPLEMENTED
 
 
-def test_octets_after_the_last_field_are_refused() -> None:
+def test_bytes_after_the_last_field_are_refused() -> None:
     with pytest.raises(CodecError, match=r"tx\.select has 1 octets too many"):
         decode_method(encode_method(spec.TX_SELECT) + b"\0")
 
@@ -296,7 +296,7 @@ def test_reason_names_the_method() -> None:
 
 @given(st.binary(max_size=200))
 @example(b"")
-def test_arbitrary_octets_raise_nothing_but_a_codec_error(data: bytes) -> None:
+def test_arbitrary_bytes_raise_codec_errors_only(data: bytes) -> None:
     with suppress(CodecError):
         decode_table(data, 0)
     with suppress(CodecError):
@@ -309,7 +309,7 @@ def test_arbitrary_octets_raise_nothing_but_a_codec_error(data: bytes) -> None:
 
 @settings(max_examples=examples(300))
 @given(amqp091_strategies.methods(), st.data())
-def test_method_with_a_spoilt_octet_raises_nothing_but_a_codec_error(
+def test_method_with_a_spoilt_byte_raises_codec_errors_only(
     method: tuple[int, dict[str, object]], data: st.DataObject
 ) -> None:
     payload = bytearray(encode_method(method[0], **method[1]))
@@ -318,7 +318,7 @@ def test_method_with_a_spoilt_octet_raises_nothing_but_a_codec_error(
         decode_method(bytes(payload))
 
 
-def test_codec_error_is_one_of_ours_tells_its_reason_and_can_be_pickled() -> None:
+def test_codec_error_has_a_reason_and_can_be_pickled() -> None:
     error = CodecError("a reason", ReplyCode.SYNTAX_ERROR)
     again = pickle.loads(pickle.dumps(error))
     assert isinstance(error, PenstockError)
@@ -351,6 +351,6 @@ def test_tolerant_reader_reads_sound_tables_as_the_other(table: dict[str, object
 
 
 @given(amqp091_strategies.octets)
-def test_tolerant_reader_reads_or_refuses_whatever_arrives(octets: bytes) -> None:
+def test_tolerant_reader_reads_or_refuses_any_input(octets: bytes) -> None:
     with suppress(CodecError):
         TolerantFieldReader(octets).table()

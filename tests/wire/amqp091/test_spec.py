@@ -11,7 +11,7 @@ from penstock.wire.amqp091.spec import METHODS, ReplyCode
 KNOWN_TO_PAMQP = [method for method in METHODS.values() if method.id in commands.INDEX_MAPPING]
 
 
-def test_method_tells_its_name_and_its_id() -> None:
+def test_method_has_its_name_and_its_id() -> None:
     method = decode_method(encode_method(spec.QUEUE_DECLARE, queue="orders", durable=True))
     assert (method.name, method.id, method.spec) == ("queue.declare", 50 << 16 | 10, METHODS[spec.QUEUE_DECLARE])
     assert method.args["queue"] == "orders"

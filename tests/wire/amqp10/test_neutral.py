@@ -301,7 +301,7 @@ def test_application_properties_and_annotations_are_headers() -> None:
     }
 
 
-def test_type_is_an_annotation_or_tells_the_encoding_of_the_body() -> None:
+def test_type_is_an_annotation_or_the_encoding_of_the_body() -> None:
     assert neutral(section(spec.MESSAGE_ANNOTATIONS, {Symbol("x-basic-type"): "t"})) == {"type": "t"}
     assert neutral(body=section(spec.AMQP_VALUE, "text")) == {"type": "amqp-1.0"}
     assert neutral(body=section(spec.AMQP_SEQUENCE, [1])) == {"type": "amqp-1.0"}
@@ -312,7 +312,7 @@ def test_reply_to_that_names_no_queue_stays(address: str) -> None:
     assert reply_queue(address) == address
 
 
-def test_percent_encoding_that_is_none_is_told() -> None:
+def test_invalid_percent_encoding_is_refused() -> None:
     assert percent_decoded("a%20%C3%BC") == "a ü"
     for part, said in (("a%2", "two hexadecimal digits"), ("%ff", "octets that are not UTF-8")):
         with pytest.raises(ValueError, match=said):

@@ -117,7 +117,7 @@ def test_book_of_the_specification() -> None:
         ("c0 02 01" * 40, "needs 1 octets where 0 are left"),
     ],
 )
-def test_malformed_octets_are_refused_with_a_reason(octets: str, reason: str) -> None:
+def test_malformed_bytes_are_refused_with_a_reason(octets: str, reason: str) -> None:
     with pytest.raises(CodecError) as caught:
         decode_value(bytes.fromhex(octets))
     assert reason in str(caught.value)

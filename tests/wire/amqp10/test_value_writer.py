@@ -144,7 +144,7 @@ def test_boolean() -> None:
     assert out.getvalue().hex() == "414240"
 
 
-def test_sizes_are_filled_in_after_what_lies_before() -> None:
+def test_sizes_are_filled_in_behind_earlier_data() -> None:
     out = BytesWriter()
     out.write(b"before")
     start = begin_performative(out, 513, spec.DETACH)
