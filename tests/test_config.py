@@ -37,7 +37,7 @@ def test_sasl_mechanisms_are_a_list_of_known_ones(tmp_path: Path) -> None:
         load(path)
 
 
-def test_file_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+def test_settings_file_is_utf_8_with_any_locale(tmp_path: Path) -> None:
     path = tmp_path / "penstock.toml"
     path.write_text('[users]\n"zoë" = "pässword"\n', encoding="utf-8")
     script = "import sys, pathlib, penstock.config as c; print(ascii(c.load(pathlib.Path(sys.argv[1])).users[0].name))"

@@ -41,7 +41,7 @@ def test_pool_is_used_by_the_code(row: PoolRow) -> None:
     assert users, constant
 
 
-def test_rows_say_who_shares_them_or_why_nobody_does() -> None:
+def test_rows_name_their_shares_or_the_reason_for_none() -> None:
     assert [row.name for row in POOLS if not row.is_shared() or not row.key or not row.unit] == []
     assert [row.name for row in BOUNDS if row.is_shared() or row.key or len(row.shared) < 4] == []
     assert len({row.key for row in POOLS}) == len(POOLS)
@@ -69,7 +69,7 @@ def constants() -> list[str]:
     ]
 
 
-def test_constant_that_is_a_bound_is_in_a_row_or_is_said_to_be_none_of_the_node() -> None:
+def test_bound_constants_are_in_a_row_or_listed_as_local() -> None:
     """A bound of the node that users fill is a row of `penstock.pools`; tests/bounds.toml lists all others."""
     listed = tomllib.loads((Path(__file__).parent / "bounds.toml").read_text())
     others = [name for group in listed.values() for name in group["bounds"]]

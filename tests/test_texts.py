@@ -94,7 +94,7 @@ def test_less_similar_names_are_left_out() -> None:
         ("\ud800", "\\ud800"),
     ],
 )
-def test_escapes_replace_what_could_forge_a_line_and_leave_letters(text: str, shown: str) -> None:
+def test_escapes_replace_characters_that_could_forge_a_line(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
