@@ -253,7 +253,7 @@ def test_delivery_settled_in_a_transaction_is_unknown_to_the_rest(peer: Peer, ag
     unknown(peer, again, 1)
 
 
-# Who sent it
+# The property user_id
 
 
 def test_user_id_must_be_the_users(peer: Peer, queue: str) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.clients
 DEFAULT = "ACCESS_REFUSED - operation not permitted on the default exchange"
 
 
-# What does not exist
+# Absent objects
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_unbinding_an_absent_binding_is_no_error(routes: Routes) -> None:
         channel.exchange_unbind(destination, source, "k")
 
 
-# Once each
+# Duplicates
 
 
 def test_binding_twice_is_once(routes: Routes) -> None:
@@ -118,7 +118,7 @@ def test_binding_with_empty_queue_and_key_means_the_last_queue_by_its_name(route
     assert routes.reached("x", "") == "q"
 
 
-# What is routed after a change
+# Routing after changes
 
 
 def test_binding_counts_from_the_next_message_on_and_so_does_its_end(routes: Routes) -> None:

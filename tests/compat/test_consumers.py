@@ -97,7 +97,7 @@ def test_consumer_of_a_deleted_queue_is_notified_if_its_client_supports_it(at: t
         hears.consume(hears.declare(), "a")
 
 
-# How much they are given
+# Prefetch
 
 
 def given(peer: Peer, count: int, channel: int = 1) -> list[tuple[str, bytes]]:

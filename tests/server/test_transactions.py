@@ -67,7 +67,7 @@ def test_settlements_past_the_bound_close_the_channel_and_return_their_deliverie
         assert peer.depth("q") == most + 1
 
 
-# Commits that may be tried again
+# Commits that may be repeated
 
 RETRIES = {"product": "retrying", "capabilities": CAPABILITIES | {"penstock.tx_commit_retry": True}}
 ROOM_FOR_ONE = {"capacity-messages": 2, "stop-messages": 2, "resume-messages": 2, "hold-deadline": 1}

@@ -297,7 +297,7 @@ def test_server_added_to_a_checkpoint_of_one_is_refused_and_the_other_way_round(
         reader_of("server-taken", subscribe=queue).latestOffset(end, ALL)
 
 
-# Checkpoints that do not fit
+# Checkpoints of other queues
 
 
 def test_queue_declared_again_ends_the_query_also_if_it_is_longer(broker, reader_of, caplog):

@@ -84,7 +84,7 @@ class Bench:
         return tags
 
 
-# How much work
+# Cost
 
 
 def test_consumers_without_room_are_looked_at_once_however_many_messages_come() -> None:
@@ -142,7 +142,7 @@ def test_consumers_leave_in_any_order_and_the_others_keep_their_turns(single: bo
     assert bench.queues["q"].rotation is None
 
 
-# Whose turn it is
+# Turns
 
 
 def test_consumer_that_settles_comes_back_as_the_last_in_turn() -> None:
@@ -185,7 +185,7 @@ def test_single_active_consumer_is_followed_by_the_next_to_arrive() -> None:
     assert active.tag == "b"
 
 
-# Who waits for something shared
+# Waits for shared credit and output
 
 
 def one_at_a_time(messages: int = 2) -> tuple[Bench, Peer]:
@@ -427,7 +427,7 @@ def test_consumer_that_left_a_deleted_queue_gets_no_cancellation() -> None:
     assert not session.consumers
 
 
-# Anything
+# Random steps
 
 
 def room_left(queue: Queue) -> list[str]:

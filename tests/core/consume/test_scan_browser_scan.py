@@ -154,7 +154,7 @@ def test_cursor_and_browser_exclude_each_other() -> None:
         bench.attach("b", browses=True)
 
 
-# On the disk
+# Paged messages
 
 
 class BrowsedHouse(PagedHouse):

@@ -96,7 +96,7 @@ def test_dead_letter_without_a_routing_key_set_keeps_its_own() -> None:
     assert house.ready("dead") == [b"1|keeping:rejected"]
 
 
-# Where there is no room
+# Without room
 
 
 def test_dead_letter_waits_in_its_queue_for_room_and_blocks_its_producers() -> None:
@@ -187,7 +187,7 @@ def test_letters_of_a_full_queue_to_itself_do_not_wait_for_themselves() -> None:
     assert house["work"].messages == 2
 
 
-# Where there is no way
+# Without a target
 
 
 def test_dead_letter_circle_without_a_rejection_is_dropped() -> None:
@@ -240,7 +240,7 @@ def test_dead_letter_routing_key_without_an_exchange_is_refused() -> None:
         house.queue("work", dead_letter_routing_key="dead")
 
 
-# Deleted, changed, transacted
+# Deletions, changes, transactions
 
 
 def test_waiting_dead_letter_goes_on_when_its_target_is_deleted() -> None:

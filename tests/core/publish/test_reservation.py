@@ -217,7 +217,7 @@ def test_larger_message_takes_the_rest_from_free_room_or_goes_the_ordinary_way(h
     assert int(house.vhost.queues["a"].bytes) == 100
 
 
-# Room that is given back
+# Released room
 
 
 def test_deleted_queue_gives_all_its_room_back_and_the_credit_has_no_room_any_more(house: House) -> None:

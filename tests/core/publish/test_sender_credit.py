@@ -369,7 +369,7 @@ def test_full_memory_leaves_credit_to_the_senders_of_an_empty_queue_within_its_s
     assert house.reserved("empty") == (0, 0)
 
 
-# What people see
+# Descriptions
 
 
 def test_blocked_link_is_reported_once_with_its_gate_and_since_when(house: House) -> None:
@@ -525,7 +525,7 @@ def test_message_of_a_transaction_uses_its_reserved_room_and_no_producer_gate(ho
     assert house.depth("a") == 10, "at once, although the rate has no tokens"
 
 
-# The end
+# End of a link
 
 
 def test_reservation_is_released_at_the_end_of_a_link(house: House) -> None:

@@ -16,7 +16,7 @@ from tests.support import at_once
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client, traces
 
-# How it waits and how it ends
+# Waits and ends
 
 
 def test_commit_waits_in_line_and_later_publishes_wait_behind(house: House, client: Client) -> None:
@@ -258,7 +258,7 @@ def test_rate_gate_counts_each_message_of_a_commit(house: House, client: Client)
     assert client.told() == 2
 
 
-# Commits that may be tried again
+# Commits that may be repeated
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ def returned(house: House) -> list[str]:
     return [e.route.envelope.routing_key for e in house.broker.effects() if isinstance(e, Returned)]
 
 
-# What is kept
+# Pending work
 
 
 def test_transaction_publishes_nothing_before_its_commit_and_all_in_order_then(house: House, client: Client) -> None:
@@ -143,7 +143,7 @@ def test_message_that_can_never_fit_is_refused_as_it_is_published(house: House, 
         client.publish("k", 1, exchange="gone")
 
 
-# What a commit needs
+# Conditions of a commit
 
 
 def test_commit_waits_until_there_is_room_for_all_of_it(house: House, client: Client) -> None:

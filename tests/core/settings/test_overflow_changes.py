@@ -140,7 +140,7 @@ def test_reply_queue_refuses_at_its_capacity_with_any_patterns(bench: Bench) -> 
     assert ways(queue.settings) == ("reject", None)
 
 
-# Every name, source and order: who loses what
+# Names, sources and orders: the lost messages of each
 
 SENT = 12
 CHARGE = 1000

@@ -67,7 +67,7 @@ def test_settings_file_with_a_contradiction_changes_nothing(bench: Bench) -> Non
     assert [(each.scope, each.pattern) for each in bench.broker.table.entries()] == [("queue", "q")]
 
 
-# Who beats whom
+# Precedence of sources
 
 
 def test_arguments_beat_patterns_patterns_the_virtual_host_and_that_the_broker(bench: Bench) -> None:

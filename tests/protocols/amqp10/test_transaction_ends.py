@@ -153,7 +153,7 @@ def test_transactions_that_ended_leave_nothing() -> None:
     assert reserved(client) == 0
 
 
-# Commits that may be tried again
+# Commits that may be repeated
 
 RETRY = {"desired_capabilities": ["penstock:commit-retry"]}
 ROOM_FOR_ONE = {"capacity_messages": 2, "stop_messages": 2, "resume_messages": 2, "hold_deadline": 5}
