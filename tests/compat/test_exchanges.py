@@ -109,7 +109,7 @@ def test_line_ends_are_left_out_of_names(channel: BlockingChannel, name: str) ->
 # Declaring again
 
 
-def test_same_once_more_is_no_error_and_passive_asks_for_nothing_but_the_name(routes: Routes) -> None:
+def test_exchange_declared_again_is_no_error_and_passive_checks_the_name_only(routes: Routes) -> None:
     for _ in range(2):
         routes.exchange("x", "topic", alternate="other", durable=True)
     routes.channel.exchange_declare(routes.of("x"), "fanout", passive=True)

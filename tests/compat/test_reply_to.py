@@ -60,7 +60,7 @@ def test_answer_comes_straight_to_the_channel_that_asked(peer: Peer, other: Peer
         assert (properties.correlation_id, received) == ("7", body)
 
 
-def test_same_channel_has_one_address_and_others_have_others(at: tuple[str, int], name: str) -> None:
+def test_reply_address_is_one_for_each_channel(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as asker, open_peer(at) as answerer, open_peer(at) as third:
         first = requested(asker, answerer, name)
         asker.say(publish_frames(1, "", name, b"question", {"reply_to": REPLY_TO}))

@@ -59,7 +59,7 @@ def difference(ours: Side, theirs: Side) -> tuple[Any, Any, Any] | None:
 
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(SEQUENCE)
-def test_same_sequence_has_the_same_answers(ours: Side, theirs: Side, steps: list[Step]) -> None:
+def test_sequence_of_methods_is_answered_as_by_rabbitmq(ours: Side, theirs: Side, steps: list[Step]) -> None:
     prefix = f"{uuid.uuid4().hex[:6]}-"
     ours.begin(prefix)
     theirs.begin(prefix)

@@ -79,7 +79,7 @@ def test_page_of_transient_messages_is_read_for_its_number_and_gone_after_a_rest
     assert DrivenPlan(again, attached(again.queues["q"], "d")).run(0, rows=6) == (9, 6, 1_800)
 
 
-def test_more_pages_than_heads_in_one_read() -> None:
+def test_plan_over_more_pages_than_heads_of_one_read_is_complete() -> None:
     house = house_with(capacity_messages=2)
     count = 3 * range_plan.HEADS
     for number in range(1, count + 1):

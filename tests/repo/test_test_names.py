@@ -20,7 +20,7 @@ NO_SUBJECTS = (
     *("no", "not", "none", "nobody", "nothing", "only", "once", "never", "always", "even"),
     *("all", "any", "anybody", "anything", "both", "each", "either", "every", "everybody", "everything", "neither"),
     *("after", "as", "at", "before", "by", "during", "for", "from", "if", "of", "on", "to"),
-    *("until", "while", "with", "without"),
+    *("beyond", "our", "same", "until", "we", "while", "with", "without"),
 )
 """Words that a name must not begin with. "why" is not one of them: it is also a command and an operation."""
 NO_SUBJECT = re.compile(rf"test_({'|'.join(NO_SUBJECTS)})(_|$)")

@@ -61,7 +61,7 @@ def test_password_is_never_written_to_the_log(broker: BrokerProcess) -> None:
     ("channel_max", "frame_max", "named"),
     [(60000, 131072, "channel_max=60000"), (0, 131073, "frame_max=131073"), (0, 100, "frame_max=100")],
 )
-def test_more_than_was_offered_is_refused_with_530(
+def test_tune_ok_beyond_the_offered_limits_is_refused_with_530(
     broker: BrokerProcess, channel_max: int, frame_max: int, named: str
 ) -> None:
     with peer_of(broker) as peer:

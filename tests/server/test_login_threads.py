@@ -102,7 +102,7 @@ async def test_verification_that_fails_is_concluded_and_the_next_one_runs(thread
     await next_.ended
 
 
-async def test_beyond_the_bound_clients_are_turned_away(threads: LoginThreads) -> None:
+async def test_login_beyond_the_bound_of_a_network_is_turned_away(threads: LoginThreads) -> None:
     order: list[Attempt] = []
     attempts = [Attempt(order) for _ in range(NETWORK_MOST + 2)]
     for attempt in attempts:

@@ -47,7 +47,7 @@ def test_depth_is_never_above_capacity_and_every_publish_has_one_outcome(
         assert found.refused == 0
 
 
-def test_same_seed_gives_the_same_outcome() -> None:
+def test_seed_determines_the_outcome() -> None:
     settings = Candidate(capacity_messages=20)
     assert simulate(workload(), settings) == simulate(workload(), settings)
     assert simulate(workload(seed=2), settings) != simulate(workload(), settings)

@@ -133,7 +133,7 @@ def test_partitions_of_kafka_are_answered_with_the_form_without_them(name, value
     assert "\n" not in str(refusal.value)
 
 
-def test_same_end_for_all_partitions_is_understood():
+def test_starting_offsets_equal_for_all_partitions_are_understood():
     given = '{"orders": {"0": -2, "1": -2, "2": -2}, "audit": {"0": -1}}'
     options = source_options({"subscribe": "orders,audit", "cursor": "app", "startingOffsets": given})
     assert options.starting.offsets == {"orders": "earliest", "audit": "latest"}

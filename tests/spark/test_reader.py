@@ -259,7 +259,7 @@ def test_query_that_takes_the_cursor_over_fences_the_first(broker, queue, reader
     assert broker.depth(queue) == 10
 
 
-def test_same_query_goes_on_at_once_while_its_former_driver_is_connected(broker, queue, reader_of):
+def test_query_goes_on_at_once_while_its_former_driver_is_connected(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     former = reader_of(queue)
     start = former.initialOffset()

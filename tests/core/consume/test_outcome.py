@@ -85,7 +85,7 @@ def test_released_message_never_reaches_the_delivery_limit_and_a_failed_one_does
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_very_many_are_settled_in_slices_with_the_same_result(outcome: Outcome) -> None:
+def test_outcome_of_very_many_deliveries_is_applied_in_slices(outcome: Outcome) -> None:
     many = int(AT_ONCE) + 500
     broker, queue, session = delivered(many + 2)
     settle_in_slices(broker, session, 2, many + 1, outcome)

@@ -34,7 +34,7 @@ def test_commit_waits_in_line_and_later_publishes_wait_behind(house: House, clie
     assert told(after) == [(1, 1, True)]
 
 
-def test_between_stop_and_capacity_it_goes_in_and_its_answer_is_withheld(house: House, client: Client) -> None:
+def test_commit_between_stop_and_capacity_is_applied_and_its_answer_withheld(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=9, stop_messages=2, resume_messages=1)
     client.publish("a", 1, 1, 1)
     assert not client.commit()

@@ -94,7 +94,7 @@ def test_length_of_a_refusing_queue_counts_ready_messages_too() -> None:
     assert told(line.writer) == [(5, 5, False), (4, 4, True)]
 
 
-def test_our_own_capacity_keeps_meaning_the_whole_depth() -> None:
+def test_capacity_by_its_own_name_limits_the_whole_depth() -> None:
     line = Line(capacity_messages=2, overflow="drop-head")
     line.put(b"1", b"2")
     assert [line.get(), line.get()] == [b"1", b"2"]

@@ -191,7 +191,7 @@ def test_page_limit_holds_publishes_until_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("policy", ["reject", "drop-new"])
-def test_beyond_the_limit_a_message_is_refused_if_the_policy_says_so(policy: str) -> None:
+def test_page_full_policy_refuses_messages_beyond_the_page_limit(policy: str) -> None:
     house = house_with(page_limit_bytes=600, page_full_policy=policy, messages=8)
     house.write()
     assert sorted(told(house)) == [(1, 6, True), (7, 7, False), (8, 8, False)]

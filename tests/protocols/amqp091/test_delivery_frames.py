@@ -304,7 +304,7 @@ def test_connection_closed_by_the_broker_writes_no_more_of_a_large_message(drive
     assert client.listen() == []
 
 
-def test_too_many_replies_behind_it_pause_the_input(driver: BrokerDriver) -> None:
+def test_replies_behind_a_large_message_pause_the_input_at_a_bound(driver: BrokerDriver) -> None:
     client, frames = begun(driver)
     request = method_frame(1, spec.QUEUE_DECLARE, queue="q" * 200, passive=False)
     count = 2 * OUTPUT_LEFT_UNREAD // 200

@@ -171,7 +171,7 @@ def test_held_publish_passes_when_there_is_room(web: Web, name: str) -> None:
     assert [each["payload"] for each in web.take(name)] == ["second"]
 
 
-def test_between_stop_and_capacity_the_answer_is_withheld(web: Web, name: str) -> None:
+def test_publish_between_stop_and_capacity_is_answered_when_the_gate_opens(web: Web, name: str) -> None:
     web.declare(name, **{"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
     web.publish(name, "first")
     answered = threading.Event()

@@ -40,7 +40,7 @@ def test_table_is_read_where_it_lies(table: dict[str, object], before: bytes, af
 
 
 @given(amqp091_strategies.tables)
-def test_we_read_the_same_from_the_tables_of_pamqp(table: dict[str, object]) -> None:
+def test_field_tables_of_pamqp_are_read_as_pamqp_reads_them(table: dict[str, object]) -> None:
     data = pamqp_encode.field_table(_without_what_pamqp_cannot_say(table))  # type: ignore[arg-type]
     assert decode_table(data, 0)[0] == pamqp_decode.field_table(data)[1]
 
