@@ -25,7 +25,7 @@ ALIASES: list[tuple[dict[str, Any], dict[str, tuple[int | None, int | None]], st
     ),
     ({"x-max-length": 5}, {"capacity": (None, 100 * MIB), "max_length": (5, None)}, "block"),
 ]
-"""A name of ours, of Qpid C++ and of RabbitMQ; tests/core/settings/test_thresholds.py has them all."""
+"""A name of ours, of Qpid C++ and of RabbitMQ; tests/core/queue/test_queue_settings_thresholds.py has them all."""
 
 
 @pytest.mark.parametrize(
