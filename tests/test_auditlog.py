@@ -19,7 +19,7 @@ def test_documentation_describes_every_event():
     assert named == set(auditlog.EVENTS)
 
 
-def test_files_of_both_logs_in_one_directory_are_told_apart(tmp_path):
+def test_files_of_both_logs_in_one_directory_are_listed_separately(tmp_path):
     (tmp_path / "audit-00000001.jsonl").write_text('{"v":1,"event":"login"}\n')
     (tmp_path / "flow-00000001.jsonl").write_text('{"v":1,"event":"depth"}\n')
     assert [path.name for path in auditlog.files(tmp_path)] == ["audit-00000001.jsonl"]

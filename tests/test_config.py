@@ -37,7 +37,7 @@ def test_sasl_mechanisms_are_a_list_of_known_ones(tmp_path: Path) -> None:
         load(path)
 
 
-def test_file_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+def test_settings_file_is_utf_8_with_any_locale(tmp_path: Path) -> None:
     path = tmp_path / "penstock.toml"
     path.write_text('[users]\n"zoë" = "pässword"\n', encoding="utf-8")
     script = "import sys, pathlib, penstock.config as c; print(ascii(c.load(pathlib.Path(sys.argv[1])).users[0].name))"
@@ -64,7 +64,9 @@ def test_bound_of_large_messages_has_the_name_of_artemis_too(tmp_path: Path, nam
         ('[tls]\ncertificate = "c.pem"\n', '[tls]\ncertificate = "d.pem"\n', []),
     ],
 )
-def test_what_counts_at_the_start_only_is_named(tmp_path: Path, before: str, after: str, named: list[str]) -> None:
+def test_settings_that_count_at_the_start_only_are_named(
+    tmp_path: Path, before: str, after: str, named: list[str]
+) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(before)
     old = load(file)

@@ -17,7 +17,7 @@ def read(folder: Path, text: str) -> TlsSettings | None:
     return load(path).tls
 
 
-def test_paths_are_those_beside_the_settings_file_and_defaults_are_told(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_settings_file_and_defaults_are_filled_in(tmp_path: Path) -> None:
     assert read(tmp_path, "[broker]\n") is None
     found = read(tmp_path, '[tls]\ncertificate = "a.pem"\nkey = "/k.pem"\n')
     assert found == TlsSettings(CertificateFiles(tmp_path / "a.pem", Path("/k.pem")))

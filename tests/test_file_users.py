@@ -1,4 +1,4 @@
-"""Users of the settings file."""
+"""Users in the settings file."""
 
 from __future__ import annotations
 
@@ -151,6 +151,6 @@ def test_passwords_that_others_can_read_are_noticed(tmp_path: Path) -> None:
         (f'{{ password_hash = "{RABBITMQ}" }}', False),
     ],
 )
-def test_only_a_password_in_the_file_itself_is_a_clear_one(tmp_path: Path, given: str, clear: bool) -> None:
+def test_clear_password_is_one_in_the_file_itself(tmp_path: Path, given: str, clear: bool) -> None:
     (tmp_path / "secret").write_text("a")
     assert load(write(tmp_path, f"ada = {given}")).clear_passwords is clear

@@ -29,7 +29,7 @@ def test_documentation_describes_every_event() -> None:
     assert named == set(flowlog.EVENTS)
 
 
-def test_reader_names_file_and_line_of_what_is_no_record(tmp_path: Path) -> None:
+def test_reader_names_file_and_line_of_an_invalid_record(tmp_path: Path) -> None:
     (tmp_path / "flow-00000002.jsonl").write_text('{"v":1}\n[1]\n')
     (tmp_path / "flow-00000010.jsonl").write_text("")
     (tmp_path / "flow-x.jsonl").write_text("not ours")
@@ -53,7 +53,7 @@ def test_reader_takes_several_directories_and_compressed_files(tmp_path: Path) -
     assert [record["n"] for record in flowlog.read(first, second)] == [1, 2, 3, 4]
 
 
-def test_reader_takes_what_is_whole_of_a_compressed_file_that_was_cut(tmp_path: Path) -> None:
+def test_reader_takes_the_complete_part_of_a_compressed_file_that_was_cut(tmp_path: Path) -> None:
     lines = b"".join(b'{"v":1,"n":%d}\n' % (number * 7919 % 104729) for number in range(1, 20_000))
     (tmp_path / "flow-00000001.jsonl.gz").write_bytes(gzip.compress(lines)[:-4000])
     found = [record["n"] for record in flowlog.read(tmp_path)]

@@ -23,14 +23,14 @@ def sources() -> dict[str, str]:
     return {str(path): path.read_text() for path in (ROOT / "src" / "penstock").rglob("*.py")}
 
 
-def test_every_id_in_the_sources_is_in_the_table_once() -> None:
+def test_log_ids_of_the_sources_are_in_the_table_once() -> None:
     assert len(NAMES) == len(CATALOGUE)
     used = {found for name, text in sources().items() if not name.endswith("log_ids.py") for found in ID.findall(text)}
     assert used - NAMES == set()
     assert all(each.level in LEVEL_NAMES and each.meaning and each.action for each in CATALOGUE)
 
 
-def test_every_constant_of_an_id_is_used_and_in_the_table() -> None:
+def test_log_id_constants_are_used_and_in_the_table() -> None:
     constants = {name: value for name, value in vars(log_ids).items() if isinstance(value, str) and ID.fullmatch(value)}
     assert set(constants.values()) <= NAMES
     text = "".join(text for name, text in sources().items() if not name.endswith("log_ids.py"))

@@ -1,4 +1,4 @@
-"""The table of pools: every pool is made of its row, and every row says who shares it or why nobody does."""
+"""The table of pools: each pool has its row, and each row names its shares or the reason for none."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_pools_are_made_of_rows_of_the_table_alone() -> None:
 
 
 @pytest.mark.parametrize("row", POOLS, ids=lambda row: row.key)
-def test_every_pool_is_used_by_the_code(row: PoolRow) -> None:
+def test_pool_is_used_by_the_code(row: PoolRow) -> None:
     constant = next(name for name, value in vars(pools).items() if value is row)
     users = [path for path in SRC.rglob("*.py") if path.name != "pools.py" and f"of({constant})" in path.read_text()]
     assert users, constant
 
 
-def test_rows_say_who_shares_them_or_why_nobody_does() -> None:
+def test_rows_name_their_shares_or_the_reason_for_none() -> None:
     assert [row.name for row in POOLS if not row.is_shared() or not row.key or not row.unit] == []
     assert [row.name for row in BOUNDS if row.is_shared() or row.key or len(row.shared) < 4] == []
     assert len({row.key for row in POOLS}) == len(POOLS)
@@ -69,7 +69,7 @@ def constants() -> list[str]:
     ]
 
 
-def test_constant_that_is_a_bound_is_in_a_row_or_is_said_to_be_none_of_the_node() -> None:
+def test_bound_constants_are_in_a_row_or_listed_as_local() -> None:
     """A bound of the node that users fill is a row of `penstock.pools`; tests/bounds.toml lists all others."""
     listed = tomllib.loads((Path(__file__).parent / "bounds.toml").read_text())
     others = [name for group in listed.values() for name in group["bounds"]]

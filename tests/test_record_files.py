@@ -1,4 +1,4 @@
-"""Files of records: their names and numbers; tests/test_flowlog.py reads them."""
+"""Files of records: their names and numbers."""
 
 import gzip
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_name_has_the_number_and_the_number_is_read_from_the_name():
 
 
 @pytest.mark.parametrize("name", ["some-x.jsonl", "other-00000001.jsonl", "some-00000001.json", "some-1.jsonl.zip"])
-def test_other_files_have_no_number(name):
+def test_file_of_another_name_has_no_number(name):
     assert FILES.number_of(Path(name)) is None
 
 
@@ -42,7 +42,7 @@ def test_records_with_a_value_and_the_outer_ones_are_read_without_parsing_the_ot
         list(FILES.read_holding(["größe", "\x7f"], FILES.list(tmp_path)))
 
 
-def test_line_that_is_no_record_is_told_with_its_number_wherever_its_chunk_begins(tmp_path, monkeypatch):
+def test_line_that_is_no_record_is_refused_with_its_number_in_any_chunk(tmp_path, monkeypatch):
     monkeypatch.setattr(record_files, "CHUNK_BYTES", 16)
     FILES.path(tmp_path, 1).write_text('{"n":"a"}\n' * 5 + '{"n":"a"\n' + '{"n":"a"}\n')
     with pytest.raises(ValueError, match=r"some-00000001\.jsonl, line 6"):

@@ -1,4 +1,4 @@
-"""Amounts with units, near matches of names, and names that clients choose as people see them."""
+"""Amounts with units, near matches of names, and safe display of client-chosen names."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_times_have_units(text: str, milliseconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "5 parsecs", "-5s", "5 s 3", "1e3s", "5s5", "5.s", "9" * 30 + "s"])
-def test_other_texts_are_no_amounts(text: str) -> None:
+def test_text_of_another_form_is_no_amount(text: str) -> None:
     assert amount(text, TIMES) is None
 
 
@@ -94,7 +94,7 @@ def test_less_similar_names_are_left_out() -> None:
         ("\ud800", "\\ud800"),
     ],
 )
-def test_escapes_replace_what_could_forge_a_line_and_leave_letters(text: str, shown: str) -> None:
+def test_escapes_replace_characters_that_could_forge_a_line(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 

@@ -29,12 +29,12 @@ from penstock.web_url import url_fault
         "https://auth.ex\u00e4mple/",
     ],
 )
-def test_url_that_is_refused_is_not_told(url: str) -> None:
+def test_url_that_is_refused_is_not_shown(url: str) -> None:
     assert url_fault(url) == "must be a URL of http or https without user, query and fragment"
     assert url_fault(url, insecure=True) == url_fault(url)
 
 
-def test_query_is_permitted_only_where_it_is_said() -> None:
+def test_query_of_a_url_is_permitted_only_if_stated() -> None:
     assert url_fault("https://id.example/keys?tenant=1", query=True) == ""
     assert (
         url_fault("https://id.example/keys#1", query=True) == "must be a URL of http or https without user and fragment"

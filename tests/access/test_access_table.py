@@ -83,7 +83,7 @@ def test_permission_counts_in_its_virtual_host(table: AccessTable) -> None:
     assert not table.permits("anna", "write", "/", "orders")
 
 
-def test_every_change_counts_in_the_epoch(table: AccessTable) -> None:
+def test_change_of_the_access_table_increases_its_epoch(table: AccessTable) -> None:
     epochs = [table.epoch.count]
     for change in (
         lambda: table.set_permission("anna", "/", ALL),

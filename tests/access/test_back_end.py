@@ -1,4 +1,4 @@
-"""Checks by a back end: who is asked for, what is remembered, and what a refusal says."""
+"""Logins by a back end: requests, cached answers, and the reasons of refusals."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_back_end_is_asked_for_users_that_the_table_does_not_know() -> None:
     assert not served.knows("")
 
 
-def test_right_password_gives_the_tags_and_the_virtual_hosts_that_the_back_end_permits() -> None:
+def test_right_password_gives_the_tags_and_virtual_hosts_of_the_back_end() -> None:
     served, _ = users()
     check = checked(served, "anna", "secret")
     rules = check.rules()
@@ -84,7 +84,7 @@ def test_login_is_remembered_for_its_user_password_address_and_time() -> None:
     assert back_end.asked == 4
 
 
-def test_without_a_cache_every_login_is_asked_for() -> None:
+def test_login_without_a_cache_asks_the_back_end_each_time() -> None:
     served, back_end = users(cache_s=0)
     for _ in range(3):
         assert checked(served, "anna", "secret").refusal() == ""
@@ -102,7 +102,7 @@ def test_remembered_logins_are_bounded() -> None:
     assert back_end.asked == asked + 1
 
 
-def test_what_is_too_long_is_not_asked_for() -> None:
+def test_overlong_or_invalid_name_is_refused_without_asking_the_back_end() -> None:
     served, back_end = users()
     for user, password, reason in (
         ("a" * 256, "x", "the name of the user has 256 octets; the most is 255"),

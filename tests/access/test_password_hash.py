@@ -66,7 +66,7 @@ def test_cheaper_scrypt_is_verified_and_replaced() -> None:
     assert cheap.needs_rehash()
 
 
-def test_password_of_the_settings_file_is_never_told() -> None:
+def test_password_of_the_settings_file_is_never_shown() -> None:
     made = file_password("secret")
     assert made.verify("secret")
     assert not made.verify("secre")
@@ -74,7 +74,7 @@ def test_password_of_the_settings_file_is_never_told() -> None:
     assert not made.needs_rehash()
 
 
-def test_no_hash_is_no_login_by_password() -> None:
+def test_empty_hash_means_no_login_by_password() -> None:
     assert read_hash("") is None
 
 
@@ -92,14 +92,14 @@ def test_no_hash_is_no_login_by_password() -> None:
         ("$scrypt$ln=14,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "8 to 64 octets"),
     ],
 )
-def test_what_is_no_hash_is_refused(text: str, algorithm: str, said: str) -> None:
+def test_invalid_hash_is_refused_without_quoting_the_hash(text: str, algorithm: str, said: str) -> None:
     with pytest.raises(PreconditionFailed, match=said.replace("(", "\\(")) as refused:
         read_hash(text, algorithm)
     assert "no base64!" not in str(refused.value)
 
 
 @given(st.text(max_size=80), st.sampled_from([SHA256, SHA512, MD5, SCRYPT, "", "other"]))
-def test_any_text_is_a_hash_or_refused(text: str, algorithm: str) -> None:
+def test_arbitrary_text_is_a_hash_or_refused(text: str, algorithm: str) -> None:
     try:
         made = read_hash(text, algorithm)
     except PreconditionFailed:

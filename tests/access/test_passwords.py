@@ -1,4 +1,4 @@
-"""Checks of passwords: quick where they may be, slow for everybody else alike, and better hashes afterwards."""
+"""Password checks: fast after the first login, equally slow for all refusals, with upgrades of old hashes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_guest_comes_from_this_machine_only() -> None:
     assert "this machine" in refusal(passwords, "guest", "guest", loopback=False)
 
 
-def test_users_of_the_file_are_compared_at_once_as_long_as_nobody_has_a_hash() -> None:
+def test_users_of_the_file_are_compared_at_once_while_no_user_has_a_hash() -> None:
     table = AccessTable({"/"})
     table.set_file_users([User("bob", file_password("b"), (), FILE)])
     passwords = Passwords(table, b"secret", Clock().read)
@@ -96,7 +96,7 @@ def test_users_of_the_file_are_compared_at_once_as_long_as_nobody_has_a_hash() -
 
 
 @pytest.mark.parametrize("user", ["ada", "bob", "carl", "nopass", "eve", "ghost"])
-def test_each_refusal_costs_one_slow_hash(user: str, hashed: list[bytes]) -> None:
+def test_refused_login_costs_one_slow_hash(user: str, hashed: list[bytes]) -> None:
     passwords = make(User("bob", file_password("b"), (), FILE))
     passwords.table.put_user("carl", rabbitmq_hash("c", b"salt"), [])
     passwords.table.put_user("nopass", None, [])
@@ -122,7 +122,7 @@ def test_verified_password_is_forgotten_when_it_is_changed(passwords: Passwords)
     assert refusal(passwords, "ada", "byron") == ""
 
 
-def test_password_that_changes_while_it_is_verified_logs_nobody_in(passwords: Passwords) -> None:
+def test_password_that_changes_while_it_is_verified_is_refused(passwords: Passwords) -> None:
     check = passwords.check("ada", "lovelace", True)
     check.verify()
     passwords.table.set_password("ada", hash_password("byron", b"t" * 16))
@@ -133,7 +133,7 @@ def test_password_that_changes_while_it_is_verified_logs_nobody_in(passwords: Pa
     assert check.refusal() == "user 'ada' is not known"
 
 
-def test_logins_that_are_verified_while_the_first_one_hashes_the_password_anew_are_let_in(hashed: list[bytes]) -> None:
+def test_logins_verified_while_the_password_is_hashed_again_are_allowed(hashed: list[bytes]) -> None:
     passwords = make()
     imported = rabbitmq_hash("c", b"salt")
     passwords.table.put_user("carl", imported, [])

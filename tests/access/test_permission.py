@@ -23,7 +23,7 @@ from penstock.access.permission import (
 from penstock.errors import PreconditionFailed
 
 
-def test_each_kind_has_its_expression() -> None:
+def test_permission_kind_selects_its_expression() -> None:
     permission = Permission("c", "w", "r")
     assert [permission.expression(kind) for kind in (CONFIGURE, WRITE, READ)] == ["c", "w", "r"]
     assert [TopicPermission("w", "r").expression(kind) for kind in (WRITE, READ)] == ["w", "r"]
@@ -60,7 +60,7 @@ GRANTED = {
 
 
 @pytest.mark.parametrize("tag", GRANTED)
-def test_tag_grants_what_it_includes(tag: str) -> None:
+def test_tag_grants_itself_and_the_tags_that_it_includes(tag: str) -> None:
     assert {needed for needed in (*TAGS, "impersonator") if grants([tag], needed)} == GRANTED[tag] | (
         {"impersonator"} if tag == ADMINISTRATOR else set()
     )
@@ -71,6 +71,6 @@ def test_tag_among_several_is_enough() -> None:
     assert not grants(["other", MONITORING], POLICYMAKER)
 
 
-def test_nothing_needs_no_tag() -> None:
+def test_operation_without_a_tag_is_granted_to_users_without_tags() -> None:
     assert grants([], "")
     assert not grants([], MANAGEMENT)

@@ -1,4 +1,4 @@
-"""Rules of one login."""
+"""Rules of one login by the access table."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_rules_are_an_interface() -> None:
             question()
 
 
-def test_everybody_who_asks_reads_the_same_count() -> None:
+def test_epoch_of_a_table_is_shared_by_its_accesses() -> None:
     table = AccessTable({"/"})
     accesses = [ConnectionAccess(UserRules(table, name), name, "/") for name in ("a", "b")]
     assert Epoch().count == 0

@@ -1,4 +1,4 @@
-"""Tokens instead of passwords: what they must have, and each way in which one is refused."""
+"""Tokens instead of passwords: required claims, and each reason of a refusal."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_header_cannot_bring_its_own_key() -> None:
     "given",
     ["", "..", "ey..", "eyJ9.e30.x", unsigned({"alg": 7, "kid": "one"}, {}), unsigned({"kid": []}, {}), "é.é.é"],
 )
-def test_what_is_no_token_is_refused(given: str) -> None:
+def test_malformed_token_is_refused(given: str) -> None:
     assert "token" in checked(given).refusal()
 
 
@@ -162,6 +162,6 @@ def test_refusal_quotes_no_token() -> None:
         assert given[:40] not in checked(given).refusal()
 
 
-def test_token_is_told_from_a_password_by_its_form() -> None:
+def test_token_is_recognised_by_its_form() -> None:
     assert looks_like_token(token())
     assert not any(map(looks_like_token, ("guest", "", "a.b.c", "eyes")))

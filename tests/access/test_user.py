@@ -1,7 +1,4 @@
-"""Users.
-
-Records of changes of the table.
-"""
+"""Users, and records of changes of the access table."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ def test_tag_administrator_makes_an_administrator() -> None:
     assert not User("anna", tags=["management"]).is_administrator()
 
 
-def test_octets_count_names_tags_and_expressions() -> None:
+def test_bytes_of_a_user_count_names_tags_and_expressions() -> None:
     user = User("anna", tags=["management"])
     assert user.octets() == 14
     user.permissions["/"] = Permission("c", "ww", "rrr")

@@ -23,7 +23,7 @@ def test_case_is_measured_to_its_last_message(broker: BrokerProcess, name: str) 
     assert found > 0
 
 
-def test_every_case_has_a_name_of_its_own_and_a_count() -> None:
+def test_client_case_has_a_unique_name_and_a_count() -> None:
     names = clients.names()
     assert len(set(names)) == len(names)
     assert all(clients.count_of(name) >= 1000 for name in names)

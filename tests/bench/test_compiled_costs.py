@@ -1,4 +1,4 @@
-"""What a message costs the compiled broker: instructions against the recorded values, memory against the promise."""
+"""Cost of a message in the compiled broker: instructions and memory against recorded values."""
 
 import gc
 
@@ -45,7 +45,7 @@ def test_queued_messages_are_nothing_that_the_garbage_collector_looks_at() -> No
 
 
 @pytest.mark.slow
-def test_queued_message_takes_less_memory_than_promised_and_no_more_than_it_is_charged() -> None:
+def test_queued_message_takes_less_memory_than_the_goal_and_its_charge() -> None:
     if reason := memory.reason_to_skip():
         pytest.skip(reason)
     found = memory.measure()

@@ -1,4 +1,4 @@
-"""The crash test itself: a few of its rounds, and a broker that forgets, which it must find out."""
+"""The crash test: a few rounds, and a broker that loses messages on purpose, which the test must detect."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_broker_that_loses_its_pages_is_found_out(paperless: Target) -> None:
 
 @needs_postgres
 @pytest.mark.slow
-def test_server_that_forgets_is_found_out_and_what_it_has_is_saved(absent: Target) -> None:
+def test_server_that_loses_messages_is_detected_and_its_store_is_dumped(absent: Target) -> None:
     number, _ = run_until_found_out(absent, {"lost"})
     assert (absent.scratch / f"round-{number}.dump").stat().st_size > 0
 
@@ -181,7 +181,7 @@ def test_store_of_another_kind_is_refused_for_rabbitmq() -> None:
     assert "--store postgres: rabbitmq has a store of its own" in done.stderr
 
 
-def test_no_rounds_are_refused_with_the_rule() -> None:
+def test_crash_test_with_0_rounds_is_refused() -> None:
     words = [sys.executable, "-m", "bench.crash", "--rounds", "0"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2

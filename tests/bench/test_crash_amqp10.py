@@ -1,4 +1,4 @@
-"""The crash test's clients of AMQP 1.0: they say the same as those of AMQP 0-9-1."""
+"""Clients of the crash test over AMQP 1.0: they report the same history as those of AMQP 0-9-1."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_aborted_message_is_never_seen_and_its_credit_comes_back(tmp_path: Path)
         witness.abort()
 
 
-def test_subscriber_with_no_local_gets_what_others_publish_alone(tmp_path: Path) -> None:
+def test_subscriber_with_no_local_gets_messages_of_others_only(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
         witness = Link(broker.port)
         witness.ask(spec.EXCHANGE_DECLARE, exchange=LOCAL_EXCHANGE, type="fanout", durable=True)

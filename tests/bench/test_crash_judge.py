@@ -1,4 +1,4 @@
-"""The judge of the crash test, on histories made by hand: each broken promise is reported, what is allowed is not."""
+"""The judge of the crash test on hand-made histories: violations are reported, permitted histories are not."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def acked(queue: str = "q", **more: bool) -> Settlement:
     return Settlement(queue, **more)
 
 
-def test_what_was_confirmed_and_is_there_in_order_is_right() -> None:
+def test_confirmed_messages_in_order_are_no_violation() -> None:
     copies = [message(number) for number in (1, 2, 3)]
     assert kinds(history_of(*copies), *map(there, copies)) == []
 
@@ -87,7 +87,7 @@ SHORT = message(1, lifetime=SECOND)
         (message(1, "q", "dead"), [there(message(1, "q", "dead"), "dead")], ["misplaced"]),
     ],
 )
-def test_message_is_judged_by_what_was_done_to_it(copy: Copy, found: list[Found], broken: list[str]) -> None:
+def test_message_is_judged_by_its_history(copy: Copy, found: list[Found], broken: list[str]) -> None:
     assert kinds(history_of(copy), *found) == broken
 
 
@@ -111,7 +111,7 @@ def test_wrong_order_of_one_publisher_in_one_queue_is_reported() -> None:
     assert kinds(history_of(first, second), there(second), there(first)) == ["order"]
 
 
-def test_two_publishers_have_no_order_between_them() -> None:
+def test_messages_of_two_publishers_need_no_common_order() -> None:
     first, other = message(2), message(1, publisher="1.1", name="1.1.1")
     assert kinds(history_of(first, other), there(first), there(other)) == []
 
@@ -162,7 +162,7 @@ def test_half_a_transaction_is_reported(pick: Callable[[Copy, Copy, Copy], list[
     assert kinds(history, *pick(*copies), promises=Promises(transactions=False)) == []
 
 
-def test_what_a_consumer_took_of_a_transaction_is_no_sign_of_a_half() -> None:
+def test_message_consumed_from_a_transaction_is_no_sign_of_a_half_commit() -> None:
     history, one, other, _ = transaction(Fate.SENT)
     other.settlement = acked("out")
     assert kinds(history, there(one, "out")) == []
@@ -177,7 +177,7 @@ def test_committed_transaction_is_there() -> None:
 
 
 @pytest.mark.parametrize("fate", [Fate.OPEN, Fate.ROLLED_BACK])
-def test_nothing_of_a_transaction_that_was_not_committed_is_there(fate: Fate) -> None:
+def test_uncommitted_transaction_leaves_no_trace(fate: Fate) -> None:
     history, one, _, taken = transaction(fate)
     assert kinds(history, there(taken, redelivered=True)) == []
     assert kinds(history, there(one, "out"), there(taken, redelivered=True)) == ["back"]
@@ -190,7 +190,7 @@ def wiped(copy: Copy, wipe: Wipe) -> History:
     return history
 
 
-def test_what_was_purged_stays_away_once_that_was_answered() -> None:
+def test_purged_message_that_returns_is_a_violation_once_the_purge_is_answered() -> None:
     copy = message(1)
     history = wiped(copy, Wipe("q", begun=5, answered=True, ended=6))
     assert kinds(history) == []
@@ -208,12 +208,12 @@ def test_what_was_purged_stays_away_once_that_was_answered() -> None:
     ],
     ids=["not answered", "confirmed meanwhile", "sent meanwhile", "deleted and not declared again"],
 )
-def test_what_a_purge_or_deletion_may_have_taken_may_be_there_or_not(copy: Copy, wipe: Wipe) -> None:
+def test_message_of_an_unanswered_purge_or_deletion_may_be_there_or_not(copy: Copy, wipe: Wipe) -> None:
     assert kinds(wiped(copy, wipe)) == []
     assert kinds(wiped(copy, wipe), there(copy)) == []
 
 
-def test_what_was_sent_after_a_purge_is_there() -> None:
+def test_message_published_after_a_purge_must_be_there() -> None:
     copy = message(1, sent=10, taken=20)
     assert kinds(wiped(copy, Wipe("q", begun=5, answered=True, ended=6))) == ["lost"]
 
@@ -243,7 +243,7 @@ def test_rejected_message_is_in_one_of_its_two_queues() -> None:
     assert kinds(history_of(copy), there(copy, redelivered=True)) == ["acknowledged back"]
 
 
-def test_what_is_found_is_the_beginning_of_the_next_round() -> None:
+def test_messages_found_on_the_disk_begin_the_next_round() -> None:
     unconfirmed, gone = message(1, taken=0), message(2, delivered="q", settlement=acked())
     history = history_of(unconfirmed, gone)
     carry_on(history, judged(history, [there(unconfirmed)]))
@@ -260,7 +260,7 @@ def test_dead_letters_keep_the_order_in_which_they_were_found() -> None:
     assert kinds(history, *reversed(found)) == ["order"]
 
 
-def test_acknowledgement_is_sure_by_a_confirmation_from_another_queue_only_where_that_is_promised() -> None:
+def test_acknowledgement_is_sure_across_queues_only_if_promised() -> None:
     for promises, sure in ((Promises(), True), (Promises(settled_across_queues=False), False)):
         settlement = acked()
         history_of(promises=promises).assure([settlement], "other")
@@ -269,7 +269,7 @@ def test_acknowledgement_is_sure_by_a_confirmation_from_another_queue_only_where
         assert settlement.sure
 
 
-def test_what_consumers_get_under_load_is_judged_too() -> None:
+def test_deliveries_under_load_are_judged_too() -> None:
     copy = message(1)
     history = history_of(copy)
     assert history.delivered("q", copy.name, False, copy.body()) is copy

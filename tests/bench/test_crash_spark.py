@@ -24,7 +24,7 @@ def test_plan_of_a_round_is_that_of_its_seed_and_every_pipeline_has_its_turn() -
         assert all(batch < -(-plan.messages // plan.batch) - 1 for _, batch, _ in plan.kills), "not after the end"
 
 
-def test_verdict_counts_what_is_lost_doubled_and_strange() -> None:
+def test_verdict_counts_lost_doubled_and_strange_rows() -> None:
     expected = expected_of(MAP, 4)
     assert judge(expected, ["2", "0", "1", "3"]).describe() == "4 exactly once"
     verdict = judge(expected, ["0", "0", "0", "3", "x"])

@@ -1,4 +1,4 @@
-"""Experiments of the flow-control scorecard: their reckoning, and small real runs against our broker."""
+"""Experiments of the flow-control scorecard: their arithmetic, and small real runs against our broker."""
 
 from __future__ import annotations
 

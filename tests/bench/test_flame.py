@@ -56,13 +56,15 @@ def test_box_too_narrow_to_be_seen_is_left_out() -> None:
         (["--output", __file__], "this is no directory"),
     ],
 )
-def test_bad_option_is_told_in_one_sentence(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_option_is_refused_in_one_sentence(
+    words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         flame.main(words)
     assert reason in capsys.readouterr().err
 
 
-def test_machine_without_perf_is_told_in_one_sentence(
+def test_machine_without_perf_is_reported_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "")

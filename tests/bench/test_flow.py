@@ -9,7 +9,7 @@ from penstock.bench.flow_parties import Place
 from penstock.bench.target import BenchError, Target
 
 
-def test_card_runs_what_is_wanted_and_reports_each_cell(target: Target) -> None:
+def test_card_runs_the_chosen_experiments_and_reports_each_cell(target: Target) -> None:
     lines: list[str] = []
     card = Card(Place(target, ("amqp091",)), lines.append, 0.2)
     cells = list(card.cells({"overshoot", "throughput", "crowd"}))

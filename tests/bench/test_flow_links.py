@@ -16,7 +16,7 @@ STOPS = stops.Stops("compiled", "1 x 50, 720 places", 1000, 0, 97.0, 100.0, 0)
 CELL = links.Outcome("compiled", "8 x 50, 720 messages", 720, 720, 720, 0, 0, 0, 720)
 
 
-def test_goal_is_met_by_what_is_sent_for_its_places_and_stays_there() -> None:
+def test_goal_is_met_by_messages_within_their_places_only() -> None:
     assert CELL.met()
     assert not replace(CELL, sent=721).met()
     assert not replace(CELL, released=1).met()

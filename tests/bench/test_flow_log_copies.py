@@ -1,4 +1,4 @@
-"""Copies of a recorded flow log: what an analysis has to find in them is what the broker has counted."""
+"""Copies of a recorded flow log: an analysis finds the counts of the broker in them."""
 
 from __future__ import annotations
 

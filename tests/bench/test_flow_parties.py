@@ -1,4 +1,4 @@
-"""Parties of experiments: publishers of either protocol that keep their windows full, and a consumer."""
+"""Clients of flow experiments: publishers of either protocol that keep their windows full, and a consumer."""
 
 from __future__ import annotations
 

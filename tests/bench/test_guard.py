@@ -1,4 +1,4 @@
-"""How the guard judges, and that it counts what it says."""
+"""The guard of instructions per message: its verdicts, its records and its counts."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bench import guard, hotpath10
 from bench.hotpath import STEPS, Bench, check
 
 
-def test_three_per_cent_more_pass_and_anything_above_does_not() -> None:
+def test_instructions_3_percent_above_the_record_pass_and_more_fails() -> None:
     assert guard.judge("publish", 1030, 1000) is None
     assert guard.judge("publish", 1031, 1000) == (
         "publish takes 1031 instructions per message, 3.1% more than the recorded 1000."
@@ -23,7 +23,7 @@ def test_values_of_other_surroundings_are_not_compared() -> None:
     assert guard.reason_not_to_compare([], here) is not None
 
 
-def test_recording_replaces_the_values_of_these_surroundings_and_leaves_the_others_alone() -> None:
+def test_recording_replaces_the_values_of_the_same_surroundings_only() -> None:
     here, there = guard.surroundings(), guard.surroundings() | {"python": "2.7"}
     records = guard.merged(guard.merged([], here, {"publish": 1000}, "first"), there, {"publish": 7}, "first")
     records = guard.merged(records, there, {"publish": 8}, "better")
@@ -34,14 +34,14 @@ def test_recording_replaces_the_values_of_these_surroundings_and_leaves_the_othe
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_step_does_what_is_counted(step: str) -> None:
+def test_step_does_the_counted_operations(step: str) -> None:
     bench = Bench()
     STEPS[step](bench, 300)
     check(step, bench, 300)
 
 
 @pytest.mark.parametrize("step", hotpath10.STEPS)
-def test_step_over_amqp_1_0_does_what_is_counted(step: str) -> None:
+def test_step_over_amqp_1_0_does_the_counted_operations(step: str) -> None:
     bench = hotpath10.Bench10()
     hotpath10.STEPS[step](bench, 300)
     hotpath10.check(step, bench, 300)

@@ -1,4 +1,4 @@
-"""The measurement of one large message: what it says and draws, with a small one."""
+"""The memory measurement of one large message: its output and picture, for a small message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_frames_of_a_message_have_its_size_and_each_its_number() -> None:
     assert chunk(7, 20) == b"\0\0\0\0\0\0\0\7............"
 
 
-def test_progress_counts_octets_and_tells_other_octets_apart() -> None:
+def test_progress_counts_bytes_and_detects_other_bytes() -> None:
     progress = Progress()
     progress.send(b"abc")
     progress.send(b"def")
@@ -28,7 +28,7 @@ def test_progress_counts_octets_and_tells_other_octets_apart() -> None:
     assert progress.sent_crc != progress.received_crc
 
 
-def test_pace_does_not_wait_for_what_is_late() -> None:
+def test_pace_does_not_wait_if_it_is_late() -> None:
     Pace(1e12).wait(10)
 
 

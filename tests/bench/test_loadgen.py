@@ -1,4 +1,4 @@
-"""The load generator against the broker: what it counts is what went through, and what goes wrong ends it."""
+"""The load generator against the broker: its counts are complete, and each failure ends the run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +51,7 @@ def place_of(broker: brokers.Broker) -> tuple[str, int]:
     ],
     ids=" ".join,
 )
-def test_every_message_comes_out_once_and_in_order(broker: brokers.Broker, options: tuple[str, ...]) -> None:
+def test_messages_of_a_load_arrive_once_and_in_order(broker: brokers.Broker, options: tuple[str, ...]) -> None:
     def run() -> None:
         # The generator itself ends with an error when a sequence number is missing, repeated or out of turn.
         result = loadgen.run(broker.port, *SHORT, *options)
@@ -99,7 +99,7 @@ def test_options_that_do_not_fit_end_it_with_one_sentence(program: Path, options
     ],
     ids=" ".join,
 )
-def test_every_message_comes_out_once_and_in_order_over_amqp_1_0(
+def test_messages_of_a_load_arrive_once_and_in_order_over_amqp_1_0(
     broker: brokers.Broker, options: tuple[str, ...]
 ) -> None:
     result = loadgen.run(broker.port, *SHORT, *options, protocol=loadgen.AMQP1)
@@ -132,7 +132,7 @@ def test_fixed_rate_is_not_exceeded(broker: brokers.Broker) -> None:
     assert 0 < result["published"] < 1100 * result["seconds"]
 
 
-def test_every_message_is_confirmed_once(broker: brokers.Broker) -> None:
+def test_messages_of_a_load_are_confirmed_once(broker: brokers.Broker) -> None:
     def run() -> None:
         result = loadgen.run(broker.port, "--warm-up", "0", "--seconds", "0.3", "--confirms", "10")
         assert result["confirm_us"]["count"] > 0
@@ -167,6 +167,6 @@ def test_argument_that_the_broker_refuses_ends_it_with_the_brokers_words(broker:
         loadgen.run(broker.port, *SHORT, "--argument", "capacity-messages=-5")
 
 
-def test_nobody_listening_ends_it_with_one_sentence(program: Path) -> None:
+def test_load_without_a_listening_broker_ends_with_one_sentence(program: Path) -> None:
     with pytest.raises(loadgen.LoadError, match=r"cannot connect to 127\.0\.0\.1:1: Connection refused"):
         loadgen.run(1, *SHORT)

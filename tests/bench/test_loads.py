@@ -1,4 +1,4 @@
-"""Loads: processes that send and receive, and the rows that are made of what they have found."""
+"""Loads: processes that send and receive, and the result rows of their measurements."""
 
 from __future__ import annotations
 

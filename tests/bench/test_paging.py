@@ -1,4 +1,4 @@
-"""The paging experiment, small: all that is published is on the disk, comes back in order, and is drawn."""
+"""The paging experiment, small: messages go to the disk, come back in order, and are drawn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from bench import paging
 
 
-def test_what_is_paged_comes_back_and_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_paged_messages_come_back_and_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "paging.png"
     assert paging.main(["--capacity-mib", "1", "--times", "8", "--rounds", "0", "--output", str(picture)]) == 0
     told = capsys.readouterr().out

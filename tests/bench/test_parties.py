@@ -13,7 +13,7 @@ from penstock.bench.target import Target
 SECOND = 10**9
 
 
-def test_track_counts_by_interval_and_keeps_what_comes_after_the_end_apart() -> None:
+def test_track_counts_by_interval_and_separates_late_messages() -> None:
     track = Track(Plan("", "", 10 * SECOND, 2, Load(interval=1.0)))
     for at in (10, 11, 12, 99):
         track.add(at * SECOND, at)
@@ -62,7 +62,7 @@ def test_late_sender_measures_from_the_time_at_which_a_message_was_due(target: T
     assert max(times) >= bucket_of(SECOND)
 
 
-def test_receiver_takes_what_senders_sent_and_ends_when_nothing_comes(target: Target) -> None:
+def test_receiver_takes_the_sent_messages_and_ends_when_none_comes(target: Target) -> None:
     start = time.monotonic_ns()
     with target.queue() as queue:
         plan = Plan(target.url, queue, 0, 1, Load(interval=0.5, most=500))

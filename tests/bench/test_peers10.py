@@ -1,4 +1,4 @@
-"""Peers over AMQP 1.0: one that is not there is left out with a reason, and the load of ours runs in both forms."""
+"""Peers over AMQP 1.0: an absent one is skipped with a reason, and our load runs in both forms."""
 
 from __future__ import annotations
 

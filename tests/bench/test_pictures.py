@@ -20,7 +20,7 @@ def test_short_run_is_drawn_and_never_passes_its_capacity(tmp_path: Path, capsys
     ElementTree.fromstring((tmp_path / "gate.svg").read_text())
 
 
-def test_every_run_has_a_small_picture_on_the_page() -> None:
+def test_picture_of_each_run_is_small_and_on_the_page() -> None:
     shown = set(re.findall(r"\.\./pictures/([\w-]+)\.svg", PAGE.read_text()))
     assert shown == set(pictures.RUNS)
     for name in shown:

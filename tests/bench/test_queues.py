@@ -1,4 +1,4 @@
-"""The measurements of queues measure what they say."""
+"""The measurements of queues, small: priorities and expiry."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 from bench import queues
 
 
-def test_everything_goes_through_and_expires() -> None:
+def test_measurements_of_priorities_and_expiry_have_results() -> None:
     plain, ranked = queues.priorities(200)
     assert plain > 0
     assert ranked > 0

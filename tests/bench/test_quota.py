@@ -1,4 +1,4 @@
-"""The disk-quota experiment, small: it is blocked, drained, goes on, and nothing is lost."""
+"""The disk-quota experiment, small: the queue blocks, drains and resumes without loss."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from bench import quota
 
 
-def test_it_is_blocked_drained_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quota_experiment_blocks_drains_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--overfull", "8", "--underfull", "4", "--messages", "4000", "--picture", str(tmp_path / "quota.png")]
     assert quota.main(words) == 0
     told = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What the comparison makes of single measurements."""
+"""The report that compares single measurements."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_ratio_below_the_goal_is_not_met() -> None:
     assert Row.of(ACKS, found).goals == (("compiled 20x", False), ("interpreted 3x", False))
 
 
-def test_without_the_peer_a_ratio_is_neither_met_nor_missed() -> None:
+def test_ratio_without_the_peer_is_neither_met_nor_missed() -> None:
     row = Row.of(ACKS, [measured("acks", "compiled", 0.5)])
     assert row.goals == (("compiled 20x", None), ("interpreted 3x", None))
     assert "not measured" in table([row])

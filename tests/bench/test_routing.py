@@ -1,10 +1,10 @@
-"""The measurement of routing measures what it says: its bindings are there, and its keys find their way."""
+"""The measurement of routing: its bindings exist, and its keys reach the right queues."""
 
 from bench import routing
 from penstock.core.routing.topic_trie import topic_matches
 
 
-def test_every_key_goes_where_the_patterns_say_and_none_comes_twice() -> None:
+def test_routing_key_reaches_the_queues_of_matching_patterns_once() -> None:
     patterns = routing.patterns()
     keys = [key for key, _ in zip(routing.keys(), range(50), strict=False)]
     assert len(set(keys)) == 50

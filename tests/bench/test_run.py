@@ -25,7 +25,9 @@ from tests.support.postgres import needs_postgres
         (["--output", str(Path(__file__).parent)], "this is a directory"),
     ],
 )
-def test_bad_option_is_told_in_one_sentence(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_option_is_refused_in_one_sentence(
+    words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         run.arguments(words)
     assert reason in capsys.readouterr().err

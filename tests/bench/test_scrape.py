@@ -1,11 +1,11 @@
-"""The measurement of scrapes runs, and measures whole answers."""
+"""The measurement of scrapes: it reads whole answers."""
 
 from __future__ import annotations
 
 from bench.scrape import PATHS, TIMES, measured
 
 
-async def test_each_path_is_scraped_whole() -> None:
+async def test_scraped_path_is_read_whole_each_time() -> None:
     found = await measured(20)
     assert list(found) == list(PATHS)
     for path, scrapes in found.items():

@@ -1,4 +1,4 @@
-"""The measurement of the store measures what it says."""
+"""The measurement of the store: it commits the rows that it counts."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from bench import store
 
 @pytest.mark.parametrize("way", store.WAYS)
 @pytest.mark.parametrize("group", [1, 10, 200])
-def test_each_way_commits_what_it_says(tmp_path: Path, way: str, group: int) -> None:
+def test_store_measurement_commits_the_rows_of_its_way(tmp_path: Path, way: str, group: int) -> None:
     commits = list(store.WAYS[way](group, 50))
     assert [len(row.data) for commit in commits for row in commit.rows] == [group * store.MESSAGE] * 50
     gone = [number for commit in commits for number in commit.rows_gone]

@@ -1,4 +1,4 @@
-"""A hold of all client libraries: what each is told, and what becomes of its messages."""
+"""A hold of all client libraries: their errors, and the fate of their messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def finished() -> Iterator[survive.Survivor]:
 
 @pytest.mark.clients
 @pytest.mark.slow
-def test_every_library_has_a_row_and_ours_sends_again_after_the_hold(target: Target) -> None:
+def test_library_has_a_row_and_ours_sends_again_after_the_hold(target: Target) -> None:
     lines: list[str] = []
     rows = survive.survive(target, 4.0, 1.0, lines.append)
     assert [row["case"] for row in rows] == [library.name for library in LIBRARIES]
@@ -55,7 +55,7 @@ def test_queue_of_a_hold_refuses_where_a_broker_cannot_hold() -> None:
         ([], [], {"sent": 0, "told": "nothing: it waits", "usable after": "no answer"}),
     ],
 )  # fmt: skip
-def test_row_counts_outcomes_and_what_came(
+def test_row_counts_outcomes_and_arrived_messages(
     lines: list[dict[str, object]], came: list[int], expected: dict[str, object], finished: survive.Survivor
 ) -> None:
     finished.lines = [{"number": 0, "begun": True}, *lines]

@@ -1,4 +1,4 @@
-"""Client libraries of `penstock bench survive`: each sends, and its errors are told as its user sees them."""
+"""Client libraries of `penstock bench survive`: each sends, and reports its errors as its user sees them."""
 
 from __future__ import annotations
 

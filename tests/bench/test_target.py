@@ -1,4 +1,4 @@
-"""Broker of a run: what counts as this machine, and queues that a run declares."""
+"""Broker of a run: addresses of this machine, and queues that a run declares."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_url_gets_more_options() -> None:
     assert with_options("amqp://h/") == "amqp://h/"
 
 
-def test_broker_is_known_by_what_it_says_of_itself(target: Target) -> None:
+def test_broker_is_known_by_its_announced_properties(target: Target) -> None:
     assert target.is_penstock
     assert target.describe()["product"] == "Penstock"
     assert target.protocol in ("amqp091", "amqp10")

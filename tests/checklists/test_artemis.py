@@ -135,7 +135,7 @@ def test_message_ten_times_the_window_and_as_large_as_the_queue_passes(
 
 
 @pytest.mark.parametrize("window", [0, -1, KIB])
-def test_large_messages_in_many_frames_pass_whatever_the_window(
+def test_large_messages_in_many_frames_pass_with_each_window(
     queue: Callable[..., str], broker: BrokerProcess, window: int
 ) -> None:
     """Artemis, producer flow control: large bodies through windows far smaller than they are."""
@@ -203,7 +203,7 @@ def test_more_than_a_thousand_addresses_leave_no_sender_blocked(
     "limit", [{"max-size-messages": 10}, {"max-size-bytes": 10 * (300 - OVERHEAD)}], ids=["messages", "bytes"]
 )
 @pytest.mark.parametrize("policy", ["FAIL", "DROP", "BLOCK"])
-def test_exactly_what_was_accepted_can_be_consumed_and_then_more_is(
+def test_accepted_messages_can_be_consumed_and_the_limit_is_free_again(
     queue: Callable[..., str],
     taker: Callable[..., Taker],
     producer: Callable[..., Producer],
@@ -235,7 +235,7 @@ def test_exactly_what_was_accepted_can_be_consumed_and_then_more_is(
 
 
 @pytest.mark.parametrize("policy", ["FAIL", "DROP", "BLOCK"])
-def test_global_limit_holds_whatever_policy_the_queue_has(
+def test_global_limit_holds_with_each_policy_of_the_queue(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -253,7 +253,7 @@ def test_global_limit_holds_whatever_policy_the_queue_has(
     assert publishing.confirmed().acked == 25
 
 
-def test_log_tells_of_a_full_address_once_and_of_its_end_once(
+def test_full_address_is_logged_once_and_its_end_once(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],

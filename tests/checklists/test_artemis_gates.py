@@ -137,7 +137,7 @@ def test_killing_ten_blocked_clients_leaves_nothing(
     assert board.depth(name) == 3
 
 
-def test_two_hundred_mixed_subscribers_leave_a_sum_of_exactly_nothing(
+def test_subscribers_of_all_kinds_leave_the_sum_of_the_virtual_host_at_0(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -254,7 +254,7 @@ def test_depth_never_passes_the_capacity(
     assert [each.nacked for each in producers] == [0] * 8
 
 
-def test_limit_that_is_taken_away_while_it_is_full_lets_everybody_go(
+def test_limit_that_is_removed_while_full_releases_all_producers(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board, say: Callable[..., None]
 ) -> None:
     """Artemis, not tested there: the limit is removed while producers wait at it."""
@@ -294,7 +294,7 @@ def test_policy_that_changes_while_publishes_are_held_judges_them(
     assert taker(name).rest() == left
 
 
-def test_deleting_the_address_does_not_undo_what_it_has_routed(
+def test_deleted_address_leaves_its_routed_publishes_alone(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Artemis, not tested there: the address is deleted while publishes through it are parked. They know their queue,
@@ -310,7 +310,7 @@ def test_deleting_the_address_does_not_undo_what_it_has_routed(
     publishing.confirmed()
 
 
-def test_time_that_was_spent_blocked_is_told(
+def test_blocked_time_of_a_producer_is_reported(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Artemis, not tested there: since when a producer is blocked, how often and how long in all; it stops growing when

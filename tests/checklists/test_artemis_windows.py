@@ -23,7 +23,7 @@ LARGE = 300_000
 """Octets of a large one: it comes in several frames."""
 
 
-def test_get_finds_nothing_and_a_later_message_goes_to_whoever_asks(
+def test_get_from_an_empty_queue_leaves_later_messages_to_any_consumer(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """Artemis, window 0: an empty receive leaves no trace; a message that comes later goes to anybody."""
@@ -37,7 +37,7 @@ def test_get_finds_nothing_and_a_later_message_goes_to_whoever_asks(
     assert first.rest() == [1]
 
 
-def test_many_threads_that_get_share_every_message_once(
+def test_concurrent_gets_share_out_each_message_once(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """Artemis, window 0: many threads that receive at once get each message once."""
@@ -50,7 +50,7 @@ def test_many_threads_that_get_share_every_message_once(
 
 
 @pytest.mark.parametrize("charge", [S, LARGE], ids=["small", "large"])
-def test_with_window_0_an_idle_consumer_has_one_and_the_other_gets_the_rest(
+def test_consumer_window_of_0_delivers_one_message_to_an_idle_consumer(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     consumer: Callable[..., Consumer],
@@ -70,7 +70,7 @@ def test_with_window_0_an_idle_consumer_has_one_and_the_other_gets_the_rest(
     assert sorted(idle.numbers + busy.numbers) == list(range(8))
 
 
-def test_with_a_window_of_one_byte_exactly_one_is_out(
+def test_consumer_window_of_1_byte_delivers_one_message(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer]
 ) -> None:
     """Artemis, window 1: one message is larger than the window, and passes alone."""
@@ -100,7 +100,7 @@ def test_window_of_ten_messages_gives_each_consumer_ten_and_its_end_gives_them_b
     assert sorted(staying.numbers) == list(range(25))
 
 
-def test_without_a_window_messages_go_round(
+def test_messages_alternate_between_consumers_without_a_window(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer]
 ) -> None:
     """Artemis, window -1: two consumers get the same number, in turn."""
@@ -147,7 +147,7 @@ def test_window_comes_from_the_settings_of_the_queues_name(
 
 
 @pytest.mark.parametrize("how", ["nack", "recover", "rollback"])
-def test_what_is_given_back_returns_exactly_its_credit(
+def test_returned_message_restores_exactly_its_credit(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     consumer: Callable[..., Consumer],
@@ -176,7 +176,7 @@ def test_what_is_given_back_returns_exactly_its_credit(
     assert set(consuming.numbers) <= set(range(20))
 
 
-def test_large_message_that_nobody_looks_at_does_not_keep_the_next(
+def test_large_unsettled_message_does_not_delay_the_next(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer]
 ) -> None:
     """Artemis, ignored large bodies: without a window the next ones come although the large one is not settled."""
@@ -197,7 +197,7 @@ def cancelled(consumer: Consumer) -> bool:
     return bool(consumer.cancelled)
 
 
-def test_slow_consumer_of_a_pattern_is_cancelled_and_told_of_with_its_numbers(
+def test_slow_consumer_of_a_pattern_is_cancelled_and_logged_with_its_rate(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     consumer: Callable[..., Consumer],
@@ -230,7 +230,7 @@ def test_consumer_that_was_fast_for_a_burst_is_cancelled_when_it_stops(
     eventually(lambda: cancelled(consuming), "its end")
 
 
-def test_of_three_consumers_only_the_slow_ones_are_cancelled(
+def test_slow_consumers_of_three_are_cancelled_and_the_fast_one_stays(
     broker: BrokerProcess,
     queue: Callable[..., str],
     producer: Callable[..., Producer],

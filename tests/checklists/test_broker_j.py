@@ -28,7 +28,7 @@ def bytes_of(capacity: float, stop: float, resume: float) -> dict[str, object]:
     return {"capacity-bytes": int(capacity * S), "stop-bytes": int(stop * S), "resume-bytes": int(resume * S)}
 
 
-def test_of_five_sends_four_go_in_and_the_fifth_when_two_are_consumed(
+def test_publishes_beyond_the_stop_in_bytes_pass_below_the_resume_threshold(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Broker-J, flow control by bytes: limit 3.5 s, resume 2 s; five are sent, four are in. One consumed changes
@@ -46,7 +46,7 @@ def test_of_five_sends_four_go_in_and_the_fifth_when_two_are_consumed(
 @pytest.mark.parametrize(
     "names", [("x-qpid-capacity", "x-qpid-flow-resume-capacity"), ("capacity", "flowResumeCapacity")]
 )
-def test_of_five_sends_by_their_names_four_are_acknowledged(
+def test_limit_by_broker_j_names_withholds_the_publish_that_crosses_it(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -67,7 +67,7 @@ def test_of_five_sends_by_their_names_four_are_acknowledged(
     assert board.marks(name)[0] == (None, int(3.5 * S) + 16 * 1024)
 
 
-def test_with_resume_at_the_limit_one_consumed_is_enough(
+def test_gate_with_resume_at_the_stop_opens_after_one_message_is_consumed(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Broker-J, flow control by bytes: resume equal to the limit (3.5 s), and consuming one lets the next in."""
@@ -169,7 +169,7 @@ def test_new_connection_to_a_full_queue_is_blocked_from_its_first_send(
     newcomer.confirmed()
 
 
-def test_each_cycle_is_logged_once_each_way(
+def test_gate_cycle_is_logged_once_each_way(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Broker-J, removed tests: exactly one QUE-1003 and one QUE-1004 for each cycle, however many were published."""
@@ -201,7 +201,7 @@ def test_each_cycle_is_logged_once_each_way(
     ],
     ids=["bytes", "messages"],
 )
-def test_eleven_of_ten_blocks_once_and_eight_lets_go(
+def test_eleven_messages_of_ten_block_once_and_eight_release(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -257,7 +257,7 @@ def test_transactions_enqueue_closes_the_gate(
     assert producer(name).send().settled().waiting == 1
 
 
-def test_client_is_told_once_that_flow_control_made_it_wait(
+def test_client_is_notified_once_of_a_wait_for_flow_control(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board, broker: BrokerProcess
 ) -> None:
     """Broker-J's client, removed tests: who waits hears of it while it waits, and of the failure exactly once. Here the
@@ -297,7 +297,7 @@ def test_full_virtual_host_blocks_producers_of_all_its_queues_old_and_new(
     assert arrived == [one.sent, other.sent, 1]
 
 
-def test_filling_and_emptying_a_virtual_host_is_told_once_each(
+def test_overfull_and_underfull_virtual_host_are_logged_once_each(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     say: Callable[..., None],

@@ -54,7 +54,7 @@ def test_commit_that_would_pass_the_limit_is_refused(
     assert (told.value.reply_code, board.depth(name)) == (506, 1)
 
 
-def test_what_is_pending_takes_no_room_until_it_is_committed(
+def test_pending_publishes_of_a_transaction_take_no_room_before_its_commit(
     queue: Callable[..., str], taker: Callable[..., Taker]
 ) -> None:
     """Broker-J, reject policy's pending counters: of two transactions that each fit alone the second is refused, and is
@@ -81,7 +81,7 @@ def test_ring_keeps_the_last_two(
     assert taker(name).rest() == [8, 9]
 
 
-def test_ring_passes_by_what_a_consumer_has(
+def test_ring_skips_messages_that_a_consumer_has(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Broker-J, ring policy: an acquired head is not dropped, the next one is. There the depth may pass the limit for

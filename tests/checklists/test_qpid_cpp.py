@@ -42,7 +42,7 @@ def test_command_line_sets_the_four_thresholds_and_shows_them_unchanged(
     ],
     ids=["by-count", "by-size"],
 )
-def test_three_producers_stop_at_their_windows_and_all_is_delivered(
+def test_producers_stop_at_their_windows_and_all_messages_are_delivered(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -113,7 +113,7 @@ def test_default_thresholds_act_at_80_and_70_percent(
     publishing.confirmed()
 
 
-def test_deleting_the_queue_lets_its_sender_go(
+def test_deleted_queue_releases_its_sender(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """Qpid C++, flow limit tests: stop_size 10, resume_size 2, window 10; the queue is deleted. What was in it is
@@ -146,7 +146,7 @@ def test_five_sends_pass_and_the_sixth_blocks_until_four_are_gone(
     assert (board.stopped(name), board.crossings(name)) == (False, 1)
 
 
-def test_only_the_message_that_crosses_and_those_after_it_are_withheld(
+def test_confirmations_are_withheld_from_the_crossing_message_on(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Qpid C++, state machine: the crossing message is the first held one; withheld ones are delivered all the same.
@@ -165,7 +165,7 @@ def test_only_the_message_that_crosses_and_those_after_it_are_withheld(
 
 
 @pytest.mark.parametrize("how", ["purge", "reject", "move"])
-def test_whatever_empties_the_queue_opens_its_gate(
+def test_purge_reject_and_move_open_the_gate_of_a_queue(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
@@ -222,7 +222,7 @@ def test_fan_out_over_several_stopped_queues_is_confirmed_by_the_last(
     publishing.confirmed()
 
 
-def test_who_connects_anew_while_held_meets_the_same_gate(
+def test_producer_that_reconnects_while_withheld_meets_the_same_gate(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Qpid C++, not tested there: a producer goes while its confirmations are withheld, and comes back. The old one is
@@ -238,7 +238,7 @@ def test_who_connects_anew_while_held_meets_the_same_gate(
     coming.confirmed()
 
 
-def test_each_stop_and_start_is_an_event(
+def test_stop_and_resume_are_logged_with_their_depth(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],

@@ -29,7 +29,7 @@ def test_ring_by_count_keeps_the_last(
     assert taker(name).rest() == [16, 17, 18, 19]
 
 
-def test_ring_by_size_keeps_what_fits(
+def test_ring_by_size_keeps_messages_that_fit(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """Qpid C++, ring: 500 bytes and six messages of 100 keep 1 to 5."""
@@ -38,7 +38,7 @@ def test_ring_by_size_keeps_what_fits(
     assert taker(name).rest() == [1, 2, 3, 4, 5]
 
 
-def test_one_large_message_displaces_four_in_a_ring(
+def test_large_message_displaces_four_small_ones_in_a_ring(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """Qpid C++, ring: one of 400 bytes makes four of 100 go."""
@@ -72,7 +72,7 @@ def test_strict_ring_refuses_the_sixth_while_the_oldest_is_with_a_consumer(
     assert taking.rest() == [1, 2, 3, 4, 6]
 
 
-def test_after_five_the_sixth_is_rejected_and_room_comes_with_the_commit(
+def test_reject_policy_frees_room_at_the_commit_of_an_acknowledgement(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """Qpid C++, reject after 5 with transactions: room is freed by the commit and not before. (There by the commit of
@@ -127,6 +127,6 @@ def test_ring_is_never_flow_controlled(queue: Callable[..., str], board: Board, 
     assert board.marks(queue({"qpid.max_count": 5, "qpid.policy_type": policy}))[1:] == ((None, None), (None, None))
 
 
-def test_policy_that_nobody_knows_is_refused(refused: Callable[[dict[str, object]], str]) -> None:
+def test_unknown_policy_is_refused(refused: Callable[[dict[str, object]], str]) -> None:
     """Qpid C++, arguments: a misspelt policy is a warning there, and reject; here nothing is created."""
     assert "qpid.policy_type=rign" in refused({"qpid.max_count": 5, "qpid.policy_type": "rign"})

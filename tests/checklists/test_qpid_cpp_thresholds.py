@@ -91,7 +91,7 @@ def test_arguments_of_more_than_32_bits(queue: Callable[..., str], board: Board)
     assert board.marks(queue(counts))[1][0] == stop
 
 
-def test_either_dimension_closes_and_both_must_be_below_to_open(
+def test_gate_closes_above_either_stop_and_opens_below_both_resumes(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """Qpid C++, both dimensions: closed by count alone and by size alone; size equal to its resume keeps it closed."""
@@ -152,7 +152,7 @@ def test_explicit_values_override_one_by_one_and_no_limit_is_inherited_from_none
     )
 
 
-def test_two_stops_of_0_are_no_flow_control(
+def test_stops_of_0_are_no_flow_control(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """Qpid C++, both stops explicitly 0: nothing is withheld up to the capacity. Beyond it Qpid refuses; here the
@@ -182,7 +182,7 @@ def test_small_capacities_round_as_theirs_do_but_still_engage(
 
 
 @pytest.mark.parametrize("more", [{}, {"qpid.max_count": 1000}], ids=["alone", "with-a-capacity"])
-def test_only_a_stop_count(
+def test_stop_count_alone_sets_the_resume_threshold(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],

@@ -1,4 +1,4 @@
-"""`penstock bench`, as somebody types it, against a broker on a real port."""
+"""`penstock bench` at the command line, against a broker on a real port."""
 
 from __future__ import annotations
 

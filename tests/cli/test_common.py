@@ -25,7 +25,9 @@ from tests.support.commands import run
         (("consume", "no-such-queue"), "404"),
     ],
 )
-def test_what_cannot_be_meant_is_one_sentence(broker: BrokerProcess, words: tuple[str, ...], says: str) -> None:
+def test_invalid_command_line_is_refused_in_one_sentence(
+    broker: BrokerProcess, words: tuple[str, ...], says: str
+) -> None:
     refused = run(broker, *words, code=1)
     assert says in refused
     assert refused.startswith("penstock: ")

@@ -1,4 +1,4 @@
-"""A broker that is asked again and again, and that may go away."""
+"""Repeated requests to a broker that may become unreachable."""
 
 from __future__ import annotations
 

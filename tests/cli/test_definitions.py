@@ -1,4 +1,4 @@
-"""Export and import of definitions, as somebody types them, against a broker on a real port."""
+"""Export and import of definitions at the command line, against a broker on a real port."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def outcomes(lines: list[str]) -> dict[str, str]:
     return dict(line.split(": skipped: ", 1) for line in found if ": skipped: " in line)
 
 
-def test_import_of_a_mixed_export_skips_what_is_refused_and_what_needs_it(
+def test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents(
     broker: BrokerProcess, mixed: str, vhost: str
 ) -> None:
     (refused,) = imported(broker, mixed, code=1)
@@ -176,7 +176,7 @@ def test_import_of_a_mixed_export_skips_what_is_refused_and_what_needs_it(
     assert [each["name"] for each in listed(broker, "queues", "--everywhere") if each["vhost"] == vhost] == ["orders"]
 
 
-def test_single_entry_is_skipped_by_name_with_what_needs_it(broker: BrokerProcess, mixed: str) -> None:
+def test_single_entry_is_skipped_by_name_with_its_dependents(broker: BrokerProcess, mixed: str) -> None:
     words = ("--skip", "exchange:delays", "--skip", "queue:events", "--skip", "policy:bad")
     (refused,) = imported(broker, mixed, *words, code=1)
     assert "queues[2].durabel" in refused, "what was not named is refused"
@@ -240,7 +240,7 @@ def documented(begin: str) -> list[str]:
     return lines[start : next(at for at in range(start, len(lines)) if lines[at].startswith(("$ ", "```")))]
 
 
-def test_documented_import_prints_what_the_page_says(own_broker: BrokerProcess, tmp_path: Path) -> None:
+def test_documented_import_prints_the_output_of_the_page(own_broker: BrokerProcess, tmp_path: Path) -> None:
     queues = [{"vhost": "/", "name": "orders", "arguments": {"x-dead-letter-exchange": "delays"}}]
     queues += [{"vhost": "/", "name": f"q{number}"} for number in range(42)]
     dead = {"vhost": "eu", "name": "dead", "pattern": ".*", "priority": 0, "definition": {"max-length": 100}}

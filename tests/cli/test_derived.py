@@ -1,4 +1,4 @@
-"""Commands that declare, bind, list and delete, as somebody types them, against a broker on a real port."""
+"""Commands that declare, bind, list and delete, against a broker on a real port."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_tables_are_for_people_and_leave_the_asker_out(broker: BrokerProcess, na
         assert len(listed(broker, "channels")) == len(listed(broker, "connections")) == 1
 
 
-def test_what_may_be_missing_is_deleted_all_the_same(broker: BrokerProcess, name: str) -> None:
+def test_existing_object_is_deleted_with_if_exists(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name)
     assert told(broker, "delete", "queue", name, "--if-exists") == {"queue": name, "deleted": True, "messages": 0}
     run(broker, "declare", "exchange", name)

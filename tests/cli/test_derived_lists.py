@@ -71,7 +71,7 @@ def test_columns_are_fields_by_path_and_computed_ones(capsys: pytest.CaptureFixt
     assert value_of({"a.b": 1, "a": {"b": 2}}, "a.b", COLUMNS) == 1, "a field with a dot in its name comes first"
 
 
-def test_column_that_there_is_not_is_told_with_those_near(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_column_is_refused_with_near_names(capsys: pytest.CaptureFixture[str]) -> None:
     for options in ({"columns": "massages"}, {"sort": "-massages"}, {"filters": ("massages>1",)}):
         with pytest.raises(click.UsageError, match=r"no column 'massages'; did you mean messages\? Known are .*, name"):
             print_list(ITEMS, COLUMNS, shown(**options))  # type: ignore[arg-type]

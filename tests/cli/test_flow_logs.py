@@ -57,7 +57,7 @@ def test_log_compact_becomes_the_job_with_its_target_and_needs_no_java(started: 
     assert CliRunner().invoke(main, ["log", "compact", "a"]).exit_code == 2
 
 
-def test_analyze_without_the_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_analyze_without_the_extra_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     done = CliRunner().invoke(main, ["analyze", "a"])
     assert (done.exit_code, done.output) == (

@@ -57,7 +57,7 @@ def commands_of(group: click.Group, path: str = "penstock") -> Iterator[tuple[st
             yield f"{path} {name}", command
 
 
-def test_every_command_answers_in_json_as_well() -> None:
+def test_command_answers_in_json() -> None:
     options = {path: {option for each in command.params for option in each.opts} for path, command in commands_of(main)}
     assert {path for path, names in options.items() if "--json" not in names} == set(WITHOUT_JSON)
 
@@ -74,7 +74,7 @@ def test_command_has_examples_that_it_takes(path: str) -> None:
         parse(example.strip())
 
 
-def test_former_name_stands_for_a_command_that_there_is() -> None:
+def test_former_name_leads_to_an_existing_command() -> None:
     for former, path in FORMER.items():
         assert command_at(path) is not None, former
         first, _, second = former.partition(" ")
@@ -86,7 +86,7 @@ def test_former_name_stands_for_a_command_that_there_is() -> None:
     assert not {former for former in FORMER if former in rows() or former in PLACES}
 
 
-def test_former_line_does_what_the_present_one_does(broker: BrokerProcess, name: str) -> None:
+def test_former_command_line_works_as_the_present_one(broker: BrokerProcess, name: str) -> None:
     assert run(broker, "declare", "queue", name) == run(broker, "queues", "declare", name)
     assert told(broker, "set", "--override", "queue", name, "stop-percent=60") == told(
         broker, "queues", "set", name, "stop-percent=60", "--override"
@@ -159,7 +159,7 @@ def test_derived_command_starts_without_the_broker_and_without_asyncio() -> None
     assert not {"asyncio", "penstock.cli.messages", "penstock.cli.serve"} & set(loaded)
 
 
-def test_modules_of_commands_start_without_asyncio_which_would_take_a_third_of_their_start() -> None:
+def test_command_modules_start_without_asyncio() -> None:
     slow = ("asyncio", "importlib.metadata", "tomllib", "textual")
     modules = ", ".join(f"penstock.cli.{module}" for module in MODULES)
     question = f"import sys, {modules}; sys.exit(any(name in sys.modules for name in {slow}))"

@@ -11,7 +11,7 @@ from tests.support.commands import refused, run, told
 from tests.support.raw_channel import Connection
 
 
-def test_status_tells_how_full_queues_are_and_leaves_its_own_out(own_broker: BrokerProcess) -> None:
+def test_status_shows_the_fill_of_queues_and_omits_its_own_queue(own_broker: BrokerProcess) -> None:
     run(own_broker, "declare", "queue", "orders", "capacity-messages=9", "capacity-bytes=1000")
     run(own_broker, "declare", "queue", "free", "capacity-bytes=none")
     run(own_broker, "publish", "orders", "one", "two")
@@ -82,7 +82,7 @@ def test_set_names_the_stronger_source_and_an_override_counts_over_a_restart(tmp
         assert _shown(broker, "orders", "capacity-messages") == raised
 
 
-def test_set_tells_what_only_some_of_its_queues_hide(own_broker: BrokerProcess) -> None:
+def test_set_reports_settings_that_some_of_its_queues_hide(own_broker: BrokerProcess) -> None:
     run(own_broker, "declare", "queue", "orders.eu")
     run(own_broker, "declare", "queue", "orders.us", "stop-bytes=2000000", "x-max-length=4", "x-overflow=block")
     assert "matches orders.eu" in run(own_broker, "set", "queue", "orders.eu", "capacity-messages=3")
@@ -141,7 +141,7 @@ def test_units_go_in_and_out(own_broker: BrokerProcess) -> None:
     assert run(own_broker, "consume", "orders", "--timeout", "0.1 s") == ""
 
 
-def test_show_lists_what_was_declared_and_which_of_several_sources_counts(own_broker: BrokerProcess) -> None:
+def test_show_lists_declared_settings_and_the_effective_source(own_broker: BrokerProcess) -> None:
     words = ["x-max-length=9", "x-max-priority=5", "x-single-active-consumer=true", "x-dead-letter-exchange=lost"]
     run(own_broker, "declare", "queue", "orders", *words)
     run(own_broker, "policies", "set", "length", ".*", "max-length=7", "dead-letter-routing-key=key")

@@ -1,4 +1,4 @@
-"""Commands that publish, consume and get, as somebody types them, against a broker on a real port."""
+"""Commands that publish, consume and get, against a broker on a real port."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_files_and_pipes_are_published_line_by_line_or_whole(broker: BrokerProce
     )
 
 
-def test_who_publishes_is_told_what_holds_it_and_what_was_refused(broker: BrokerProcess, name: str) -> None:
+def test_publish_command_reports_held_and_refused_messages(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name, "capacity-messages=2")
     run(broker, "set", "queue", name, "hold-deadline=0")
     with started(broker, "publish", name, "one", "two", "three") as process:
@@ -89,7 +89,7 @@ def test_publish_says_each_period_by_how_long_a_message_is_delayed(broker: Broke
     assert all(abs(delay / 0.2 - round(delay / 0.2)) < 1e-6 for delay in delays), "whole periods"
 
 
-def test_publish_without_notices_says_once_what_holds_it(broker: BrokerProcess, name: str) -> None:
+def test_publish_without_notices_reports_the_gate_once(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
     said = run(broker, "publish", name, "one", "two", "three", "--notice", "0", "--timeout", "2", code=1)
     assert "delayed by" not in said
@@ -111,7 +111,7 @@ def publish_with_a_timeout(broker: BrokerProcess, name: str) -> None:
     assert broker.depth(name) == 2
 
 
-def test_publish_whose_connection_ends_says_what_is_confirmed(own_broker: BrokerProcess) -> None:
+def test_publish_whose_connection_ends_reports_confirmed_messages(own_broker: BrokerProcess) -> None:
     run(own_broker, "declare", "queue", "q", "capacity-messages=2", "hold-deadline=60")
     with started(own_broker, "publish", "q", "one", "two", "three") as process:
         assert process.stderr.readline().startswith("penstock: held by the broker: queue q: 2 messages > stop 1")
@@ -122,7 +122,7 @@ def test_publish_whose_connection_ends_says_what_is_confirmed(own_broker: Broker
     assert said.endswith("2 of 3 messages are confirmed, and those without an answer may still be accepted\n")
 
 
-def test_consumer_that_is_interrupted_gives_back_what_it_has(broker: BrokerProcess, name: str) -> None:
+def test_interrupted_consumer_requeues_its_messages(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name)
     run(broker, "publish", name, "one", "two")
     with started(broker, "consume", name) as process:

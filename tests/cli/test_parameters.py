@@ -49,7 +49,7 @@ def test_parameters_have_the_types_of_their_annotations(line: str, values: tuple
         ("a --to x --limit many", "'many' is not a valid integer"),
     ],
 )
-def test_parameters_refuse_what_their_annotations_exclude(line: str, problem: str) -> None:
+def test_parameters_refuse_values_that_their_annotations_exclude(line: str, problem: str) -> None:
     done = CliRunner().invoke(probe, line.split())
     assert done.exit_code == 2
     assert problem in done.output

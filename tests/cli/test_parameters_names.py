@@ -43,7 +43,7 @@ def test_name_that_is_not_there_is_refused_with_the_near_one(served: BrokerProce
     assert "channel is closed" not in done.stderr
 
 
-def test_user_who_is_nowhere_is_not_blocked(served: BrokerProcess) -> None:
+def test_unknown_user_is_not_blocked(served: BrokerProcess) -> None:
     assert run(served, "block", "user", "nosuch", code=1) == "penstock: no user 'nosuch' (404 not-found)\n"
     run(served, "block", "user", "ada")
     run(served, "unblock", "user", "ada")

@@ -1,4 +1,4 @@
-"""`penstock report`: one file, with everything that is asked first and none of the secrets."""
+"""`penstock report`: one file with all diagnostics and without secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def report(url: str, *words: str, log: str = "") -> str:
     return done.stdout.decode()
 
 
-def test_report_has_what_is_asked_first_and_no_secret(tmp_path: Path) -> None:
+def test_report_has_all_diagnostics_and_no_secret(tmp_path: Path) -> None:
     settings = tmp_path / "penstock.toml"
     settings.write_text(
         f'[users]\nanna = {{ password = "{ANNA}", tags = ["administrator"] }}\nbob = "{BOB}"\n'

@@ -1,4 +1,4 @@
-"""Redaction: no secret stays, and nothing that is none goes."""
+"""Redaction: secrets are removed, and other text stays."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_known_secret_is_found_as_it_is_in_a_url_too() -> None:
     assert Redactor(["abc"]).text("abc") == "abc", "a word this short would hide half of the report"
 
 
-def test_password_of_a_url_is_a_secret_whatever_is_in_it() -> None:
+def test_password_of_a_url_is_a_secret_with_any_characters() -> None:
     given = {"broker": {"store": "postgresql://u:it's @ me@h/d", "listen": ["h:5672"]}, "word": {"token": "abcd"}}
     assert list(secrets_of(given)) == ["it's @ me", "abcd"]
     shown = Redactor(secrets_of(given)).data({**given, "log": "no login with it's @ me"})

@@ -19,7 +19,7 @@ from tests.support.commands import refused
 ADDRESS = re.compile(r"amqp://127\.0\.0\.1:\d+")
 
 
-def test_it_listens_on_every_address_and_names_them_in_its_ready_line(tmp_path: Path) -> None:
+def test_server_listens_on_each_address_of_its_ready_line(tmp_path: Path) -> None:
     with serving(tmp_path, listen=("127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")) as broker:
         assert len(set(broker.addresses)) == 3
         assert all(ADDRESS.fullmatch(address) for address in broker.addresses)
@@ -89,9 +89,7 @@ def test_settings_file_that_cannot_be_meant_is_refused_by_name(tmp_path: Path, t
         *(f"[broker]\n{much}\n" for much in ("channel-max = 70000", "heartbeat-s = 100000", "frame-max = 9999999999")),
     ],
 )
-def test_settings_file_of_another_shape_or_with_numbers_that_no_frame_carries_is_refused_too(
-    tmp_path: Path, text: str
-) -> None:
+def test_settings_file_of_wrong_shape_or_beyond_a_frame_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(text)
     assert f"'{file}'" in refused("serve", "--listen", "127.0.0.1:0", "--config", str(file))
@@ -145,7 +143,7 @@ def test_idle_broker_has_less_code_mapped_than_its_imports_used(tmp_path: Path) 
         process.stdout.close()
 
 
-def test_log_that_nobody_reads_does_not_stop_the_broker(tmp_path: Path) -> None:
+def test_unread_log_does_not_stop_the_broker(tmp_path: Path) -> None:
     """Standard error is a pipe that is never read: the broker serves and leaves all the same."""
     words = [sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -62,7 +62,7 @@ def test_store_that_a_broker_uses_is_not_checked(tmp_path: Path) -> None:
         assert said == [f"data directory '{data}' is in use by another broker (process {broker.pid})"]
 
 
-def test_damaged_store_is_refused_and_what_is_left_of_it_saved(data: Path, tmp_path: Path) -> None:
+def test_damaged_store_is_refused_and_its_readable_messages_are_saved(data: Path, tmp_path: Path) -> None:
     file = data / FILE
     octets = bytearray(file.read_bytes())
     at = octets.index(b"0000000123" * 50)

@@ -1,4 +1,4 @@
-"""The table of docs/cli.md: who may use which command, against a real broker."""
+"""The table of docs/cli.md: the tag that each command needs, against a real broker."""
 
 from __future__ import annotations
 

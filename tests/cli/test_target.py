@@ -1,4 +1,4 @@
-"""Options that say which broker a command is for."""
+"""Options that select the broker of a command."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ async def test_certificates_for_development_serve_and_are_trusted(tmp_path: Path
     assert (again.returncode, "ca.pem' is there already: give an empty directory" in again.stderr) == (1, True)
 
 
-def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_unwritable_directory_for_certificates_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     done = penstock_command("tls", "self-signed", str(file / "below"))

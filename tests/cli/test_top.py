@@ -1,4 +1,4 @@
-"""`penstock top` and `penstock watch` where they print: without a terminal, and as JSON; `watch` in a terminal."""
+"""`penstock top` and `penstock watch` as text and JSON without a terminal, and `watch` in a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.commands import run, started, told
 from tests.support.terminals import in_terminal
 
 
-def test_top_without_a_terminal_is_one_picture_with_what_is_blocked_first(own_broker: BrokerProcess) -> None:
+def test_top_without_a_terminal_is_one_picture_with_blocking_queues_first(own_broker: BrokerProcess) -> None:
     broker = own_broker
     run(broker, "declare", "queue", "calm", "capacity-messages=8")
     run(broker, "declare", "queue", "full", "capacity-messages=8", "hold-deadline=600")
@@ -49,7 +49,7 @@ def test_watch_prints_a_line_for_each_sample(broker: BrokerProcess, name: str) -
     assert "no queue 'none'" in run(broker, "watch", "none", code=1)
 
 
-def test_watch_draws_over_its_lines_in_a_terminal_and_waits_for_a_broker_that_is_lost(tmp_path: Path) -> None:
+def test_watch_redraws_in_a_terminal_and_waits_for_a_lost_broker(tmp_path: Path) -> None:
     with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
         run(broker, "declare", "queue", "kept", "--durable", "capacity-messages=10")
         with in_terminal("watch", "kept", "--url", broker.url, "--interval", "0.1", columns=80) as terminal:

@@ -67,7 +67,7 @@ def test_screen_shows_blocked_queues_first_and_obeys_its_keys(busy: BrokerProces
     publisher.communicate()
 
 
-def test_wide_screen_and_what_top_prints_have_sparklines_of_depth_and_gate(busy: BrokerProcess) -> None:
+def test_wide_screen_and_printed_top_have_sparklines_of_depth_and_gate(busy: BrokerProcess) -> None:
     publisher = started(busy, "publish", "full", *"abcdef")
     eventually(lambda: "is blocked" in busy.why("full"), "its publisher is blocked")
     with in_terminal("top", "--url", busy.url, "--interval", "0.2", columns=210, lines=24) as terminal:
@@ -87,7 +87,7 @@ def test_wide_screen_and_what_top_prints_have_sparklines_of_depth_and_gate(busy:
     publisher.communicate()
 
 
-def test_screen_tells_that_the_broker_is_lost_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
+def test_screen_reports_a_lost_broker_and_goes_on_when_the_broker_is_back(tmp_path: Path) -> None:
     with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
         run(broker, "declare", "queue", "kept", "--durable")
         with in_terminal("top", "--url", broker.url, "--interval", "0.2") as terminal:
@@ -104,14 +104,14 @@ def test_screen_tells_that_the_broker_is_lost_and_goes_on_when_it_is_back(tmp_pa
                 assert terminal.ended() == 130
 
 
-def test_screen_ends_when_its_terminal_has_gone_and_no_signal_said_so(busy: BrokerProcess) -> None:
+def test_screen_ends_when_its_terminal_has_gone_without_a_signal(busy: BrokerProcess) -> None:
     with in_terminal("top", "--url", busy.url, "--interval", "0.1", controlling=False) as terminal:
         terminal.wait(lambda _: "deep" in rows(terminal), "the queues")
         terminal.close()
         assert terminal.process.wait(GRACE) == 1
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_top_without_textual_names_the_package_to_install(broker: BrokerProcess, tmp_path: Path) -> None:
     (tmp_path / "textual").mkdir()
     (tmp_path / "textual" / "__init__.py").write_text("raise ImportError('gone', name='textual')")
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])

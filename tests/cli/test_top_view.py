@@ -51,7 +51,7 @@ def item(**changed: Any) -> dict[str, Any]:
     return {"name": "a\x1b[31m", "vhost": "/", "messages_unacknowledged": 3, "consumers": 1, "penstock": own, **changed}
 
 
-def test_queue_is_a_row_whose_name_controls_no_terminal_and_whose_rates_may_be_missing() -> None:
+def test_queue_row_escapes_control_characters_and_shows_missing_rates_as_dashes() -> None:
     assert top_view.cells_of(item(), False) == (
         *("a\\x1b[31m", "████▌      45 %", "1,200", "3", "2.0 KiB", "-", "-", "1", "closed", "2", "3.0 s"),
     )

@@ -1,4 +1,4 @@
-"""Commands on users, permissions and limits, as somebody types them."""
+"""Commands on users, permissions and limits, against a broker on a real port."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.commands import run, told
 from tests.support.raw_channel import Connection
 
 
-def test_a_user_is_added_permitted_and_deleted(
+def test_user_is_added_permitted_and_deleted(
     broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, secret = some_name("user"), tmp_path / "secret"
@@ -64,7 +64,7 @@ def test_limits_are_set_listed_and_cleared(broker: BrokerProcess) -> None:
     run(broker, "users", "delete", name)
 
 
-def test_a_password_comes_from_one_place(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_password_is_read_from_one_place(broker: BrokerProcess, tmp_path: Path) -> None:
     missing = str(tmp_path / "none")
     said = run(broker, "users", "add", "x", "--password-file", missing, code=1)
     assert said == f"penstock: cannot read the password file '{missing}': No such file or directory\n"

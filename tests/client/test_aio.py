@@ -1,4 +1,4 @@
-"""The contract with asyncio: a publisher that waits, says why, fails in time, and goes on as before."""
+"""The contract with asyncio: a publisher waits, reports the reason, fails in time, and goes on."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import penstock
 from tests.client.conversations import both_protocols, depth_of, fresh, received, until, url_of
 
 
-async def test_handler_accepts_what_it_returns_from_and_its_calls_are_bounded(
+async def test_handler_accepts_on_return_and_its_concurrent_calls_are_bounded(
     connection: penstock.Connection, queue: str
 ) -> None:
     await connection.publisher(queue).send_many(b"%d" % i for i in range(20))
@@ -126,7 +126,7 @@ async def test_receiver_that_is_drained_and_closed_loses_nothing_and_leaves_noth
     assert sorted(taken + rest) == sorted(b"%d" % i for i in range(50))
 
 
-async def test_selector_lets_only_what_matches_come(broker_url: str) -> None:
+async def test_selector_lets_matching_messages_come_only(broker_url: str) -> None:
     async with penstock.connect(url_of(broker_url, "amqp10")) as connection:
         queue = await connection.declare_queue(fresh())
         await connection.publisher(queue).send_many(penstock.Message(b"%d" % i, headers={"n": i}) for i in range(10))

@@ -1,4 +1,4 @@
-"""Attempts to connect again: whatever an attempt raises, the next one follows, and an end is told."""
+"""Reconnection attempts: each error is followed by the next attempt, and a final end is reported."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_first_call_for_a_token_raises_to_the_program(broker_url: str, pro
 
 
 @both_protocols
-async def test_end_of_all_attempts_is_told_with_the_last_error(broker_url: str, protocol: str) -> None:
+async def test_end_of_all_attempts_is_reported_with_the_last_error(broker_url: str, protocol: str) -> None:
     token = Token(raising(OwnError("no provider")))
     options = {"reconnect_delay": "10ms", "reconnect_attempts": 1}
     connection = await penstock.connect(url_of(broker_url, protocol, **options), token=token)
@@ -142,7 +142,7 @@ async def test_keeper_that_a_stranger_cancels_ends_an_offline_connection(broker_
 
 
 @both_protocols
-async def test_loss_after_the_keeper_was_cancelled_is_told_as_the_end(broker_url: str, protocol: str) -> None:
+async def test_loss_after_reconnecting_was_cancelled_is_reported_as_the_end(broker_url: str, protocol: str) -> None:
     connection = await penstock.connect(url_of(broker_url, protocol))
     publisher = connection.publisher(await connection.declare_queue(fresh()))
     events = connection.events()

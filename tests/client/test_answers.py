@@ -1,4 +1,4 @@
-"""Answers of Penstock with types: what is there, and what an older or newer broker leaves out."""
+"""Typed answers of Penstock: their fields, and those that an older or newer broker omits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client beside Artemis as it comes: an address that it does not know is one of topics, unless it hears of a queue.
+"""The client with an unconfigured Artemis: an unknown address is one of topics unless a queue is declared.
 
 PENSTOCK_BESIDE=artemis runs these tests, where Artemis is there or may be fetched (PENSTOCK_FETCH=1).
 """

@@ -1,4 +1,4 @@
-"""What is known at once is told at once, and no call depends on what an earlier one has opened."""
+"""Errors that are known at once are raised at once, and no call depends on links of an earlier call."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_question_ends_with_its_link_or_connection(
 
 
 @pytest.mark.parametrize("commits", [False, True])
-def test_coordinator_that_is_detached_ends_what_waits_for_it(commits: bool) -> None:
+def test_detached_coordinator_ends_waiting_calls(commits: bool) -> None:
     def script(peer: Amqp10Peer) -> None:
         peer.greet()
         peer.attach(role=True)

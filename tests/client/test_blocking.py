@@ -1,4 +1,4 @@
-"""The contract with blocking calls: a publisher that waits, says why, fails in time, and goes on as before."""
+"""The contract with blocking calls: a publisher waits, reports the reason, fails in time, and goes on."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_blocks_are_fetched_several_at_a_time(asking: penstock.sync.Connection) 
     asking.delete_queue(queue)
 
 
-def test_after_a_time_out_the_answer_may_be_waited_for_again_or_forgotten(asking: penstock.sync.Connection) -> None:
+def test_answer_after_a_time_out_is_awaited_again_or_forgotten(asking: penstock.sync.Connection) -> None:
     queue, cursor = asking.declare_queue(fresh()), fresh("cursor")
     start = asking.attach_cursor(cursor, [queue])
     plan = {"cursor": cursor, "token": start.token, "start": start.settled, "wait_ms": 60_000}
@@ -92,7 +92,7 @@ def test_requests_without_an_answer_are_bounded(asking: penstock.sync.Connection
     assert {asking.answer(call)["vhost"] for call in calls} == {"/"}
 
 
-def test_queue_of_answers_that_is_gone_is_told_at_once() -> None:
+def test_deleted_reply_queue_is_reported_at_once() -> None:
     def script(peer: Peer) -> None:
         peer.open_channel()
         peer.expect(spec.QUEUE_DECLARE)

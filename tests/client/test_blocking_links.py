@@ -10,7 +10,7 @@ from tests.client.conversations import both_protocols, fresh, url_of
 
 
 @both_protocols
-def test_handler_accepts_what_it_returns_from_and_releases_what_it_raises_for(broker_url: str, protocol: str) -> None:
+def test_handler_accepts_on_return_and_releases_on_an_exception(broker_url: str, protocol: str) -> None:
     with penstock.sync.connect(url_of(broker_url, protocol)) as connection:
         queue = connection.declare_queue(fresh())
         connection.publisher(queue).send_many([b"1", b"2", b"3"])

@@ -1,4 +1,4 @@
-"""A connection with blocking calls that two threads use by mistake: the second is told, and nothing else happens."""
+"""A blocking connection that two threads use by mistake: the second call is refused without side effects."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CALLS: dict[str, Callable[[Any, Any, Any, Any, Any], object]] = {
 
 
 @both_protocols
-def test_call_of_another_thread_is_told_and_the_connection_goes_on(broker_url: str, protocol: str) -> None:
+def test_call_of_another_thread_is_refused_and_the_connection_goes_on(broker_url: str, protocol: str) -> None:
     with penstock.sync.connect(url_of(broker_url, protocol, reconnect="false")) as connection:
         queue = connection.declare_queue(fresh("threads"))
         publisher = connection.publisher(queue)

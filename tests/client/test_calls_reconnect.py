@@ -1,4 +1,4 @@
-"""Lost connections of both protocols: what waits goes on, what is under way is sent again, and the ends are true."""
+"""Lost connections of both protocols: waiting calls go on, unconfirmed messages are sent again, ends are final."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_receiver_goes_on_after_the_broker_was_killed(brokers: Brokers, pr
 
 
 @both_protocols
-async def test_connection_that_is_lost_for_good_says_what_is_unknown(brokers: Brokers, protocol: str) -> None:
+async def test_connection_that_is_lost_for_good_reports_unknown_messages(brokers: Brokers, protocol: str) -> None:
     connection = await penstock.connect(url_of(brokers.url, protocol, reconnect="false"))
     queue = await connection.declare_queue(fresh(), capacity_messages=2, hold_deadline=60)
     publisher = connection.publisher(queue, window=5)
@@ -167,7 +167,7 @@ def test_blocking_calls_connect_again(brokers: Brokers, protocol: str) -> None:
 
 @both_protocols
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_nothing_listens_is_said_with_host_and_port(protocol: str, is_async: bool) -> None:
+async def test_connection_to_a_port_without_listener_names_host_and_port(protocol: str, is_async: bool) -> None:
     port = free_port()
     with pytest.raises(penstock.ConnectError, match=f"cannot connect to 127.0.0.1:{port}: nothing listens there"):
         await opened(url_of(f"amqp://127.0.0.1:{port}/", protocol), is_async)

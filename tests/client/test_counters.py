@@ -1,4 +1,4 @@
-"""Counters: what was published and received, what became of it, and sums over what has ended."""
+"""Counters: messages published and received, their outcomes, and sums over closed connections."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_receiver_counts_outcomes(connection: penstock.Connection, queue: 
 
 
 @both_protocols
-async def test_connection_adds_up_what_has_ended_and_what_goes_on(broker_url: str, protocol: str) -> None:
+async def test_connection_counters_add_up_ended_and_open_publishers(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol)) as connection:
         assert sum(asdict(connection.counters.publishers).values()) == 0
         queue = await connection.declare_queue(fresh())

@@ -17,7 +17,7 @@ from penstock.client.errors import FIRST_STEP, why_closed
         ("the virtual host /", 530, "NOT_ALLOWED - none", "none (530)"),
     ],
 )
-def test_reason_says_what_to_check(step: str, code: int | None, text: str, words: str) -> None:
+def test_reason_of_a_failed_login_names_the_check_to_make(step: str, code: int | None, text: str, words: str) -> None:
     assert words in why_closed("shop", step, code, text, is_encrypted=False)
 
 

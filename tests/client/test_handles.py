@@ -1,4 +1,4 @@
-"""Events of both shells: who is blocked, what was closed and lost, by callback and by iteration, and bounded."""
+"""Events of both shells: blocks, closes and losses, by callback and by iteration, bounded."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_events_with_blocking_calls(broker_url: str, protocol: str) -> None:
     assert [event.kind for event in events] == ["closed"]
 
 
-def test_events_that_nobody_takes_are_dropped_the_oldest_first() -> None:
+def test_unread_events_are_dropped_from_the_oldest() -> None:
     events = EventList(Engine(ConnectionTerms()))
     for number in range(EVENTS_MAX + 3):
         events.add(penstock.Event("blocked", str(number), ""))

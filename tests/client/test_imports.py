@@ -1,4 +1,4 @@
-"""Imports of the client: what a first message does not need is not imported, which would cost 10 to 100 ms."""
+"""Imports of the client: modules that the first message does not need are imported later (10 to 100 ms each)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long waits on a virtual clock: what an hour costs a sender, what a waiting publisher costs, and clocks that jump."""
+"""Long waits on a virtual clock: the cost of an hour, of a waiting publisher, and of clocks that jump."""
 
 from __future__ import annotations
 

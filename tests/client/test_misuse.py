@@ -1,4 +1,4 @@
-"""Misuse of the client and unusual input: one sentence each, and the connection is as it was."""
+"""Misuse of the client and unusual input: one sentence each, and the connection stays usable."""
 
 from __future__ import annotations
 

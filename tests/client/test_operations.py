@@ -1,4 +1,4 @@
-"""Declarations, questions and commands of a connection, over both protocols, from blocking calls and from asyncio."""
+"""Declarations, queries and commands of a connection, over both protocols, blocking and with asyncio."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bindings_of(connection: penstock.sync.Connection, source: str) -> list[tuple
     return sorted((each["destination"], each["routing_key"], each["arguments"]) for each in found)
 
 
-def test_exchange_is_bound_to_an_exchange_and_let_go(connection: penstock.sync.Connection, queue: str) -> None:
+def test_exchange_is_bound_to_an_exchange_and_unbound(connection: penstock.sync.Connection, queue: str) -> None:
     source, middle = fresh("source"), fresh("middle")
     connection.declare_exchange(source, "topic")
     connection.declare_exchange(middle, "fanout", internal=True)
@@ -86,7 +86,7 @@ def test_why_says_which_gate_is_closed_and_since_when(connection: penstock.sync.
     assert refused.value.code == 404
 
 
-def test_operator_blocks_and_lets_go(connection: penstock.sync.Connection, queue: str) -> None:
+def test_operator_blocks_and_unblocks(connection: penstock.sync.Connection, queue: str) -> None:
     connection.block("queue", queue, "maintenance")
     with pytest.raises((penstock.FlowControlTimeout, penstock.ConfirmTimeout)):
         connection.publisher(queue, window=1).send(b"held", timeout=0.3)
@@ -169,7 +169,7 @@ def test_list_goes_on_over_its_pages(connection: penstock.sync.Connection) -> No
         connection.delete_queue(name)
 
 
-def test_any_operation_is_requested_by_its_name(connection: penstock.sync.Connection, queue: str) -> None:
+def test_operation_is_requested_by_its_name(connection: penstock.sync.Connection, queue: str) -> None:
     assert connection.request("status")["vhost"] == connection.status()["vhost"] == "/"
     with pytest.raises(penstock.ControlError, match="did you mean"):
         connection.request("why", quue=queue)
@@ -196,7 +196,7 @@ def test_setting_for_all_queues_locks_no_operator_out(connection: penstock.sync.
 
 
 @both_protocols
-async def test_watch_yields_what_happens_at_a_queue(broker_url: str, protocol: str) -> None:
+async def test_watch_yields_events_of_a_queue(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol)) as connection:
         queue = await connection.declare_queue(fresh("watched"), capacity_messages=5, auto_delete=True)
         events = connection.watch(queue, period=0.05)

@@ -1,4 +1,4 @@
-"""Options of the client: names, units, bounds, and what is said of bad ones."""
+"""Options of the client: names, units, bounds, and errors for invalid values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods that shells get from the table of operations: what they show of themselves."""
+"""Methods that both shells derive from the table of operations: docstrings and signatures."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_operations_of_other_objects_are_methods_of_both_shells(kind: str, names
         assert next(iter(inspect.signature(getattr(blocking, name)).parameters)) == "self"
 
 
-def test_each_operation_is_a_documented_method_of_both_shells() -> None:
+def test_operation_is_a_documented_method_of_both_shells() -> None:
     assert len(TABLE) > 30
     for name, call in TABLE.items():
         awaited, blocking = getattr(penstock.Connection, name), getattr(penstock.sync.Connection, name)

@@ -100,7 +100,7 @@ async def test_wait_for_a_receipt_that_is_cancelled_changes_nothing(
     assert (await receipt).state == "confirmed"
 
 
-async def test_many_that_time_out_say_what_was_taken_and_what_has_become_of_it(connection: penstock.Connection) -> None:
+async def test_send_many_that_times_out_reports_taken_and_confirmed_messages(connection: penstock.Connection) -> None:
     queue = await connection.declare_queue(fresh(), capacity_messages=10, hold_deadline=60)
     publisher, result = connection.publisher(queue), penstock.SendResult()
     with pytest.raises((penstock.FlowControlTimeout, penstock.ConfirmTimeout)):
@@ -114,7 +114,7 @@ async def test_many_that_time_out_say_what_was_taken_and_what_has_become_of_it(c
 
 
 @both_protocols
-async def test_receive_goes_on_after_a_loss_and_what_was_accepted_before_it_may_come_again(
+async def test_receive_goes_on_after_a_loss_and_accepted_messages_may_come_again(
     broker_url: str, protocol: str
 ) -> None:
     async with penstock.connect(url_of(broker_url, protocol, reconnect_delay=0.01)) as connection:
@@ -131,7 +131,7 @@ async def test_receive_goes_on_after_a_loss_and_what_was_accepted_before_it_may_
 
 
 @both_protocols
-async def test_drain_and_close_that_time_out_say_what_is_left(broker_url: str, protocol: str) -> None:
+async def test_drain_and_close_that_time_out_return_unfinished_messages(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol, **OFFLINE)) as connection:
         publisher = connection.publisher(await connection.declare_queue(fresh()))
         await publisher.send(b"first")

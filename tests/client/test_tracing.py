@@ -1,4 +1,4 @@
-"""Spans of a program: the one that works on a message is a child of the one that has sent it, over both protocols."""
+"""Spans of a program: processing a message is a child of its sending, over both protocols."""
 
 from __future__ import annotations
 

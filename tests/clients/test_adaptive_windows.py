@@ -1,4 +1,4 @@
-"""Adaptive windows with real clients: a consumer that settles nothing does not hoard what others could process."""
+"""Adaptive windows with real clients: a consumer that settles nothing does not hoard messages."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def depth_of(control: sync.Connection, queue: str) -> int:
     return int(control.why(queue).raw["depth"]["messages"])
 
 
-def test_address_that_stops_below_its_capacity_tells_and_releases_a_publisher_whose_message_does_not_fit(
+def test_address_below_its_capacity_blocks_and_releases_a_publisher(
     publisher: pika.BlockingConnection, control: sync.Connection
 ) -> None:
     told: list[str] = []
@@ -64,7 +64,7 @@ def reason_of_block(broker: BrokerProcess, exchange: str = "amq.fanout", key: st
     return told[0]
 
 
-def test_bound_that_is_set_late_counts_what_was_recovered(tmp_path: Path) -> None:
+def test_bound_that_is_set_late_counts_recovered_messages(tmp_path: Path) -> None:
     folder = str(tmp_path / "data")
     with serving(tmp_path, "--data", folder) as broker:
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))

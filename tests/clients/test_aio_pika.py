@@ -1,4 +1,4 @@
-"""aio-pika: consuming beside a held publish, and never a word that it misunderstands."""
+"""aio-pika: consuming beside a held publish, and no method that aio-pika would misread."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_consumer_on_the_same_connection_as_a_held_publisher_goes_on_recei
     await asyncio.wait_for(asyncio.gather(*held), PATIENCE)
 
 
-async def test_many_publishes_at_once_are_all_confirmed_in_the_end(
+async def test_publishes_at_once_are_all_confirmed_in_the_end(
     connection: AbstractConnection, other: AbstractConnection, name: str
 ) -> None:
     channel = await connection.channel()
@@ -107,7 +107,7 @@ async def test_publish_that_is_held_past_its_deadline_is_a_delivery_error(
     assert await drain(other, name, 3) == [0, 1, 2], "exactly what was confirmed is in the queue"
 
 
-async def test_publisher_without_confirms_is_told_why_its_channel_closes(
+async def test_publisher_without_confirms_gets_the_reason_of_its_closed_channel(
     connection: AbstractConnection, other: AbstractConnection, name: str
 ) -> None:
     channel = await connection.channel(publisher_confirms=False)
@@ -125,7 +125,7 @@ async def test_publisher_without_confirms_is_told_why_its_channel_closes(
     await keeping.queue_delete(name)
 
 
-async def test_it_is_never_sent_channel_flow_but_blocked_and_unblocked(
+async def test_aio_pika_receives_blocked_and_unblocked_but_never_channel_flow(
     broker: BrokerProcess, other: AbstractConnection, name: str
 ) -> None:
     with spying(broker) as spy:
@@ -143,7 +143,7 @@ async def test_it_is_never_sent_channel_flow_but_blocked_and_unblocked(
     assert seen.count(CONNECTION_BLOCKED) == seen.count(CONNECTION_UNBLOCKED) >= 1
 
 
-async def test_connection_is_told_when_the_broker_leaves(own_broker: BrokerProcess) -> None:
+async def test_connection_is_closed_properly_when_the_broker_leaves(own_broker: BrokerProcess) -> None:
     connection = await aio_pika.connect(own_broker.url)
     closed = asyncio.Event()
     connection.close_callbacks.add(lambda *_: closed.set())
@@ -154,7 +154,7 @@ async def test_connection_is_told_when_the_broker_leaves(own_broker: BrokerProce
     await connection.close()
 
 
-async def test_in_process_broker_serves_the_loop_that_it_runs_on(name: str) -> None:
+async def test_in_process_broker_serves_its_own_loop(name: str) -> None:
     import penstock
 
     async with penstock.Broker(listen="127.0.0.1:0") as broker:

@@ -22,7 +22,7 @@ def check(python: Path, module: str, *words: str) -> list[Any]:
     return lines_of([str(python), "-m", f"tests.clients.drivers.{module}", *words], ROOT, 60)
 
 
-def test_azure_hears_and_gives_outcomes(broker: BrokerProcess, channel: BlockingChannel, name: str) -> None:
+def test_azure_receives_and_sends_outcomes(broker: BrokerProcess, channel: BlockingChannel, name: str) -> None:
     """It waits for ever for the outcome of a released message, so an unroutable one is rejected."""
     python = available(azure_python)
     declare_with_dead_letters(channel, name)
@@ -33,7 +33,7 @@ def test_azure_hears_and_gives_outcomes(broker: BrokerProcess, channel: Blocking
     eventually(lambda: broker.depth(f"{name}-dead") == 1, "the rejected message is a dead letter")
 
 
-def test_azure_that_sends_much_without_credit_is_detached_and_the_queue_keeps_its_capacity(
+def test_azure_sender_without_credit_is_detached_and_the_capacity_holds(
     broker: BrokerProcess, channel: BlockingChannel, name: str
 ) -> None:
     """Its sender gives itself credit: what the hold room takes is held, and then its link ends."""

@@ -86,9 +86,7 @@ def called(script: str, environment: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_two_workers_run_200_tasks_exactly_once_with_late_acknowledgement(
-    own_broker: BrokerProcess, tmp_path: Path
-) -> None:
+def test_celery_workers_run_200_tasks_once_with_late_acknowledgement(own_broker: BrokerProcess, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     environment = os.environ | {"BROKER_URL": own_broker.url, "RUNS": str(runs), "PYTHONWARNINGS": "ignore"}
     with worker("first", tmp_path, environment) as first, worker("second", tmp_path, environment) as second:

@@ -28,7 +28,7 @@ def settled_down(channel: BlockingChannel) -> None:
 
 @pytest.mark.parametrize("name_of", ["consumer-window-bytes", "x-consumer-window-bytes", "consumerWindowSize"])
 @pytest.mark.parametrize(("window", "most"), [(-1, 10), (0, 1), (2600, 2), (100, 1)])
-def test_window_in_bytes_bounds_what_is_unacknowledged(
+def test_byte_window_bounds_unacknowledged_messages(
     channel: BlockingChannel, name: str, name_of: str, window: int, most: int
 ) -> None:
     fill(channel, name, 10)

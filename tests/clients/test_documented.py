@@ -42,7 +42,7 @@ def sends_until_stopped(send: Callable[[bytes], bool]) -> list[bool]:
     return [send(f"order {number}".encode()) for number in range(5)]
 
 
-def test_pika_finds_the_reason_in_the_error_in_the_log_and_by_its_connections_name_or_port(
+def test_pika_finds_the_reason_in_its_error_the_log_and_penstock_why(
     own_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
     declare(own_broker, "orders", durable=True, **BOUNDED)
@@ -83,9 +83,7 @@ def test_aio_pika_raises_and_its_log_has_the_reason(
     assert own_broker.depth("orders") == 3
 
 
-def test_kombu_is_told_the_reason_before_it_raises(
-    own_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_kombu_gets_the_reason_before_it_raises(own_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> None:
     declare(own_broker, "orders", durable=True, **BOUNDED)
     names = run(snippet("docs/refused.md", "## kombu", own_broker))
     assert sends_until_stopped(names["send"]) == [True, True, True, False, False]

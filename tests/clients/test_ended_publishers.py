@@ -1,4 +1,4 @@
-"""Processes that publish without confirms: what they hear while it is held, and what stays when they end."""
+"""Processes that publish without confirms: notices while held, and the fate of publishes after they end."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def held_by_gone(broker: BrokerProcess) -> int:
         pytest.param(PIKA, "channel.connection._impl._transport._sock", id="pika"),
     ],
 )
-def test_what_a_process_published_before_it_ended_comes_out_of_a_queue_that_takes_the_half(
+def test_publishes_of_an_ended_process_come_out_of_a_queue_of_half_their_number(
     own_broker: BrokerProcess, name: str, program: str, socket: str, unread: bool
 ) -> None:
     bound(own_broker, name)
@@ -181,7 +181,7 @@ def test_what_a_process_published_before_it_ended_comes_out_of_a_queue_that_take
 
 @pytest.mark.parametrize("size", [10, 100_000], ids=["short", "beyond-the-hold-budget"])
 @pytest.mark.parametrize("program", [LOOKING_PIKA, LOOKING_AIO_PIKA], ids=["pika", "aio-pika"])
-def test_publisher_that_looks_for_events_hears_of_the_block_while_its_publishes_are_held(
+def test_publisher_that_polls_events_is_notified_of_the_block_while_held(
     own_broker: BrokerProcess, name: str, program: str, size: int
 ) -> None:
     bound(own_broker, name, 10)
@@ -193,7 +193,7 @@ def test_publisher_that_looks_for_events_hears_of_the_block_while_its_publishes_
 
 
 @pytest.mark.parametrize("client", LOOKING, ids=lambda name: name.replace(" ", "-"))
-def test_publisher_in_another_language_hears_of_the_block_while_its_publishes_are_held(
+def test_publisher_in_another_language_is_notified_of_the_block_while_held(
     own_broker: BrokerProcess, name: str, client: str
 ) -> None:
     (known,) = (each for each in CLIENTS if each.name == client)
@@ -207,7 +207,7 @@ def test_publisher_in_another_language_hears_of_the_block_while_its_publishes_ar
 
 
 @pytest.mark.parametrize("client", ["amqp091-go", "Bunny", "rabbitmq-client", "lapin"])
-def test_publisher_without_confirms_hears_of_the_block_and_of_its_end(
+def test_publisher_without_confirms_is_notified_of_the_block_and_its_end(
     own_broker: BrokerProcess, name: str, client: str
 ) -> None:
     """Two of these write nothing meanwhile, which only their publishes may wait for."""
@@ -232,7 +232,7 @@ def test_publisher_without_confirms_hears_of_the_block_and_of_its_end(
 @pytest.mark.parametrize(
     "program", [LOOKING_PY_AMQP, LOOKING_KOMBU, LOOKING_AMQPSTORM], ids=["py-amqp", "kombu", "amqpstorm"]
 )
-def test_publisher_whose_library_drops_the_reason_hears_of_the_block_too(
+def test_publisher_whose_library_drops_the_reason_is_notified_of_the_block(
     own_broker: BrokerProcess, name: str, program: str
 ) -> None:
     bound(own_broker, name, 10)
@@ -242,7 +242,7 @@ def test_publisher_whose_library_drops_the_reason_hears_of_the_block_too(
     assert own_broker.queue(name)["refused"] == 0
 
 
-def test_forty_tasks_of_celery_go_through_a_queue_of_twenty_though_their_process_has_ended(
+def test_celery_tasks_of_an_ended_process_pass_a_queue_of_half_their_number(
     own_broker: BrokerProcess, name: str
 ) -> None:
     bound(own_broker, name)

@@ -12,7 +12,7 @@ from tests.support.fetched_clients import rust_program
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(700)]
 
 
-def test_fe2o3_hears_and_gives_all_outcomes_and_drains(
+def test_fe2o3_receives_and_sends_all_outcomes_and_drains(
     broker: BrokerProcess, channel: BlockingChannel, name: str
 ) -> None:
     program = available(rust_program)

@@ -27,7 +27,7 @@ OWN_COUNT = 17
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(700)]
 
 
-def test_go_amqp_hears_and_gives_all_outcomes_and_drains(
+def test_go_amqp_receives_and_sends_all_outcomes_and_drains(
     broker: BrokerProcess, channel: BlockingChannel, name: str
 ) -> None:
     """Its Send returns an error for a rejected message only; a released one counts as sent."""

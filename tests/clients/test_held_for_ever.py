@@ -1,4 +1,4 @@
-"""A hold deadline of 0 is for ever: whoever waits is neither refused nor given up, and memory stays bounded."""
+"""A hold deadline of 0 never ends: no publisher is refused or given up, and memory stays bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every client is held, some seconds long (PENSTOCK_HOLD_S), and refused at its deadline: all of them side by side."""
+"""All clients of AMQP 0-9-1 side by side: held for some seconds (PENSTOCK_HOLD_S), and refused at the deadline."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def holds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """What is asked of this module's tests, begun all at once: the long holds first."""
     wanted = [item for item in request.session.items if item.path == request.path]
     cases = [(item.originalname, item.callspec.params) for item in wanted if isinstance(item, pytest.Function)]
-    tests = {hold_well: test_held_client_lives_and_goes_on, refuse: test_client_is_told_at_the_deadline}
+    tests = {hold_well: test_held_client_lives_and_goes_on, refuse: test_client_is_refused_at_the_deadline}
     with holding_broker(tmp_path_factory.mktemp("holding")) as broker, ThreadPoolExecutor(len(CASES)) as pool:
         begun: Holds = {}
         for asked, test in tests.items():
@@ -80,7 +80,7 @@ def test_held_client_lives_and_goes_on(holds: Holds, client: Client, way: str) -
 
 
 @every_client
-def test_client_is_told_at_the_deadline(holds: Holds, client: Client, way: str) -> None:
+def test_client_is_refused_at_the_deadline(holds: Holds, client: Client, way: str) -> None:
     client.skip_if_missing()
     seen = holds["refuse", client, way].result()
     assert isinstance(seen, Refused)

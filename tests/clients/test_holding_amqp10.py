@@ -1,4 +1,4 @@
-"""Every client of AMQP 1.0 is held by a full queue, which gives it no credit, some seconds long (PENSTOCK_HOLD_S)."""
+"""All clients of AMQP 1.0: held by a full queue without credit for some seconds (PENSTOCK_HOLD_S)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every client of AMQP 1.0 is idle while others wait for the room of its credit: asked to drain, then let go on."""
+"""All clients of AMQP 1.0: idle while others need the room of their credit, drained, and usable again."""
 
 from __future__ import annotations
 

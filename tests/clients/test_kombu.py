@@ -1,4 +1,4 @@
-"""kombu: its own ways of declaring, and of coming back."""
+"""kombu: its declarations, and its reconnects."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_topic_exchange_with_queues_and_a_consumer(connection: kombu.Connection,
     assert all(body == {"key": key} for key, body in got)
 
 
-def test_simple_queue_gives_back_what_it_got(connection: kombu.Connection, name: str) -> None:
+def test_simple_queue_requeues_messages(connection: kombu.Connection, name: str) -> None:
     queue = connection.SimpleQueue(name)
     assert isinstance(queue, SimpleQueue)
     for number in range(5):

@@ -27,7 +27,7 @@ def node() -> str:
     return found
 
 
-def test_amqplib_publishes_consumes_waits_and_is_told(node: str, broker: BrokerProcess, name: str) -> None:
+def test_amqplib_publishes_consumes_waits_and_gets_notices(node: str, broker: BrokerProcess, name: str) -> None:
     done = subprocess.run(
         [node, "check.js", broker.url, name], cwd=FOLDER, capture_output=True, text=True, timeout=200, check=False
     )

@@ -1,4 +1,4 @@
-"""`penstock block` and `unblock`, as an operator gives them, and what pika's clients see of it."""
+"""`penstock block` and `unblock` at the command line, and their effect on pika's clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pika: consuming, acknowledging, giving back, confirming."""
+"""pika: consuming, acknowledging, requeueing, confirming."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Reader:
         return self.numbers()
 
 
-def test_all_properties_arrive_as_they_were_sent(channel: BlockingChannel, name: str) -> None:
+def test_message_properties_arrive_unchanged(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True)
     sent = pika.BasicProperties(
         content_type="text/plain",

@@ -1,4 +1,4 @@
-"""pika under flow control: what it is told, what it waits for, and that nothing is lost."""
+"""pika under flow control: its notices and waits, without loss."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_held_publish_goes_on_when_the_gate_opens_and_order_is_kept(
         assert take(channel, name, 60) == list(range(60))
 
 
-def test_without_confirms_publishes_are_held_too_and_none_is_lost(
+def test_publishes_without_confirms_are_held_and_none_is_lost(
     broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
     channel.queue_declare(name, exclusive=False, auto_delete=True, arguments=GATED)
@@ -133,7 +133,7 @@ def test_without_confirms_publishes_are_held_too_and_none_is_lost(
     channel.queue_delete(name)
 
 
-def test_without_confirms_the_channel_is_closed_with_506_at_the_deadline_and_what_was_accepted_is_there(
+def test_channel_without_confirms_is_closed_with_506_at_the_hold_deadline(
     broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
     channel.queue_declare(name, exclusive=True, arguments=GATED)
@@ -157,7 +157,7 @@ def test_without_confirms_the_channel_is_closed_with_506_at_the_deadline_and_wha
     assert channel.basic_get(name)[0] is None
 
 
-def test_without_confirms_nothing_is_lost_while_the_queue_moves(
+def test_publishes_without_confirms_are_not_lost_while_the_queue_moves(
     broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
     """The last message waits for ten deadlines behind those that were sent before it."""

@@ -25,7 +25,7 @@ ALIASES: list[tuple[dict[str, Any], dict[str, tuple[int | None, int | None]], st
     ),
     ({"x-max-length": 5}, {"capacity": (None, 100 * MIB), "max_length": (5, None)}, "block"),
 ]
-"""A name of ours, of Qpid C++ and of RabbitMQ; tests/core/settings/test_thresholds.py has them all."""
+"""A name of ours, of Qpid C++ and of RabbitMQ; tests/core/queue/test_queue_settings_thresholds.py has them all."""
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_fan_out_into_a_full_queue_waits_for_it_and_then_reaches_all(
         channel.queue_delete(queue)
 
 
-def test_two_blocked_queues_name_themselves_to_their_own_producers(
+def test_blocked_queues_are_named_to_their_own_producers(
     broker: BrokerProcess, channel: BlockingChannel, name: str
 ) -> None:
     reasons: dict[str, list[str]] = {}
@@ -92,7 +92,7 @@ def test_two_blocked_queues_name_themselves_to_their_own_producers(
         channel.queue_delete(queue)
 
 
-def test_queue_that_destroys_itself_cancels_its_consumers_and_refuses_the_last_publish(
+def test_self_destruct_queue_cancels_consumers_and_refuses_the_last_publish(
     channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(

@@ -89,7 +89,7 @@ def test_messages_are_published_and_consumed_in_order(blocking: BlockingConnecti
 
 
 @pytest.mark.parametrize("address", ["/queues/{}", "{}"])
-def test_both_forms_of_an_address_name_a_queue(blocking: BlockingConnection, queue: str, address: str) -> None:
+def test_address_in_both_forms_names_a_queue(blocking: BlockingConnection, queue: str, address: str) -> None:
     send(blocking, address.format(queue), "text", {"a": [1, None]}, b"octets")
     assert consume(blocking, address.format(queue), 3) == ["text", {"a": [1, None]}, b"octets"]
 
@@ -110,7 +110,9 @@ def test_rejected_message_becomes_a_dead_letter(
     assert is_empty(blocking, f"{queue}-work")
 
 
-def test_browser_leaves_what_it_reads(blocking: BlockingConnection, channel: BlockingChannel, queue: str) -> None:
+def test_browser_leaves_messages_in_the_queue(
+    blocking: BlockingConnection, channel: BlockingChannel, queue: str
+) -> None:
     send(blocking, queue, *range(10))
     browser = blocking.create_receiver(queue, credit=10, name="browser", options=Copy())
     assert browser.link.remote_snd_settle_mode == proton.Link.SND_SETTLED, "nothing waits for a browser's outcomes"
@@ -119,7 +121,9 @@ def test_browser_leaves_what_it_reads(blocking: BlockingConnection, channel: Blo
     assert consume(blocking, queue, 10) == list(range(10))
 
 
-def test_selector_takes_what_it_selects(blocking: BlockingConnection, channel: BlockingChannel, queue: str) -> None:
+def test_selector_takes_matching_messages_only(
+    blocking: BlockingConnection, channel: BlockingChannel, queue: str
+) -> None:
     sender = blocking.create_sender(queue)
     for number in range(10):
         sender.send(proton.Message(body=number, properties={"n": number, "colour": "red" if number % 2 else "blue"}))

@@ -1,4 +1,4 @@
-"""py-amqp, on which kombu and Celery stand. How it bears a hold: test_holding.py."""
+"""py-amqp, the base of kombu and Celery; test_holding.py has its behaviour under a hold."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_heartbeats_keep_an_idle_connection(broker: BrokerProcess) -> None:
     undisturbed(beat, broker)
 
 
-def test_it_is_told_that_it_is_blocked_and_never_by_channel_flow(
+def test_py_amqp_is_notified_of_the_block_and_never_by_channel_flow(
     broker: BrokerProcess, connection: amqp.Connection, name: str
 ) -> None:
     told: list[str] = []

@@ -97,7 +97,7 @@ def test_replies_come_without_a_declared_queue(connection: Any) -> None:
     consumer.close()
 
 
-def test_queue_that_differs_is_told(management: Any, name: str) -> None:
+def test_declaration_of_a_queue_that_differs_is_refused(management: Any, name: str) -> None:
     queue_of(management, name)
     with pytest.raises(client.ValidationCodeException, match="ErrPreconditionFailed"):
         queue_of(management, name, max_len=7)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.clients
 FOLDER = HERE / "node"
 
 
-def test_rhea_hears_and_gives_all_outcomes_and_drains(
+def test_rhea_receives_and_sends_all_outcomes_and_drains(
     broker: BrokerProcess, channel: BlockingChannel, name: str
 ) -> None:
     node = shutil.which("node")

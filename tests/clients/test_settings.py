@@ -167,13 +167,11 @@ def shown(broker: BrokerProcess, *words: str) -> dict[str, tuple[object, str]]:
         (("show", "vhost", "nobody"), "no vhost 'nobody'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_in_one_sentence(
-    broker: BrokerProcess, words: tuple[str, ...], said: str
-) -> None:
+def test_invalid_setting_is_refused_in_one_sentence(broker: BrokerProcess, words: tuple[str, ...], said: str) -> None:
     assert said in broker.refusal(*words)
 
 
-def test_no_setting_shuts_out_the_operator_who_must_take_it_back(tuned: BrokerProcess) -> None:
+def test_settings_of_zero_do_not_shut_out_the_operator(tuned: BrokerProcess) -> None:
     nothing = ["capacity-messages=0", "stop-messages=0", "resume-messages=0", "message-ttl=0", "overflow=reject"]
     nothing += ["consumer-window-bytes=0", "consumer-max-rate=0.001", "slow-consumer-rate=1000000"]
     tuned.command("set", "queue", "#", *nothing, "slow-consumer-policy=cancel", "slow-consumer-period=0.001")
@@ -237,7 +235,7 @@ def test_file_that_cannot_be_meant_leaves_the_old_settings_and_its_line_is_logge
     assert control.why("q").raw["stop"]["messages"] == 50
 
 
-def test_what_was_set_by_command_survives_a_reload_and_beats_the_file(
+def test_setting_by_command_survives_a_reload_and_overrides_the_file(
     make: Callable[..., Publisher], tuned: BrokerProcess, control: sync.Connection, tmp_path: Path
 ) -> None:
     file = tmp_path / "penstock.toml"
@@ -257,7 +255,7 @@ def test_what_was_set_by_command_survives_a_reload_and_beats_the_file(
         control.unset("queue", "q")
 
 
-def test_what_only_counts_at_the_start_is_named_at_a_reload(tuned: BrokerProcess, tmp_path: Path) -> None:
+def test_start_up_setting_is_named_at_a_reload(tuned: BrokerProcess, tmp_path: Path) -> None:
     logged = reload(
         tuned,
         tmp_path / "penstock.toml",

@@ -1,4 +1,4 @@
-"""Transactions through pika and py-amqp, as their users write them."""
+"""Transactions through pika and py-amqp."""
 
 from __future__ import annotations
 

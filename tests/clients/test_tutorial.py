@@ -22,14 +22,14 @@ def test_first_hour_works_command_by_command(own_broker: BrokerProcess, tmp_path
         reader.kill()
 
 
-def test_every_block_of_the_first_hour_is_run_except_the_installation() -> None:
+def test_tutorial_blocks_are_all_run_except_the_installation() -> None:
     assert PAGE.count("\n```\n") == 1 + len(steps(PAGE)) + 1
     assert {step.title for step in steps(PAGE) if step.kind == "console"} == {
         "Terminal 1", "Terminal 2", "Terminal 3", "Spark",
     }  # fmt: skip
 
 
-def test_output_is_compared_line_by_line_without_times_octets_and_names_of_connections() -> None:
+def test_tutorial_output_is_compared_without_times_bytes_and_connection_names() -> None:
     assert shows(["order 1", "order 2", "done"], ["order 1", "...", "done"])
     assert shows(["a", "b", "c"], ["b", "c"])
     assert shows(["con:4(guest@127.0.0.1:4/)/ch:1 for 1.0 s"], ["con:12(guest@127.0.0.1:40312/)/ch:1 for 12.5 s"])
@@ -38,7 +38,7 @@ def test_output_is_compared_line_by_line_without_times_octets_and_names_of_conne
     assert not shows(["ab"], ["a"])
 
 
-def test_commands_of_a_block_have_what_each_prints() -> None:
+def test_commands_of_a_block_have_their_output() -> None:
     block = Step("console", "Terminal 3", "$ penstock why\nnobody is blocked\n$ penstock queues list\n")
     assert list(block.commands()) == [("penstock why", ["nobody is blocked"]), ("penstock queues list", [])]
     assert list(Step("console", "Terminal 2", "order 1\n").commands()) == [("", ["order 1"])]

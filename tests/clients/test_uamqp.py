@@ -12,7 +12,7 @@ from tests.support.fetched_clients import ROOT, uamqp_python
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(700)]
 
 
-def test_uamqp_hears_and_gives_outcomes(broker: BrokerProcess, channel: BlockingChannel, name: str) -> None:
+def test_uamqp_receives_and_sends_outcomes(broker: BrokerProcess, channel: BlockingChannel, name: str) -> None:
     python = available(uamqp_python)
     declare_with_dead_letters(channel, name)
     words = [str(python), "-m", "tests.clients.drivers.check_uamqp", broker.url.rstrip("/"), name]

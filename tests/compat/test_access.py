@@ -1,4 +1,4 @@
-"""Each row of the table of operations, with all it needs and without each of its needs: ours, and RabbitMQ's beside.
+"""Operations with exactly their permissions, and without each of them: ours, and RabbitMQ's beside.
 
 RabbitMQ 3.10 leaves out the kind of access in its texts, which RabbitMQ 4 and we name; codes are the same.
 """
@@ -96,7 +96,7 @@ def side(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         broker.stop()
 
 
-def test_each_row_with_what_it_needs_and_nothing_more_is_permitted(side: Side) -> None:
+def test_operation_with_exactly_its_permissions_is_allowed(side: Side) -> None:
     user = side.user()
     for row in rows():
         side.renew()
@@ -104,7 +104,7 @@ def test_each_row_with_what_it_needs_and_nothing_more_is_permitted(side: Side) -
         assert side.refusal(user, octets_of(row)) is None, row
 
 
-def test_each_row_without_one_of_its_needs_is_refused(side: Side) -> None:
+def test_operation_without_one_of_its_permissions_is_refused(side: Side) -> None:
     user = side.user()
     for row, need in cells():
         if need in NOT_BEFORE_4 and not side.ours:
@@ -141,7 +141,7 @@ PARTS = {"vhost": "%2F", "user": "guest", "name": "q", "component": "federation"
 
 @pytest.mark.parametrize("tag", TAGS)
 @pytest.mark.parametrize("enters", [True, False])
-def test_http_lets_the_same_users_in(side: Side, tag: str, enters: bool) -> None:
+def test_http_admits_the_users_that_rabbitmq_admits(side: Side, tag: str, enters: bool) -> None:
     """With each tag, with a permission in / and without one."""
     user = side.user(tag)
     if enters:

@@ -1,4 +1,4 @@
-"""Acknowledgements, refusals, recoveries and confirmations: tags, ranges, order and what is unknown."""
+"""Acknowledgements, rejections, recoveries and confirmations: tags, ranges, order, and unknown tags."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def test_tag_is_known_until_it_is_settled(peer: Peer, again: base.Frame) -> None
     unknown(peer, again, 1)
 
 
-def test_multiple_is_known_by_its_own_tag_whatever_is_out_before_it(peer: Peer) -> None:
+def test_multiple_ack_is_checked_by_its_own_tag_only(peer: Peer) -> None:
     taken(peer, 3)
     peer.send(1, Ack(2))
     unknown(peer, Ack(2, multiple=True), 2)
 
 
-def test_multiple_beyond_what_was_given_settles_nothing(peer: Peer) -> None:
+def test_multiple_ack_beyond_the_last_delivery_settles_nothing(peer: Peer) -> None:
     queue = taken(peer, 3)
     unknown(peer, Ack(7, multiple=True), 7)
     peer.send(1, commands.Channel.CloseOk())
@@ -88,7 +88,7 @@ def test_multiple_beyond_what_was_given_settles_nothing(peer: Peer) -> None:
     assert peer.depth(queue) == 3
 
 
-def test_what_was_delivered_without_acknowledgement_has_no_tag_to_settle(peer: Peer) -> None:
+def test_delivery_without_acknowledgement_has_no_tag_to_settle(peer: Peer) -> None:
     got(peer, filled(peer, 1), no_ack=True)
     unknown(peer, Ack(1), 1)
 
@@ -100,7 +100,7 @@ def test_tags_belong_to_their_channel(peer: Peer) -> None:
     assert peer.refused(2) == (406, "PRECONDITION_FAILED - unknown delivery tag 1")
 
 
-def test_range_settles_what_is_left_of_it(peer: Peer) -> None:
+def test_multiple_ack_settles_the_unsettled_rest_of_its_range(peer: Peer) -> None:
     queue = taken(peer, 5)
     peer.send(1, Ack(2), Ack(4, multiple=True), Nack(0, multiple=True))
     assert peer.is_well()
@@ -125,13 +125,13 @@ def test_message_with_a_time_to_live_comes_back_as_often_as_it_is_refused(peer: 
         peer.send(1, Nack(tag))
 
 
-def test_what_is_refused_for_good_is_gone(peer: Peer) -> None:
+def test_message_rejected_without_requeue_is_gone(peer: Peer) -> None:
     queue = taken(peer, 3)
     peer.send(1, Reject(1, requeue=False), Nack(3, multiple=True, requeue=False))
     peer.ask(1, commands.Basic.Get(queue=queue), commands.Basic.GetEmpty)
 
 
-def test_what_a_closed_channel_had_comes_back(peer: Peer) -> None:
+def test_deliveries_of_a_closed_channel_come_back(peer: Peer) -> None:
     queue = taken(peer, 2)
     peer.ask(1, commands.Channel.Close(200, "", 0, 0), commands.Channel.CloseOk)
     peer.channel(1)
@@ -168,7 +168,7 @@ def await_confirms(peer: Peer, count: int) -> None:
         waiting = {number for number in waiting if number != tag and not (ack.multiple and number < tag)}
 
 
-def test_every_publish_is_confirmed_once_be_it_routed_or_not(peer: Peer, queue: str) -> None:
+def test_publish_is_confirmed_once_whether_routed_or_not(peer: Peer, queue: str) -> None:
     peer.confirm()
     peer.say(b"".join(publish_frames(1, "", key, b"x") for key in [queue, "nowhere"] * 20))
     await_confirms(peer, 40)
@@ -188,7 +188,7 @@ def test_return_comes_before_its_confirmation(peer: Peer) -> None:
         assert peer.expect(1, Ack).delivery_tag == number
 
 
-def test_without_confirms_a_return_still_comes(peer: Peer) -> None:
+def test_mandatory_message_is_returned_without_confirms(peer: Peer) -> None:
     mandatory(peer, "nowhere", b"")
     peer.expect(1, commands.Basic.Return)
     assert peer.content()[1] == b""
@@ -246,14 +246,14 @@ def test_transaction_is_there_when_it_is_committed_and_not_before(peer: Peer, qu
 
 
 @pytest.mark.parametrize("again", [Ack(1), Ack(1, multiple=True), Reject(1)])
-def test_what_a_transaction_has_settled_is_unknown_to_the_rest_of_it(peer: Peer, again: base.Frame) -> None:
+def test_delivery_settled_in_a_transaction_is_unknown_to_the_rest(peer: Peer, again: base.Frame) -> None:
     taken(peer, 2)
     peer.ask(1, commands.Tx.Select(), commands.Tx.SelectOk)
     peer.send(1, Ack(1))
     unknown(peer, again, 1)
 
 
-# Who sent it
+# The property user_id
 
 
 def test_user_id_must_be_the_users(peer: Peer, queue: str) -> None:

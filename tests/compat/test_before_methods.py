@@ -1,4 +1,4 @@
-"""A message that is published before a method on the same channel is with the consumers that stand then.
+"""A message published before a method on the same channel goes to the consumers of that moment.
 
 Each publish is sent together with the method, in one piece.
 """
@@ -38,14 +38,14 @@ def heard(peer: Peer) -> tuple[list[tuple[str, bytes]], list[base.Frame]]:
     return deliveries, answers
 
 
-def test_consumer_that_is_cancelled_has_what_was_published_before(peer: Peer, queue: str) -> None:
+def test_cancelled_consumer_gets_messages_published_before(peer: Peer, queue: str) -> None:
     peer.consume(queue, "c")
     together(peer, queue, Cancel("c"), count=3)
     assert [body for _, body in heard(peer)[0]] == [b"0", b"1", b"2"]
     peer.ask(1, Get(queue=queue), GetEmpty)
 
 
-def test_of_consumers_with_priorities_the_first_one_has_it_though_it_is_cancelled_next(peer: Peer, queue: str) -> None:
+def test_consumer_of_highest_priority_gets_the_message_though_cancelled_next(peer: Peer, queue: str) -> None:
     peer.ask(1, commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
     peer.consume(queue, "low")
     peer.consume(queue, "high", arguments={"x-priority": 5})
@@ -53,7 +53,9 @@ def test_of_consumers_with_priorities_the_first_one_has_it_though_it_is_cancelle
     assert sorted(heard(peer)[0]) == [("high", b"0"), ("low", b"1")]
 
 
-def test_who_cancels_another_consumer_takes_nothing_from_this_one(peer: Peer, other: Peer, name: str) -> None:
+def test_consumer_cancelled_by_another_connection_leaves_this_one_its_messages(
+    peer: Peer, other: Peer, name: str
+) -> None:
     peer.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
     other.consume(name, "other", no_ack=True)
     peer.consume(name, "c", no_ack=True)
@@ -71,7 +73,7 @@ def test_get_takes_nothing_that_a_consumer_should_have_had(peer: Peer, queue: st
     assert [type(answer) for answer in answers] == [GetEmpty]
 
 
-def test_get_takes_what_no_consumer_has_room_for(peer: Peer, queue: str) -> None:
+def test_get_takes_messages_that_no_consumer_has_room_for(peer: Peer, queue: str) -> None:
     peer.ask(1, commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
     peer.consume(queue, "c")
     together(peer, queue, Get(queue=queue), count=2)
@@ -84,7 +86,7 @@ def test_get_takes_what_no_consumer_has_room_for(peer: Peer, queue: str) -> None
     ("method", "answer"),
     [(commands.Queue.Purge, commands.Queue.PurgeOk), (commands.Queue.Delete, commands.Queue.DeleteOk)],
 )
-def test_neither_a_purge_nor_a_deletion_takes_it_from_them(
+def test_purge_or_deletion_leaves_messages_with_their_consumers(
     peer: Peer, queue: str, method: type[base.Frame], answer: type[base.Frame]
 ) -> None:
     peer.consume(queue, "c")
@@ -95,14 +97,14 @@ def test_neither_a_purge_nor_a_deletion_takes_it_from_them(
     assert dict(told)["message_count"] == 0
 
 
-def test_declaration_counts_only_what_waits(peer: Peer, queue: str) -> None:
+def test_declaration_counts_waiting_messages_only(peer: Peer, queue: str) -> None:
     peer.consume(queue, "c")
     together(peer, queue, commands.Queue.Declare(queue=queue, passive=True), count=2)
     (told,) = [found for found in heard(peer)[1] if isinstance(found, commands.Queue.DeclareOk)]
     assert (told.message_count, told.consumer_count) == (0, 1)
 
 
-def test_consumer_that_comes_later_has_nothing_of_it_whatever_its_priority(peer: Peer, queue: str) -> None:
+def test_later_consumer_gets_no_earlier_message_whatever_its_priority(peer: Peer, queue: str) -> None:
     peer.consume(queue, "there", no_ack=True)
     together(peer, queue, Consume(queue=queue, consumer_tag="later", arguments={"x-priority": 9}), count=2)
     assert heard(peer)[0] == [("there", b"0"), ("there", b"1")]
@@ -122,7 +124,7 @@ def test_committed_message_is_with_the_consumers_before_the_next_method(peer: Pe
 
 
 @pytest.mark.parametrize("method", [Tx.Select, Tx.Commit, Tx.Rollback])
-def test_what_was_published_before_a_transactions_method_is_with_the_consumers(
+def test_message_published_before_a_tx_method_is_with_the_consumers(
     peer: Peer, other: Peer, name: str, method: type[base.Frame]
 ) -> None:
     peer.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
@@ -170,7 +172,7 @@ def check_had(peer: Peer, queue: str, no_ack: bool) -> None:
     peer.ask(1, commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)
 
 
-def test_answer_reaches_who_asked_before_it_stops_to_listen(peer: Peer, ours: bool) -> None:
+def test_direct_reply_arrives_before_the_cancellation_of_its_consumer(peer: Peer, ours: bool) -> None:
     if not ours:
         pytest.skip("RabbitMQ sends an answer from channel to channel, and the cancel is quicker")
     peer.ask(1, Consume(queue="amq.rabbitmq.reply-to", consumer_tag="r", no_ack=True), ConsumeOk)

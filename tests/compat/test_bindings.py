@@ -1,4 +1,4 @@
-"""Bindings: what exists once, what leads on, what is refused; and what each type makes of keys and headers."""
+"""Bindings: duplicates, bindings between exchanges, refusals, and the matching of each exchange type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.clients
 DEFAULT = "ACCESS_REFUSED - operation not permitted on the default exchange"
 
 
-# What does not exist
+# Absent objects
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ DEFAULT = "ACCESS_REFUSED - operation not permitted on the default exchange"
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_is_refused(
+def test_invalid_binding_is_refused(
     channel: BlockingChannel, method: str, words: tuple[str, str, str], code: int, text: str
 ) -> None:
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
@@ -52,7 +52,7 @@ def test_queue_declared_last_must_be_there_to_be_meant(channel: BlockingChannel,
         getattr(channel, method)("", "amq.direct", key)
 
 
-def test_undoing_what_is_not_there_is_no_error(routes: Routes) -> None:
+def test_unbinding_an_absent_binding_is_no_error(routes: Routes) -> None:
     channel = routes.channel
     routes.queue("q")
     for queue, exchange in (
@@ -66,7 +66,7 @@ def test_undoing_what_is_not_there_is_no_error(routes: Routes) -> None:
         channel.exchange_unbind(destination, source, "k")
 
 
-# Once each
+# Duplicates
 
 
 def test_binding_twice_is_once(routes: Routes) -> None:
@@ -89,7 +89,7 @@ def test_queue_gets_a_message_once_however_many_bindings_lead_to_it(routes: Rout
     assert routes.reached("x", "a.b") == "q"
 
 
-def test_arguments_tell_bindings_apart(routes: Routes) -> None:
+def test_bindings_differ_by_their_arguments(routes: Routes) -> None:
     routes.exchange("x", "headers")
     same: dict[str, Any] = {"x-match": "all", "a": 1, "b": [1, {"c": "d"}]}
     routes.bind("q", "x", "k", same)
@@ -104,7 +104,7 @@ def test_arguments_tell_bindings_apart(routes: Routes) -> None:
     assert routes.reached("x", "", {"a": "1", "b": [1, {"c": "d"}]}) == "q"
 
 
-def test_both_empty_means_the_last_queue_by_its_name(routes: Routes) -> None:
+def test_binding_with_empty_queue_and_key_means_the_last_queue_by_its_name(routes: Routes) -> None:
     routes.exchange("x", "direct")
     queue = routes.queue("q")
     routes.channel.queue_bind("", routes.of("x"), "")
@@ -118,7 +118,7 @@ def test_both_empty_means_the_last_queue_by_its_name(routes: Routes) -> None:
     assert routes.reached("x", "") == "q"
 
 
-# What is routed after a change
+# Routing after changes
 
 
 def test_binding_counts_from_the_next_message_on_and_so_does_its_end(routes: Routes) -> None:
@@ -173,7 +173,7 @@ def test_circle_of_exchanges_delivers_once(routes: Routes) -> None:
         assert routes.reached(short, "k") == ""
 
 
-def test_each_exchange_on_the_way_looks_at_the_same_key_and_headers(routes: Routes) -> None:
+def test_exchange_to_exchange_bindings_match_the_same_key_and_headers(routes: Routes) -> None:
     routes.exchange("first", "fanout")
     routes.exchange("topic", "topic")
     routes.exchange("headers", "headers")
@@ -270,7 +270,7 @@ def test_x_match_that_cannot_be_meant_is_406(routes: Routes, mode: object, said:
         routes.channel.queue_bind(routes.of("q"), "amq.match", "", {"x-match": mode})
 
 
-def test_other_types_do_not_look_at_x_match(routes: Routes) -> None:
+def test_exchange_of_another_type_ignores_x_match(routes: Routes) -> None:
     routes.exchange("x", "fanout")
     routes.bind("q", "x", "", {"x-match": "whatever"})
     assert routes.reached("x") == "q"

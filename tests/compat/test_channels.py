@@ -1,4 +1,4 @@
-"""Channels: numbers, order, what closes them and what closes the connection."""
+"""Channels: numbers, order, and errors that close the channel or the connection."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_method_that_no_client_sends_on_a_channel_is_503(peer: Peer, method: bas
     assert peer.close_of(0) == (503, "COMMAND_INVALID - unimplemented method", method.index)
 
 
-def test_after_an_error_everything_is_ignored_until_close_ok(peer: Peer, name: str) -> None:
+def test_channel_after_an_error_ignores_methods_until_close_ok(peer: Peer, name: str) -> None:
     peer.send(1, commands.Basic.Ack(9), commands.Queue.Declare(queue=name, exclusive=True), QOS)
     peer.say(publish_frames(1, "", name, b"x"))
     assert peer.close_of(1) == (406, "PRECONDITION_FAILED - unknown delivery tag 9", commands.Basic.Ack.index)
@@ -75,7 +75,7 @@ def test_after_an_error_everything_is_ignored_until_close_ok(peer: Peer, name: s
     assert peer.close_of(1) == (404, f"NOT_FOUND - no queue '{name}' in vhost '/'", commands.Queue.Declare.index)
 
 
-def test_both_sides_may_close_a_channel_at_once(peer: Peer) -> None:
+def test_channel_may_be_closed_by_both_sides_at_once(peer: Peer) -> None:
     peer.send(1, commands.Basic.Ack(9), CLOSE)
     peer.expect(1, Close)
     peer.expect(1, CloseOk)
@@ -101,7 +101,7 @@ def test_error_of_one_channel_leaves_the_others_alone(peer: Peer) -> None:
     assert peer.content()[1] == b"x"
 
 
-def test_as_many_channels_as_were_agreed(at: tuple[str, int]) -> None:
+def test_channels_beyond_the_negotiated_maximum_close_the_connection(at: tuple[str, int]) -> None:
     with open_peer(at, channel_max=3) as peer:
         for number in (2, 3):
             peer.channel(number)

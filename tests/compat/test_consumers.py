@@ -1,4 +1,4 @@
-"""Consumers: tags, exclusive use, cancelling from both sides, and how much they are given."""
+"""Consumers: tags, exclusive use, cancellation by both sides, and prefetch."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_tag_that_was_cancelled_is_free_again(peer: Peer, queue: str) -> None:
         assert peer.ask(1, Cancel("c"), CancelOk).consumer_tag == "c"
 
 
-def test_cancelling_what_is_not_there_is_answered(peer: Peer) -> None:
+def test_cancelling_an_unknown_consumer_is_answered(peer: Peer) -> None:
     assert peer.ask(1, Cancel("nobody"), CancelOk).consumer_tag == "nobody"
 
 
 @pytest.mark.parametrize(("first", "second"), [(True, False), (False, True), (True, True)])
-def test_exclusive_use_excludes_everybody_else(peer: Peer, other: Peer, name: str, first: bool, second: bool) -> None:
+def test_exclusive_consumer_excludes_all_others(peer: Peer, other: Peer, name: str, first: bool, second: bool) -> None:
     peer.ask(1, commands.Queue.Declare(queue=name, auto_delete=True), commands.Queue.DeclareOk)
     peer.consume(name, "c", exclusive=first)
     other.send(1, Consume(queue=name, exclusive=second))
@@ -75,7 +75,7 @@ def test_delivery_of_a_cancelled_consumer_is_still_its_channels(peer: Peer, queu
     assert peer.is_well()
 
 
-def test_without_an_answer_where_none_is_wanted(peer: Peer, queue: str) -> None:
+def test_consume_and_cancel_with_nowait_have_no_answer(peer: Peer, queue: str) -> None:
     peer.send(1, Consume(queue=queue, consumer_tag="c", nowait=True))
     peer.put(queue, 1)
     assert next_delivery(peer) == ("c", 1, b"0")
@@ -85,7 +85,7 @@ def test_without_an_answer_where_none_is_wanted(peer: Peer, queue: str) -> None:
     assert peer.ask(1, commands.Basic.Get(queue=queue), commands.Basic.GetOk).delivery_tag == 2
 
 
-def test_consumer_of_a_deleted_queue_is_told_if_its_client_wants_to_hear(at: tuple[str, int], name: str) -> None:
+def test_consumer_of_a_deleted_queue_is_notified_if_its_client_supports_it(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as hears, open_peer(at, properties={"product": "old"}) as deaf, open_peer(at) as third:
         hears.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
         hears.consume(name, "a")
@@ -97,7 +97,7 @@ def test_consumer_of_a_deleted_queue_is_told_if_its_client_wants_to_hear(at: tup
         hears.consume(hears.declare(), "a")
 
 
-# How much they are given
+# Prefetch
 
 
 def given(peer: Peer, count: int, channel: int = 1) -> list[tuple[str, bytes]]:
@@ -180,7 +180,7 @@ def test_prefetch_for_consumers_takes_the_place_of_the_channels(quiet: Peer) -> 
     assert len(given(quiet, 3)) == 3
 
 
-def test_who_needs_no_acknowledgements_has_no_prefetch(quiet: Peer) -> None:
+def test_consumer_without_acknowledgements_has_no_prefetch(quiet: Peer) -> None:
     queue = quiet.declare()
     quiet.put(queue, 5)
     qos(quiet, 1, globally=True)

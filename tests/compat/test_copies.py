@@ -23,12 +23,12 @@ def test_message_goes_to_the_union_to_each_queue_once(routes: Routes) -> None:
     assert routes.reached("x", "a", {"CC": [], "BCC": []}) == "a"
 
 
-def test_by_name_too(routes: Routes) -> None:
+def test_cc_and_bcc_route_by_queue_names_too(routes: Routes) -> None:
     a, b, c = (routes.queue(short) for short in "abc")
     assert routes.reached("", a, {"CC": [b, "none", a], "BCC": [c]}) == "a b c"
 
 
-def test_every_exchange_on_the_way_looks_at_all_of_the_keys(routes: Routes) -> None:
+def test_exchange_to_exchange_bindings_match_all_keys_of_cc_and_bcc(routes: Routes) -> None:
     routes.exchange("rest", "topic")
     routes.bind("other", "rest", "o.*")
     routes.exchange("inner", "topic")
@@ -76,7 +76,7 @@ def test_large_message_has_them_as_well(routes: Routes) -> None:
 
 @pytest.mark.parametrize("header", ["CC", "BCC"])
 @pytest.mark.parametrize("value", ["a", 5, None, True, b"a", {"a": 1}], ids=repr)
-def test_anything_but_an_array_is_406(routes: Routes, header: str, value: object) -> None:
+def test_cc_or_bcc_that_is_no_array_is_406(routes: Routes, header: str, value: object) -> None:
     a = routes.queue("a")
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
         routes.publish("", a, {header: value})
@@ -85,7 +85,7 @@ def test_anything_but_an_array_is_406(routes: Routes, header: str, value: object
     assert header in caught.value.reply_text
 
 
-def test_what_is_no_text_in_the_array_is_passed_over(routes: Routes) -> None:
+def test_cc_entries_that_are_no_text_are_ignored(routes: Routes) -> None:
     a, b = (routes.queue(short) for short in "ab")
     assert routes.reached("", a, {"CC": [5, None, [b], {"a": b}, b]}) == "a b"
     assert routes.reached("", a, {"CC": [5, None, [b], {"a": b}]}) == "a"
@@ -96,7 +96,7 @@ def test_what_is_no_text_in_the_array_is_passed_over(routes: Routes) -> None:
     [{"cc": ["b"]}, {"xCC": ["b"]}, {"CCC": 1}, {"text": "\x02CC \x03BCC"}, {"in": {"CC": "no array", "BCC": 5}}],
     ids=repr,
 )
-def test_nothing_else_is_taken_for_them(routes: Routes, headers: dict[str, Any]) -> None:
+def test_headers_of_similar_names_are_not_taken_for_cc_or_bcc(routes: Routes, headers: dict[str, Any]) -> None:
     a = routes.queue("a")
     routes.queue("b")
     routes.publish("", a, headers)
@@ -115,7 +115,7 @@ def test_mandatory_message_comes_back_only_when_none_of_its_keys_leads_anywhere(
     assert returned.properties.headers == {"CC": ["neither"]}
 
 
-def test_in_a_transaction_too(routes: Routes, connection: pika.BlockingConnection) -> None:
+def test_bcc_is_routed_in_a_transaction_too(routes: Routes, connection: pika.BlockingConnection) -> None:
     a, b = (routes.queue(short) for short in "ab")
     channel = connection.channel()
     channel.tx_select()
@@ -149,7 +149,7 @@ def test_dead_letter_keeps_all_of_its_keys_where_its_queue_has_none_for_it(route
     assert routes.take("other") is None
 
 
-def test_with_a_routing_key_of_the_queue_s_its_cc_is_taken_off(routes: Routes) -> None:
+def test_dead_letter_by_the_queue_routing_key_loses_its_cc(routes: Routes) -> None:
     routes.exchange("dead", "direct")
     queue = work(routes, "graves")
     for short, key in (("found", "graves"), ("copy", "copy"), ("blind", "blind")):
@@ -164,7 +164,7 @@ def test_with_a_routing_key_of_the_queue_s_its_cc_is_taken_off(routes: Routes) -
     assert routes.take("blind") is None
 
 
-def test_dying_twice_it_still_knows_the_keys_that_nobody_is_told(routes: Routes) -> None:
+def test_message_dead_lettered_twice_keeps_its_bcc_keys(routes: Routes) -> None:
     routes.exchange("dead", "direct")
     routes.exchange("buried", "direct")
     queue = work(routes, None)

@@ -1,4 +1,4 @@
-"""Dead letters: where they go, and what is written on them."""
+"""Dead letters: their targets and headers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_rejected_message_says_where_and_why_it_died(channel: BlockingChannel, n
     }
 
 
-def test_last_death_is_told_too_as_rabbitmq_4_does(channel: BlockingChannel, name: str, ours: bool) -> None:
+def test_last_death_has_headers_as_in_rabbitmq_4(channel: BlockingChannel, name: str, ours: bool) -> None:
     pair = Pair(channel, name)
     pair.publish(b"bad")
     pair.reject()
@@ -97,7 +97,7 @@ def test_routing_key_for_the_dead_replaces_theirs(channel: BlockingChannel, name
     assert deaths(properties)[0]["routing-keys"] == [pair.work]
 
 
-def test_nack_of_several_goes_in_order_and_what_is_requeued_stays(channel: BlockingChannel, name: str) -> None:
+def test_nack_of_several_dead_letters_in_order_and_requeued_messages_stay(channel: BlockingChannel, name: str) -> None:
     pair = Pair(channel, name)
     pair.publish(b"1", b"2", b"3", b"4")
     tags = [channel.basic_get(name)[0].delivery_tag for _ in range(4)]  # type: ignore[union-attr]
@@ -116,7 +116,7 @@ def test_expired_message_says_so(channel: BlockingChannel, name: str) -> None:
     assert (deaths(properties)[0]["reason"], "original-expiration" in deaths(properties)[0]) == ("expired", False)
 
 
-def test_what_a_full_queue_drops_says_maxlen(channel: BlockingChannel, name: str) -> None:
+def test_dead_letter_dropped_by_a_full_queue_has_reason_maxlen(channel: BlockingChannel, name: str) -> None:
     pair = Pair(channel, name, x_max_length=2)
     pair.publish(b"1", b"2", b"3", b"4")
     found = [pair.get() for _ in range(2)]
@@ -124,7 +124,7 @@ def test_what_a_full_queue_drops_says_maxlen(channel: BlockingChannel, name: str
     assert {deaths(properties)[0]["reason"] for properties, _, _ in found} == {"maxlen"}
 
 
-def test_what_a_full_queue_refuses_is_nacked_and_says_maxlen(channel: BlockingChannel, name: str) -> None:
+def test_dead_letter_refused_by_a_full_queue_is_nacked_with_reason_maxlen(channel: BlockingChannel, name: str) -> None:
     pair = Pair(channel, name, x_max_length=1, x_overflow="reject-publish-dlx")
     pair.publish(b"1")
     with pytest.raises(pika.exceptions.NackError):
@@ -134,7 +134,7 @@ def test_what_a_full_queue_refuses_is_nacked_and_says_maxlen(channel: BlockingCh
     assert pair.get(pair.work)[2] == b"1"
 
 
-def test_deaths_of_one_kind_are_counted_and_the_last_one_stands_first(channel: BlockingChannel, name: str) -> None:
+def test_deaths_of_one_kind_are_counted_and_the_last_one_is_first(channel: BlockingChannel, name: str) -> None:
     """A retry: rejected in one queue, expired in the next, back in the first."""
     wait = f"{name}-wait"
     channel.queue_declare(

@@ -1,7 +1,8 @@
-"""Definitions of a real RabbitMQ, made by its own tools: imported here and exported again, nothing is lost.
+"""Definitions of a real RabbitMQ: imported here and exported again without loss.
 
-With PENSTOCK_BESIDE=rabbitmq they are made and exported there now. Otherwise `rabbitmq_definitions.json` is read, which
-a RabbitMQ 3.10.8 has exported in this way, and `rabbitmq_effective.json`: which policies it has applied to each queue.
+With PENSTOCK_BESIDE=rabbitmq the definitions are made and exported at that moment. Otherwise the tests read
+`rabbitmq_definitions.json`, the export of a RabbitMQ 3.10.8, and `rabbitmq_effective.json`, the policies that it
+applied to each queue.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def lost(theirs: dict[str, Any], ours: dict[str, Any], sections: tuple[str, ...]
 KEPT = (*ACCESS, "vhosts", "policies", "parameters", "global_parameters", "queues", "exchanges", "bindings")
 
 
-def test_definitions_of_a_real_rabbitmq_are_imported_and_exported_again_with_nothing_lost(
+def test_definitions_of_a_real_rabbitmq_are_imported_and_exported_unchanged(
     there: tuple[dict[str, Any], dict[str, list[Any]]], ours: BrokerProcess, tmp_path: Path
 ) -> None:
     theirs, applied = there

@@ -32,7 +32,7 @@ def test_predeclared_are_there_and_durable(channel: BlockingChannel, exchange: s
     channel.exchange_declare(exchange, kind, durable=True, internal=exchange == "amq.rabbitmq.trace")
 
 
-def test_nobody_publishes_where_the_broker_alone_does(routes: Routes) -> None:
+def test_exchange_of_the_broker_alone_refuses_publishes(routes: Routes) -> None:
     assert refusal(routes.channel, "basic_publish", "amq.rabbitmq.trace", "x", b"") == (
         403,
         "ACCESS_REFUSED - cannot publish to internal exchange 'amq.rabbitmq.trace' in vhost '/'",
@@ -68,7 +68,9 @@ def test_nobody_publishes_where_the_broker_alone_does(routes: Routes) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("exchange_") else "",
 )
-def test_what_is_refused(channel: BlockingChannel, method: str, words: dict[str, Any], code: int, text: str) -> None:
+def test_invalid_exchange_declaration_or_deletion_is_refused(
+    channel: BlockingChannel, method: str, words: dict[str, Any], code: int, text: str
+) -> None:
     found, said = refusal(channel, method, **words)
     assert (found, said.partition(" - ")[2]) == (code, text)
 
@@ -107,7 +109,7 @@ def test_line_ends_are_left_out_of_names(channel: BlockingChannel, name: str) ->
 # Declaring again
 
 
-def test_same_once_more_is_no_error_and_passive_asks_for_nothing_but_the_name(routes: Routes) -> None:
+def test_exchange_declared_again_is_no_error_and_passive_checks_the_name_only(routes: Routes) -> None:
     for _ in range(2):
         routes.exchange("x", "topic", alternate="other", durable=True)
     routes.channel.exchange_declare(routes.of("x"), "fanout", passive=True)
@@ -158,7 +160,7 @@ def test_another_alternate_is_406(
         channel.connection.channel().exchange_delete(name)
 
 
-def test_no_other_argument_is_compared(channel: BlockingChannel, name: str) -> None:
+def test_exchange_arguments_of_other_names_are_not_compared(channel: BlockingChannel, name: str) -> None:
     for arguments in ({"x-mine": 1}, {"x-mine": 2}, {}):
         channel.exchange_declare(name, "fanout", arguments=arguments)
     channel.exchange_delete(name)
@@ -189,12 +191,12 @@ def test_alternate_of_another_type_than_text_is_406(
 # Deleting
 
 
-def test_deleting_what_is_not_there_is_no_error(channel: BlockingChannel, name: str) -> None:
+def test_deleting_an_unknown_exchange_is_no_error(channel: BlockingChannel, name: str) -> None:
     channel.exchange_delete(name)
     channel.exchange_delete(name, if_unused=True)
 
 
-def test_one_that_leads_somewhere_is_in_use_and_one_that_is_led_to_is_not(routes: Routes) -> None:
+def test_exchange_that_is_a_source_is_in_use_and_a_destination_is_not(routes: Routes) -> None:
     routes.bind("q", "amq.fanout")
     for short in ("source", "destination"):
         routes.channel.exchange_declare(routes.of(short), "fanout")
@@ -217,7 +219,7 @@ def test_publishing_to_one_that_was_deleted_is_404(routes: Routes) -> None:
     )
 
 
-def test_one_that_was_deleted_and_declared_again_begins_anew(routes: Routes) -> None:
+def test_exchange_declared_again_after_deletion_has_no_bindings(routes: Routes) -> None:
     routes.exchange("x", "fanout")
     routes.bind("q", "x")
     assert routes.reached("x") == "q"
@@ -236,7 +238,7 @@ def gone(routes: Routes, short: str) -> bool:
     return False
 
 
-def test_auto_delete_exchange_goes_with_its_last_binding_and_takes_those_before_it_along(routes: Routes) -> None:
+def test_auto_delete_exchange_goes_with_its_last_binding_and_takes_its_sources(routes: Routes) -> None:
     for short in ("first", "second", "third"):
         routes.exchange(short, "fanout")
     routes.lead("first", "second")
@@ -250,7 +252,7 @@ def test_auto_delete_exchange_goes_with_its_last_binding_and_takes_those_before_
     assert [gone(routes, short) for short in ("first", "second", "third")] == [True, True, True]
 
 
-def test_it_goes_with_the_queue_that_it_led_to(routes: Routes) -> None:
+def test_auto_delete_exchange_goes_with_the_queue_that_it_led_to(routes: Routes) -> None:
     routes.exchange("x", "fanout")
     routes.bind("q", "x")
     routes.channel.queue_delete(routes.of("q"))
@@ -260,7 +262,7 @@ def test_it_goes_with_the_queue_that_it_led_to(routes: Routes) -> None:
 # Internal
 
 
-def test_internal_exchange_gets_what_other_exchanges_send(routes: Routes) -> None:
+def test_internal_exchange_gets_messages_of_other_exchanges(routes: Routes) -> None:
     routes.exchange("inner", "fanout", internal=True)
     routes.exchange("outer", "direct", alternate="inner")
     routes.bind("q", "inner")
@@ -276,7 +278,7 @@ def test_internal_exchange_gets_what_other_exchanges_send(routes: Routes) -> Non
 # Alternates
 
 
-def test_alternate_gets_what_no_binding_takes(routes: Routes) -> None:
+def test_alternate_exchange_gets_messages_without_a_binding(routes: Routes) -> None:
     routes.exchange("rest", "fanout")
     routes.exchange("x", "direct", alternate="rest")
     routes.bind("known", "x", "k")
@@ -296,7 +298,7 @@ def test_alternates_follow_one_another_and_a_circle_ends(routes: Routes) -> None
     assert routes.reached("c", "k") == "r"
 
 
-def test_it_may_come_later_and_go(routes: Routes) -> None:
+def test_alternate_exchange_may_be_declared_later_and_deleted(routes: Routes) -> None:
     routes.exchange("x", "direct", alternate="later")
     assert routes.reached("x", "k") == ""
     routes.exchange("later", "fanout")
@@ -316,7 +318,7 @@ def test_exchange_that_leads_nowhere_counts_as_taken(routes: Routes) -> None:
     assert routes.reached("x", "other") == "others"
 
 
-def test_each_exchange_on_the_way_has_its_own(routes: Routes) -> None:
+def test_alternate_exchange_of_each_exchange_on_the_way_is_used(routes: Routes) -> None:
     routes.exchange("rest", "fanout")
     routes.bind("others", "rest")
     routes.exchange("inner", "direct", alternate="rest")

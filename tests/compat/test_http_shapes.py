@@ -1,6 +1,6 @@
-"""The same topology over HTTP, ours and RabbitMQ's: what we give has the names and the types that it has there.
+"""The same topology over HTTP: our answers have the names and types of RabbitMQ's.
 
-With PENSTOCK_BESIDE=rabbitmq both answer, and every field of ours is looked for in theirs; otherwise ours alone does.
+With PENSTOCK_BESIDE=rabbitmq both brokers answer, and each field of our answer must be in the other one.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
         "/health/checks/protocol-listener/amqp091", "/health/checks/node-is-quorum-critical", "/healthchecks/node",
     ],
 )  # fmt: skip
-def test_what_we_give_is_what_rabbitmq_calls_so(sides: list[Side], path: str) -> None:
+def test_http_fields_have_the_names_and_types_of_rabbitmq(sides: list[Side], path: str) -> None:
     answers = [side.web.get(path) for side in sides]
     if "/connections" in path:
         for each in answers[0]:
@@ -196,7 +196,7 @@ STEPS: list[tuple[str, str, object]] = [
 """One after the other, each with what the ones before have made."""
 
 
-def test_what_is_done_and_refused_has_the_same_status_and_words(sides: list[Side]) -> None:
+def test_http_requests_have_the_statuses_and_words_of_rabbitmq(sides: list[Side]) -> None:
     wrong = []
     for method, path, body in STEPS:
         answers = [side.web.ask(method, path, body) for side in sides]

@@ -1,4 +1,4 @@
-"""x-max-length and x-max-length-bytes: what counts, what goes, and what its publisher hears."""
+"""x-max-length and x-max-length-bytes: counted messages, dropped messages, and answers to publishers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def hold(channel: BlockingChannel, queue: str, count: int) -> list[int]:
     return tags
 
 
-def test_oldest_go_and_the_publisher_hears_an_ack(channel: BlockingChannel, name: str) -> None:
+def test_oldest_messages_are_dropped_and_the_publish_is_confirmed(channel: BlockingChannel, name: str) -> None:
     sender = make(channel, name, max_length=2)
     assert sender.send(b"1", b"2", b"3") == [True, True, True]
     assert take_all(channel, name) == [b"2", b"3"]
@@ -98,14 +98,16 @@ def test_properties_and_headers_are_no_bytes_of_the_length(channel: BlockingChan
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("argument", ["max_length", "max_length_bytes"])
-def test_of_a_queue_of_length_0_nothing_stays(channel: BlockingChannel, name: str, policy: str, argument: str) -> None:
+def test_queue_of_length_0_is_empty_after_publishes(
+    channel: BlockingChannel, name: str, policy: str, argument: str
+) -> None:
     sender = make(channel, name, **{argument: 0}, overflow=policy)
     assert sender.send(b"1", b"2") == [policy == "drop-head"] * 2
     assert depth(channel, name) == 0
 
 
 @pytest.mark.parametrize("policy", ["drop-head", "reject-publish-dlx"])
-def test_everything_dies_in_a_queue_of_length_0(channel: BlockingChannel, name: str, policy: str) -> None:
+def test_messages_in_a_queue_of_length_0_are_dead_lettered(channel: BlockingChannel, name: str, policy: str) -> None:
     dead = f"{name}-dead"
     channel.queue_declare(dead, exclusive=True)
     sender = make(channel, name, max_length=0, overflow=policy, dead_letter_exchange="", dead_letter_routing_key=dead)
@@ -117,7 +119,7 @@ def test_everything_dies_in_a_queue_of_length_0(channel: BlockingChannel, name: 
     assert (death["queue"], death["reason"], death["count"]) == (name, "maxlen", 1)
 
 
-def test_who_waits_gets_it_from_a_queue_of_length_0(channel: BlockingChannel, name: str) -> None:
+def test_waiting_consumer_gets_messages_of_a_queue_of_length_0(channel: BlockingChannel, name: str) -> None:
     sender = make(channel, name, max_length=0)
     channel.basic_qos(prefetch_count=2)
     taker = Taker(channel, name)
@@ -127,7 +129,7 @@ def test_who_waits_gets_it_from_a_queue_of_length_0(channel: BlockingChannel, na
     assert taker.bodies == [b"1", b"2"]
 
 
-def test_who_has_room_gets_all_of_a_burst(channel: BlockingChannel, name: str) -> None:
+def test_consumer_with_room_gets_a_whole_burst_of_a_queue_of_length_1(channel: BlockingChannel, name: str) -> None:
     make(channel, name, max_length=1)
     taker = Taker(channel, name, auto_ack=True)
     writer = channel.connection.channel()
@@ -136,7 +138,7 @@ def test_who_has_room_gets_all_of_a_burst(channel: BlockingChannel, name: str) -
     assert taker.wait_for(50) == [b"%d" % number for number in range(50)]
 
 
-def test_what_comes_back_counts_and_the_oldest_go(channel: BlockingChannel, name: str) -> None:
+def test_returned_messages_count_to_the_length_and_the_oldest_are_dropped(channel: BlockingChannel, name: str) -> None:
     sender = make(channel, name, max_length=2)
     sender.send(b"1", b"2")
     tags = hold(channel, name, 2)
@@ -145,7 +147,7 @@ def test_what_comes_back_counts_and_the_oldest_go(channel: BlockingChannel, name
     assert take_all(channel, name) == [b"2", b"3"]
 
 
-def test_what_comes_back_to_a_queue_of_length_0_goes(channel: BlockingChannel, name: str) -> None:
+def test_returned_message_to_a_queue_of_length_0_is_dropped(channel: BlockingChannel, name: str) -> None:
     sender = make(channel, name, max_length=0)
     taker = Taker(channel, name)
     sender.send(b"1")

@@ -1,4 +1,4 @@
-"""How a connection begins: protocol headers, users, what is agreed, virtual hosts."""
+"""Start of a connection: protocol headers, users, negotiated limits, virtual hosts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def start(peer: Peer, mechanism: str, response: bytes, properties: dict[str, Any
 
 
 @pytest.mark.parametrize("greeting", NO_HEADERS)
-def test_another_protocol_is_told_which_one_is_spoken_and_the_socket_is_closed(
+def test_client_of_another_protocol_gets_our_protocol_header_and_is_closed(
     at: tuple[str, int], greeting: bytes
 ) -> None:
     with peer_of(at) as peer:
@@ -45,7 +45,7 @@ def test_another_protocol_is_told_which_one_is_spoken_and_the_socket_is_closed(
         assert received == GREETING
 
 
-def test_what_is_announced_is_so(at: tuple[str, int], ours: bool) -> None:
+def test_announced_version_mechanisms_and_capabilities_are_those_of_rabbitmq(at: tuple[str, int], ours: bool) -> None:
     with peer_of(at) as peer:
         begun = peer.greet()
         assert (begun.version_major, begun.version_minor) == (0, 9)
@@ -65,14 +65,14 @@ def test_what_is_announced_is_so(at: tuple[str, int], ours: bool) -> None:
         }
 
 
-def test_what_is_offered_is_what_rabbitmq_offers(at: tuple[str, int]) -> None:
+def test_tune_offers_the_limits_of_rabbitmq(at: tuple[str, int]) -> None:
     with open_peer(at) as peer:
         assert (peer.tune.channel_max, peer.tune.frame_max, peer.tune.heartbeat) == (2047, 131072, 60)
 
 
 @pytest.mark.parametrize("response", [b"\0guest\0wrong", b"\0nobody\0guest"])
 @pytest.mark.parametrize("hears", [True, False])
-def test_login_that_is_refused_is_told_to_who_announced_to_hear_it(
+def test_refused_login_is_answered_if_the_client_announced_the_capability(
     at: tuple[str, int], response: bytes, hears: bool
 ) -> None:
     with peer_of(at) as peer:
@@ -107,7 +107,7 @@ def test_mechanism_or_a_response_that_is_none_ends_the_connection(
 @pytest.mark.parametrize(
     ("channel_max", "frame_max"), [(2047, 4095), (2047, 100), (2047, 131073), (2048, 131072)], ids=str
 )
-def test_what_is_agreed_is_within_what_was_offered(
+def test_tune_ok_beyond_the_offered_limits_is_refused(
     at: tuple[str, int], channel_max: int, frame_max: int, ours: bool
 ) -> None:
     """RabbitMQ closes the socket after three seconds without a word; we say why."""
@@ -144,7 +144,7 @@ def test_negotiation_out_of_order_ends_the_connection(
         assert (said is not None and said[0] == 503) if ours else said is None
 
 
-def test_client_that_goes_away_in_the_middle_is_nobodys_trouble(at: tuple[str, int], peer: Peer) -> None:
+def test_login_cut_off_leaves_other_connections_alone(at: tuple[str, int], peer: Peer) -> None:
     for said in (b"", b"AMQP", GREETING, GREETING + b"\x01\x00"):
         with socket.create_connection(at) as gone:
             gone.sendall(said)

@@ -1,4 +1,4 @@
-"""Frames and methods that are wrong: the right code, the method at fault, and nobody else notices."""
+"""Malformed frames and methods: the right code, the method at fault, and no effect on others."""
 
 from __future__ import annotations
 

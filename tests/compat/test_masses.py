@@ -1,4 +1,4 @@
-"""Thousands at once: what is done in slices looks as if it were done at once."""
+"""Thousands of messages at once: work in slices looks like work in one step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def held(channel: BlockingChannel, name: str) -> str:
     return name
 
 
-def test_what_is_given_back_is_counted_at_once_and_comes_in_its_order(channel: BlockingChannel, held: str) -> None:
+def test_returned_messages_are_counted_at_once_and_come_back_in_order(channel: BlockingChannel, held: str) -> None:
     channel.basic_publish("", held, b"younger")
     channel.basic_nack(0, multiple=True, requeue=True)
     assert depth(channel, held) == MANY + 1
@@ -39,7 +39,7 @@ def test_what_is_given_back_is_counted_at_once_and_comes_in_its_order(channel: B
     assert channel.basic_get(held, auto_ack=True)[2] == b"younger"
 
 
-def test_consumer_gets_what_was_given_back_in_its_order(channel: BlockingChannel, held: str) -> None:
+def test_consumer_gets_recovered_messages_in_order(channel: BlockingChannel, held: str) -> None:
     channel.basic_publish("", held, b"younger")
     taker = Taker(channel, held, auto_ack=True)
     channel.basic_recover(requeue=True)
@@ -47,19 +47,19 @@ def test_consumer_gets_what_was_given_back_in_its_order(channel: BlockingChannel
     assert [body for body in taker.bodies if body != b"younger"] == [b"%d" % number for number in range(MANY)]
 
 
-def test_purge_takes_what_was_given_back_right_before_it(channel: BlockingChannel, held: str) -> None:
+def test_purge_takes_messages_requeued_right_before(channel: BlockingChannel, held: str) -> None:
     channel.basic_nack(0, multiple=True, requeue=True)
     assert channel.queue_purge(held).method.message_count == MANY
     assert depth(channel, held) == 0
     assert channel.basic_get(held)[0] is None
 
 
-def test_deletion_counts_what_was_given_back_right_before_it(channel: BlockingChannel, held: str) -> None:
+def test_deletion_counts_messages_requeued_right_before(channel: BlockingChannel, held: str) -> None:
     channel.basic_nack(0, multiple=True, requeue=True)
     assert channel.queue_delete(held).method.message_count == MANY
 
 
-def test_what_was_given_back_is_not_empty_for_a_deletion(channel: BlockingChannel, held: str) -> None:
+def test_queue_with_returned_messages_is_not_empty_for_a_deletion(channel: BlockingChannel, held: str) -> None:
     channel.basic_nack(0, multiple=True, requeue=True)
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"\(406, "):
         channel.queue_delete(held, if_empty=True)

@@ -35,12 +35,12 @@ def test_highest_comes_first_and_equals_in_order(channel: BlockingChannel, queue
     assert take_all(channel, queue) == [b"5b", b"5d", b"3e", b"1a", b"1f", b"0c", b"none"]
 
 
-def test_what_is_above_the_highest_counts_as_that(channel: BlockingChannel, queue: str) -> None:
+def test_priority_above_the_maximum_counts_as_the_maximum(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, 5, 9, 255, 4)
     assert take_all(channel, queue) == [b"5a", b"9b", b"255c", b"4d"]
 
 
-def test_without_x_max_priority_nothing_is_overtaken(channel: BlockingChannel, name: str) -> None:
+def test_priorities_without_x_max_priority_have_no_effect(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True)
     channel.confirm_delivery()
     publish(channel, name, 1, 5, 3)
@@ -51,7 +51,7 @@ def test_without_x_max_priority_nothing_is_overtaken(channel: BlockingChannel, n
     assert found == [(b"1a", 1), (b"5b", 5), (b"3c", 3)]
 
 
-def test_what_is_given_back_returns_to_its_place(channel: BlockingChannel, queue: str) -> None:
+def test_returned_message_comes_back_to_its_place_by_priority(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, 2, 2, 1, 5)
     tags = [take(channel, queue, auto_ack=False)[1].delivery_tag for _ in range(3)]
     for tag in reversed(tags):
@@ -67,7 +67,7 @@ def test_consumer_gets_them_by_priority_as_well(channel: BlockingChannel, queue:
     assert taker.wait_for(6) == [b"5b", b"4d", b"3f", b"2e", b"1c", b"0a"]
 
 
-def test_full_ring_drops_what_would_be_delivered_first(channel: BlockingChannel, name: str) -> None:
+def test_full_ring_drops_the_message_that_would_be_delivered_first(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True, arguments={"x-max-priority": 5, "x-max-length": 2})
     channel.confirm_delivery()
     publish(channel, name, 1, 5, 3)
@@ -85,7 +85,7 @@ def test_messages_with_priorities_expire_each_in_its_line(channel: BlockingChann
     assert take_all(channel, queue) == [b"high", b"stays"]
 
 
-def test_two_urgent_messages_of_a_quorum_queue_come_for_each_other_one(
+def test_urgent_messages_of_a_quorum_queue_come_two_for_each_other_message(
     channel: BlockingChannel, name: str, ours: bool
 ) -> None:
     if not ours:
@@ -142,7 +142,7 @@ def test_consumers_priority_that_cannot_be_is_406(channel: BlockingChannel, name
         channel.basic_consume(name, lambda *_: None, arguments={"x-priority": value})
 
 
-def test_only_one_consumer_is_active_and_the_next_follows_when_it_is_cancelled(
+def test_single_active_consumer_is_followed_by_the_next_when_cancelled(
     connection: pika.BlockingConnection, name: str
 ) -> None:
     channel = connection.channel()

@@ -1,4 +1,4 @@
-"""Queues: names, who may use them, how they end, and what a second declaration must not change."""
+"""Queues: names, exclusive use, ends, and second declarations."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_exclusive_queue_keeps_its_bindings_and_has_no_others_to_lose(peer: Peer
     other.ask(1, Unbind(queue=name, exchange="amq.direct", routing_key="another"), commands.Queue.UnbindOk)
 
 
-def test_others_may_publish_to_an_exclusive_queue(peer: Peer, other: Peer, name: str) -> None:
+def test_exclusive_queue_takes_publishes_of_other_connections(peer: Peer, other: Peer, name: str) -> None:
     peer.declare(name)
     other.say(publish_frames(1, "", name, b"x"))
     assert other.is_well()
@@ -95,7 +95,7 @@ def test_exclusive_queue_ends_with_its_connection_and_not_with_its_channel(at: t
         assert answer(other, Declare(queue=name, passive=True)) == missing(name)
 
 
-def test_what_ends_with_its_connection_is_not_durable(peer: Peer, name: str) -> None:
+def test_exclusive_queue_is_not_durable(peer: Peer, name: str) -> None:
     peer.declare(name)
     peer.ask(1, Declare(queue=name, exclusive=True, durable=True), DeclareOk)
 
@@ -133,7 +133,7 @@ def test_auto_delete_queue_that_had_no_consumer_stays(at: tuple[str, int], name:
 # Names
 
 
-def test_broker_makes_names_that_nobody_else_may_declare(peer: Peer) -> None:
+def test_queue_names_made_by_the_broker_are_reserved(peer: Peer) -> None:
     names = {peer.declare("") for _ in range(3)}
     assert len(names) == 3
     for name in names:
@@ -153,7 +153,7 @@ def test_names_that_begin_with_amq_are_reserved(peer: Peer, name: str) -> None:
     assert answer(peer, Declare(queue=name, passive=True)) == missing(name)
 
 
-def test_name_has_up_to_255_octets(peer: Peer) -> None:
+def test_queue_name_has_up_to_255_bytes(peer: Peer) -> None:
     name = some_name("long") + "n" * 242
     assert len(name) == 255
     assert peer.declare(name) == name
@@ -211,7 +211,7 @@ def test_passive_declaration_of_nothing_finds_nothing(peer: Peer) -> None:
 # Deleting and purging
 
 
-def test_deleting_what_is_not_there_is_answered(peer: Peer) -> None:
+def test_deleting_an_unknown_queue_is_answered(peer: Peer) -> None:
     for how in ({}, {"if_unused": True, "if_empty": True}):
         assert peer.ask(1, Delete(queue="nobody", **how), DeleteOk).message_count == 0
 
@@ -239,7 +239,7 @@ def test_queue_with_messages_is_not_deleted_if_empty(peer: Peer, name: str) -> N
     assert peer.ask(1, Delete(queue=name, if_empty=True), DeleteOk).message_count == 0
 
 
-def test_what_is_with_consumers_is_neither_counted_nor_purged(peer: Peer, name: str) -> None:
+def test_unacknowledged_messages_are_neither_counted_nor_purged(peer: Peer, name: str) -> None:
     peer.declare(name)
     peer.say(publish_frames(1, "", name, b"x") * 3)
     peer.ask(1, Get(queue=name), commands.Basic.GetOk)
@@ -253,14 +253,14 @@ def test_what_is_with_consumers_is_neither_counted_nor_purged(peer: Peer, name: 
     assert peer.ask(1, Delete(queue=name), DeleteOk).message_count == 2
 
 
-def test_purging_or_binding_what_is_not_there_is_404(peer: Peer, name: str) -> None:
+def test_purging_or_binding_an_unknown_queue_is_404(peer: Peer, name: str) -> None:
     assert answer(peer, Purge(queue=name)) == missing(name)
     assert answer(peer, Bind(queue=name, exchange="amq.direct", routing_key="k")) == missing(name)
     no_exchange = (404, "NOT_FOUND - no exchange 'nobody' in vhost '/'")
     assert answer(peer, Bind(queue=name, exchange="nobody", routing_key="k")) == no_exchange
 
 
-def test_without_answers_where_none_are_wanted(peer: Peer, name: str) -> None:
+def test_queue_methods_with_nowait_have_no_answers(peer: Peer, name: str) -> None:
     peer.send(
         1,
         Declare(queue=name, exclusive=True, nowait=True),

@@ -1,4 +1,4 @@
-"""A second declaration of a queue, which must not change it, and arguments that cannot be meant."""
+"""Second declarations of a queue, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.raw_client import Peer, describe
         ),
     ],
 )
-def test_queue_is_what_it_was_declared_as(
+def test_queue_declared_again_with_other_properties_is_406(
     peer: Peer, name: str, first: dict[str, bool], second: dict[str, bool], said: str
 ) -> None:
     peer.ask(1, Declare(queue=name, **first), DeclareOk)
@@ -52,7 +52,9 @@ def test_queue_is_what_it_was_declared_as(
         ("x-queue-mode", "lazy", "default", "longstr"),
     ],
 )
-def test_argument_is_what_it_was(peer: Peer, name: str, argument: str, one: Any, two: Any, kind: str) -> None:
+def test_queue_declared_again_with_another_argument_is_406(
+    peer: Peer, name: str, argument: str, one: Any, two: Any, kind: str
+) -> None:
     def differs(given: dict[str, Any], said: str) -> None:
         assert answer(peer, Declare(queue=name, exclusive=True, arguments=given)) == (
             406,

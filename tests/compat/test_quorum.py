@@ -1,4 +1,4 @@
-"""Queues that are asked for as quorum queues: durable, and a message that comes back too often dies."""
+"""Queues declared as quorum queues: durable, with a delivery limit."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_lost_channel_counts_as_well(connection: pika.BlockingConnection, queue:
 @pytest.mark.parametrize(
     "how", [{"durable": False}, {"durable": True, "exclusive": True}, {"durable": True, "auto_delete": True}]
 )
-def test_what_a_quorum_queue_cannot_be_is_406(channel: BlockingChannel, name: str, how: dict[str, bool]) -> None:
+def test_quorum_queue_that_is_transient_exclusive_or_auto_delete_is_406(
+    channel: BlockingChannel, name: str, how: dict[str, bool]
+) -> None:
     with pytest.raises(ChannelClosedByBroker, match=r"\(406, "):
         channel.queue_declare(name, arguments={"x-queue-type": "quorum"}, **how)
 

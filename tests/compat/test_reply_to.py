@@ -1,4 +1,4 @@
-"""Direct reply-to: answers that go straight to the channel that asked."""
+"""Direct reply-to: answers that go to the requesting channel without a queue."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_answer_comes_straight_to_the_channel_that_asked(peer: Peer, other: Peer
         assert (properties.correlation_id, received) == ("7", body)
 
 
-def test_same_channel_has_one_address_and_others_have_others(at: tuple[str, int], name: str) -> None:
+def test_reply_address_is_one_for_each_channel(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as asker, open_peer(at) as answerer, open_peer(at) as third:
         first = requested(asker, answerer, name)
         asker.say(publish_frames(1, "", name, b"question", {"reply_to": REPLY_TO}))
@@ -69,7 +69,7 @@ def test_same_channel_has_one_address_and_others_have_others(at: tuple[str, int]
         assert requested(third, answerer, name) != first
 
 
-def test_only_exactly_this_name_is_put_right_and_nothing_else_of_the_message_changes(peer: Peer, name: str) -> None:
+def test_reply_to_is_rewritten_for_the_exact_name_only(peer: Peer, name: str) -> None:
     peer.declare(name)
     ask_for_replies(peer)
     for reply_to in (REPLY_TO + ".mine", "mine", REPLY_TO[:-1]):
@@ -110,7 +110,7 @@ def test_consumer_tag_in_use_is_no_tag_for_replies(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("before", ["never", "cancelled", "another channel"])
-def test_who_asks_for_a_direct_reply_must_consume_it_on_that_channel(peer: Peer, before: str) -> None:
+def test_direct_reply_to_needs_a_consumer_on_the_same_channel(peer: Peer, before: str) -> None:
     if before == "cancelled":
         ask_for_replies(peer)
         peer.ask(1, commands.Basic.Cancel("replies"), commands.Basic.CancelOk)
@@ -121,7 +121,7 @@ def test_who_asks_for_a_direct_reply_must_consume_it_on_that_channel(peer: Peer,
 
 
 @pytest.mark.parametrize("how", ["cancel", "close", "vanish"])
-def test_answer_to_who_is_gone_comes_back_if_it_is_mandatory(at: tuple[str, int], how: str, name: str) -> None:
+def test_mandatory_reply_to_a_closed_consumer_is_returned(at: tuple[str, int], how: str, name: str) -> None:
     with open_peer(at) as asker, open_peer(at) as answerer:
         address = requested(asker, answerer, name)
         declare(answerer, address, passive=True)
@@ -160,7 +160,7 @@ def test_declaration_only_asks_whether_an_address_leads_anywhere(peer: Peer, oth
     ],
     ids=lambda method: method.name,
 )
-def test_for_everything_else_there_is_no_such_queue(peer: Peer, method: commands.Queue.Purge) -> None:
+def test_direct_reply_to_is_no_queue_for_other_methods(peer: Peer, method: commands.Queue.Purge) -> None:
     peer.send(1, method)
     assert peer.refused(1) == (404, f"NOT_FOUND - no queue '{REPLY_TO}' in vhost '/'")
 
@@ -173,7 +173,7 @@ def test_address_is_reached_through_the_default_exchange_only(peer: Peer, other:
     assert peer.content()[1] == b"found"
 
 
-def test_mandatory_answer_to_who_is_there_is_delivered(peer: Peer, other: Peer, name: str, ours: bool) -> None:
+def test_mandatory_reply_to_an_open_consumer_is_delivered(peer: Peer, other: Peer, name: str, ours: bool) -> None:
     address = requested(peer, other, name)
     mandatory(other, address, b"answer")
     peer.expect(1, commands.Basic.Deliver)
@@ -184,7 +184,7 @@ def test_mandatory_answer_to_who_is_there_is_delivered(peer: Peer, other: Peer, 
         other.expect(1, commands.Basic.Return)
 
 
-def test_asker_that_does_not_read_holds_nobody_back(at: tuple[str, int], name: str, ours: bool) -> None:
+def test_requester_that_does_not_read_holds_no_replier_back(at: tuple[str, int], name: str, ours: bool) -> None:
     """What its connection does not take waits for it, within a capacity; then answers are refused."""
     if not ours:
         pytest.skip("RabbitMQ writes on, bounded by nothing but its memory")

@@ -1,4 +1,4 @@
-"""The table of `make test-clients`: what differs, what of it is ours to mend, and what is explained in vain."""
+"""The table of `make test-clients`: differences, failures of ours to mend, and stale explanations."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ THEIRS = [outcome("theirs", test, "passed") for test in ("same", "worse", "meant
 EXPLAINED = {("suite", "meant"): "It is meant so.", ("suite", "same"): "It differed once."}
 
 
-def test_what_fails_on_ours_alone_is_ours_to_mend_unless_it_is_explained() -> None:
+def test_failure_on_ours_alone_is_ours_to_mend_unless_explained() -> None:
     found = differences(OURS, THEIRS, EXPLAINED)
     assert [(one.test, one.is_ours_to_mend) for one in found] == [("worse", True), ("meant", False)]
     assert found[1].words() == "suite meant: failed on ours, passed on RabbitMQ: It is meant so."
 
 
-def test_what_fails_on_both_differs_in_nothing() -> None:
+def test_failure_on_both_brokers_is_no_difference() -> None:
     assert differences([outcome("ours", "t", "failed")], [outcome("theirs", "t", "failed")], {}) == []
 
 
-def test_without_rabbitmq_every_failure_is_ours_to_mend() -> None:
+def test_failure_without_rabbitmq_beside_is_ours_to_mend() -> None:
     found = differences(OURS, None, {})
     assert [(one.test, one.is_ours_to_mend) for one in found] == [("worse", True), ("meant", True)]
 
 
-def test_what_is_explained_and_does_not_differ_is_told() -> None:
+def test_explanation_without_a_difference_is_reported() -> None:
     assert stale(OURS, differences(OURS, THEIRS, EXPLAINED), EXPLAINED) == [("suite", "same")]
 
 
-def test_worst_that_is_said_of_a_test_counts(tmp_path: Path) -> None:
+def test_worst_outcome_of_a_test_counts(tmp_path: Path) -> None:
     file = tmp_path / "said.jsonl"
     said = [{"test": "t", "outcome": "passed"}, {"test": "t", "outcome": "failed", "why": "its end"}]
     file.write_text("".join(f"{json.dumps(line)}\n" for line in said))

@@ -1,4 +1,4 @@
-"""Which of several consumers is next."""
+"""Rotation of consumers: whose turn is next."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ def test_queue_goes_round_its_consumers(audience: Audience) -> None:
     assert audience.hears(6) == list("abcabc")
 
 
-def test_who_joins_later_stands_behind_those_who_were_there(audience: Audience) -> None:
+def test_consumer_that_joins_later_is_behind_those_before_it(audience: Audience) -> None:
     audience.joins("a")
     audience.hears(1)
     audience.joins("b")
     assert audience.hears(3) == list("aba")
 
 
-def test_who_joins_in_the_middle_of_a_round_is_the_last_in_turn(audience: Audience) -> None:
+def test_consumer_that_joins_within_a_round_is_last_in_turn(audience: Audience) -> None:
     audience.joins("a", "b")
     audience.hears(1)
     audience.joins("c")
     assert audience.hears(6) == list("bacbac")
 
 
-def test_who_leaves_takes_nobody_elses_turn(audience: Audience) -> None:
+def test_consumer_that_leaves_takes_no_turn_of_others(audience: Audience) -> None:
     audience.joins("a", "b", "c")
     audience.hears(2)
     audience.channel.basic_cancel("a")
@@ -114,7 +114,7 @@ class Shared:
 
 @pytest.mark.parametrize("globally", [True, False])
 @pytest.mark.parametrize("prefetch", [1, 2])
-def test_each_of_several_queues_has_its_share_of_one_channel(peer: Peer, prefetch: int, globally: bool) -> None:
+def test_queues_of_one_channel_share_its_deliveries(peer: Peer, prefetch: int, globally: bool) -> None:
     shared = Shared(peer, 3, prefetch, globally)
     shared.goes_on(30)
     counts = [shared.seen[:30].count(tag) for tag in "012"]

@@ -1,4 +1,4 @@
-"""The same sequence of methods on ours and on RabbitMQ has the same answers; alone, ours keeps what must hold."""
+"""Random sequences of methods: ours answers as RabbitMQ does; alone, its invariants hold."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def difference(ours: Side, theirs: Side) -> tuple[Any, Any, Any] | None:
 
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(SEQUENCE)
-def test_same_sequence_has_the_same_answers(ours: Side, theirs: Side, steps: list[Step]) -> None:
+def test_sequence_of_methods_is_answered_as_by_rabbitmq(ours: Side, theirs: Side, steps: list[Step]) -> None:
     prefix = f"{uuid.uuid4().hex[:6]}-"
     ours.begin(prefix)
     theirs.begin(prefix)
@@ -83,7 +83,7 @@ def test_same_sequence_has_the_same_answers(ours: Side, theirs: Side, steps: lis
 
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(SEQUENCE)
-def test_every_sequence_is_answered_and_the_counts_add_up(ours: Side, steps: list[Step]) -> None:
+def test_sequence_of_methods_is_answered_and_its_counts_add_up(ours: Side, steps: list[Step]) -> None:
     ours.begin(f"{uuid.uuid4().hex[:6]}-")
     try:
         for step in steps:

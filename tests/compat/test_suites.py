@@ -1,4 +1,4 @@
-"""Other people's suites: what they may ask of a broker, what of them is changed, how their words are read."""
+"""Test suites of other projects: supported commands, changed files, and the reading of their output."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_suite_stops_and_starts_the_broker_which_stays_at_its_port(
         connection.channel().queue_delete("outlives")
 
 
-def test_alarm_of_a_suite_blocks_who_publishes_until_the_last_is_cleared(
+def test_alarm_of_a_suite_blocks_publishers_until_the_last_is_cleared(
     controlled: PenstockBroker, asked: tuple[Path, dict[str, str]]
 ) -> None:
     assert ask(asked, "make", "set-resource-alarm", "SOURCE=disk").returncode == 0
@@ -101,7 +101,7 @@ def test_alarm_of_a_suite_blocks_who_publishes_until_the_last_is_cleared(
     assert said == ["blocked", "unblocked"]
 
 
-def test_what_penstock_has_not_is_refused_with_a_sentence(asked: tuple[Path, dict[str, str]]) -> None:
+def test_rabbitmqctl_command_without_equivalent_is_refused_with_a_sentence(asked: tuple[Path, dict[str, str]]) -> None:
     done = ask(asked, "rabbitmqctl", "-n", "broker", "trace_on")
     assert (done.returncode, done.stderr) == (64, "Penstock has nothing that does what `rabbitmqctl trace_on` does.\n")
 
@@ -118,7 +118,7 @@ def events(*said: dict[str, str]) -> list[str]:
     return ["# what is no JSON is passed over", *map(json.dumps, said)]
 
 
-def test_gos_tests_count_once_whatever_parts_they_have() -> None:
+def test_go_test_with_subtests_counts_once() -> None:
     found = golang.outcomes(
         events(
             {"Action": "run", "Test": "TestA"},

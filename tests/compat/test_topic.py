@@ -1,4 +1,4 @@
-"""Topic exchanges: patterns and keys, the odd ones too, and many of them by chance."""
+"""Topic exchanges: patterns and keys, unusual ones and random ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PATTERNS = {
 }
 
 
-def test_every_pattern_takes_the_keys_that_it_is_said_to_take(routes: Routes) -> None:
+def test_topic_pattern_matches_the_expected_keys(routes: Routes) -> None:
     routes.exchange("x", "topic")
     for index, pattern in enumerate(PATTERNS):
         routes.bind(str(index), "x", pattern)

@@ -54,9 +54,7 @@ def test_shorter_of_the_two_times_counts(channel: BlockingChannel, name: str) ->
     eventually(lambda: depth(channel, f"{name}-2") == 0, "the queue's time is shorter")
 
 
-def test_what_is_with_a_consumer_does_not_expire_but_is_too_old_when_it_comes_back(
-    channel: BlockingChannel, name: str
-) -> None:
+def test_message_with_a_consumer_expires_on_its_return(channel: BlockingChannel, name: str) -> None:
     """The consumer is there before the message, which so is not too old for it however slow the machine is."""
     channel.queue_declare(name, exclusive=True)
     taker = Taker(channel, name)
@@ -72,7 +70,7 @@ def test_what_is_with_a_consumer_does_not_expire_but_is_too_old_when_it_comes_ba
 @pytest.mark.parametrize(
     ("arguments", "properties"), [({}, lasting(0)), ({"x-message-ttl": 0}, None)], ids=["message", "queue"]
 )
-def test_time_of_nothing_reaches_a_consumer_that_waits_and_nobody_else(
+def test_message_with_ttl_0_reaches_a_waiting_consumer_only(
     channel: BlockingChannel, name: str, arguments: dict[str, object], properties: pika.BasicProperties | None
 ) -> None:
     channel.queue_declare(name, exclusive=True, arguments=arguments)
@@ -93,7 +91,7 @@ def test_expiration_that_is_no_number_closes_the_channel(channel: BlockingChanne
     assert depth(channel.connection.channel(), name) == 0
 
 
-def test_dead_letter_tells_its_expiration_and_does_not_keep_it(channel: BlockingChannel, name: str) -> None:
+def test_dead_letter_records_its_expiration_and_does_not_keep_it(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(f"{name}-dead", exclusive=True)
     channel.queue_declare(
         name,
@@ -107,7 +105,7 @@ def test_dead_letter_tells_its_expiration_and_does_not_keep_it(channel: Blocking
     assert (entry["original-expiration"], entry["reason"]) == ("30", "expired")
 
 
-def test_those_behind_one_that_stays_expire_into_the_dead_letter_exchange(
+def test_messages_behind_one_without_ttl_are_dead_lettered_when_due(
     channel: BlockingChannel, name: str, ours: bool
 ) -> None:
     if not ours:
@@ -126,7 +124,7 @@ def test_those_behind_one_that_stays_expire_into_the_dead_letter_exchange(
     assert take_all(channel, name) == [b"stays"]
 
 
-def test_queue_that_nobody_uses_expires(channel: BlockingChannel, name: str) -> None:
+def test_unused_queue_expires(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, arguments={"x-expires": 200})
     channel.basic_publish("", name, b"x")
 

@@ -1,7 +1,4 @@
-"""Limits on field tables are those of what is sent to clients.
-
-Entries of x-death.
-"""
+"""Limits of field tables that are sent to clients, and entries of x-death."""
 
 from __future__ import annotations
 
@@ -61,7 +58,7 @@ def test_table_that_does_not_fit_is_refused_with_the_words_of_the_encoder(table:
     assert str(refused.value) == expected.value.reason
 
 
-def test_what_no_broker_wrote_is_dropped() -> None:
+def test_malformed_x_death_entries_are_dropped() -> None:
     assert deaths_in("text") == deaths_in([5, {"queue": 5, "reason": "x"}, {"queue": "q"}]) == []
     odd = {"queue": "q", "reason": "r", "count": True, "time": 5, "routing-keys": [1], "exchange": None, "other": 1}
     assert deaths_in([odd]) == [{"count": 1, "queue": "q", "reason": "r"}]

@@ -1,4 +1,4 @@
-"""Values of headers as octets and as JSON: what comes back is what was there."""
+"""Header values as bytes and as JSON: both come back unchanged."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
-def test_every_value_of_a_field_table_comes_back_from_json(headers: dict[str, object]) -> None:
+def test_field_table_values_come_back_from_json(headers: dict[str, object]) -> None:
     text = headers_to_json(headers)
     assert headers_from_json(text) == headers
     assert [type(value) for value in headers_from_json(text).values()] == [type(value) for value in headers.values()]
 
 
-def test_json_of_what_crossed_the_wire_is_exact() -> None:
+def test_json_of_decoded_headers_is_exact() -> None:
     octets = encode_table({"n": 1 << 62, "d": Decimal("1.50"), "t": datetime(2026, 1, 1, tzinfo=UTC), "b": b"\0\xff"})
     text = headers_to_json(decode_table(octets, 0)[0])
     assert json.loads(text) == {
@@ -72,7 +72,7 @@ def test_numbers_that_are_not_finite_have_names() -> None:
         ({"a": b"\0"}, b'{"a":{"$binary":"AA=="}}'),
     ],
 )
-def test_octets_of_a_value(value: object, octets: bytes | None) -> None:
+def test_header_bytes_of_a_value_are_exact(value: object, octets: bytes | None) -> None:
     assert header_octets(value) == octets
 
 

@@ -1,4 +1,4 @@
-"""Columns of messages read in place: what they say, and that no offset leads out of its buffer."""
+"""Columns of messages read in place: their values, and offsets that never leave the buffer."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ def number_column(width: int, numbers: list[int], least: int, most: int) -> Numb
     return column
 
 
-def test_octets_are_those_between_their_offsets() -> None:
+def test_column_bytes_are_those_between_their_offsets() -> None:
     column = octets_column([b"ab", b"", "é".encode()])
     assert [column.octets(row) for row in range(3)] == [b"ab", b"", "é".encode()]
     assert column.text(2) == "é"
 
 
-def test_octets_of_a_row_that_is_not_valid_are_null() -> None:
+def test_column_bytes_of_an_invalid_row_are_null() -> None:
     column = octets_column([b"a", b"b", b"c"], valid=bytes([0b101]))
     assert [column.octets(row) for row in range(3)] == [b"a", None, b"c"]
 
 
 @pytest.mark.parametrize("offsets", [[-1, 2], [2, 1], [0, 3], [3, 3], [0, 2**31 - 1], [-(2**31), 2**31 - 1]])
-def test_octets_with_offsets_out_of_bounds_are_refused(offsets: list[int]) -> None:
+def test_column_bytes_with_offsets_out_of_bounds_are_refused(offsets: list[int]) -> None:
     column = octets_column([b"ab"], offsets)
     with pytest.raises(PreconditionFailed, match="column c: row 0 is at"):
         column.octets(0)
 
 
-def test_octets_that_are_no_short_text_are_refused() -> None:
+def test_column_bytes_that_are_no_short_text_are_refused() -> None:
     with pytest.raises(PreconditionFailed, match="column c: row 0 has 256 octets"):
         octets_column([b"x" * 256]).short(0)
     with pytest.raises(PreconditionFailed, match="column c: row 0 is not UTF-8"):
@@ -71,7 +71,7 @@ def test_numbers_of_both_widths_and_their_bounds() -> None:
         number_column(INT32, [0, 256], 0, 255).number(1)
 
 
-def test_one_value_for_all_rows() -> None:
+def test_column_with_one_value_serves_all_rows() -> None:
     column = OctetsColumn("c", b"")
     column.same = True
     assert column.octets(5) is None

@@ -1,9 +1,4 @@
-"""Neutral properties of a message.
-
-The longest name, and where a longer one is refused.
-
-Trace context of messages: what is valid (W3C Trace Context), and what is none.
-"""
+"""Neutral properties of a message, bounds of names, and the validity of trace context (W3C)."""
 
 from __future__ import annotations
 
@@ -44,7 +39,7 @@ LONGEST = "é" * 127 + "a"
 TOO_LONG = "é" * 128
 
 
-def test_name_is_measured_in_octets() -> None:
+def test_name_is_measured_in_bytes() -> None:
     assert is_name(LONGEST)
     assert not is_name(TOO_LONG)
     check_name("queue name", LONGEST)
@@ -89,7 +84,7 @@ def test_trace_context_is_sampled_by_its_flag(flags: str, sampled: bool) -> None
 
 
 @pytest.mark.parametrize("value", [VALID.encode(), f"cc-{TRACE}-{PARENT}-01-what-the-future-brings"])
-def test_trace_context_is_read_from_octets_and_of_later_versions(value: object) -> None:
+def test_trace_context_is_read_from_bytes_and_of_later_versions(value: object) -> None:
     found = read_context(value, None)
     assert (found.trace_id, found.state) == (TRACE, "")
 

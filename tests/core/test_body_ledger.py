@@ -1,4 +1,4 @@
-"""Ledger of the bodies in the store: handles and octets of each."""
+"""Ledger of the bodies in the store: handles and bytes of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_body_is_unreferenced_when_as_many_handles_have_ended_as_there_were() ->
     assert (ledger.take_unreferenced(), ledger.holds(1)) == ([1], False)
 
 
-def test_body_is_whole_when_all_its_octets_are_counted() -> None:
+def test_body_is_whole_when_all_its_bytes_are_counted() -> None:
     ledger = BodyLedger()
     ledger.count(1, 10)
     assert not ledger.is_whole(1, 15)

@@ -80,7 +80,7 @@ def test_conditional_deletion_charges_the_work_of_counting_held_publishes() -> N
     assert house.broker.work.done - before >= 10
 
 
-def test_broker_records_what_a_gate_does_to_a_producer_in_order_and_once() -> None:
+def test_broker_records_effects_of_a_gate_on_a_producer_in_order_and_once() -> None:
     house = House("a", capacity_messages=3, stop_messages=1, resume_messages=0)
     producer = house.published("p", "a", 100, count=3)
     while house.take("a"):

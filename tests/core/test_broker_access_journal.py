@@ -10,7 +10,7 @@ from penstock.errors import ResourceError
 from tests.support.restored_broker import journaled
 
 
-def test_a_change_is_recorded_and_waits_for_the_disk() -> None:
+def test_user_change_is_recorded_and_waits_for_the_disk() -> None:
     broker = journaled().broker
     before = broker.durable_changes.durable_declarations
     broker.access.put_user("anna", None, [])
@@ -19,14 +19,14 @@ def test_a_change_is_recorded_and_waits_for_the_disk() -> None:
     assert [change.deleted for change in broker.journal.open.changes] == [False, False, True]
 
 
-def test_a_broker_without_a_journal_keeps_users_in_memory() -> None:
+def test_broker_without_a_journal_keeps_users_in_memory() -> None:
     broker = Broker(Defaults())
     broker.access.put_user("anna", None, [])
     broker.access.delete_user("anna")
     assert broker.access.names() == ["guest"]
 
 
-def test_a_change_is_refused_while_the_store_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_change_is_refused_while_the_store_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = journaled().broker
     broker.gates.disk.fault.gate.close(0, 0, 0.0)
     assert broker.journal is not None

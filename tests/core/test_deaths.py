@@ -13,7 +13,7 @@ from penstock.core.deaths import DEATHS_KEPT, DeathRecord, added_headers, pairs_
 from tests.support.dead_letters import died
 
 
-def test_the_first_death_is_recorded_in_full() -> None:
+def test_first_death_is_recorded_in_full() -> None:
     added = added_headers([], died("q", "expired"), "100", ["copy"], False)
     entry = {
         "count": 1,
@@ -36,7 +36,7 @@ def test_the_first_death_is_recorded_in_full() -> None:
     assert deaths_in(added["x-death"]) == [entry]
 
 
-def test_a_death_of_the_same_queue_and_reason_is_counted_and_comes_first() -> None:
+def test_second_death_of_the_same_queue_and_reason_is_counted_and_comes_first() -> None:
     headers: dict[str, object] = {}
     for record in (died("a"), died("b"), died("a")):
         headers |= added_headers(deaths_in(headers.get("x-death")), record, None, [], "x-first-death-reason" in headers)
@@ -61,12 +61,12 @@ def test_entries_are_bounded() -> None:
     assert kept[1:] == deaths[: DEATHS_KEPT - 1]
 
 
-def test_a_death_record_has_the_reasons_of_rabbitmq() -> None:
+def test_death_record_has_the_reasons_of_rabbitmq() -> None:
     reasons = {deaths.REJECTED, deaths.EXPIRED, deaths.MAXLEN, deaths.DELIVERY_LIMIT}
     assert reasons == {"rejected", "expired", "maxlen", "delivery_limit"}
 
 
-def test_a_death_record_keeps_the_routing_keys_of_a_message_unless_the_queue_sets_one() -> None:
+def test_death_record_keeps_the_routing_keys_unless_the_queue_sets_one() -> None:
     record = DeathRecord("q", deaths.EXPIRED, "x", "k", 1.5)
     assert (record.queue, record.reason, record.exchange, record.routing_key, record.time) == (
         "q", "expired", "x", "k", 1.5,

@@ -26,7 +26,7 @@ def batches(house: House) -> list[tuple[str, int]]:
     return found
 
 
-def test_dispatcher_gives_queues_their_turns_in_the_order_in_which_they_were_scheduled() -> None:
+def test_dispatcher_serves_queues_in_the_order_of_their_schedule() -> None:
     house, _ = consumed("b", "a")
     assert house.broker.has_dirty()
     assert batches(house) == [("b", 3), ("a", 3)]
@@ -58,7 +58,7 @@ def test_dispatcher_stops_when_the_share_of_work_is_used_up_and_goes_on_later() 
     assert batches(house) == [("a", 3), ("b", 3)]
 
 
-def test_dispatcher_delivers_what_a_window_lets_through_and_the_rest_after_acknowledgements() -> None:
+def test_dispatcher_delivers_a_window_and_the_rest_after_acknowledgements() -> None:
     house, session = consumed("a", window=2)
     assert batches(house) == [("a", 2)]
     session.unsettled.acknowledge(2, True, house.broker.now)

@@ -7,7 +7,7 @@ from penstock.core.effects import Blocked, Effect, EffectHandlers, GateChanged
 from penstock.flow.gate import Gate, GateTransition
 
 
-def test_an_effect_is_handed_to_the_handler_of_its_class_and_to_no_other() -> None:
+def test_effect_is_dispatched_to_the_handler_of_its_class() -> None:
     handled: list[tuple[str, Effect]] = []
     handlers = EffectHandlers()
     handlers.add(GateChanged, lambda effect: handled.append(("changed", effect)))
@@ -17,18 +17,18 @@ def test_an_effect_is_handed_to_the_handler_of_its_class_and_to_no_other() -> No
     assert handled == [("changed", effect)]
 
 
-def test_an_effect_without_a_handler_is_ignored() -> None:
+def test_effect_without_a_handler_is_ignored() -> None:
     EffectHandlers().dispatch(GateChanged(GateTransition(Gate("queue", "orders", []), True, 1, 2, 3.0)))
 
 
-def test_a_second_handler_of_the_same_class_is_refused() -> None:
+def test_second_handler_of_an_effect_class_is_refused() -> None:
     handlers = EffectHandlers()
     handlers.add(GateChanged, lambda effect: None)
     with pytest.raises(AssertionError, match="GateChanged has a handler already"):
         handlers.add(GateChanged, lambda effect: None)
 
 
-def test_effect_classes_do_not_inherit_from_each_other_so_that_the_table_needs_no_search() -> None:
+def test_effect_classes_do_not_inherit_from_each_other() -> None:
     found = [each for each in vars(effects).values() if isinstance(each, type) and issubclass(each, Effect)]
     assert len(found) > 10
     assert all(each.__bases__ == (Effect,) for each in found if each is not Effect)

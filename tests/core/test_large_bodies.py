@@ -1,4 +1,4 @@
-"""Bodies in pieces: what comes is cut, written, read and deleted, within bounds."""
+"""Large bodies in pieces: cut, written, read and deleted, within bounds."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def everything(reader: LargeReader, bodies: LargeBodies, store: dict[tuple[int, 
     return b"".join(parts)
 
 
-def test_without_a_store_a_body_stays_in_pieces() -> None:
+def test_large_body_without_a_store_stays_in_pieces() -> None:
     bodies = LargeBodies()
     body = arrived(bodies, OCTETS)
     assert [len(body.pieces[index]) for index in range(3)] == [PIECE_OCTETS, PIECE_OCTETS, len(OCTETS) % PIECE_OCTETS]
@@ -79,7 +79,7 @@ def test_without_a_store_a_body_stays_in_pieces() -> None:
     assert bodies.take_unreferenced() == []
 
 
-def test_a_body_of_exactly_two_pieces_has_no_third() -> None:
+def test_large_body_of_exactly_two_pieces_has_no_third() -> None:
     bodies = LargeBodies()
     body = arrived(bodies, bytes(2 * PIECE_OCTETS), 2 * PIECE_OCTETS)
     assert body.piece_count() == len(body.pieces) == 2
@@ -100,7 +100,7 @@ def test_pieces_leave_the_memory_when_they_are_written_and_come_back_one_by_one(
     assert listener.calls == 3
 
 
-def test_the_next_piece_is_read_ahead_and_no_more() -> None:
+def test_next_piece_is_read_ahead_and_no_more() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     store: dict[tuple[int, int], bytes] = {}
@@ -121,7 +121,7 @@ def test_the_next_piece_is_read_ahead_and_no_more() -> None:
     assert [read.index for read in bodies.take_reads()] == [2]
 
 
-def test_a_fault_of_reading_ahead_counts_when_the_piece_is_needed() -> None:
+def test_fault_of_a_read_ahead_counts_when_the_piece_is_needed() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     store: dict[tuple[int, int], bytes] = {}
@@ -157,7 +157,7 @@ def test_written_pieces_stay_in_memory_while_there_is_room_for_them() -> None:
     assert bodies.cached == len(OCTETS)
 
 
-def test_deferred_pieces_take_the_memory_of_written_ones_before_the_oldest_are_written() -> None:
+def test_deferred_pieces_take_the_memory_of_written_ones_first() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     persistent = arrived(bodies, OCTETS)
@@ -183,7 +183,7 @@ def test_body_that_arrives_keeps_no_input_in_memory_that_is_twice_its_own_part()
     assert body.pieces[0].startswith(read[: len(read) // 2 - 1] + read[: len(read) // 2])
 
 
-def test_a_piece_that_is_not_written_yet_is_read_from_memory() -> None:
+def test_unwritten_piece_is_read_from_memory() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     body = arrived(bodies, OCTETS)
@@ -192,7 +192,7 @@ def test_a_piece_that_is_not_written_yet_is_read_from_memory() -> None:
     assert listener.calls == 0
 
 
-def test_many_octets_are_written_as_parts_of_the_piece_and_few_into_the_buffer() -> None:
+def test_long_part_of_a_piece_is_written_in_place_and_a_short_one_copied() -> None:
     bodies = LargeBodies()
     body = arrived(bodies, OCTETS)
     reader = body.open(bodies, body.spans, Listener())
@@ -208,7 +208,7 @@ def test_many_octets_are_written_as_parts_of_the_piece_and_few_into_the_buffer()
     assert re.sub(rb"<(200000|62144|9000|\d+)>", b"", written) == OCTETS
 
 
-def test_only_the_spans_of_data_are_read() -> None:
+def test_spans_of_data_are_all_that_a_reader_reads() -> None:
     bodies = LargeBodies()
     spans = [Span(5, 10), Span(PIECE_OCTETS - 3, 8), Span(len(OCTETS) - 1, 1)]
     body = arrived(bodies, OCTETS, spans=spans)
@@ -217,7 +217,7 @@ def test_only_the_spans_of_data_are_read() -> None:
     assert everything(LargeReader(bodies, body, spans, Listener()), bodies, {}, 6) == expected
 
 
-def test_a_piece_that_cannot_be_read_is_a_fault() -> None:
+def test_unreadable_piece_is_a_fault() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     body = arrived(bodies, OCTETS)
@@ -231,7 +231,7 @@ def test_a_piece_that_cannot_be_read_is_a_fault() -> None:
     assert bodies.reads == []
 
 
-def test_a_reader_that_has_ended_is_not_notified() -> None:
+def test_reader_that_has_ended_is_not_notified() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     body = arrived(bodies, OCTETS)
@@ -312,7 +312,7 @@ def test_deferred_pieces_wait_for_the_disk_only_when_there_are_too_many() -> Non
     assert bodies.begin(PieceBudget(bodies, Room())).must_wait()
 
 
-def test_a_connection_waits_while_its_pieces_are_not_written() -> None:
+def test_connection_waits_while_too_many_of_its_pieces_are_unwritten() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     room = Room()

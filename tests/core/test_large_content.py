@@ -15,7 +15,7 @@ from penstock.core.large_content import (
 from tests.support.arrived_bodies import arrived
 
 
-def test_a_content_has_its_body_and_its_head() -> None:
+def test_large_content_has_its_body_and_its_head() -> None:
     bodies = LargeBodies()
     whole = arrived(bodies, bytes(1000))
     content = large_content(b"head", whole)
@@ -25,7 +25,7 @@ def test_a_content_has_its_body_and_its_head() -> None:
     assert number_of(content) == whole.number
 
 
-def test_other_contents_are_their_own_heads() -> None:
+def test_small_content_is_its_own_head() -> None:
     assert not is_large(b"")
     assert not is_large(b"\x02abc")
     assert head_of(b"\x02abc") == b"\x02abc"
@@ -33,14 +33,14 @@ def test_other_contents_are_their_own_heads() -> None:
     assert restored_content(b"\x02abc", LargeBodies()) == b"\x02abc"
 
 
-def test_a_changed_head_refers_to_the_same_body() -> None:
+def test_content_with_a_changed_head_refers_to_the_same_body() -> None:
     whole = arrived(LargeBodies(), bytes(1000), spans=[Span(5, 10), Span(20, 30)])
     changed = with_head(large_content(b"head", whole), b"another")
     assert body_of(changed) is whole
     assert head_of(changed) == b"another"
 
 
-def test_a_content_from_the_store_has_a_handle_of_its_body() -> None:
+def test_content_from_the_store_has_a_handle_of_its_body() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     content = large_content(b"head", arrived(bodies, bytes(1000), spans=[Span(5, 10), Span(20, 30)]))

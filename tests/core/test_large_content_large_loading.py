@@ -45,7 +45,7 @@ def test_pieces_are_there_between_insert_and_release() -> None:
     assert [each.pieces for each in wanted] == [{}, {}]
 
 
-def test_two_loads_of_a_body_do_not_disturb_each_other() -> None:
+def test_loads_of_one_body_do_not_disturb_each_other() -> None:
     bodies = LargeBodies()
     store = PieceStore(bodies)
     wanted = arrived(bodies, b"octets")
@@ -60,7 +60,7 @@ def test_two_loads_of_a_body_do_not_disturb_each_other() -> None:
     assert wanted.is_in_memory()
 
 
-def test_a_piece_that_cannot_be_read_is_a_fault() -> None:
+def test_unreadable_piece_is_a_fault_of_the_load() -> None:
     bodies = LargeBodies()
     store = PieceStore(bodies)
     wanted = [arrived(bodies, b"first"), arrived(bodies, b"second")]
@@ -73,7 +73,7 @@ def test_a_piece_that_cannot_be_read_is_a_fault() -> None:
     assert (load.fault, listener.calls) == ("disk I/O error", 1)
 
 
-def test_a_cancelled_load_is_not_told() -> None:
+def test_cancelled_load_is_not_notified() -> None:
     bodies = LargeBodies()
     store = PieceStore(bodies)
     wanted = arrived(bodies, b"octets")

@@ -1,4 +1,4 @@
-"""A message's earlier deliveries: delivered before and failed are told apart in one number."""
+"""Earlier deliveries of a message: deliveries and failures, counted in one number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def message() -> Message:
     return Message(Envelope("", "q"), b"", 10, 1, 0.0)
 
 
-def test_a_new_message_was_not_delivered() -> None:
+def test_new_message_is_neither_redelivered_nor_failed() -> None:
     for new in (
         message(),
         StoredMessage(Envelope("", "q"), b"", 10, 1, 0.0),
@@ -18,14 +18,14 @@ def test_a_new_message_was_not_delivered() -> None:
         assert (new.redelivered, new.failures) == (False, 0)
 
 
-def test_a_released_message_is_redelivered_and_has_no_failure() -> None:
+def test_released_message_is_redelivered_without_a_failure() -> None:
     released = message()
     released.mark_delivered()
     released.mark_delivered()
     assert (released.redelivered, released.failures) == (True, 0)
 
 
-def test_a_failure_counts_after_a_release_and_a_release_keeps_the_failures() -> None:
+def test_failures_add_up_over_releases() -> None:
     released = message()
     released.mark_delivered()
     released.count_failure()
@@ -42,14 +42,14 @@ def test_failures_are_counted_up_to_their_maximum() -> None:
     assert failing.failures == FAILURES_MAX
 
 
-def test_the_message_that_replaces_a_tombstone_keeps_the_earlier_deliveries() -> None:
+def test_message_behind_a_tombstone_keeps_its_earlier_deliveries() -> None:
     expired = TrackedMessage(Envelope("", "q"), b"", 10, 1, 0.0, None)
     expired.mark_delivered()
     left = expired.leave_tombstone()
     assert (left.redelivered, left.failures) == (True, 0)
 
 
-def test_an_address_has_an_entry_for_each_protocol_and_the_first_is_the_address_itself() -> None:
+def test_envelope_has_an_entry_for_each_protocol_and_is_itself_the_first() -> None:
     envelope = Envelope("x", "k")
     first = envelope.encoded.entry(2)
     assert first is envelope.encoded

@@ -42,7 +42,7 @@ def toy(body: bytes, **properties: object) -> bytes:
     return ToyFormat().encode(Properties(**properties), body)  # type: ignore[arg-type]
 
 
-def test_format_is_found_by_the_first_octet(formats: MessageFormats) -> None:
+def test_format_is_found_by_the_first_byte(formats: MessageFormats) -> None:
     assert formats.of(toy(b"body")).name == "toy"
     assert formats.of(Amqp091Format().encode(Properties(), b"body")).name == "AMQP 0-9-1"
     assert formats.default.name == "AMQP 0-9-1", "the first one is the broker's own"
@@ -55,7 +55,7 @@ def test_content_without_a_known_format_is_a_clear_error(formats: MessageFormats
         formats.of(b"")
 
 
-def test_two_formats_with_the_same_octet_are_refused(formats: MessageFormats) -> None:
+def test_message_formats_with_the_same_first_byte_are_refused(formats: MessageFormats) -> None:
     class Other(ToyFormat):
         def __init__(self) -> None:
             super().__init__()
@@ -88,14 +88,14 @@ def test_conversion_leaves_out_properties_that_the_target_cannot_carry(formats: 
     assert (frames.properties(back), frames.body(back)) == (Properties(), b"body")
 
 
-def test_conversion_of_what_cannot_be_read_delivers_the_body_or_the_whole_content(formats: MessageFormats) -> None:
+def test_conversion_of_unreadable_content_delivers_the_body_or_all_of_it(formats: MessageFormats) -> None:
     frames = formats.by_octet(2)
     for content, body in ((b"T{\nbody", b"body"), (b"T{", b"T{"), (b"\xffabc", b"\xffabc"), (b"", b"")):
         converted = formats.convert(content, frames)
         assert (frames.properties(converted), frames.body(converted)) == (Properties(), body)
 
 
-def test_a_format_has_a_default_for_whatever_it_does_not_do_itself(formats: MessageFormats) -> None:
+def test_message_format_has_defaults_for_methods_it_does_not_override(formats: MessageFormats) -> None:
     content = toy(b"body", headers={"a": 1, "CC": ["k", 5]})
     letters = formats.of(content)
     assert letters.headers(content) == {"a": 1, "CC": ["k", 5]}

@@ -1,4 +1,4 @@
-"""The format of large messages: it is that of the head, and the body is shared."""
+"""Message format of large messages: that of the head, with a shared body."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def large(formats: MessageFormats, properties: Properties, stored: bool = False,
     return content
 
 
-def test_the_default_format_is_that_of_a_protocol(formats: MessageFormats) -> None:
+def test_default_message_format_is_that_of_a_protocol(formats: MessageFormats) -> None:
     assert formats.default.name == "AMQP 0-9-1"
     assert formats.by_octet(LARGE_OCTET).name == "large message"
 
@@ -50,7 +50,7 @@ def test_properties_and_headers_are_those_of_the_head(formats: MessageFormats, o
     assert found.copies(content) == []
 
 
-def test_the_body_counts_whole(formats: MessageFormats) -> None:
+def test_large_body_counts_whole_in_the_charge(formats: MessageFormats) -> None:
     content = large(formats, Properties(message_id="7"))
     small = formats.encode(Properties(message_id="7"), b"")
     found = formats.find(content)
@@ -58,20 +58,20 @@ def test_the_body_counts_whole(formats: MessageFormats) -> None:
     assert found.charge(content) == formats.find(small).charge(small) + len(OCTETS)
 
 
-def test_a_body_in_memory_can_be_read(formats: MessageFormats) -> None:
+def test_large_body_in_memory_is_readable(formats: MessageFormats) -> None:
     content = large(formats, Properties())
     assert formats.find(content).body(content) == OCTETS
     assert formats.find(content).payload(content) == OCTETS
 
 
-def test_a_body_in_the_store_is_not_read_at_once(formats: MessageFormats) -> None:
+def test_large_body_in_the_store_is_not_read_at_once(formats: MessageFormats) -> None:
     content = large(formats, Properties(), stored=True)
     with pytest.raises(UnreadableContent):
         formats.find(content).body(content)
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_a_conversion_has_the_body_if_it_is_in_memory(formats: MessageFormats, stored: bool) -> None:
+def test_conversion_of_a_large_message_has_its_body_if_in_memory(formats: MessageFormats, stored: bool) -> None:
     content = large(formats, Properties(message_id="7"), stored)
     converted = formats.convert(content, formats.by_octet(0))
     found = formats.find(converted)
@@ -93,6 +93,6 @@ def test_added_headers_and_deaths_share_the_body(formats: MessageFormats) -> Non
     assert found.properties(dead).expiration is None
 
 
-def test_no_large_message_is_encoded_at_once(formats: MessageFormats) -> None:
+def test_large_message_is_not_encoded_at_once(formats: MessageFormats) -> None:
     with pytest.raises(PreconditionFailed):
         formats.by_octet(LARGE_OCTET).encode(Properties(), b"")

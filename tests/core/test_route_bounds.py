@@ -1,4 +1,4 @@
-"""Publishes through huge topologies: what one message may cost, and what it is refused with beyond."""
+"""Publishes through huge topologies: the bound of their cost, and refusals beyond."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_copies_that_match_thousands_of_patterns_are_refused_after_a_bounded_wal
     assert work.done - before <= VISITS_MAX // VISITS_A_UNIT
 
 
-def test_a_key_of_many_words_through_many_patterns_is_refused_after_a_bounded_walk(vhost: VirtualHost) -> None:
+def test_key_of_many_words_is_refused_after_a_bounded_walk_of_patterns(vhost: VirtualHost) -> None:
     exchange(vhost, "t", "topic")
     declare(vhost, "q")
     for first in range(70):
@@ -49,7 +49,7 @@ def test_a_key_of_many_words_through_many_patterns_is_refused_after_a_bounded_wa
     assert cost <= ROUTE_WORK + VISITS_MAX // VISITS_A_UNIT
 
 
-def test_a_chain_of_exchanges_is_followed_up_to_its_bound(vhost: VirtualHost) -> None:
+def test_chain_of_exchanges_is_followed_up_to_its_bound(vhost: VirtualHost) -> None:
     for number in range(HOPS_MAX + 1):
         exchange(vhost, f"e{number}", "fanout")
     for number in range(HOPS_MAX):
@@ -60,14 +60,14 @@ def test_a_chain_of_exchanges_is_followed_up_to_its_bound(vhost: VirtualHost) ->
     work_of_refusal(vhost, "e0", "", f"go through more than {HOPS_MAX} exchanges")
 
 
-def test_a_chain_of_alternate_exchanges_has_the_same_bound(vhost: VirtualHost) -> None:
+def test_chain_of_alternate_exchanges_has_the_same_bound(vhost: VirtualHost) -> None:
     for number in range(HOPS_MAX + 1):
         vhost.declare_exchange(f"e{number}", "direct", {"alternate-exchange": f"e{number + 1}"}, False, False, False)
     assert resolve(vhost, "e1").queues == []
     work_of_refusal(vhost, "e0", "", f"go through more than {HOPS_MAX} exchanges")
 
 
-def test_a_message_goes_into_no_more_queues_than_the_bound(vhost: VirtualHost) -> None:
+def test_message_reaches_no_more_queues_than_the_bound(vhost: VirtualHost) -> None:
     exchange(vhost, "f", "fanout")
     for number in range(TARGETS_MAX + 1):
         declare(vhost, f"q{number}")
@@ -77,7 +77,7 @@ def test_a_message_goes_into_no_more_queues_than_the_bound(vhost: VirtualHost) -
     assert len(resolve(vhost, "f").queues) == TARGETS_MAX
 
 
-def test_a_message_names_no_more_copies_than_the_bound() -> None:
+def test_message_names_no_more_copies_than_the_bound() -> None:
     route = Route(a_vhost().route("t", "k", False).envelope, False)
     keys = [str(number) for number in range(COPIES_MAX)]
     assert route_with_copies(route, {"CC": keys}) is not None

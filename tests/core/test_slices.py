@@ -1,4 +1,4 @@
-"""Many deliveries that are returned or rejected at once: settled for their consumer, and done in slices."""
+"""Deliveries requeued or rejected in bulk: settled at once for their consumer, and worked off in slices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def house() -> FullQueue:
     return FullQueue()
 
 
-def test_many_deliveries_come_back_a_slice_a_turn_in_their_order(house: FullQueue) -> None:
+def test_returned_deliveries_come_back_a_slice_a_turn_in_order(house: FullQueue) -> None:
     house.deliver_all()
     house.fill(5)
     settle_upto(house, 0, Outcome.FAILED)
@@ -42,7 +42,7 @@ def test_many_deliveries_come_back_a_slice_a_turn_in_their_order(house: FullQueu
     assert (house.depth("q"), house.q.unacked_messages, house.q.coming_back) == (0, 0, 0)
 
 
-def test_a_consumer_that_waits_gets_them_when_all_are_back(house: FullQueue) -> None:
+def test_waiting_consumer_gets_returned_messages_when_all_are_back(house: FullQueue) -> None:
     house.deliver_all()
     house.broker.consume(house.session, Consumer("next", house.session, house.q, True, False, 0))
     settle_upto(house, 0, Outcome.FAILED)
@@ -52,7 +52,7 @@ def test_a_consumer_that_waits_gets_them_when_all_are_back(house: FullQueue) -> 
     assert [message.content for message in batch.messages if message is not None][:2] == [b"0", b"1"]
 
 
-def test_what_is_on_its_way_back_is_settled_for_its_consumer(house: FullQueue) -> None:
+def test_returning_deliveries_are_settled_for_their_consumer(house: FullQueue) -> None:
     house.deliver_all()
     settle_upto(house, MANY - 10, Outcome.FAILED)
     with pytest.raises(PreconditionFailed):
@@ -63,14 +63,14 @@ def test_what_is_on_its_way_back_is_settled_for_its_consumer(house: FullQueue) -
     assert (house.depth("q"), house.q.available()) == (MANY - 10, MANY - 10)
 
 
-def test_an_unknown_tag_gives_nothing_back(house: FullQueue) -> None:
+def test_unknown_tag_returns_no_delivery(house: FullQueue) -> None:
     house.deliver_all()
     with pytest.raises(PreconditionFailed):
         settle_upto(house, MANY + 1, Outcome.FAILED)
     assert house.session.unsettled.count() == MANY
 
 
-def test_a_get_has_the_oldest_of_what_is_on_its_way_back(house: FullQueue) -> None:
+def test_get_returns_the_oldest_of_the_returning_messages(house: FullQueue) -> None:
     house.deliver_all()
     house.fill(1)
     settle_upto(house, 0, Outcome.FAILED)
@@ -102,7 +102,7 @@ def test_deliveries_of_two_queues_come_back_each_to_its_own(house: FullQueue) ->
 
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
-def test_what_is_on_its_way_back_goes_with_a_purge(how: str, house: FullQueue) -> None:
+def test_returning_messages_go_with_a_purge_or_deletion(how: str, house: FullQueue) -> None:
     house.deliver_all()
     settle_upto(house, 0, Outcome.FAILED)
     told = house.q.purge(house.broker.now) if how == "purge" else house.broker.delete_queue(house.q)
@@ -111,7 +111,7 @@ def test_what_is_on_its_way_back_goes_with_a_purge(how: str, house: FullQueue) -
     assert (house.q.messages, house.q.bytes, house.q.unacked_messages, house.q.available()) == (0, 0, 0, 0)
 
 
-def test_many_refused_deliveries_die_a_slice_a_turn() -> None:
+def test_rejected_deliveries_are_dead_lettered_a_slice_a_turn() -> None:
     house = FullQueue(x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     house.queue("dead")
     house.deliver_all()

@@ -1,4 +1,4 @@
-"""References of what has ended: when they are cut, and when not yet."""
+"""References of ended objects: when they are cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A virtual host: names of queues and exchanges, who may use them, and what leaves with them."""
+"""A virtual host: names of queues and exchanges, exclusive use, and deletions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.errors import AccessRefused, NotFound, PreconditionFailed, Resourc
 from tests.support.broker_fixture import House
 
 
-def test_vhost_has_the_predeclared_exchanges_which_nobody_deletes() -> None:
+def test_vhost_has_the_predeclared_exchanges_which_cannot_be_deleted() -> None:
     vhost = House().vhost
     assert vhost.exchanges.keys() >= {name for name, _ in PREDECLARED}
     for name in ("amq.direct", ""):
@@ -29,7 +29,7 @@ def test_vhost_finds_queues_and_exchanges_by_name_or_says_which_is_missing() -> 
         house.vhost.exchange("b")
 
 
-def test_vhost_lets_only_its_owner_use_an_exclusive_queue() -> None:
+def test_vhost_refuses_an_exclusive_queue_to_all_but_its_owner() -> None:
     vhost = House().vhost
     owner, other = object(), object()
     queue = vhost.declare_queue("mine", {}, False, False, owner, owner)
@@ -76,7 +76,7 @@ def test_vhost_refuses_to_delete_an_exchange_in_use_if_it_is_to_be_unused() -> N
 
 
 @pytest.mark.parametrize("name", ["", CONTROL_EXCHANGE])
-def test_no_binding_leads_to_the_default_exchange_or_to_the_broker_itself(name: str) -> None:
+def test_binding_to_the_default_exchange_or_the_broker_is_refused(name: str) -> None:
     vhost = House().vhost
     before = vhost.bindings.count
     with pytest.raises(AccessRefused):

@@ -1,4 +1,4 @@
-"""Every client of the demo, publishing into a queue that is much too small for what it sends."""
+"""Clients of the demo: each publishes into a queue that is much too small for its load."""
 
 import threading
 import time

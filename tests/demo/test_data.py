@@ -10,7 +10,7 @@ def test_data_set_holds_every_flight_that_it_is_known_for():
     assert all(line.count(b",") == len(columns) - 1 for line in lines)
 
 
-def test_every_flight_is_in_exactly_one_share():
+def test_flight_is_in_exactly_one_share():
     _columns, lines = data.read()
     shares = [data.share(lines[:1_003], part, 4) for part in range(4)]
     assert sorted(line for share in shares for line in share) == sorted(lines[:1_003])
@@ -32,7 +32,7 @@ def test_totals_of_a_few_thousand_flights_are_those_of_pandas():
     assert not found
 
 
-def test_one_flight_lost_and_another_doubled_changes_the_checksum():
+def test_checksum_differs_if_one_flight_is_lost_and_another_doubled():
     columns, lines = data.read()
     twins = [line for line in lines[:5_000] if b",UA," in line and line.split(b",")[16] == b"6"]
     assert len(twins) > 2

@@ -1,4 +1,4 @@
-"""What is left of a failure of Spark for a person."""
+"""The error that a failure of Spark leaves for a person."""
 
 from demo.pipeline import cause
 
@@ -16,12 +16,12 @@ Logical Plan: ...
 """
 
 
-def test_deepest_cause_is_what_is_told():
+def test_deepest_cause_of_a_failure_is_reported():
     expected = "org.apache.spark.SparkRuntimeException: [MALFORMED_CSV_RECORD] Malformed CSV record: garbage"
     assert cause(TOLD) == expected
 
 
-def test_failure_without_causes_is_told_by_its_first_line():
+def test_failure_without_causes_is_reported_by_its_first_line():
     assert cause("\npenstock: no queue 'flights'\nmore\n") == "penstock: no queue 'flights'"
 
 

@@ -1,4 +1,4 @@
-"""Progress for people: lines where none can be refreshed."""
+"""Progress lines where a terminal cannot be refreshed."""
 
 import io
 
@@ -6,7 +6,7 @@ from demo.progress import Screen, Standing
 from demo.watch import Sample
 
 
-def test_standing_tells_depth_gate_and_who_is_blocked_within_80_columns():
+def test_progress_shows_depth_gate_and_blocked_producers_within_80_columns():
     standing = Standing(2**20, 336_776, 336_776, Sample(0.0, 10, 2**19, False, 4))
     assert standing.in_words() == "336,776 sent, 336,776 processed [█████░░░░░]  50% full, gate closed, 4 blocked"
     assert len(standing.in_words()) < 80

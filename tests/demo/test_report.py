@@ -58,7 +58,7 @@ def test_totals_that_agree_leave_nothing_to_complain_about():
     assert verdict(GOOD, [])[0].startswith("Check      the totals of all 1 groups")
 
 
-def test_lost_flight_is_told_loudly_with_its_carrier_and_hour():
+def test_lost_flight_is_reported_with_its_carrier_and_hour():
     lost = run_of(Totals(2, 1, 20, 10, 66))
     first, *sentences = verdict(lost, complaints(lost))
     assert first == "CHECK FAILED"
@@ -87,11 +87,11 @@ def test_gate_that_never_closed_is_a_complaint():
     ]
 
 
-def test_flow_log_without_what_the_broker_counted_is_a_complaint():
+def test_flow_log_that_differs_from_the_counts_of_the_broker_is_a_complaint():
     assert complaints(GOOD, told=Story()) == ["the flow log has 0 closings of the gate where the broker counted 1"]
 
 
-def test_figures_tell_losses_depth_blocks_and_pace():
+def test_figures_show_losses_depth_blocks_and_pace():
     text = "\n".join(figures(GOOD))
     assert "3 sent, 3 processed, 0 lost, 0 doubled" in text
     highest = VIEW["highest"]

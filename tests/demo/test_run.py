@@ -1,4 +1,4 @@
-"""The whole demo, small; and how it ends when something is wrong."""
+"""The whole demo, small, and its errors."""
 
 import os
 import signal
@@ -65,7 +65,7 @@ def test_folder_with_something_else_in_it_is_not_emptied(tmp_path: Path):
     assert (tmp_path / "thesis.txt").read_text() == "all of it"
 
 
-def test_what_an_earlier_run_has_left_is_removed(tmp_path: Path):
+def test_demo_removes_the_output_of_an_earlier_run(tmp_path: Path):
     (tmp_path / SETTINGS).touch()
     (tmp_path / "batches").mkdir()
     empty(tmp_path)

@@ -1,4 +1,4 @@
-"""What a broker's flow log tells about a gate and those whom it blocks: all that the broker itself has counted."""
+"""The demo's view of a broker's flow log: it agrees with the counts of the broker."""
 
 from __future__ import annotations
 

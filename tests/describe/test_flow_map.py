@@ -1,4 +1,4 @@
-"""The flow map: which queues it shows, what it counts, whom it lets see what, and its cost."""
+"""The flow map: its queues, counts, access rules and cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_rates_are_differences_to_the_map_before_and_go_to_who_published(scene: Scene) -> None:
+def test_rates_are_differences_to_the_former_map_by_producer(scene: Scene) -> None:
     one, other = scene.join(), scene.join()
     one.declare("orders")
     flow_map = FlowMap(scene.driver, None, True)
@@ -144,7 +144,7 @@ def test_map_of_many_queues_is_made_a_share_a_turn(driver: BrokerDriver) -> None
     assert found["totals"]["queues"] == 20_000
 
 
-def test_blocked_producers_have_the_gate_the_time_and_what_is_withheld(scene: Scene) -> None:
+def test_blocked_producers_have_the_gate_the_time_and_withheld_publishes(scene: Scene) -> None:
     producer = scene.join()
     producer.declare("orders", **GATED)
     for _ in range(4):
@@ -163,7 +163,7 @@ def test_blocked_producers_have_the_gate_the_time_and_what_is_withheld(scene: Sc
     assert found["edges"] == [{"producer": shown["name"], "queue": queue["id"], "rate": None}]
 
 
-def test_those_in_line_have_tickets_in_the_order_of_their_turns(scene: Scene) -> None:
+def test_waiting_producers_have_tickets_in_the_order_of_their_turns(scene: Scene) -> None:
     first, second = scene.join(), scene.join()
     first.declare("orders", **GATED)
     for _ in range(12):

@@ -1,4 +1,4 @@
-"""The words of each kind of gate, and how far a depth can pass its capacity."""
+"""The words of each kind of gate, and the most by which a depth can pass its capacity."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize("kind", SPOKEN)
-def test_each_kind_of_gate_has_its_own_words(kind: str) -> None:
+def test_gate_of_each_kind_has_its_own_words(kind: str) -> None:
     gate = gates()[kind]
     words = text_of(gate)
     line, label, reason = SPOKEN[kind]
@@ -77,7 +77,7 @@ def test_each_kind_of_gate_has_its_own_words(kind: str) -> None:
     assert opened.text != line
 
 
-def test_how_far_a_depth_can_pass_its_capacity_is_said_with_what_it_comes_from() -> None:
+def test_overshoot_of_each_gate_is_stated_with_its_source() -> None:
     overshoot = {kind: text_of(gate).overshoot(gate) for kind, gate in gates().items()}
     assert {kind: said["bytes"] for kind, said in overshoot.items()} == {
         "vhost": 0, "memory": 128, "address": 0, "operator": 0, "rate": 0, "new": 0

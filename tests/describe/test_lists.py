@@ -1,4 +1,4 @@
-"""Lists of a kind: everything once, collected a share a turn."""
+"""Lists of a kind: complete, collected a share a turn."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_connections_are_collected_a_share_a_turn_in_proportion_to_their_number(
     assert many[1] <= 4 * few[1] + 4
 
 
-def test_list_of_one_virtual_host_has_its_own_things(driver: BrokerDriver) -> None:
+def test_list_of_one_virtual_host_has_its_own_objects(driver: BrokerDriver) -> None:
     other = driver.broker.vhosts["other"]
     assert [item.name for item in collected(driver, "queues", other)] == [f"q{number}" for number in range(5)]
     assert len(collected(driver, "bindings", other)) == 5 + 5

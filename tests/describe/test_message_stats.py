@@ -87,7 +87,7 @@ def test_losses_have_rates_under_names_of_our_own() -> None:
     }  # fmt: skip
 
 
-def test_exchange_has_what_came_in_and_went_out() -> None:
+def test_exchange_stats_have_messages_in_and_out() -> None:
     client = Dialogue(make_driver()).declare("q")
     exchange = client.driver.broker.vhosts["/"].exchanges[""]
     assert message_stats.exchange_stats(exchange.counters, None) is None

@@ -1,4 +1,4 @@
-"""Scrapes in slices: bounded work a slice, bounded objects an answer, and names with anything in them."""
+"""Scrapes in slices: bounded work a slice, bounded objects an answer, and names with any characters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_slice_has_a_bounded_number_of_samples(driver: BrokerDriver) -> None:
 
 
 @pytest.mark.parametrize("objects_max", [10_000, 75])
-def test_clients_are_collected_in_slices_whatever_the_number_of_their_channels(objects_max: int) -> None:
+def test_clients_are_collected_in_slices_with_any_number_of_channels(objects_max: int) -> None:
     driver = make_driver()
     for _ in range(60):
         client = Dialogue(driver)

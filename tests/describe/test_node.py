@@ -70,7 +70,7 @@ def test_publish_that_was_held_counts_its_seconds_when_it_passes() -> None:
     assert found[("penstock_publish_hold_seconds_sum",)] == 10.0 * held.cumulative()[-1]
 
 
-def test_shared_gates_are_told_one_by_one(driver: BrokerDriver) -> None:
+def test_shared_gates_are_listed_one_by_one(driver: BrokerDriver) -> None:
     driver.broker.gates.block("vhost", "/", "/", "maintenance")
     found = samples_of(scraped(driver))
     assert found[("penstock_gate_open", "gate=vhost /", "kind=operator", "vhost=/")] == 0

@@ -1,4 +1,4 @@
-"""Pools for people: who has most of which pool, in metrics, `penstock status --json` and `penstock why`."""
+"""Pools for people: the largest users of each pool, in metrics, `penstock status --json` and `penstock why`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_largest_holders_of_a_pool_are_named_and_labels_are_bounded() -> None:
     ]
 
 
-def test_pool_with_refusals_is_told_from_a_quarter_on() -> None:
+def test_pool_with_refusals_is_reported_from_a_quarter_on() -> None:
     broker = Broker(Defaults())
     pool = broker.pools.of(LEASES)
     eve = PoolHolder("eve", "other")

@@ -1,8 +1,6 @@
-"""Metrics of queues: their values are those of the deciding code.
+"""Metrics of queues, rows of cursors, and the first queues of a list in an order.
 
-Cursors as plain data: lag, reader, and the producers that wait.
-
-The first queues of a list in an order: those of the whole list, and a share of work a slice.
+Cursors have lag, reader, and the producers that wait. The first queues are found a share of work a slice.
 """
 
 from __future__ import annotations
@@ -75,7 +73,7 @@ def test_queue_without_a_capacity_has_no_fill_and_infinite_limits() -> None:
     assert of_queue(found, "penstock_queue_capacity_messages", "wide") == float("inf")
 
 
-def test_every_family_says_what_it_means_and_counters_end_with_total() -> None:
+def test_metric_families_have_help_and_counters_end_with_total() -> None:
     names = [family.name for family in QUEUE.families]
     assert len(set(names)) == len(names)
     for family in QUEUE.families:
@@ -152,7 +150,7 @@ def test_view_of_a_consumer_says_why_it_gets_nothing() -> None:
     assert "unacknowledged" in str(consumer_row(consumer, 101.0))
 
 
-def test_view_of_a_link_has_its_credit_and_what_became_of_it() -> None:
+def test_view_of_a_link_has_its_credit_and_the_fate_of_the_credit() -> None:
     house = House("a", capacity_messages=100)
     link = Link(house, "a", window=CreditWindow(1000, MIB, OCTETS))
     run_until_quiet(house)
@@ -210,7 +208,7 @@ def test_cursor_of_very_many_queues_shows_the_first_and_counts_all(desk: Desk) -
     assert (view["more_queues"], view["lag"]["messages"]) == (5, QUEUES_SHOWN + 5)
 
 
-def test_nobody_waits_where_nobody_is_blocked(desk: Desk) -> None:
+def test_cursor_without_blocked_producers_has_no_blocked_rows(desk: Desk) -> None:
     desk.ask("cursor.attach", {"cursor": "c", "queues": ["a"]})
     assert blocked_rows(desk.vhost.cursors["c"], desk.driver.broker.now) == []
 
@@ -232,7 +230,7 @@ def test_limit_of_lag_is_shown_with_its_state(messages: int, beyond: bool, desk:
     }  # fmt: skip
 
 
-def test_lag_of_a_cursor_is_told_by_queue(desk: Desk) -> None:
+def test_lag_of_a_cursor_is_reported_by_queue(desk: Desk) -> None:
     token = desk.ask("cursor.attach", {"cursor": "c", "queues": ["a", "b"]})["token"]
     desk.ask("cursor.plan", {"cursor": "c", "token": token, "start": {}, "rows": 6})
     desk.ask("cursor.settle", {"cursor": "c", "token": token, "end": {"a": 3}})
@@ -308,7 +306,7 @@ def test_queues_of_the_same_name_are_in_the_order_of_creation_in_either_directio
         assert [item.vhost.name for item in items if item.vhost is not None] == ["/", "other"]
 
 
-def test_only_queues_with_the_wanted_text_are_taken_and_counted(driver: BrokerDriver) -> None:
+def test_queues_with_the_wanted_text_are_listed_and_counted(driver: BrokerDriver) -> None:
     names = [name for vhost in driver.broker.vhosts.values() for name in vhost.queues if "q12" in name.lower()]
     found = first(driver, QueueOrder(None, False), 5, "q12")
     assert [item.name for item in found.items] == sorted(names)[:5]

@@ -46,7 +46,7 @@ def test_row_of_a_lease_has_its_owner_its_range_and_its_end() -> None:
     assert lease_row(desk.state, 200.0, desk.broker.work)["ends_in_s"] == 0.0
 
 
-def test_lease_holds_what_cursors_have_settled_within_its_range() -> None:
+def test_lease_holds_messages_settled_by_cursors_within_its_range() -> None:
     desk = Desk()
     position = desk.lease.positions["q"]
     assert held_by_lease(position, desk.broker.work) == 0, "nobody has settled anything"

@@ -1,4 +1,4 @@
-"""The sampler: sums of virtual hosts, users and the node, in slices, whatever opens and closes meanwhile."""
+"""The sampler: sums of virtual hosts, users and the node, in slices, while connections open and close."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_sums_are_those_of_open_and_closed_connections(driver: BrokerDriver) -> 
     assert counted(driver) == expected
 
 
-def test_pass_sets_the_rates_of_octets(driver: BrokerDriver) -> None:
+def test_sampler_sets_the_rates_of_bytes(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     traffic = client.connection.peer.traffic
     sampled(driver, 1)

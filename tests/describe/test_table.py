@@ -1,4 +1,4 @@
-"""Tables: rows, and the columns that are asked for."""
+"""Tables: rows, and the requested columns."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_row_has_the_columns_that_are_asked_for_and_calls_no_others(
     assert thing.called == called
 
 
-def test_row_has_neither_metrics_nor_what_leads_into_a_column() -> None:
+def test_row_has_neither_metrics_nor_columns_of_other_kinds() -> None:
     thing = Counting()
     whole = COUNTED.row(thing, Reading(0.0))
     assert whole == {"name": "name", "a": "a", "b": 1, "penstock": {"depth": {"messages": "depth"}, "tail": "tail"}}

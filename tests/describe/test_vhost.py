@@ -35,7 +35,7 @@ MOST_A_STEP = 300
 
 
 @pytest.mark.once
-def test_what_the_overview_sums_up_is_counted_a_share_a_turn(driver: BrokerDriver) -> None:
+def test_overview_totals_are_counted_a_share_a_turn(driver: BrokerDriver) -> None:
     for number in range(40):
         vhost = driver.broker.add_vhost(f"v{number}")
         for each in range(1500):
@@ -63,7 +63,7 @@ def test_row_names_a_binding_without_arguments_by_its_key(key: str, name: str) -
     assert properties_key(key, "") == name
 
 
-def test_row_names_bindings_apart_by_their_arguments_whatever_the_order() -> None:
+def test_binding_rows_differ_by_arguments_but_not_by_their_order() -> None:
     house = House("q")
     names = []
     for arguments in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1, "b": 3}):
@@ -81,7 +81,7 @@ def test_row_of_a_binding_has_source_destination_and_key() -> None:
     assert (shape["routing_key"], shape["properties_key"]) == ("k.#", "k.%23")
 
 
-def test_user_row_has_permissions_and_tells_that_there_is_a_password_without_it() -> None:
+def test_user_row_has_permissions_and_a_password_flag() -> None:
     table = make_driver().broker.access
     table.put_user("anna", None, ["monitoring"])
     table.set_permission("anna", "/", Permission("", "^a", ".*"))
@@ -102,7 +102,7 @@ def test_user_without_a_password_that_is_shown_has_an_empty_hash_as_in_rabbitmq(
     assert row["penstock"] == {"password": True, "source": table.user("guest").source}
 
 
-def test_policy_and_parameter_rows_have_their_virtual_host_but_for_a_global_parameter() -> None:
+def test_policy_and_parameter_rows_have_their_virtual_host_unless_global() -> None:
     policy = policy_row(read_policy("/", "p", {"pattern": "^a", "definition": {"max-length": 5}}, False))
     assert (policy["vhost"], policy["name"], policy["pattern"]) == ("/", "p", "^a")
     of_vhost = {"component": "shovel", "vhost": "/", "name": "s", "value": 1}

@@ -109,7 +109,7 @@ def burst(capacity: int) -> Outcome:
     return simulate(workload, Candidate(capacity_messages=capacity))
 
 
-def test_formula_of_the_sizing_guide_is_what_the_brokers_code_does() -> None:
+def test_formula_of_the_sizing_guide_agrees_with_the_code() -> None:
     page = (ROOT / "docs" / "how-to" / "sizing.md").read_text()
     enough, small = burst(3_750), burst(2_500)
     assert f"{enough.depth_messages:,} messages" in page

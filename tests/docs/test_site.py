@@ -65,7 +65,7 @@ def test_site_has_a_page_for_every_document(site: Path) -> None:
     assert {Path("contributing.html"), Path("changelog.html"), Path("decisions/index.html")} <= made
 
 
-def test_no_link_of_the_site_is_dead(pages: dict[Path, str]) -> None:
+def test_site_has_no_dead_link(pages: dict[Path, str]) -> None:
     assert len(pages) > 100
     assert list(dead(pages)) == []
 

@@ -1,6 +1,6 @@
-"""What comes and goes in a broker leaves nothing to the garbage collector: with it off there are no objects of ours.
+"""Connections and queues that come and go leave no objects to the garbage collector.
 
-The garbage collector frees a broker that nobody uses any more, with all that it has.
+The garbage collector frees an unused broker with all its objects.
 """
 
 from __future__ import annotations
@@ -347,13 +347,13 @@ def kinds_of(client: type) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", kinds_of(Client091))
-def test_nothing_of_amqp091_is_left_to_the_collector(kind: str) -> None:
+def test_amqp091_connections_leave_no_object_to_the_collector(kind: str) -> None:
     client = Client091()
     assert left_by(lambda: [getattr(client, kind)(), end(client.driver)], ROUNDS) == {}
 
 
 @pytest.mark.parametrize("kind", kinds_of(Client10))
-def test_nothing_of_amqp10_is_left_to_the_collector(kind: str) -> None:
+def test_amqp10_connections_leave_no_object_to_the_collector(kind: str) -> None:
     client = Client10()
     assert left_by(lambda: [getattr(client, kind)(), end(client.driver)], ROUNDS) == {}
 

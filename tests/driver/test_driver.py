@@ -1,4 +1,4 @@
-"""The driver: what is delivered before a method, and the time of the next turn."""
+"""The driver: deliveries before a method, and the time of the next turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.memory_store import some_large
 from tests.support.restored_broker import journaled
 
 
-def test_driver_delivers_what_was_published_before_a_method_that_asks_for_the_queue(driver: BrokerDriver) -> None:
+def test_driver_delivers_publishes_before_a_later_method_on_the_queue(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
     client.say(method_frame(1, spec.BASIC_CONSUME, queue="q", no_ack=True, consumer_tag="t"))
     names = client.names(publish("q", b"x") + method_frame(1, spec.BASIC_GET, queue="q"))
@@ -56,7 +56,7 @@ class Receiver(Session):
         self.calls.append(f"{consumer.tag} drained of {credit}")
 
 
-def test_session_is_told_of_a_drained_consumer_after_the_deliveries_of_the_turn(driver: BrokerDriver) -> None:
+def test_session_is_notified_of_a_drain_after_the_deliveries_of_the_turn(driver: BrokerDriver) -> None:
     peer = Dialogue(driver).declare("q")
     receiver = Receiver()
     consumer = Consumer("link", receiver, driver.broker.vhosts["/"].queues["q"], True, False, 0)

@@ -1,4 +1,4 @@
-"""What a connection may ask of its driver."""
+"""Services of the driver for a connection."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Entries of the event loop that take longer than their units of work say: who is charged, named and counted.
-
-The longest turns, and who cost most in them.
-"""
+"""Entries of the event loop that take longer than their units: the client is charged, named and counted."""
 
 from __future__ import annotations
 
@@ -77,7 +74,7 @@ def lines(driver: BrokerDriver) -> list[LogLine]:
     return [line for line in driver.log_queue.take() if line.fields.get("id") == LONG_ENTRY]
 
 
-def test_client_whose_input_takes_longer_than_its_units_say_is_charged_the_difference() -> None:
+def test_client_whose_input_takes_longer_than_its_units_is_charged_more() -> None:
     driver, machine, client = slow_client()
     before = client.connection.work_done
     machine.takes = [(LONG_S, LONG_S)]
@@ -140,7 +137,7 @@ def test_charged_client_comes_after_others_that_wait() -> None:
 
 
 @pytest.mark.parametrize("used", [0.0, LEAST * UNIT_S / 2])
-def test_time_that_the_machine_gave_to_others_is_nobodys_fault(used: float) -> None:
+def test_time_that_the_machine_gave_to_others_is_charged_to_no_client(used: float) -> None:
     driver, machine, client = slow_client()
     machine.takes = [(LONG_S, used)]
     driver.receive(client.connection, declarations(1, "q"), machine.wall)
@@ -174,7 +171,7 @@ def test_work_of_the_same_turn_before_an_entry_is_not_charged_to_it() -> None:
     assert [line.text for line in lines(driver)] == []
 
 
-def test_entry_may_take_several_times_what_its_units_say() -> None:
+def test_entry_may_take_several_times_its_units() -> None:
     driver, machine, client = slow_client()
     before = driver.broker.work.done
     driver.receive(client.connection, declarations(100, "a"), machine.wall)
@@ -185,7 +182,7 @@ def test_entry_may_take_several_times_what_its_units_say() -> None:
     assert [line.text for line in lines(driver)] == []
 
 
-def test_turn_ends_when_its_clients_have_taken_the_time_of_its_units_however_few_were_counted() -> None:
+def test_turn_ends_when_its_clients_have_used_its_time_however_few_the_units() -> None:
     driver, machine = slow_driver()
     clients = [Dialogue(driver) for _ in range(20)]
     turn(driver)
@@ -246,7 +243,7 @@ def test_client_of_a_job_rests_after_it() -> None:
     assert client.connection.busy == 1  # Its job is done.
 
 
-def test_what_nobody_asked_for_is_counted_without_a_name() -> None:
+def test_long_turn_without_a_client_is_logged_without_a_name() -> None:
     driver, machine = slow_driver()
     driver.serve(machine.wall)
     machine.takes = [(LONG_S, LONG_S)]
@@ -294,7 +291,7 @@ def test_lines_about_long_entries_are_few() -> None:
     assert entries.counts[HTTP] == 100
 
 
-def test_clock_that_stands_still_charges_nobody(driver: BrokerDriver) -> None:
+def test_clock_that_does_not_move_charges_no_client(driver: BrokerDriver) -> None:
     driver.begin(START)
     client = Dialogue(driver)
     turn(driver)
@@ -309,7 +306,7 @@ def ended(times: TurnTimes, meter: WorkMeter, seconds: float, now: float, work: 
     times.end_turn(seconds, now)
 
 
-def test_turn_times_have_the_longest_turn_since_the_start_and_of_the_last_minute_or_two() -> None:
+def test_turn_times_have_the_longest_turn_of_all_and_of_the_last_two_minutes() -> None:
     meter = WorkMeter()
     times = TurnTimes(meter)
     ended(times, meter, 0.5, 100.0, work=900)

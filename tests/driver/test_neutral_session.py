@@ -1,4 +1,4 @@
-"""The driver delivers to a session of any protocol, and tells it of cancelled consumers."""
+"""The driver delivers to a session of any protocol, and notifies it of cancelled consumers."""
 
 from __future__ import annotations
 

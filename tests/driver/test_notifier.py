@@ -12,7 +12,7 @@ from tests.support.driven_connection import Dialogue, publish
 from tests.support.log_lines import texts
 
 
-def test_channel_that_two_gates_block_is_told_of_once() -> None:
+def test_channel_that_two_gates_block_is_logged_once() -> None:
     play = BlockedProducers()
     for queue in QUEUES:
         for _ in range(4):
@@ -27,7 +27,7 @@ def test_channel_that_two_gates_block_is_told_of_once() -> None:
     ]
 
 
-def test_losses_are_told_once_a_second_and_every_one_is_counted(driver: BrokerDriver) -> None:
+def test_losses_are_logged_once_a_second_and_all_are_counted(driver: BrokerDriver) -> None:
     peer = Dialogue(driver).declare("ring", capacity_messages=2, overflow="drop-head")
     peer.declare("short", capacity_messages=1, overflow="reject")
     driver.log_queue.take()

@@ -1,4 +1,4 @@
-"""Connections and their shares of a turn: what one asks for does not keep the others waiting."""
+"""Connections and their shares of a turn: the load of one does not delay the others."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_thousand_declarations_in_one_read_are_acted_on_share_by_share(driver: B
     assert turns >= 1
 
 
-def test_publishes_by_thousands_of_routing_keys_in_one_read_are_acted_on_share_by_share(driver: BrokerDriver) -> None:
+def test_publishes_by_thousands_of_routing_keys_are_handled_share_by_share(driver: BrokerDriver) -> None:
     hog = Dialogue(driver)
     driver.scheduler.receive(hog.connection, b"".join(publish(f"k{number}", b"") for number in range(3000)))
     assert 0 < driver.broker.unroutable <= SHARE // ROUTE_WORK + 1
@@ -49,7 +49,7 @@ def test_work_outside_of_shares_is_charged_and_input_waits_for_the_next_turn(dri
     assert (queue.messages, hog.connection.input_paused) == (1, False)
 
 
-def test_publish_overtakes_what_waits_of_another_connection(driver: BrokerDriver) -> None:
+def test_publish_overtakes_waiting_input_of_another_connection(driver: BrokerDriver) -> None:
     hogs, victim = [Dialogue(driver) for _ in range(20)], Dialogue(driver)
     victim.declare("victim")
     for number, hog in enumerate(hogs):
@@ -64,7 +64,7 @@ def test_publish_overtakes_what_waits_of_another_connection(driver: BrokerDriver
     assert all(hog.connection.input_paused for hog in hogs)
 
 
-def test_octets_that_wait_for_their_share_are_acted_on_in_the_order_in_which_they_came(driver: BrokerDriver) -> None:
+def test_input_that_waits_for_its_share_is_handled_in_order(driver: BrokerDriver) -> None:
     hog, other = Dialogue(driver), Dialogue(driver)
     hog.declare("q")
     driver.broker.work.done += 2 * TURN  # The turn is used up.
@@ -117,7 +117,7 @@ def queues_of(driver: BrokerDriver, count: int) -> None:
 
 
 @pytest.mark.once
-def test_settings_for_twenty_thousand_queues_take_many_turns_and_nobody_waits_for_them(driver: BrokerDriver) -> None:
+def test_settings_for_20000_queues_take_many_turns_and_delay_no_client(driver: BrokerDriver) -> None:
     operator, victim = Dialogue(driver), Dialogue(driver)
     victim.declare("victim", capacity_messages=5)
     queues_of(driver, 20_000)
@@ -141,7 +141,7 @@ def test_settings_for_twenty_thousand_queues_take_many_turns_and_nobody_waits_fo
     assert victims.messages == 4, "what came after the request was acted on after it"
 
 
-def test_change_that_cannot_be_leaves_everything_as_it_was_also_what_was_declared_meanwhile() -> None:
+def test_impossible_change_of_settings_leaves_all_queues_unchanged() -> None:
     driver = make_driver()
     operator, other = Dialogue(driver), Dialogue(driver)
     queues_of(driver, 2_000)
@@ -202,7 +202,7 @@ def test_jobs_of_onlookers_are_no_part_of_a_turn_and_have_small_slices(driver: B
     assert LOOKING_SHARE * 3 <= ASKING_SHARE
 
 
-def test_onlooker_is_told_to_be_done_in_the_slice_of_its_last_step(driver: BrokerDriver) -> None:
+def test_onlooker_ends_in_the_slice_of_its_last_step(driver: BrokerDriver) -> None:
     asker = Dialogue(driver).connection
 
     def steps() -> Steps[None]:

@@ -73,7 +73,7 @@ def test_publisher_to_a_ring_is_paused_at_its_share_and_goes_on_when_it_is_taken
     assert queue.ready_queue.messages()[-1].content.endswith(b"later" + bytes([spec.FRAME_END]))
 
 
-def test_other_connection_of_the_same_user_is_not_paused_and_gets_its_confirm_with_the_next_transaction() -> None:
+def test_other_connection_of_the_same_user_is_not_paused_by_a_flood() -> None:
     driver = journaled()
     hog, other = ring(driver, "ring"), ring(driver, "other").confirm()
     flood(hog, "ring")
@@ -101,7 +101,7 @@ def test_durable_declarations_count_and_pause_their_connection() -> None:
     assert len(driver.broker.vhosts["/"].queues) == declared
 
 
-def test_store_that_cannot_be_written_pauses_nobody() -> None:
+def test_store_that_cannot_be_written_pauses_no_client() -> None:
     driver = journaled()
     hog = ring(driver, "ring")
     flood(hog, "ring")
@@ -126,7 +126,7 @@ def test_connection_that_ends_while_it_is_paused_leaves_nothing_behind() -> None
     assert (int(shares.bytes), shares.users, shares.has_waiting()) == (0, {}, False)
 
 
-def test_why_tells_of_a_paused_connection_what_of_it_is_not_written() -> None:
+def test_why_names_unwritten_changes_of_a_paused_connection() -> None:
     driver = journaled()
     hog = ring(driver, "ring")
     flood(hog, "ring")

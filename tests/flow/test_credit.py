@@ -1,7 +1,4 @@
-"""A window and what is out of it.
-
-An adaptive window is what a consumer needs by Little's law, in simulated time.
-"""
+"""Credit windows, and adaptive windows by Little's law in simulated time."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ def test_window_of_zero_is_no_bound() -> None:
     assert credit.left() == UNLIMITED
 
 
-def test_what_is_out_counts_until_it_is_settled() -> None:
+def test_deliveries_count_in_the_credit_window_until_settled() -> None:
     credit = Credit(3)
     credit.spend(2, 0)
     assert credit.left() == 1
@@ -35,7 +32,7 @@ def test_window_that_is_made_smaller_in_use_leaves_nothing_rather_than_less() ->
     assert credit.left() == 0
 
 
-def test_window_in_bytes_admits_what_fits_and_a_large_one_alone() -> None:
+def test_byte_window_admits_messages_that_fit_and_a_large_one_alone() -> None:
     credit = Credit(0, 1000)
     assert credit.admits(0, 0, 5000), "alone a message passes, however large"
     assert credit.admits(1, 400, 600)
@@ -55,7 +52,7 @@ def test_window_of_no_bytes_is_one_message_at_a_time() -> None:
     assert not credit.admits(0, 0, 1)
 
 
-def test_window_describes_what_is_out_of_it() -> None:
+def test_window_describes_unacknowledged_deliveries() -> None:
     credit = Credit(3)
     credit.spend(3, 0)
     assert credit.describe() == "out of credit: 3 unacknowledged of a prefetch of 3"
@@ -73,7 +70,7 @@ def test_link_credit_is_granted_and_spent_and_not_restored() -> None:
     assert (credit.left(), credit.out, credit.out_bytes) == (1, 0, 0)
 
 
-def test_grant_replaces_the_credit_and_counts_deliveries_that_the_receiver_has_not_seen() -> None:
+def test_grant_replaces_the_credit_and_counts_unseen_deliveries() -> None:
     credit = LinkCredit()
     credit.grant(0, 10)
     credit.spend(6, 0)
@@ -170,7 +167,7 @@ def test_window_follows_a_service_time_that_changes(window: AdaptiveWindow) -> N
     assert window.window >= 11
 
 
-def test_bounds_hold_whatever_is_measured() -> None:
+def test_bounds_of_an_adaptive_window_hold_for_any_measurement() -> None:
     fast = SimulatedConsumer(AdaptiveWindow(5, 20), 100 * MS, 0.1 * MS)
     fast.run(5_000)
     slow = SimulatedConsumer(AdaptiveWindow(5, 20), 0.1 * MS, 1.0)
@@ -213,7 +210,7 @@ def test_rounds_without_enough_messages_change_nothing(window: AdaptiveWindow) -
     assert (window.window, window.rate) == before
 
 
-def test_time_that_deliveries_waited_is_not_taken_for_what_they_need() -> None:
+def test_waiting_time_of_deliveries_is_not_counted_as_processing_time() -> None:
     window = AdaptiveWindow(100, UNLIMITED)
     consumer = SimulatedConsumer(window, 1 * MS, 1 * MS)
     consumer.run(10_000)

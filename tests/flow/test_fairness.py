@@ -29,9 +29,7 @@ def closed_gate(turns: Turns, name: str = "q") -> Gate:
 
 
 @given(charges=st.lists(st.integers(1, 5000), min_size=2, max_size=6), turns_given=st.integers(1, 400))
-def test_nobody_gets_ahead_of_another_by_more_than_their_two_largest_messages(
-    charges: list[int], turns_given: int
-) -> None:
+def test_waiters_differ_by_at_most_their_two_largest_messages(charges: list[int], turns_given: int) -> None:
     turns, passed = Turns(), list[str]()
     gate = closed_gate(turns)
     names = {f"p{number}": charge for number, charge in enumerate(charges)}
@@ -55,7 +53,7 @@ def test_weight_of_three_gets_three_times_the_bytes() -> None:
     assert abs(counts["heavy"] - 3 * counts["light"]) <= 3
 
 
-def test_however_many_newcomers_come_those_who_wait_are_reached() -> None:
+def test_waiters_are_reached_however_many_newcomers_come() -> None:
     """Every turn a new producer comes with one small message; the one that has had its turn is not kept back."""
     turns, passed = Turns(), list[str]()
     gate = closed_gate(turns)
@@ -70,7 +68,7 @@ def test_however_many_newcomers_come_those_who_wait_are_reached() -> None:
     assert not old.roads
 
 
-def test_who_waited_long_at_a_closed_gate_does_not_then_pass_others_again_and_again() -> None:
+def test_waiter_that_waited_long_at_a_closed_gate_does_not_pass_others_repeatedly() -> None:
     turns, passed = Turns(), list[str]()
     shut, free = closed_gate(turns, "shut"), closed_gate(turns, "free")
     late = Walker("late", turns, passed, *([shut, free] for _ in range(100)))
@@ -85,7 +83,7 @@ def test_who_waited_long_at_a_closed_gate_does_not_then_pass_others_again_and_ag
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=40))
-def test_with_many_gates_a_newcomer_is_never_put_far_behind(charges: list[int]) -> None:
+def test_newcomer_at_many_gates_is_never_put_far_behind(charges: list[int]) -> None:
     """Each gate has one who waits: the clock must not run away from them."""
     turns, passed = Turns(), list[str]()
     gates = [closed_gate(turns, f"g{number}") for number in range(5)]

@@ -1,7 +1,4 @@
-"""One condition: it closes and opens, and knows who cares.
-
-The reason of a refused publish.
-"""
+"""Gates: open and closed, with their waiters and blocked producers; and the reason of a refused publish."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from penstock.flow.turns import Turns
 from tests.support.flow_waiters import Walker
 
 
-def test_gate_that_closes_twice_is_told_once() -> None:
+def test_gate_that_closes_twice_is_reported_once() -> None:
     crossings: list[GateTransition] = []
     gate = Gate("queue", "q", crossings)
     gate.close(9, 90, 1.0)
@@ -29,7 +26,7 @@ def test_gate_that_closes_twice_is_told_once() -> None:
     assert gate.stats.closed_s == 3.0
 
 
-def test_whoever_leaves_a_line_keeps_the_others_in_order_and_its_own_ticket() -> None:
+def test_waiter_that_leaves_keeps_the_order_of_others_and_its_ticket() -> None:
     turns = Turns()
     gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
@@ -44,7 +41,7 @@ def test_whoever_leaves_a_line_keeps_the_others_in_order_and_its_own_ticket() ->
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), max_size=60))
-def test_line_is_in_order_whoever_comes_and_leaves(steps: list[tuple[int, int]]) -> None:
+def test_line_of_a_gate_stays_in_order_under_any_changes(steps: list[tuple[int, int]]) -> None:
     turns = Turns()
     gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
@@ -66,7 +63,7 @@ def test_line_is_in_order_whoever_comes_and_leaves(steps: list[tuple[int, int]])
         assert not any(earlier(each, gate.waiters[0]) for each in gate.waiters)
 
 
-def test_whoever_is_forgotten_is_neither_in_line_nor_among_the_blocked() -> None:
+def test_forgotten_waiter_is_neither_in_line_nor_blocked() -> None:
     turns = Turns()
     gate, other = Gate("queue", "q", turns.transitions), Gate("queue", "r", turns.transitions)
     gate.close(1, 1, 0.0)

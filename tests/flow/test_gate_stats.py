@@ -1,10 +1,6 @@
-"""Who was blocked by what, since when, how often and for how long.
+"""Statistics of gates: blocked producers with their causes, times and counts; totals and durations.
 
-Objects that came: channels and queues are counted where they begin.
-
-Totals of flow control by kind: they never fall, whatever ends.
-
-Durations by bucket: each in the bucket of its bound, all of them in the last, and their sum.
+Totals never fall, whatever ends. Each duration is in the bucket of its bound, and in the sum.
 """
 
 from __future__ import annotations
@@ -57,7 +53,7 @@ def test_book_of_a_gate_adds_up_how_long_it_was_closed() -> None:
     assert (plain["crossings"], plain["closed_s"]) == (2, 4.0)
 
 
-def test_sums_of_a_gate_keep_what_closed_producers_had() -> None:
+def test_sums_of_a_gate_include_closed_producers() -> None:
     book = GateStats()
     assert (book.sums(0.0).blocked, book.sums(0.0).blocked_s) == (0, 0.0)
     for number in range(DEPARTED_MAX + 5):

@@ -26,7 +26,7 @@ def test_depth_is_underfull_at_or_below_resume_in_both_units(messages: int, size
     assert MARKS.underfull(messages, size) is underfull
 
 
-def test_stop_of_zero_lets_one_message_in_and_a_resume_of_zero_opens_when_empty() -> None:
+def test_stop_of_zero_admits_one_message_and_resume_of_zero_opens_when_empty() -> None:
     marks = Thresholds(Level(2), Level(0), Level(0))
     assert not marks.overfull(0, 0)
     assert marks.overfull(1, 0)
@@ -34,7 +34,7 @@ def test_stop_of_zero_lets_one_message_in_and_a_resume_of_zero_opens_when_empty(
     assert marks.underfull(0, 0)
 
 
-def test_no_limit_is_shown_as_none_and_covers_everything() -> None:
+def test_level_without_a_limit_is_shown_as_none_and_covers_all_amounts() -> None:
     assert Level().as_dict() == {"messages": None, "bytes": None}
     assert Level().covers(UNLIMITED, UNLIMITED)
     assert Level(3, 7).as_dict() == {"messages": 3, "bytes": 7}
@@ -52,7 +52,7 @@ def test_levels_are_equal_by_their_amounts() -> None:
 THRESHOLDS = Thresholds(Level(100, 1_000), Level(80, UNLIMITED), Level(40, UNLIMITED))
 
 
-def test_no_limit_is_shown_as_minus_one() -> None:
+def test_amount_without_a_limit_is_shown_as_minus_one() -> None:
     assert [amount(UNLIMITED), amount(1234567)] == ["-1", "1,234,567"]
 
 

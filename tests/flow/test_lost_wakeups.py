@@ -140,7 +140,7 @@ def one_owner_settles(shared: Shared, messages: int) -> Thread:
 
 
 @pytest.mark.parametrize("messages", [1, 2, 4])
-def test_one_owner_that_swaps_and_then_tells_loses_none(messages: int) -> None:
+def test_single_owner_loses_no_wakeup_under_any_schedule(messages: int) -> None:
     schedules = list(explore(Shared, lambda s: [one_owner_publishes(s, messages), one_owner_settles(s, messages)]))
     assert len(schedules) >= 2
     assert not [steps for shared, steps in schedules if shared.lost()]
@@ -191,7 +191,7 @@ class Real:
 
 @pytest.mark.once
 @pytest.mark.parametrize("last", ["taken", "purged", "late", "gone"])
-def test_under_every_order_of_events_nobody_waits_where_nothing_stops_him(last: str) -> None:
+def test_producer_waits_at_a_closed_gate_only_under_each_order_of_events(last: str) -> None:
     for order in sorted(set(permutations(EVENTS, 6))):
         real = Real()
         for at, event in enumerate((*order, last)):

@@ -1,4 +1,4 @@
-"""Shares of pools: nobody can take what leaves the next user, or virtual host, nothing."""
+"""Shares of pools: no user or virtual host can take the share of the next one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_virtual_host_with_many_users_leaves_a_share_to_others() -> None:
     assert taken_by(pool, PoolHolder("bob", "b")) > 50
 
 
-def test_operators_have_a_reserve_and_others_keep_a_share_of_what_operators_leave() -> None:
+def test_operators_have_a_reserve_and_others_a_share_of_the_rest() -> None:
     pool = a_pool(USER)
     for number in range(1_000):
         taken_by(pool, PoolHolder(f"eve {number}", "a"))
@@ -190,7 +190,7 @@ TestPoolMachine.settings = settings(max_examples=examples(60), stateful_step_cou
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from("xyz")), max_size=300))
 @settings(max_examples=examples(60))
-def test_user_never_has_more_than_half_of_what_others_leave(takers: list[tuple[str, str]]) -> None:
+def test_user_never_has_more_than_half_of_the_rest(takers: list[tuple[str, str]]) -> None:
     pool = a_pool(BOTH, 128)
     for user, vhost in takers:
         had = int(pool.of_part((vhost, user)))

@@ -1,4 +1,4 @@
-"""Reserved room of one amount: its sum, its holders, and the parts that they keep."""
+"""Reserved room of one amount: its sum, its holders, and their parts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_sum_counts_all_holders_and_knows_those_with_room() -> None:
     assert room.holders() == [second]
 
 
-def test_holders_keep_the_same_part_of_what_fits() -> None:
+def test_holders_keep_equal_parts_of_the_room() -> None:
     room = ReservedRoom()
     holders = [Holder(room, 10, 1), Holder(room, 30, 1)]
     room.fit(Level(40, 40), 0.0)
@@ -52,7 +52,7 @@ def test_room_that_counts_a_part_of_each_charge_is_fitted_by_that_part() -> None
     assert [each.messages for each in holders] == [5, 15]
 
 
-def test_nothing_is_kept_where_the_depth_is_above_the_capacity() -> None:
+def test_reserved_room_is_0_if_the_depth_is_above_the_capacity() -> None:
     room = ReservedRoom()
     holders = [Holder(room, 10, 1), Holder(room, 1, 1)]
     room.fit(Level(-5, -5), 0.0)

@@ -1,4 +1,4 @@
-"""An open gate waits for those whose confirms it withheld; who is ahead of them waits for its turn."""
+"""An open gate waits for the producers whose confirms it withheld, and those ahead wait for their turn."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def test_publish_far_ahead_of_one_that_returns_waits_until_that_one_has_caught_u
     assert not place.passes(place.ahead)
 
 
-def test_nobody_waits_for_one_that_is_too_late(place: Place) -> None:
+def test_gate_stops_waiting_for_a_returning_sender_that_is_late(place: Place) -> None:
     assert not place.passes(place.ahead)
     assert place.passes(place.ahead, now=LATE)
     assert (place.gate.returning, place.behind.expected_at) == ([], None)
 
 
-def test_nobody_is_waited_for_while_consumers_could_run_dry_and_what_passes_counts(place: Place) -> None:
+def test_gate_waits_for_no_sender_while_consumers_could_run_dry(place: Place) -> None:
     place.run_dry()
     place.gate.turned_at = 0.0
     position = place.ahead.finish
@@ -74,14 +74,14 @@ def test_nobody_is_waited_for_while_consumers_could_run_dry_and_what_passes_coun
     assert place.gate.returning
 
 
-def test_nobody_is_waited_for_any_more_at_a_short_queue_without_turns(place: Place) -> None:
+def test_gate_of_a_short_queue_without_turns_waits_for_no_sender(place: Place) -> None:
     place.run_dry()
     place.gate.turned_at = -CALM_S - 1.0
     assert place.passes(place.ahead)
     assert not place.gate.returning
 
 
-def test_sender_that_uses_credit_is_waited_for_on_and_its_messages_count_no_second_time(place: Place) -> None:
+def test_sender_on_credit_is_still_awaited_and_its_messages_count_once(place: Place) -> None:
     position = place.behind.finish
     place.turns.expect_more(place.behind, place.gate, RETURN_GRACE_S / 2)
     assert place.behind.finish == position
@@ -98,13 +98,13 @@ def test_waiter_in_line_gives_way_to_one_that_returns_and_has_an_earlier_positio
     assert place.turns.run(10, LATE) == 1
 
 
-def test_each_is_listed_once_however_often_it_passes(place: Place) -> None:
+def test_returning_sender_is_listed_once_however_often_it_passes(place: Place) -> None:
     for _ in range(1000):
         assert place.passes(place.behind)
     assert len(place.gate.returning) == 2
 
 
-def test_sender_that_has_ended_is_not_waited_for_and_who_is_in_line_passes(place: Place) -> None:
+def test_sender_that_ended_is_not_awaited_and_the_next_waiter_passes(place: Place) -> None:
     place.ahead.stand()
     assert place.turns.run(10, 0.0) == 0
     place.turns.forget(place.behind, 0.0)
@@ -112,7 +112,7 @@ def test_sender_that_has_ended_is_not_waited_for_and_who_is_in_line_passes(place
     assert place.turns.run(10, 0.0) == 1
 
 
-def test_those_that_have_ended_leave_neither_a_timer_nor_a_slow_path(place: Place) -> None:
+def test_returning_senders_that_ended_leave_no_timer_and_no_slow_path(place: Place) -> None:
     assert place.queue.fast_path_max_messages <= 0
     for each in (place.ahead, place.behind):
         place.turns.forget(each, 0.0)

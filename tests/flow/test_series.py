@@ -125,7 +125,7 @@ def test_pass_that_comes_late_leaves_slots_out(times: SampleTimes) -> None:
     assert series.rate(0) == 60 / (6 * SLOT_S + 1)
 
 
-def test_times_begin_with_the_broker_whatever_the_clock_says() -> None:
+def test_times_begin_with_the_broker_at_any_clock() -> None:
     times = SampleTimes(0.0)
     times.start(START)
     times.begin(START + SLOT_S)

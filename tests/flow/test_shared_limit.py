@@ -105,7 +105,7 @@ def test_counted_depth_closes_above_stop_and_opens_at_resume() -> None:
     assert [judged(found, messages) for messages in (8, 9, 8, 6, 5, 6)] == [True, False, False, False, True, True]
 
 
-def test_counted_depth_takes_what_its_capacity_covers() -> None:
+def test_counted_depth_admits_all_that_its_capacity_covers() -> None:
     found = depth()
     assert found.could_ever_take(10, 1_000_000)
     assert not found.could_ever_take(11, 1)

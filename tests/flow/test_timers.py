@@ -1,4 +1,4 @@
-"""One timer for many parties: each is looked at when it is due, and no later."""
+"""One timer for many parties: each is called when it is due, and no later."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_deadline_that_is_moved_often_does_not_fill_the_heap() -> None:
 
 @settings(max_examples=examples(300), derandomize=True, database=None)
 @given(st.lists(st.tuples(st.sampled_from(["add", "drop", "run"]), st.integers(0, 4), st.integers(1, 20)), max_size=60))
-def test_every_party_is_looked_at_when_its_earliest_time_has_come(steps: list[tuple[str, int, int]]) -> None:
+def test_timer_calls_its_party_when_its_earliest_time_has_come(steps: list[tuple[str, int, int]]) -> None:
     deadlines, now = Timers(), 0.0
     parties = [Clocked() for _ in range(5)]
     due: dict[int, float] = {}

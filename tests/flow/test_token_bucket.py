@@ -1,4 +1,4 @@
-"""A token bucket: never more than its rate and burst, and never less than it may give."""
+"""A token bucket: never more than its rate and burst, and never less than both allow."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_smooth_bucket_saves_nothing_up_while_it_is_idle() -> None:
     burst=st.integers(1, 50),
     waits=st.lists(st.floats(0.0, 2.0), min_size=1, max_size=60),
 )
-def test_in_any_time_no_more_passes_than_burst_and_rate_allow(rate: float, burst: int, waits: list[float]) -> None:
+def test_token_bucket_passes_no_more_than_burst_and_rate_allow(rate: float, burst: int, waits: list[float]) -> None:
     bucket = TokenBucket(rate, float(burst))
     start = now = 50.0
     passed = 0

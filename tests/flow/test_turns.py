@@ -1,4 +1,4 @@
-"""One line for everybody: oldest ticket first, one message a turn."""
+"""The fair queue of all waiters: oldest ticket first, one message a turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def at_a_closed_gate() -> tuple[Turns, list[str], Gate]:
     return turns, [], gate
 
 
-def test_those_who_wait_pass_in_the_order_they_came_one_message_a_turn() -> None:
+def test_waiters_pass_in_the_order_they_came_one_message_a_turn() -> None:
     turns, passed, gate = at_a_closed_gate()
     for name in "abc":
         Walker(name, turns, passed, [gate], [gate]).stand()
@@ -30,7 +30,7 @@ def test_those_who_wait_pass_in_the_order_they_came_one_message_a_turn() -> None
     assert not turns.pending
 
 
-def test_turns_in_a_row_end_together_and_only_one_who_waits_alone_has_them() -> None:
+def test_turns_in_a_row_end_together_and_need_a_single_waiter() -> None:
     turns, passed, gate = at_a_closed_gate()
     a, b = Walker("a", turns, passed, [gate], [gate], [gate]), Walker("b", turns, passed, [gate])
     for walker in (a, b):
@@ -70,7 +70,7 @@ def test_gate_that_closes_again_keeps_the_rest_waiting_with_their_tickets() -> N
     assert passed == list("abc")
 
 
-def test_whoever_moves_to_another_gate_keeps_its_place_before_those_who_came_later() -> None:
+def test_waiter_that_moves_to_another_gate_keeps_its_place() -> None:
     turns, passed = Turns(), list[str]()
     first, second = Gate("queue", "q", turns.transitions), Gate("queue", "r", turns.transitions)
     first.close(1, 1, 0.0)
@@ -87,7 +87,7 @@ def test_whoever_moves_to_another_gate_keeps_its_place_before_those_who_came_lat
     assert passed == ["old", "young"]
 
 
-def test_oldest_who_does_not_fit_keeps_the_younger_behind_it_until_there_is_room() -> None:
+def test_oldest_waiter_without_room_keeps_younger_ones_behind_it() -> None:
     turns, passed, gate = at_a_closed_gate()
     large = Walker("large", turns, passed, [gate])
     large.too_big_for.add("q")
@@ -114,7 +114,7 @@ def test_listing_an_open_gate_twice_gives_no_second_turn() -> None:
 
 @settings(max_examples=examples(200), derandomize=True, database=None)
 @given(st.lists(st.lists(st.sampled_from(["q", "r", "qr"]), min_size=1, max_size=4), min_size=1, max_size=6), st.data())
-def test_when_all_gates_are_open_in_the_end_everyone_has_passed(plans: list[list[str]], data: st.DataObject) -> None:
+def test_waiters_have_all_passed_once_the_gates_stay_open(plans: list[list[str]], data: st.DataObject) -> None:
     turns, passed = Turns(), list[str]()
     gates = {name: Gate("queue", name, turns.transitions) for name in "qr"}
     for gate in gates.values():

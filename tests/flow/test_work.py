@@ -1,7 +1,4 @@
-"""Shares of a turn: who is next, and for how long.
-
-Work in slices: counted, shared, and nobody waits for who has more.
-"""
+"""Shares of a turn and work in slices: counted and fair, so that large work delays no small work."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ def test_turn_ends_when_it_is_used_up_and_goes_past_by_one_share_at_most() -> No
         assert TURN <= meter.done - before < TURN + SHARE + 100
 
 
-def test_who_has_used_little_comes_before_all_who_have_used_much(line: WorkQueue) -> None:
+def test_worker_that_used_little_comes_before_those_that_used_much(line: WorkQueue) -> None:
     for _ in range(50):
         line.enter(Client(*[100] * 1000))
     for _ in range(20):
@@ -78,7 +75,7 @@ def test_who_has_used_little_comes_before_all_who_have_used_much(line: WorkQueue
     assert turn(line)[0] is quiet
 
 
-def test_one_action_that_costs_ten_shares_is_paid_back_before_the_next(line: WorkQueue) -> None:
+def test_worker_that_used_ten_shares_waits_until_others_had_as_much(line: WorkQueue) -> None:
     heavy, others = Client(10 * SHARE, 1), [Client(*[SHARE] * 20) for _ in range(2)]
     for client in (heavy, *others):
         line.enter(client)
@@ -88,7 +85,7 @@ def test_one_action_that_costs_ten_shares_is_paid_back_before_the_next(line: Wor
     assert all(served[:again].count(other) >= 10 for other in others)
 
 
-def test_what_was_used_before_counts_no_more_when_nobody_wanted_anything(line: WorkQueue) -> None:
+def test_debt_of_a_worker_is_forgotten_after_a_turn_without_work(line: WorkQueue) -> None:
     heavy = Client(10 * SHARE)
     serve(line, heavy)
     line.begin_turn()
@@ -96,7 +93,7 @@ def test_what_was_used_before_counts_no_more_when_nobody_wanted_anything(line: W
     assert line.may_start(heavy)
 
 
-def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up(line: WorkQueue) -> None:
+def test_new_input_waits_behind_others_or_when_the_turn_is_used_up(line: WorkQueue) -> None:
     waiting, heavy, fresh = Client(1), Client(3 * SHARE), Client(1)
     serve(line, heavy)
     line.enter(waiting)
@@ -108,7 +105,7 @@ def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up(l
     assert line.may_start(fresh)
 
 
-def test_client_has_one_share_in_a_turn_also_when_nobody_else_wants_anything(line: WorkQueue) -> None:
+def test_client_has_one_share_in_a_turn_also_alone(line: WorkQueue) -> None:
     client = Client(*[100] * 1000)
     line.enter(client)
     assert turn(line) == [client]
@@ -125,7 +122,7 @@ def test_entering_the_line_twice_is_once(line: WorkQueue) -> None:
     assert len(line) == 0
 
 
-def test_meter_tells_where_work_in_steps_is_to_yield() -> None:
+def test_meter_says_when_work_in_steps_must_yield() -> None:
     meter = WorkMeter()
     assert not meter.spend(1_000)
     meter.limit = meter.done + 10
@@ -161,7 +158,7 @@ def test_turn_does_no_more_than_its_units() -> None:
     assert long.slices == spent
 
 
-def test_who_has_little_is_done_in_the_first_turn_beside_who_has_much() -> None:
+def test_chore_of_little_work_ends_in_the_first_turn_beside_a_long_one() -> None:
     chores, long, short = Chores(), Digging(100 * UNITS_A_TURN), Digging(10)
     chores.add(long)
     chores.add(short)
@@ -169,7 +166,7 @@ def test_who_has_little_is_done_in_the_first_turn_beside_who_has_much() -> None:
     assert (short.left, long.slices) == (0, [UNITS_A_TURN // 2])
 
 
-def test_of_a_crowd_some_go_in_each_turn_and_all_in_their_order() -> None:
+def test_chores_beyond_a_turn_go_on_in_order() -> None:
     chores = Chores()
     crowd = [Digging(3 * UNITS_AT_LEAST) for _ in range(100)]
     for each in crowd:
@@ -183,7 +180,7 @@ def test_of_a_crowd_some_go_in_each_turn_and_all_in_their_order() -> None:
     assert turns == 100 * 3 * UNITS_AT_LEAST // UNITS_A_TURN
 
 
-def test_who_is_in_line_is_not_put_there_again() -> None:
+def test_chore_in_line_is_not_added_again() -> None:
     chores, one = Chores(), Digging(10)
     chores.add(one)
     chores.add(one)
@@ -204,7 +201,7 @@ class Counting(Digging):
         return super().work(most, now)
 
 
-def test_turn_counts_what_its_chores_count_themselves() -> None:
+def test_turn_counts_the_work_that_its_chores_report() -> None:
     meter = WorkMeter()
     chores = Chores(meter)
     for _ in range(4):

@@ -1,7 +1,7 @@
-"""Whatever comes on connections, nothing is raised, nothing hangs, every answer is well formed, and no trace is left.
+"""Random input on connections: no exception, no hang, well-formed answers, and no trace left.
 
-PENSTOCK_FUZZ_INPUTS says how many inputs (each what one read of a socket brings), PENSTOCK_FUZZ_SECONDS for how long
-instead, PENSTOCK_FUZZ_SEED which ones.
+PENSTOCK_FUZZ_INPUTS sets the number of inputs (one input is one read of a socket), PENSTOCK_FUZZ_SECONDS the time
+instead, and PENSTOCK_FUZZ_SEED the seed.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Client:
 
 
 @pytest.mark.timeout(0 if SECONDS or INPUTS > 100_000 else 400)
-def test_nothing_that_comes_does_more_than_end_its_connection() -> None:
+def test_input_of_any_kind_at_most_ends_its_connection() -> None:
     """Every input in turn; after each life of the broker its objects are counted."""
     world = World(f"{SEED} 0", Client)
     run_lives(world)

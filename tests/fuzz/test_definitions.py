@@ -1,6 +1,6 @@
-"""Definitions that are nearly right, or not at all: an import makes all of them or nothing, and raises one sentence.
+"""Malformed definitions: an import applies all of them or nothing, and raises one sentence.
 
-PENSTOCK_FUZZ_DEFINITIONS says how many files are tried (1,000,000 at night), PENSTOCK_FUZZ_SEED which ones.
+PENSTOCK_FUZZ_DEFINITIONS sets the number of files (1,000,000 at night), PENSTOCK_FUZZ_SEED the seed.
 """
 
 from __future__ import annotations

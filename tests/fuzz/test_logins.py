@@ -1,6 +1,6 @@
-"""Whatever a client sends to log in, nothing is raised, and nobody is logged in without the password or the key.
+"""Random logins: no exception, and no login without the password or the key.
 
-PENSTOCK_FUZZ_INPUTS says how many logins are tried, PENSTOCK_FUZZ_SEED which ones: 1,000,000 before a release.
+PENSTOCK_FUZZ_INPUTS sets the number of logins, PENSTOCK_FUZZ_SEED the seed: 1,000,000 logins before a release.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def scram(chance: random.Random, driver: BrokerDriver) -> Connection:
 
 
 @pytest.mark.timeout(0 if INPUTS > 100_000 else 400)
-def test_nobody_is_logged_in_without_the_password() -> None:
+def test_login_without_the_password_fails() -> None:
     chance = random.Random(f"{SEED} logins")
     driver = make_driver()
     driver.broker.access.put_user("ada", hash_password("right", b"sixteen octets.."), [])
@@ -166,7 +166,7 @@ def rewritten(chance: random.Random, given: str) -> str:
 
 
 @pytest.mark.timeout(0 if INPUTS > 100_000 else 400)
-def test_only_tokens_with_the_right_signature_are_accepted() -> None:
+def test_token_is_accepted_with_the_right_signature_only() -> None:
     chance = random.Random(f"{SEED} tokens")
     driver, accepted = make_driver(), policy()
     driver.broker.wall_offset = WALL

@@ -1,4 +1,4 @@
-"""Whatever comes instead of a handshake or within one, the layer of TLS raises nothing and ends or waits.
+"""Random input instead of a TLS handshake or within one: the layer raises nothing and ends or waits.
 
 The hello of a client is damaged, cut or doubled. The layer is the real one; below it is a transport in memory. The
 variables are those of tests/fuzz/test_connection.py: a connection here counts as `SHARE` inputs.
@@ -120,7 +120,7 @@ def hellos(folder: Path) -> list[bytes]:
     return found
 
 
-async def test_any_hello_ends_or_waits_and_raises_nothing(tmp_path: Path) -> None:
+async def test_damaged_client_hello_ends_or_waits_and_raises_nothing(tmp_path: Path) -> None:
     authority = localhost(tmp_path)
     files = CertificateFiles(tmp_path / "server.pem", authority.key("server"))
     given = TlsSettings(files, authority.ca, client_certificates="required", names={"shop.example.org": files})

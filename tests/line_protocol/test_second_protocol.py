@@ -67,7 +67,9 @@ async def client(broker: penstock.Broker) -> AsyncIterator[LineClient]:
     client.close()
 
 
-async def test_second_protocol_publishes_what_0_9_1_consumes(client: LineClient, channel: AbstractChannel) -> None:
+async def test_second_protocol_publishes_messages_that_0_9_1_consumes(
+    client: LineClient, channel: AbstractChannel
+) -> None:
     queue = await channel.declare_queue("q")
     assert await client.ask("PUT q hello world") == "OK 1"
     message = await queue.get()
@@ -75,7 +77,9 @@ async def test_second_protocol_publishes_what_0_9_1_consumes(client: LineClient,
     await message.ack()
 
 
-async def test_second_protocol_consumes_what_0_9_1_publishes(client: LineClient, channel: AbstractChannel) -> None:
+async def test_second_protocol_consumes_messages_that_0_9_1_publishes(
+    client: LineClient, channel: AbstractChannel
+) -> None:
     await channel.declare_queue("q")
     await channel.default_exchange.publish(aio_pika.Message(b"one", headers={"a": 1}), "q")
     assert await client.ask("GET q") == "MESSAGE q one"
@@ -85,7 +89,7 @@ async def test_second_protocol_consumes_what_0_9_1_publishes(client: LineClient,
     assert await client.read() == ["MESSAGE q two"]
 
 
-async def test_second_protocol_is_held_by_the_same_gate_and_told_why(
+async def test_second_protocol_is_held_by_the_same_gate_with_the_reason(
     broker: penstock.Broker, client: LineClient, channel: AbstractChannel
 ) -> None:
     queue = await channel.declare_queue("q", arguments=GATED)
@@ -107,7 +111,7 @@ async def test_second_protocol_is_held_by_the_same_gate_and_told_why(
     assert sorted(answers) == ["FREE", "OK 1", "OK 2"], answers
 
 
-async def test_second_protocol_hears_the_reason_of_a_refusal(client: LineClient, channel: AbstractChannel) -> None:
+async def test_second_protocol_gets_the_reason_of_a_refusal(client: LineClient, channel: AbstractChannel) -> None:
     await channel.declare_queue("q", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
     assert await client.ask("PUT q one") == "OK 1"
     refused = await client.ask("PUT q two")
@@ -144,7 +148,7 @@ async def test_second_protocol_shows_in_the_lists_and_ends_in_order(
     assert lines.number not in broker.driver.connections
 
 
-async def test_unknown_octets_get_the_header_of_the_first_protocol(broker: penstock.Broker) -> None:
+async def test_unknown_bytes_get_the_header_of_the_first_protocol(broker: penstock.Broker) -> None:
     reader, writer = await asyncio.open_connection(*broker.addresses[0])
     writer.write(b"GET / HTTP/1.1\r\n")
     assert await reader.read() == b"AMQP\x00\x00\x09\x01"

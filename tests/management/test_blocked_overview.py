@@ -1,4 +1,4 @@
-"""`penstock why` without a name: every gate that blocks somebody, longest first, with what an operator can do."""
+"""`penstock why` without a name: each closed gate that blocks producers, longest first, with advice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.driven_connection import publish
 from tests.support.setting_values import in_bytes
 
 
-def test_who_is_blocked_longest_comes_first_and_each_gate_once() -> None:
+def test_gates_are_listed_once_with_the_longest_blocked_producer_first() -> None:
     scene = Scene()
     scene.filled("late")
     scene.at(103.0)
@@ -41,7 +41,7 @@ def test_who_is_blocked_longest_comes_first_and_each_gate_once() -> None:
     assert [gate["longest"] for gate in gates] == [f"con:{n}(guest@127.0.0.1:1/)/ch:1" for n in (1, 2)]
 
 
-def test_where_nobody_is_blocked_it_says_so() -> None:
+def test_overview_without_blocked_producers_says_so() -> None:
     scene = Scene()
     scene.join().declare("orders", **GATED)
     assert scene.ask() == ["nobody is blocked"]
@@ -66,7 +66,7 @@ def test_answer_counts_as_work() -> None:
     assert scene.driver.broker.work.done - before >= 5 * blocked_overview.GATE_WORK
 
 
-def test_answer_about_many_producers_takes_several_turns_and_leaves_out_who_went_meanwhile() -> None:
+def test_overview_of_many_producers_takes_turns_and_omits_those_that_left() -> None:
     scene = Scene()
     gone = scene.filled("a")
     scene.filled("b")
@@ -90,7 +90,7 @@ def test_answer_about_many_producers_takes_several_turns_and_leaves_out_who_went
     assert not queue.gate.stats.blocks, "the book has nothing about a producer that has gone"
 
 
-def test_advice_is_about_what_the_queue_waits_for() -> None:
+def test_advice_is_about_the_obstacle_of_the_queue() -> None:
     scene = Scene()
     scene.filled("orders")
     consumer = scene.join()
@@ -118,7 +118,7 @@ def test_advice_names_the_cursor_that_is_behind_and_how_to_delete_it() -> None:
 @pytest.mark.parametrize(
     ("scope", "name"), [("queue", "orders"), ("user", "guest"), ("connection", "con:1(guest@127.0.0.1:1/)")]
 )
-def test_what_the_operator_holds_is_let_go_by_the_command_that_is_advised(scope: str, name: str) -> None:
+def test_operator_block_is_released_by_the_advised_command(scope: str, name: str) -> None:
     scene = Scene()
     producer = scene.join()
     producer.declare("orders")
@@ -146,7 +146,7 @@ def test_sum_over_queues_is_advised_about_as_such() -> None:
     ]
 
 
-def test_dead_letters_that_wait_are_among_those_who_are_blocked() -> None:
+def test_waiting_dead_letters_are_among_the_blocked() -> None:
     scene = Scene()
     producer = scene.join()
     producer.declare("graves", capacity_messages=1)

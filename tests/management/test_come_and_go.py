@@ -1,4 +1,4 @@
-"""What operators and queries make and remove again leaves nothing to the garbage collector."""
+"""Objects of operators and queries that come and go leave nothing to the garbage collector."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ KINDS = [name for name in vars(Operator) if not name.startswith("_")]
 
 
 @pytest.mark.parametrize("kind", KINDS[KINDS.index("virtual_host") :])
-def test_nothing_of_what_operators_and_queries_make_is_left_to_the_collector(kind: str) -> None:
+def test_objects_of_operators_and_queries_leave_nothing_to_the_collector(kind: str) -> None:
     operator = Operator()
     act: Callable[[], None] = getattr(operator, kind)
     assert left_by(lambda: [act(), operator.end()], ROUNDS) == {}

@@ -1,4 +1,4 @@
-"""What is told of very much is made a share of work a turn, and waits for nothing but what was asked before it."""
+"""Control operations with long answers: a share of work a turn, and in order with earlier requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_A_STEP = 300
         (with_patterns, "settings.list", {}, 5),
     ],
 )
-def test_answer_of_very_many_things_is_made_a_share_a_turn(
+def test_answer_of_very_many_objects_is_made_a_share_a_turn(
     make: Callable[[], BrokerDriver], operation: str, fields: dict[str, object], least: int
 ) -> None:
     driver = make()

@@ -30,7 +30,7 @@ def scene() -> Scene:
     return scene
 
 
-def test_queues_are_ordered_by_the_time_that_they_block_and_otherwise_by_their_amounts(scene: Scene) -> None:
+def test_queues_are_ordered_by_their_blocking_time_then_by_their_amounts(scene: Scene) -> None:
     driver = scene.driver
     assert names(driver) == ["first", "second", "deep", "wide"]
     assert names(driver, order="messages") == ["deep", "second", "first", "wide"]
@@ -51,7 +51,7 @@ def test_sums_are_over_all_queues_and_not_only_over_the_first(scene: Scene) -> N
     assert found["items"][0]["penstock"]["gate"]["closed_for_s"] == 5.0
 
 
-def test_one_queue_is_given_by_name_and_one_that_is_not_there_is_an_error(scene: Scene) -> None:
+def test_queue_is_listed_by_name_and_an_unknown_name_is_an_error(scene: Scene) -> None:
     assert names(scene.driver, queue="deep") == ["deep"]
     assert answer_to(scene.driver, "top", queue="none")["code"] == 404
     found = answer_to(scene.driver, "top", order="odd")

@@ -13,7 +13,7 @@ from tests.support.driven_connection import Dialogue, make_driver
 @pytest.mark.parametrize(
     "body", [b"{}", b'{"channel": 1}', b'{"channel": -1, "number": 1}', b'{"channel": 1, "number": 0}']
 )
-def test_withdrawal_of_what_is_no_publish_is_refused(body: bytes) -> None:
+def test_withdrawal_of_no_publish_is_refused(body: bytes) -> None:
     driver = make_driver()
     client = Dialogue(driver)
     request = ControlRequest(driver.broker.vhosts["/"], client.connection, None, None, body)

@@ -1,4 +1,4 @@
-"""Sentences of `penstock why` about dead letters: what waits, what has no way, what was lost."""
+"""Sentences of `penstock why` about dead letters: waiting, without a target, and lost ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_waiting_letters_are_named_with_their_strategy(count: int, strategy: str
     assert sentences(house["work"], house.broker) == [f"{said} ({strategy})"]
 
 
-def test_lost_letters_are_named_with_what_keeps_them() -> None:
+def test_lost_dead_letters_are_named_with_the_strategy_that_keeps_them() -> None:
     house = rejected(2)
     house.run(11.0)
     (line,) = sentences(house["work"], house.broker)

@@ -56,7 +56,7 @@ def test_effective_settings_say_which_limit_an_overflow_is_of() -> None:
     assert found["overflow"] == ("block", beside)
 
 
-def test_effective_settings_of_a_scope_are_those_that_were_given_and_what_follows_from_them() -> None:
+def test_effective_settings_of_a_scope_are_its_own_and_those_derived_from_them() -> None:
     house = House()
     assert {row["origin"] for row in scope_settings(house.broker, "vhost", "/")} == {"default"}
     house.set("vhost", "/", capacity_bytes=1000)

@@ -1,4 +1,4 @@
-"""Records of the flow log: one for each event, sums each second, and a count of what was too much."""
+"""Records of the flow log: one for each event, sums each second, and a count of suppressed ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def recorded(house: House, recorder: Recorder) -> list[str]:
     return [str(record["event"]) for record in recorder.take()]
 
 
-def test_flow_log_records_a_gate_and_who_is_blocked_in_order() -> None:
+def test_flow_log_records_a_gate_and_its_blocked_producers_in_order() -> None:
     house = House()
     house.queue("a", capacity_messages=3, stop_messages=1, resume_messages=0)
     recorder = Recorder(house.broker)

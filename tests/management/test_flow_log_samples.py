@@ -1,4 +1,4 @@
-"""Samples of the flow log: what comes and goes by queue and second, and the busiest producers and consumers."""
+"""Samples of the flow log: messages in and out by queue and second, and the busiest producers and consumers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def of(records: list[Record], event: str, **wanted: object) -> list[Record]:
     return [each for each in records if each["event"] == event and wanted.items() <= each.items()]
 
 
-def test_samples_of_a_queue_say_what_came_and_what_went() -> None:
+def test_samples_of_a_queue_have_messages_in_and_out() -> None:
     house = House()
     house.queue("a")
     sampler = Sampler(house.broker)
@@ -101,7 +101,7 @@ def test_time_before_the_begin_counts_for_no_queue() -> None:
     assert depth["seconds"] == 1.0
 
 
-def test_samples_begin_with_the_thresholds_of_a_queue_and_tell_when_they_change() -> None:
+def test_samples_of_a_queue_begin_with_thresholds_and_report_changes() -> None:
     house = House()
     house.queue("a", capacity_messages=10, stop_messages=8, resume_messages=4, hold_deadline=5)
     sampler = Sampler(house.broker)
@@ -163,7 +163,7 @@ def test_samples_name_the_queue_whose_dead_letters_come() -> None:
     assert [(each["queue"], each["in_messages"]) for each in found] == [("dead", 1)]
 
 
-def test_samples_of_consumers_say_what_they_got_and_their_prefetch() -> None:
+def test_samples_of_consumers_have_deliveries_and_prefetch() -> None:
     house = House()
     house.queue("a")
     sampler = Sampler(house.broker)

@@ -1,4 +1,4 @@
-"""Shares of the flow log: one user, or virtual host, leaves the records of others; beyond its share are sums."""
+"""Shares of the flow log: one user or virtual host cannot push out the records of others."""
 
 from __future__ import annotations
 

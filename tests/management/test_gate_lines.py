@@ -16,7 +16,7 @@ def crossing(gate: Gate, closed: bool, now: float) -> GateTransition:
     return GateTransition(gate, closed, 720, 175_680, now)
 
 
-def test_closings_beyond_those_told_at_once_are_one_line_a_second() -> None:
+def test_closings_beyond_those_logged_at_once_are_one_line_a_second() -> None:
     gate = gate_of(House())
     lines, told = GateLines(), []
     for number in range(CLOSINGS_AT_ONCE + 3):
@@ -31,7 +31,7 @@ def test_closings_beyond_those_told_at_once_are_one_line_a_second() -> None:
     assert lines.tick() == []
 
 
-def test_blocks_beyond_those_told_at_once_are_one_line_a_second_for_each_gate() -> None:
+def test_blocks_beyond_those_logged_at_once_are_one_line_a_second_per_gate() -> None:
     house = House()
     gate = gate_of(house)
     lines = GateLines()
@@ -50,7 +50,7 @@ def test_blocks_beyond_those_told_at_once_are_one_line_a_second_for_each_gate() 
     assert line.text.endswith(": 4 times, 2.000 s in all, of several channels")
 
 
-def test_closing_and_block_that_last_are_told_and_their_end_too() -> None:
+def test_closing_and_block_that_last_are_logged_with_their_ends() -> None:
     house = House()
     gate, producer = gate_of(house), house.producer("one")
     lines = GateLines()

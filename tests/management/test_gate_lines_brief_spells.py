@@ -1,4 +1,4 @@
-"""What is told of a spell one by one, and what is summed: with the sums nothing is missing."""
+"""Spells logged one by one and spells summed: together they are complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def gate(name: str = "a") -> Gate:
     return Gate("queue", name, [])
 
 
-def test_spells_of_a_subject_are_told_at_once_while_they_are_few() -> None:
+def test_spells_of_a_subject_are_logged_at_once_while_they_are_few() -> None:
     spells = Spells(AT_ONCE)
     told = []
     for at in (0.0, 0.2, 0.4):
@@ -28,7 +28,7 @@ def test_spells_of_a_subject_are_told_at_once_while_they_are_few() -> None:
     assert spells.tick() == []
 
 
-def test_spells_of_a_subject_that_had_many_in_the_last_second_are_not_told_at_once() -> None:
+def test_spells_of_a_subject_with_many_in_the_last_second_are_not_logged_at_once() -> None:
     spells = Spells(AT_ONCE)
     for at in (0.0, 0.2):
         spells.begin(KEY, Spell(gate(), at, None))
@@ -41,7 +41,7 @@ def test_spells_of_a_subject_that_had_many_in_the_last_second_are_not_told_at_on
     assert spells.begin(KEY, Spell(gate(), 3.0, None))
 
 
-def test_spell_that_lasts_is_told_with_the_time_of_its_beginning() -> None:
+def test_spell_that_lasts_is_logged_with_the_time_of_its_beginning() -> None:
     spells = Spells(0)
     assert not spells.begin(KEY, Spell(gate(), 5.0, None))
     assert spells.lasting(5.0 + LASTING_S / 2) == []
@@ -52,7 +52,7 @@ def test_spell_that_lasts_is_told_with_the_time_of_its_beginning() -> None:
     assert spells.tick() == []
 
 
-def test_spells_told_in_a_second_are_bounded_and_the_others_follow() -> None:
+def test_spells_logged_in_a_second_are_bounded_and_the_others_follow() -> None:
     spells = Spells(AT_ONCE)
     told = [spells.begin((number, 0), Spell(gate(), 0.0, None)) for number in range(TOLD_A_SECOND + 3)]
     assert told.count(True) == TOLD_A_SECOND
@@ -61,7 +61,7 @@ def test_spells_told_in_a_second_are_bounded_and_the_others_follow() -> None:
     assert len(spells.lasting(1.1)) == 3
 
 
-def test_sums_of_producers_are_bounded_and_those_of_further_ones_are_one_for_each_gate() -> None:
+def test_sums_of_producers_are_bounded_with_one_sum_per_gate_for_the_rest() -> None:
     house, spells, here = House(), Spells(0), gate()
     producers = [house.producer(f"p{number}") for number in range(SUMS_KEPT + 5)]
     for producer in producers:
@@ -74,7 +74,7 @@ def test_sums_of_producers_are_bounded_and_those_of_further_ones_are_one_for_eac
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.0, 0.4)), max_size=60))
-def test_what_is_told_and_what_is_summed_is_the_whole_time(steps: list[tuple[int, float]]) -> None:
+def test_spells_logged_and_spells_summed_add_up_to_the_whole_time(steps: list[tuple[int, float]]) -> None:
     """Subjects begin and end in any order: told beginnings and ends, with the sums, give every spell and its time."""
     spells, gates = Spells(AT_ONCE), [gate(str(number)) for number in range(4)]
     now, count, total, told = 0.0, 0, 0.0, 0.0

@@ -24,7 +24,7 @@ OPERATIONS = st.tuples(st.sampled_from(WHAT), st.integers(0, 2), st.sampled_from
 
 
 @given(st.lists(OPERATIONS, min_size=50, max_size=150))
-def test_every_crossing_is_told_once_and_in_turn(operations: list[tuple[str, int, str]]) -> None:
+def test_gate_crossing_is_logged_once_and_in_turn(operations: list[tuple[str, int, str]]) -> None:
     play = BlockedProducers()
     for operation in operations:
         play.do(*operation)
@@ -48,7 +48,7 @@ def test_every_crossing_is_told_once_and_in_turn(operations: list[tuple[str, int
     assert len(blocked) == len(now_blocked)
 
 
-def test_client_that_stops_and_starts_its_deliveries_is_told_of_once_each() -> None:
+def test_client_that_stops_and_starts_its_deliveries_is_logged_once_each() -> None:
     driver = make_driver()
     peer = Dialogue(driver)
     driver.log_queue.take()
@@ -63,7 +63,7 @@ def test_client_that_stops_and_starts_its_deliveries_is_told_of_once_each() -> N
     assert re.fullmatch(rf"\[{CHANNEL}\] CHN-1002 : Flow Stopped", told[0])
 
 
-def test_line_carries_what_it_says_as_fields_that_logging_takes() -> None:
+def test_log_line_has_its_values_as_fields() -> None:
     play = BlockedProducers()
     notes: list[LogLine] = []
     for _ in range(4):

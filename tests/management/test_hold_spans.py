@@ -1,4 +1,4 @@
-"""Spans of waits: one for each publish that waited and whose trace is recorded, with its gate and its outcome."""
+"""Trace spans of waits: one for each traced publish that waited, with its gate and its outcome."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_confirms_that_are_withheld_in_one_turn_have_a_span_each() -> None:
     assert rig.spans.found == []
 
 
-def test_withheld_confirm_at_its_deadline_is_late_and_one_of_an_ended_session_is_none() -> None:
+def test_withheld_confirm_at_its_deadline_is_late_and_of_an_ended_session_none() -> None:
     rig = Traced(room=9, stop=2, confirms=True)
     rig.send(2)
     rig.send(1, traced())
@@ -243,7 +243,7 @@ def test_held_publish_that_passes_behind_a_closed_gate_has_both_spans() -> None:
     assert rig.spans.outcomes() == [("hold q", "admitted", 101.0, 106.0), ("withhold q", "confirmed", 104.0, 106.0)]
 
 
-def test_each_row_of_a_block_that_waited_has_a_span() -> None:
+def test_row_of_a_block_that_waited_has_a_span() -> None:
     rig = Traced(room=2)
     rig.send_block(5)
     assert rig.spans.found == []

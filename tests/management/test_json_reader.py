@@ -1,4 +1,4 @@
-"""JSON that is read in steps is what the standard library reads at once, and each step is short."""
+"""JSON read in steps: the result is that of the standard library, and each step is short."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ def read(data: bytes) -> dict[str, object]:
 
 
 @given(st.dictionaries(texts, values, max_size=6), st.booleans(), st.sampled_from([None, 1]))
-def test_object_is_what_the_standard_library_reads(given: dict[str, object], ascii_: bool, indent: int) -> None:
+def test_object_is_read_as_by_the_standard_library(given: dict[str, object], ascii_: bool, indent: int) -> None:
     data = json.dumps(given, ensure_ascii=ascii_, indent=indent).encode()
     assert read(data) == given
 
 
 @given(st.binary(max_size=12), st.dictionaries(texts, values, max_size=3), st.integers(0, 200))
-def test_what_is_no_object_is_refused_as_there(noise: bytes, given: dict[str, object], at: int) -> None:
+def test_json_that_is_no_object_is_refused_as_by_the_standard_library(
+    noise: bytes, given: dict[str, object], at: int
+) -> None:
     data = json.dumps(given).encode()
     data = data[:at] + noise + data[at:]
     try:
@@ -82,7 +84,7 @@ def test_halves_of_characters_stay_halves_and_are_noted() -> None:
         (b'{"x": ' + b"9" * 70_000 + b"}", "too many digits"),
     ],
 )
-def test_what_would_take_long_is_refused_with_its_bound(data: bytes, reason: str) -> None:
+def test_json_that_would_take_long_is_refused_with_its_bound(data: bytes, reason: str) -> None:
     with pytest.raises(JsonError, match=reason) as error:
         read(data)
     assert not error.value.syntax

@@ -37,7 +37,7 @@ TEXT = """
         (["d", "x"], 7),
     ],
 )
-def test_place_has_its_line_or_that_of_what_it_is_in(path: list[str | int], line: int) -> None:
+def test_json_position_has_its_line_or_that_of_its_container(path: list[str | int], line: int) -> None:
     assert line_of(TEXT, path) == line
 
 
@@ -49,7 +49,7 @@ values = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=3), values, min_size=1), st.data())
-def test_every_key_is_found_on_the_line_that_it_stands_on(value: dict[str, Any], data: st.DataObject) -> None:
+def test_key_is_found_on_its_line(value: dict[str, Any], data: st.DataObject) -> None:
     text = json.dumps(value, indent=1)
     key = data.draw(st.sampled_from(sorted(value)))
     line = text.splitlines()[line_of(text, [key]) - 1]

@@ -1,4 +1,4 @@
-"""Explanations for users without the tag monitoring: their own connections, and nobody else's names."""
+"""Explanations for users without the tag monitoring: names of other users are hidden."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ask(driver: BrokerDriver, user: str, /, **fields: str) -> str:
     return json.dumps(answer_why(request_of(driver, user, **fields), driver))
 
 
-def test_others_are_named_with_the_tag_monitoring_only(driver: BrokerDriver) -> None:
+def test_names_of_other_users_are_shown_with_the_tag_monitoring_only(driver: BrokerDriver) -> None:
     assert NAME in ask(driver, "guest", queue="q")
     without = ask(driver, "reader", queue="q")
     assert "con:1" in without
@@ -58,7 +58,7 @@ def test_own_connections_are_explained(driver: BrokerDriver) -> None:
     assert NAME in ask(driver, "guest", queue="q")
 
 
-def test_names_of_those_who_are_gone_are_cut_too(driver: BrokerDriver) -> None:
+def test_names_of_users_who_left_are_redacted_too(driver: BrokerDriver) -> None:
     found = redact(
         {"a": ["con:77(eve@10.0.0.1:5/moon)/ch:1 waits, http(eve@::1) too"]}, driver, access_of(driver.broker, "reader")
     )

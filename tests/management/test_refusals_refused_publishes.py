@@ -1,4 +1,4 @@
-"""How the reason of a refusal reaches people: basic.return, the log, connection.blocked and `penstock why`."""
+"""Reasons of refusals in basic.return, the log, connection.blocked and `penstock why`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def lines(driver: BrokerDriver, number: str) -> list[str]:
     return [note.text for note in driver.log_queue.take() if number in note.text]
 
 
-def test_what_an_overflow_policy_refuses_is_only_nacked_as_in_rabbitmq() -> None:
+def test_publish_refused_by_an_overflow_policy_is_only_nacked_as_in_rabbitmq() -> None:
     driver = make_driver()
     driver.begin(100.0)
     peer = Dialogue(driver)
@@ -30,7 +30,7 @@ def test_what_an_overflow_policy_refuses_is_only_nacked_as_in_rabbitmq() -> None
     assert "its overflow policy reject" in asked(driver, connection="1")["sentences"][-1]
 
 
-def test_why_tells_the_last_refusals_of_a_connection_with_their_reasons() -> None:
+def test_why_lists_the_last_refusals_of_a_connection_with_their_reasons() -> None:
     driver = make_driver()
     peer = stopped_publisher(driver)
     peer.say(publish("q", b"2") * 3)
@@ -51,7 +51,7 @@ def test_why_tells_the_last_refusals_of_a_connection_with_their_reasons() -> Non
 
 
 @pytest.mark.parametrize("called", ["1", "con:1", "40312", "127.0.0.1:40312", "web-1"])
-def test_connection_is_found_by_number_name_port_address_or_what_its_client_calls_it(called: str) -> None:
+def test_connection_is_found_by_number_name_port_address_or_client_name(called: str) -> None:
     driver = make_driver()
     peer = stopped_publisher(driver)
     peer.connection.peer.address = "127.0.0.1:40312"
@@ -75,7 +75,7 @@ def test_last_refusals_of_a_connection_are_bounded_and_the_latest_are_kept() -> 
     assert driver.refused.of(peer.connection.number) == []
 
 
-def test_what_is_refused_of_a_connection_that_is_gone_is_kept_nowhere() -> None:
+def test_refused_publishes_of_a_closed_connection_are_not_stored() -> None:
     driver = make_driver()
     driver.begin(100.0)
     peer = Dialogue(driver)
@@ -89,7 +89,7 @@ def test_what_is_refused_of_a_connection_that_is_gone_is_kept_nowhere() -> None:
     assert driver.refused.of(1) == []
 
 
-def test_refusals_are_logged_once_a_second_for_each_channel_and_gate_with_their_reason() -> None:
+def test_refused_publishes_are_logged_once_a_second_for_each_channel_and_gate() -> None:
     driver = make_driver()
     peer = stopped_publisher(driver)
     peer.say(publish("q", b"2") * 3)

@@ -6,7 +6,7 @@ from penstock.errors import NotFound, PreconditionFailed
 from penstock.management.refusals import RefusedRequests
 
 
-def test_first_of_each_connection_and_error_has_a_line_and_the_others_a_count_each_minute() -> None:
+def test_refused_requests_are_logged_once_for_each_error_and_then_counted() -> None:
     refused = RefusedRequests()
     first = refused.add(1, "con:1/ch:1", NotFound("no queue 'a'"), 0.0)
     assert first.text == "[con:1/ch:1] request refused: no queue 'a'"
@@ -21,7 +21,7 @@ def test_first_of_each_connection_and_error_has_a_line_and_the_others_a_count_ea
     assert refused.take(120.0) == []
 
 
-def test_end_of_a_connection_tells_what_was_counted_and_forgets_it() -> None:
+def test_end_of_a_connection_logs_the_count_of_refusals() -> None:
     refused = RefusedRequests()
     for _ in range(3):
         refused.add(1, "con:1/ch:1", NotFound("no queue 'a'"), 0.0)

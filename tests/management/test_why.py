@@ -1,4 +1,4 @@
-"""Thirteen situations, and what `why` says about each: the very sentences that docs/why.md shows."""
+"""Thirteen situations, and the answer of `why` to each, as docs/why.md shows them."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def documented() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_why_says_in_each_situation_what_the_documentation_shows(situation: str) -> None:
+def test_why_answers_each_situation_as_documented(situation: str) -> None:
     said = SITUATIONS[situation](Scene())
     print(f"# {situation}", *said, sep="\n")
     assert said == documented()[situation]

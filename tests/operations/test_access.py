@@ -70,7 +70,7 @@ class Restricted(Desk):
         return self.ask(operation, {**token, **REQUESTS[operation]}).get("code")
 
 
-def test_every_operation_that_needs_a_permission_is_tried() -> None:
+def test_operations_that_need_a_permission_are_all_tried() -> None:
     assert {name for name, row in CONTROL.items() if row.permissions} == {*REQUESTS} | FILTERED | IN_BLOCKS
 
 

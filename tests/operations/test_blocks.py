@@ -43,7 +43,7 @@ def test_block_wants_exactly_one_object_that_exists(driver: BrokerDriver) -> Non
             block(driver, request_of(driver, **fields))
 
 
-def test_block_unblocks_what_is_there_no_more(driver: BrokerDriver) -> None:
+def test_unblock_works_for_a_block_of_a_deleted_queue(driver: BrokerDriver) -> None:
     block(driver, request_of(driver, queue="a"))
     driver.broker.delete_queue(driver.broker.vhost("/").queue("a"))
     driver.broker.vhost("/").declare_queue("a", {}, False, False, None, None)

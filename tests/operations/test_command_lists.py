@@ -1,4 +1,4 @@
-"""Rows of lists: what is computed of the broker's answers."""
+"""Rows of lists that are computed from the broker's answers."""
 
 from __future__ import annotations
 

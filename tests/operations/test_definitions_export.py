@@ -19,7 +19,7 @@ def driver() -> BrokerDriver:
     return make_full_driver()
 
 
-def test_export_leaves_out_what_is_predeclared_or_exclusive(driver: BrokerDriver) -> None:
+def test_export_omits_predeclared_and_exclusive_objects(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     owner = Dialogue(driver).connection
     vhost.bind("x", vhost.declare_queue("own", {}, False, False, owner, None), None, "k", {})
@@ -48,7 +48,7 @@ def test_queue_that_was_deleted_meanwhile_is_not_exported(driver: BrokerDriver) 
     assert definitions_export.exported(items, True) == []
 
 
-def test_export_for_rabbitmq_has_only_what_it_takes(driver: BrokerDriver) -> None:
+def test_export_for_rabbitmq_has_only_entries_that_rabbitmq_accepts(driver: BrokerDriver) -> None:
     node, vhost = driver.broker, driver.broker.vhosts["/"]
     for name, overflow in (("held", "block"), ("refusing", "reject-publish")):
         arguments = {"x-overflow": overflow, "capacity-bytes": 9, "x-max-length": 3}

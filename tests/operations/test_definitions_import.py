@@ -23,7 +23,7 @@ BINDING: dict[str, object] = {
 }  # fmt: skip
 
 
-def test_definitions_import_makes_everything_and_counts_what_is_new() -> None:
+def test_definitions_import_creates_all_entries_and_counts_new_ones() -> None:
     driver = make_driver()
     vhost = driver.broker.vhost("/")
     definitions = {"queues": [QUEUE], "exchanges": [EXCHANGE], "bindings": [BINDING]}
@@ -32,7 +32,7 @@ def test_definitions_import_makes_everything_and_counts_what_is_new() -> None:
     assert not any(dict(import_definitions(driver, definitions)["made"]).values())  # type: ignore[call-overload]
 
 
-def test_definitions_import_that_fails_takes_back_what_it_made() -> None:
+def test_definitions_import_that_fails_undoes_its_changes() -> None:
     driver = make_driver()
     vhost = driver.broker.vhost("/")
     with pytest.raises(PreconditionFailed):
@@ -58,7 +58,7 @@ def gathered(section: str, bad: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("section", ["policies", "settings"])
-def test_definitions_import_tells_which_queues_overflow_otherwise(section: str) -> None:
+def test_definitions_import_lists_queues_whose_overflow_changes(section: str) -> None:
     driver = make_driver()
     driver.broker.vhost("/").declare_queue("a", {"capacity-messages": 4}, False, False, None, None)
     text = json.dumps(gathered(section, "")).encode()

@@ -21,7 +21,7 @@ def test_values_are_shown_in_bounded_length() -> None:
     assert len(shown("x" * 1000)) == 200
 
 
-def test_entries_are_counted_by_what_was_done() -> None:
+def test_entries_are_counted_by_their_change() -> None:
     made = Made()
     made.add("queues", CREATED, None)
     made.add("policies", CHANGED, lambda: "left")

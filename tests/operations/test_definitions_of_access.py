@@ -92,7 +92,7 @@ def test_export_with_guest_changes_nothing_where_it_was_made(driver: BrokerDrive
     assert differences(driver, {"users": [other]}) == [("user 'guest'", "changed")]
 
 
-def test_changes_are_told_without_secrets(driver: BrokerDriver) -> None:
+def test_changes_of_users_are_listed_without_secrets(driver: BrokerDriver) -> None:
     import_definitions(driver, DEFINITIONS, None)
     changed = {
         "users": [{**ANNA, "password_hash": rabbitmq_hash("other", b"salt").text(), "tags": []}],

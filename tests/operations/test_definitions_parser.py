@@ -57,7 +57,7 @@ def test_definitions_parser_checks_many_entries_in_steps() -> None:
         ({"a\nb": 1}, r"queues[0].a\nb: unknown key"),
     ],
 )
-def test_definitions_parser_names_line_and_key_of_what_is_wrong(queue: dict[str, object], said: str) -> None:
+def test_definitions_parser_names_line_and_key_of_an_error(queue: dict[str, object], said: str) -> None:
     with pytest.raises(PreconditionFailed) as refused:
         parsed({"queues": [queue]})
     assert str(refused.value).startswith("line ")

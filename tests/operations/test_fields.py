@@ -44,7 +44,7 @@ def test_field_that_an_operation_does_not_have_is_refused(operation: str) -> Non
     assert str(answer["text"]).startswith(f"'{operation}' has no field {said}")
 
 
-def test_misspelt_field_is_told_with_its_near_match_and_nothing_is_done() -> None:
+def test_misspelt_field_is_refused_with_its_near_match() -> None:
     desk = Desk()
     answer = desk.ask("cursor.attach", {"cursor": "c", "queues": ["a"], "dryrun": True})
     assert answer["text"] == "'cursor.attach' has no field 'dryrun'; did you mean 'dry_run'?"

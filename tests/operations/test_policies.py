@@ -11,7 +11,7 @@ from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.operation_calls import ask
 
 
-def test_policy_that_is_set_tells_what_it_applies_to_and_what_has_no_effect() -> None:
+def test_policy_that_is_set_lists_its_objects_and_keys_without_effect() -> None:
     driver = make_driver()
     vhost = driver.broker.vhosts["/"]
     for number in range(5):

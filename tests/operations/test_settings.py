@@ -17,7 +17,7 @@ from tests.support.control_requests import MANY, answers, request, turns_until_a
 from tests.support.driven_connection import make_driver
 
 
-def test_settings_of_all_patterns_are_told_whole() -> None:
+def test_settings_of_all_patterns_are_listed_whole() -> None:
     driver = with_patterns()
     turns_until_answered(driver, request("settings.list"))
     (answer,) = answers(driver)
@@ -31,7 +31,7 @@ def test_settings_of_all_patterns_are_told_whole() -> None:
         ("watcher", ["broker:", "queue:#", "user:looker", "user:other", "vhost:/", "vhost:moon"]),
     ],
 )
-def test_names_of_other_users_and_virtual_hosts_are_told_with_the_tag_monitoring(user: str, seen: list[str]) -> None:
+def test_names_of_other_users_and_virtual_hosts_need_the_tag_monitoring(user: str, seen: list[str]) -> None:
     driver = make_driver()
     broker = driver.broker
     broker.add_vhost("moon")

@@ -1,4 +1,4 @@
-"""All settings of a scope, those that nobody gave included."""
+"""All settings of a scope, defaults included."""
 
 from __future__ import annotations
 

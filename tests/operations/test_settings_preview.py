@@ -44,14 +44,14 @@ def test_lower_capacity_would_close_the_gate_and_nothing_is_changed() -> None:
     assert scene.driver.broker.table.entries() == []
 
 
-def test_depth_above_the_new_capacity_is_told() -> None:
+def test_depth_above_the_new_capacity_is_reported() -> None:
     scene, _ = filled(90)
     assert any(
         "above the new capacity" in each for each in preview(scene, "orders", **{"capacity-messages": 50})["sentences"]
     )
 
 
-def test_higher_capacity_would_open_the_gate_to_those_who_wait() -> None:
+def test_higher_capacity_would_open_the_gate_to_waiting_producers() -> None:
     scene, queue = filled(0)
     at_once.set_named(scene.driver.broker, "queue", "orders", capacity_messages=10)
     producer = scene.join()
@@ -77,7 +77,7 @@ def test_argument_of_the_declaration_is_stronger() -> None:
     ]
 
 
-def test_other_queues_that_the_name_matches_are_told() -> None:
+def test_queues_that_match_the_name_besides_are_counted_in_a_preview() -> None:
     scene, _ = filled(0, "a.#")
     scene.join().declare("a.b")
     assert preview(scene, "a.#", **{"capacity-messages": 5})["sentences"][-1] == (

@@ -1,4 +1,4 @@
-"""Operations stand in one table: each row is wired on every plane that it names, and a name is said once."""
+"""The table of operations: each row is wired on each plane that it names, and names are unique."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def literals(path: Path) -> set[str]:
     }
 
 
-def test_name_of_an_operation_stands_in_at_most_two_source_files_of_the_broker() -> None:
+def test_name_of_an_operation_is_in_at_most_two_source_files_of_the_broker() -> None:
     named: dict[str, list[str]] = {name: [] for name in CONTROL if "." in name}
     for path in SOURCES.rglob("*.py"):
         place = str(path.relative_to(SOURCES))

@@ -1,4 +1,4 @@
-"""Questions about what is blocked."""
+"""Operations that explain blocks."""
 
 from __future__ import annotations
 

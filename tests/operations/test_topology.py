@@ -26,7 +26,7 @@ def compared(driver: BrokerDriver, **definitions: object) -> list[tuple[str, str
     ]
 
 
-def test_dry_run_knows_what_entries_before_would_make() -> None:
+def test_dry_run_counts_entries_that_earlier_ones_would_create() -> None:
     driver = make_driver()
     definitions: dict[str, object] = {
         "vhosts": [{"name": "eu"}],
@@ -63,7 +63,7 @@ def test_dry_run_knows_what_entries_before_would_make() -> None:
                       "arguments": {"x-match": "some"}}, "x-match"),
     ],
 )  # fmt: skip
-def test_dry_run_refuses_what_the_import_refuses(section: str, entry: dict[str, object], reason: str) -> None:
+def test_dry_run_refuses_entries_that_the_import_refuses(section: str, entry: dict[str, object], reason: str) -> None:
     driver = make_driver()
     vhost = driver.broker.vhosts["/"]
     vhost.declare_queue("there", {}, False, False, None, None)
@@ -76,7 +76,7 @@ def test_dry_run_refuses_what_the_import_refuses(section: str, entry: dict[str, 
     assert change.removeprefix("refused: ") in str(caught.value)
 
 
-def test_attributes_of_a_vhost_are_kept_and_told() -> None:
+def test_attributes_of_a_vhost_are_stored_and_listed() -> None:
     driver = make_driver()
     vhosts = [{"name": "/", "description": "main", "default_queue_type": "quorum", "limits": []}]
     found: Any = import_definitions(driver, {"vhosts": vhosts}, None, dry_run=True)

@@ -23,7 +23,7 @@ def test_uri_of_amqp_is_taken(uri: object) -> None:
 
 
 @pytest.mark.parametrize("uri", [None, "", 5, [], "http://host", [URI, "host"], {"uri": URI}])
-def test_other_uri_is_refused(uri: object) -> None:
+def test_uri_of_another_scheme_is_refused(uri: object) -> None:
     with pytest.raises(PreconditionFailed, match="federation upstream 'up': 'uri' must be a URI of amqp or amqps"):
         check(uri=uri)
 
@@ -40,7 +40,7 @@ GOOD = {key: GOOD_OF[kind] for key, kind in KINDS.items()} | {key: words[0] for 
 BAD = [*((key, BAD_OF[kind]) for key, kind in KINDS.items()), *((key, "x") for key in WORDS)]
 
 
-def test_all_keys_with_values_of_their_kind_are_taken() -> None:
+def test_keys_with_values_of_their_kind_are_accepted() -> None:
     assert {"uri", "ha-policy", *GOOD} == set(KEYS)
     check_upstream(Parameter(UPSTREAM, "/", "up", {"uri": URI, "ha-policy": None, **GOOD}))
 

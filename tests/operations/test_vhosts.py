@@ -49,7 +49,7 @@ class Deletion:
         return turns
 
 
-def test_virtual_host_of_very_many_queues_goes_a_share_a_turn_and_is_answered_when_it_is_gone() -> None:
+def test_virtual_host_of_many_queues_is_deleted_in_slices_before_its_answer() -> None:
     deletion = Deletion()
     turns = deletion.finish()
     assert len(turns) >= 2 * MANY * DELETION_WORK // SHARE
@@ -61,7 +61,7 @@ def test_virtual_host_of_very_many_queues_goes_a_share_a_turn_and_is_answered_wh
     assert not deletion.large.queues
 
 
-def test_nobody_gets_into_a_virtual_host_that_is_being_deleted() -> None:
+def test_virtual_host_being_deleted_refuses_new_connections() -> None:
     deletion = Deletion()
     deletion.turn()
     left = len(deletion.large.queues)
@@ -77,7 +77,7 @@ def test_nobody_gets_into_a_virtual_host_that_is_being_deleted() -> None:
     assert not deletion.driver.broker.vhosts["large"].queues
 
 
-def test_others_are_served_between_the_steps_of_a_deletion() -> None:
+def test_other_requests_are_served_between_the_steps_of_a_deletion() -> None:
     deletion = Deletion()
     driver = deletion.driver
     second = driver.broker.vhosts["/"].declare_queue("second", {}, False, False, None, None)

@@ -59,7 +59,7 @@ def queues(house: PagedHouse) -> None:
 
 @pytest.mark.parametrize("arguments", [{}, FEW, {"x-max-priority": 3}], ids=["memory", "paging", "priority"])
 @pytest.mark.parametrize("kind", [stored_messages, purges, queues])
-def test_nothing_of_stored_messages_is_left_to_the_collector(
+def test_stored_messages_leave_no_object_to_the_collector(
     kind: Callable[[PagedHouse], None], arguments: dict[str, object]
 ) -> None:
     house = PagedHouse(Shelf(), {"q": (arguments, True)})
@@ -72,7 +72,7 @@ def test_nothing_of_stored_messages_is_left_to_the_collector(
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_nothing_of_cursors_and_their_ranges_is_left_to_the_collector(durable: bool) -> None:
+def test_cursors_and_their_ranges_leave_no_object_to_the_collector(durable: bool) -> None:
     driver = journaled()
     vhost = driver.broker.vhosts["/"]
     store = Declared(driver)

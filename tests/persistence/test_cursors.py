@@ -1,4 +1,4 @@
-"""Cursors: where they stand and who holds them outlives the broker, and is written before it is told."""
+"""Cursors in the store: positions and owners survive the broker, and are written before their answer."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_every_answer_that_tells_a_position_writes_it_with_the_ends_of_its_queues(desk: Desk) -> None:
+def test_position_of_a_cursor_is_written_before_its_answer(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept", "passing"])
     assert desk.written() == (["Cursor"], ["kept"])
     desk.ask("cursor.plan", upto={"kept": 2})
@@ -103,7 +103,7 @@ def test_every_answer_that_tells_a_position_writes_it_with_the_ends_of_its_queue
     assert CURSOR not in dict(desk.store.names())
 
 
-def test_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
+def test_plan_that_waited_writes_its_end(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"], starting="latest")
     desk.ask("cursor.plan", wait_ms=1000)
     desk.store.write()
@@ -116,7 +116,7 @@ def test_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("wait_ms", [0, 50])
-def test_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk: Desk, wait_ms: int) -> None:
+def test_plan_without_messages_writes_the_end_of_a_queue_that_it_reports(desk: Desk, wait_ms: int) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.store.write()
     desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
@@ -132,7 +132,7 @@ def test_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk: D
         assert desk.written()[0] == things, "an end is written before it is told the first time"
 
 
-def test_what_was_settled_before_one_that_cannot_be_is_written(desk: Desk) -> None:
+def test_ranges_settled_before_an_impossible_one_are_written(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept", "passing"])
     desk.store.write()
     desk.ask("cursor.settle", end={"kept": 3, "passing": 99})
@@ -142,7 +142,7 @@ def test_what_was_settled_before_one_that_cannot_be_is_written(desk: Desk) -> No
     assert desk.written() == ([], [])
 
 
-def test_cursor_stands_where_it_stood_and_older_holders_stay_fenced_out(desk: Desk) -> None:
+def test_cursor_keeps_its_position_and_older_holders_stay_fenced_out(desk: Desk) -> None:
     for _ in range(3):
         desk.ask("cursor.attach", queues=["kept"], starting={"kept": 1})
     desk.ask("cursor.plan", upto={"kept": 4})
@@ -169,7 +169,7 @@ def test_cursor_reads_on_after_a_restart(desk: Desk) -> None:
     assert again.restart().kept.messages == 0
 
 
-def test_what_a_cursor_has_settled_does_not_come_back(desk: Desk) -> None:
+def test_messages_settled_by_a_cursor_do_not_come_back(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.store.write()
     desk.ask("cursor.settle", end={"kept": 4})
@@ -184,14 +184,14 @@ def test_what_a_cursor_has_settled_does_not_come_back(desk: Desk) -> None:
     assert (queue.messages, queue.bytes) == (1, 10)
 
 
-def test_numbers_of_messages_go_on_above_what_was_told(desk: Desk) -> None:
+def test_message_numbers_continue_above_the_reported_end(desk: Desk) -> None:
     desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)  # It does not last, and its number is told all the same.
     desk.ask("cursor.attach", queues=["kept"], starting="latest")
     again = desk.restart()
     assert again.kept.tail == 6, "or the next message would have a number that counts as settled"
 
 
-def test_cursor_of_a_queue_that_is_no_more_is_told_so_until_it_attaches_anew(desk: Desk) -> None:
+def test_cursor_of_a_deleted_queue_is_refused_until_it_attaches_again(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["passing"])
     again = desk.restart()
     with pytest.raises(NotFound, match="queue 'passing', which cursor 'c' reads, was deleted"):
@@ -218,7 +218,7 @@ def test_left_queue_and_generation_are_there_after_a_restart(desk: Desk) -> None
     assert again.kept.cursors == [cursor], "a left queue keeps its messages"
 
 
-def test_record_of_a_cursor_that_left_and_lost_nothing_has_its_user_besides_earlier_fields(desk: Desk) -> None:
+def test_record_of_a_cursor_without_losses_has_its_user_and_the_earlier_fields(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     record = encode_metadata(MetadataChange(desk.cursor(), False)).data
     assert set(json.loads(record[1:])) == {"vhost", "name", "token", "positions", "user"}

@@ -1,4 +1,4 @@
-"""Earlier deliveries of stored messages: redelivered without a failure, and failed, both after a restart."""
+"""Earlier deliveries of stored messages after a restart: redelivered ones, with and without failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def take(queue: Queue) -> list[tuple[bytes, bool, int]]:
 
 
 @pytest.mark.parametrize("written_first", [True, False], ids=["in a settlement record", "in the row"])
-def test_released_and_failed_deliveries_are_told_apart_after_a_restart(written_first: bool) -> None:
+def test_released_and_failed_deliveries_differ_after_a_restart(written_first: bool) -> None:
     house = PagedHouse(Shelf(), DURABLE)
     for content in (b"released", b"failed", b"both", b"new"):
         house.publish("q", content)
@@ -66,7 +66,7 @@ def test_stored_message_that_grew_in_memory_leaves_with_its_new_charge() -> None
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x-max-priority": 5}, FEW], ids=["plain", "priority", "paging"])
-def test_all_that_a_lost_broker_may_have_delivered_counts_as_delivered(arguments: dict[str, object]) -> None:
+def test_messages_that_a_lost_broker_may_have_delivered_count_as_delivered(arguments: dict[str, object]) -> None:
     queues = {"q": (arguments, True)}
     house = PagedHouse(Shelf(), queues)
     for number in range(10):
@@ -89,7 +89,7 @@ def test_all_that_a_lost_broker_may_have_delivered_counts_as_delivered(arguments
     assert house.shelf.positions[int(storage.number)].delivered == 10
 
 
-def test_what_a_lost_broker_may_have_delivered_is_stored_when_the_next_one_stops() -> None:
+def test_deliveries_of_a_lost_broker_are_stored_when_the_next_one_stops() -> None:
     house = PagedHouse(Shelf(), DURABLE)
     house.publish("q", b"message")
     house.write()

@@ -1,4 +1,4 @@
-"""Marks of lanes in the store: one that came back covers the messages that came back, no more and no fewer."""
+"""Marks of lanes in the store: each covers exactly the restored messages."""
 
 from __future__ import annotations
 

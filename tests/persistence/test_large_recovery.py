@@ -1,4 +1,4 @@
-"""Bodies of large messages after a restart: those that are whole are there, and nothing else."""
+"""Bodies of large messages after a restart: complete ones come back, others are deleted."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_recovered_large_message_has_its_head_and_a_body_that_is_in_the_store() 
     assert life.recovery.bodies_gone == 0
 
 
-def test_recovery_deletes_a_body_that_had_not_come_whole_and_gives_its_number_to_no_other() -> None:
+def test_incomplete_body_is_deleted_at_recovery_and_its_number_not_reused() -> None:
     life = Life(filled())
     arrival = life.broker.large.begin(PieceBudget(life.broker.large, None))
     arrival.append(bytes(2 * PIECE_OCTETS))

@@ -1,4 +1,4 @@
-"""A broker that is killed while the many bindings of what was deleted are being removed does not bring them back."""
+"""Bindings of deleted queues and exchanges stay away if the broker is killed during their removal."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_bindings_that_a_kill_left_behind_do_not_come_back_with_the_name(what: s
 
 
 @pytest.mark.parametrize("what", ["exchange", "queue"])
-def test_nor_where_the_name_was_declared_again_before_the_next_kill(what: str) -> None:
+def test_bindings_left_behind_stay_away_although_their_name_was_declared_again(what: str) -> None:
     declared = bound()
     before = declared.things()
     delete(declared, what)

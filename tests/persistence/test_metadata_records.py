@@ -1,10 +1,6 @@
-"""Which definitions are stored, kind by kind.
+"""Metadata records: stored definitions, their encoding, and their keys.
 
-Users, permissions and limits come back from the store as they were.
-
-The data of things: every value of a field table comes back exactly as it was, and damage is told.
-
-Keys of things: different names never give the same one, and any store can have it.
+Values of field tables come back exactly, and damage is reported. Different names never have the same key.
 """
 
 from __future__ import annotations
@@ -102,7 +98,7 @@ def test_auto_deleted_queue_waits_for_its_next_consumer_to_leave(vhost: VirtualH
     assert kinds(store) == []
 
 
-def test_time_that_a_queue_may_be_unused_counts_anew_from_the_restart(vhost: VirtualHost, store: Declared) -> None:
+def test_expiry_of_an_unused_queue_restarts_with_the_broker(vhost: VirtualHost, store: Declared) -> None:
     vhost.gates.broker.begin(1000.0)
     vhost.gates.broker.touch_queue(queue_of(vhost, "q", x_expires=5000))
     store.write()
@@ -184,7 +180,7 @@ def test_import_that_is_taken_back_leaves_nothing(driver: BrokerDriver, store: D
     assert kinds(store) == []
 
 
-def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(driver: BrokerDriver, store: Declared) -> None:
+def test_settings_by_command_are_stored_and_those_of_the_file_are_not(driver: BrokerDriver, store: Declared) -> None:
     words = read_settings("queue", "a", {"capacity-messages": 5, "overflow": "reject"})
     at_once.replace_file(driver.broker, [("queue", "a", words)])
     assert kinds(store) == []
@@ -212,9 +208,7 @@ def test_settings_that_are_refused_are_not_kept(driver: BrokerDriver, vhost: Vir
     assert again.broker.vhosts["/"].queues["q"].thresholds.stop.messages == 4
 
 
-def test_what_the_operator_blocked_stays_blocked_with_his_reason(
-    driver: BrokerDriver, vhost: VirtualHost, store: Declared
-) -> None:
+def test_operator_blocks_come_back_with_their_reason(driver: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
     queue_of(vhost, "q")
     ask(driver, vhost, "block", queue="q", reason="the mill is being cleaned")
     ask(driver, vhost, "block", user="guest")
@@ -238,7 +232,7 @@ def test_blocked_connection_is_another_after_a_restart(
     assert kinds(store) == []
 
 
-def test_what_is_blocked_and_not_there_any_more_can_be_unblocked(
+def test_blocked_queue_that_no_longer_exists_can_be_unblocked(
     driver: BrokerDriver, vhost: VirtualHost, store: Declared
 ) -> None:
     vhost.declare_queue("t", {}, False, False, None, None)
@@ -354,7 +348,7 @@ def test_table_comes_back_as_it_was(steps: list[tuple[tuple[object, ...], bool]]
     assert again.broker.access._permissions == driver.broker.access._permissions
 
 
-def test_nothing_is_stored_while_guest_is_alone() -> None:
+def test_user_guest_alone_is_not_stored() -> None:
     driver = journaled()
     store = Declared(driver)
     store.write()
@@ -377,7 +371,7 @@ def test_secret_of_salts_comes_back() -> None:
     assert again.broker.access.scram_secret.octets == b""
 
 
-def test_record_that_cannot_be_read_is_told_and_leaves_the_others() -> None:
+def test_record_that_cannot_be_read_is_reported_and_others_are_restored() -> None:
     driver = make_driver()
     store = Declared(driver)
     for name in ("anna", "otto"):
@@ -419,17 +413,17 @@ def again(table: dict[str, object]) -> dict[str, object]:
 
 
 @given(tables)
-def test_every_table_that_amqp_can_carry_comes_back_as_it_was(table: dict[str, object]) -> None:
+def test_field_table_comes_back_exactly(table: dict[str, object]) -> None:
     assert repr(again(table)) == repr(table)
 
 
 @given(tables)
-def test_table_comes_back_as_the_same_octets_on_the_wire(table: dict[str, object]) -> None:
+def test_table_comes_back_as_the_same_bytes_on_the_wire(table: dict[str, object]) -> None:
     read, _ = decode_table(encode_table(table), 0)
     assert encode_table(again(read)) == encode_table(read)
 
 
-def test_values_that_are_hard_to_tell_apart_come_back_as_what_they_were() -> None:
+def test_values_that_look_alike_come_back_exactly() -> None:
     assert repr(again(ODD)) == repr(ODD)
     for name in ("not a number", "one with more to say"):
         assert struct.pack(">d", again(ODD)[name]) == struct.pack(">d", ODD[name])
@@ -446,7 +440,7 @@ def test_values_that_are_hard_to_tell_apart_come_back_as_what_they_were() -> Non
         (bytes([VERSION]) + b"[]", "it is damaged: it has no fields"),
     ],
 )
-def test_data_that_is_none_is_told(data: bytes, why: str) -> None:
+def test_record_of_invalid_data_is_reported(data: bytes, why: str) -> None:
     with pytest.raises(StoreError) as caught:
         unpack(data)
     assert str(caught.value) == why
@@ -455,13 +449,13 @@ def test_data_that_is_none_is_told(data: bytes, why: str) -> None:
 @pytest.mark.parametrize(
     "value", [{}, {"x": "0"}, {"x": 1}, {"T": "1"}, {"T": 10**30}, {"D": "1.2.3"}, {"d": "00"}, {"F": []}, {"y": "z"}]
 )
-def test_value_that_is_none_is_told(value: object) -> None:
+def test_record_with_an_invalid_value_is_reported(value: object) -> None:
     with pytest.raises(StoreError, match="a value in it is damaged"):
         unpack(pack({"arguments": {"a": [value]}})).table("arguments")
 
 
 @pytest.mark.parametrize("value", [None, -1, True, 1.0, "1", 1 << 63])
-def test_what_is_no_number_is_told_with_the_name_of_the_field(value: object) -> None:
+def test_field_that_is_no_number_is_reported_by_its_name(value: object) -> None:
     with pytest.raises(StoreError, match="field 'number' is not a non-negative integer"):
         unpack(pack({"number": value})).number("number")
 
@@ -483,7 +477,7 @@ def test_key_is_text_without_control_characters_and_fits_an_index(some: list[str
     assert len(key.encode()) <= OCTETS_MAX
 
 
-def test_long_names_are_told_apart_and_are_nobody_elses() -> None:
+def test_long_names_have_different_keys() -> None:
     long = "/" * 300 + "a" * 500
     assert key_of(long, "b") != key_of(long, "c")
     assert key_of(long, "b") == key_of(long, "b")

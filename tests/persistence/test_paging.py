@@ -1,4 +1,4 @@
-"""Queues that page, whatever happens and whenever the broker dies: in order, complete, and within bounds."""
+"""Queues that page, with kills at any moment: in order, complete, and within bounds."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ def test_pages_come_back_by_their_numbers_and_are_not_read_before_they_are_wante
     assert house.drain("q") == numbered(1, 33)
 
 
-def test_page_of_which_some_was_consumed_comes_back_with_the_rest_before_those_behind_it() -> None:
+def test_page_that_was_partly_consumed_comes_back_in_order_with_the_rest() -> None:
     house = settled(12)
     assert [house.get("q") is not None for _ in range(4)] == [True] * 4
     house.settle()
@@ -329,7 +329,7 @@ def test_page_of_which_some_was_consumed_comes_back_with_the_rest_before_those_b
     assert house.drain("q") == numbered(6, 12)
 
 
-def test_page_that_was_with_a_consumer_comes_back_before_what_came_after_all_pages() -> None:
+def test_page_that_was_with_a_consumer_comes_back_before_younger_messages() -> None:
     house = settled(6)
     for _ in range(4):
         house.get("q")
@@ -395,7 +395,7 @@ def test_pages_of_a_queue_that_does_not_outlive_the_broker_go_at_its_next_start(
     assert not house.shelf.rows
 
 
-def test_page_of_which_nothing_comes_back_is_read_before_it_is_gone_and_nothing_comes_of_it() -> None:
+def test_page_without_persistent_messages_is_read_and_dropped() -> None:
     house = house_with(messages=6)
     publish(house, 7, 8, persistent=False)
     publish(house, 9, 12)
@@ -423,7 +423,7 @@ def test_queue_that_was_to_page_before_and_is_not_any_more_reads_its_pages_back(
     assert house.drain("q") == numbered(1, 11)
 
 
-def test_pages_that_are_gone_from_the_disk_are_told_of_and_block_nothing() -> None:
+def test_pages_that_are_gone_from_the_disk_are_reported_and_block_no_queue() -> None:
     house = settled(12)
     for number in [row.number for row in house.shelf.rows.values() if row.queue]:
         del house.shelf.rows[number]
@@ -437,7 +437,7 @@ def test_pages_that_are_gone_from_the_disk_are_told_of_and_block_nothing() -> No
     assert house.drain("q") == numbered(13, 14)
 
 
-def test_page_that_cannot_be_read_is_told_of_and_those_behind_it_come() -> None:
+def test_page_that_cannot_be_read_is_reported_and_those_behind_it_come() -> None:
     house = settled(12)
     damaged = min((row for row in house.shelf.rows.values() if row.queue), key=lambda row: row.first)
     house.shelf.rows[damaged.number] = damaged._replace(data=damaged.data[:-5])

@@ -1,4 +1,4 @@
-"""A purge or deletion of many durable messages leaves the store a slice a turn, and is answered when it is true."""
+"""A purge or deletion of many durable messages leaves the store in slices, and is answered at its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DELETE = method_frame(1, spec.QUEUE_DELETE, queue="q")
 
 @pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}], ids=["plain", "priorities"])
 @pytest.mark.parametrize("how", [PURGE, DELETE], ids=["purge", "delete"])
-def test_many_durable_messages_leave_the_queue_at_once_and_the_store_a_slice_a_turn(
+def test_durable_messages_leave_the_queue_at_once_and_the_store_in_slices(
     how: bytes, arguments: dict[str, object]
 ) -> None:
     kept = DurableQueue(**arguments)
@@ -42,7 +42,7 @@ def test_many_durable_messages_leave_the_queue_at_once_and_the_store_a_slice_a_t
     assert not kept.journal.removals.pending()
 
 
-def test_few_durable_messages_are_purged_on_the_spot() -> None:
+def test_durable_messages_that_are_few_are_purged_at_once() -> None:
     kept = DurableQueue(AT_ONCE)
     kept.ask(PURGE)
     assert kept.stored() == 0
@@ -85,7 +85,7 @@ def test_deletion_waits_only_until_it_is_written(kept: DurableQueue) -> None:
     assert kept.stored() == MANY
 
 
-def test_what_others_change_does_not_wait_for_somebodys_purge(kept: DurableQueue) -> None:
+def test_change_of_another_connection_does_not_wait_for_a_purge(kept: DurableQueue) -> None:
     other = Dialogue(kept.driver)
     kept.ask(PURGE)
     other.connection.receive(method_frame(1, spec.QUEUE_DECLARE, queue="r", durable=True))
@@ -97,7 +97,7 @@ def test_what_others_change_does_not_wait_for_somebodys_purge(kept: DurableQueue
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}], ids=["plain", "priorities"])
-def test_kill_during_a_purge_brings_back_what_had_not_left_and_nothing_is_missing(
+def test_kill_during_a_purge_brings_back_the_unpurged_rest_only(
     arguments: dict[str, object],
 ) -> None:
     kept = DurableQueue(**arguments)
@@ -131,7 +131,7 @@ def test_kill_during_a_deletion_that_was_answered_brings_nothing_back(kept: Dura
     assert len(kept.declared.shelf.rows) == 1
 
 
-def test_what_is_with_a_consumer_survives_a_purge_in_slices_and_a_kill(kept: DurableQueue) -> None:
+def test_unacknowledged_messages_survive_a_purge_in_slices_and_a_kill(kept: DurableQueue) -> None:
     session = Session()
     kept.broker.consume(session, Consumer("c", session, kept.q, False, False, 100))
     while kept.broker.next_batch() is not None:
@@ -145,7 +145,7 @@ def test_what_is_with_a_consumer_survives_a_purge_in_slices_and_a_kill(kept: Dur
     assert kept.after_a_kill() == held
 
 
-def test_what_comes_back_from_a_consumer_while_it_is_purged_leaves_in_slices_too(kept: DurableQueue) -> None:
+def test_messages_returning_during_a_purge_leave_in_slices_too(kept: DurableQueue) -> None:
     session = Session()
     kept.broker.consume(session, Consumer("c", session, kept.q, False, False, 0))
     while kept.broker.next_batch() is not None:

@@ -1,4 +1,4 @@
-"""Whatever happens, and whenever the broker dies: what was on the disk comes back, that and nothing else."""
+"""Recovery after any events and a kill at any moment: exactly the stored messages come back."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ TestLives.settings = hypothesis_settings(max_examples=examples(300), stateful_st
 TestLives = pytest.mark.slow(TestLives)
 
 
-def test_what_was_on_its_way_back_when_the_broker_stopped_comes_first_and_in_order_in_its_next_life() -> None:
+def test_messages_returning_at_a_stop_come_first_and_in_order_after_the_restart() -> None:
     shelf = Shelf()
     house = House(shelf)
     plain, count = house.queues["plain"], 3 * SHARE

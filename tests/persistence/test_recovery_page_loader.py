@@ -22,7 +22,7 @@ def test_pages_are_no_larger_than_half_the_capacity_and_reading_ahead_than_a_bou
     assert len(house.memory("q")) == AHEAD_BYTES // (1024 * 1024)
 
 
-def test_what_is_read_ahead_comes_in_pieces_so_that_the_next_is_read_while_one_goes_out() -> None:
+def test_pages_are_read_ahead_in_pieces() -> None:
     house = house_with(capacity_messages="none", capacity_bytes=8 * 1024 * 1024)
     for number in range(400):
         house.publish("q", b"%d" % number + b"." * 60_000, 60_000)

@@ -1,10 +1,6 @@
-"""Whatever lasts comes back as it was, and nothing else does.
+"""Restored definitions: durable ones come back unchanged, and invalid ones are reported.
 
-Queues and settings come back as far as they are still valid.
-
-Definitions that cannot come back as they were: reported, and no obstacle to the others.
-
-Pages are read back by the clock that they were written by, wherever the wall clock has been set since.
+Also: settings that are no longer valid, and the age of paged messages after changes of the wall clock.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ from tests.support.topology_changes import Act, acts, attempt, furnish
 
 @hypothesis(max_examples=examples(160), deadline=None)
 @given(st.lists(st.tuples(acts, st.booleans()), min_size=10, max_size=50), st.randoms(use_true_random=False))
-def test_what_lasts_comes_back_as_it_was_in_whatever_order(steps: list[tuple[Act, bool]], chance: object) -> None:
+def test_durable_definitions_come_back_unchanged_after_any_steps(steps: list[tuple[Act, bool]], chance: object) -> None:
     driver = journaled()
     store = Declared(driver)
     furnish(driver)
@@ -94,7 +90,7 @@ def test_queue_that_the_settings_file_contradicts_comes_back_with_its_own_argume
     assert of(again, "q").thresholds.stop.messages == 5
 
 
-def test_queue_whose_arguments_need_what_is_not_said_any_more_has_the_brokers_values(driver: BrokerDriver) -> None:
+def test_queue_whose_arguments_are_no_longer_valid_has_the_values_of_the_broker(driver: BrokerDriver) -> None:
     say(driver, "queue", "q", dead_letter_exchange="x")
     queue_of(driver.broker.vhosts["/"], "q", dead_letter_routing_key="k")
     again = journaled()
@@ -150,7 +146,7 @@ def test_settings_that_are_not_known_any_more_leave_the_others_in_effect(driver:
     assert list(again.broker.table.entries_of("queue", "a", "command")) == ["capacity-messages"]
 
 
-def test_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it(driver: BrokerDriver) -> None:
+def test_virtual_host_that_left_the_settings_file_comes_back_with_its_objects(driver: BrokerDriver) -> None:
     vhost = driver.broker.add_vhost("old")  # As the settings file does.
     queue_of(vhost, "q")
     queue_of(vhost, "r")
@@ -187,7 +183,7 @@ def test_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name(d
     assert again.broker.vhosts["/"].exchanges["amq.direct"].bindings == {}
 
 
-def test_what_is_not_known_or_of_a_newer_version_is_told(driver: BrokerDriver) -> None:
+def test_record_of_an_unknown_kind_or_newer_version_is_reported(driver: BrokerDriver) -> None:
     queue_of(driver.broker.vhosts["/"], "q")
     again = journaled()
     newer = MetadataRecord(QUEUE, "%2F/new", bytes([VERSION + 1]))
@@ -200,7 +196,7 @@ def test_what_is_not_known_or_of_a_newer_version_is_told(driver: BrokerDriver) -
 
 @hypothesis(max_examples=examples(200), deadline=None)
 @given(st.data())
-def test_damage_of_one_thing_is_told_and_harms_no_other(data: st.DataObject) -> None:
+def test_damage_of_one_record_is_reported_and_harms_no_other(data: st.DataObject) -> None:
     driver = journaled()
     furnish(driver)
     say(driver, "queue", "a", stop_messages=5)
@@ -236,7 +232,7 @@ def test_row_has_the_clock_that_it_was_written_by() -> None:
     ]  # fmt: skip
 
 
-def test_no_more_clocks_are_remembered_than_so_many() -> None:
+def test_clocks_of_the_store_are_bounded() -> None:
     times = WallTimes(0.0)
     for number in range(1, 2 * MOST):
         times.write(number, float(number))
@@ -245,7 +241,7 @@ def test_no_more_clocks_are_remembered_than_so_many() -> None:
 
 
 @pytest.mark.parametrize("jump", [HOURS_S, -HOURS_S])
-def test_what_is_paged_is_as_old_as_it_is_though_the_clock_was_set(jump: float) -> None:
+def test_paged_messages_keep_their_age_though_the_clock_was_set(jump: float) -> None:
     house = house_with(message_ttl=600_000, messages=20)
     house.write()
     house.times.write(house.journal.open.number, WALL + jump)

@@ -1,8 +1,6 @@
-"""Of a damaged store it is told which queues lost how many messages; it is so when the rest has been saved.
+"""Settlement records of rows, encoding in slices, and the report of lost messages of a damaged store.
 
-Settlement records: which messages of a row are settled, and how often the others were delivered.
-
-What is declared is put together for the store a share of work a turn.
+A settlement record has the settled messages of a row, and the deliveries of the others.
 """
 
 from __future__ import annotations
@@ -189,7 +187,7 @@ POSITION = Damage("position 3", "its checksum is wrong", table="positions")
         (UNKNOWN, 20, [damaged_row(10, 2), POSITION], "no message is lost"),
     ],
 )  # fmt: skip
-def test_what_is_said_of_a_queue(expected: int, found: int, damaged: list[Damage], said: str) -> None:
+def test_lost_messages_of_a_queue_are_described(expected: int, found: int, damaged: list[Damage], said: str) -> None:
     account = MessageAudit()
     account.name(1, "/", "q")
     account.expect(1, expected)
@@ -197,7 +195,7 @@ def test_what_is_said_of_a_queue(expected: int, found: int, damaged: list[Damage
     assert summed_up(account.losses(damaged)) == said
 
 
-def test_of_many_queues_the_first_are_named() -> None:
+def test_queues_with_losses_are_named_up_to_a_bound() -> None:
     account = MessageAudit()
     for number in range(1, 9):
         account.name(number, "/", f"q{number}")
@@ -267,7 +265,7 @@ def test_settlement_names_the_positions_by_their_first_and_their_count() -> None
     assert row.settled == [0, 1, 9, 1]
 
 
-def test_many_settlements_and_requeues_are_encoded_a_share_a_turn() -> None:
+def test_settlements_and_requeues_are_encoded_a_share_a_turn() -> None:
     house, count, chance = Kept(), 30_000, random.Random(7)
     producer, queue = house.producer("p"), house.vhost.queues["a"]
     rounds = count // 3_000
@@ -330,13 +328,13 @@ def test_thousands_of_declarations_are_put_together_a_share_a_turn() -> None:
 
 
 @pytest.mark.once
-def test_long_arguments_are_counted_by_their_octets() -> None:
+def test_long_arguments_are_counted_by_their_bytes() -> None:
     short, long = declared(), declared(**{"x-note": "n" * 10_000})
     assert sum(costs(long)[0]) > 5 * sum(costs(short)[0])
 
 
 @pytest.mark.once
-def test_what_is_put_together_in_slices_is_what_is_put_together_at_once() -> None:
+def test_encoding_in_slices_equals_encoding_at_once() -> None:
     one, other = declared(), declared()
     steps = encode_steps(one.journal, one.journal.take(), WALL, one.broker.work)
     one.broker.work.limit = 0
@@ -354,7 +352,7 @@ def test_what_is_put_together_in_slices_is_what_is_put_together_at_once() -> Non
     assert in_slices.positions == whole.positions
 
 
-def test_queue_that_is_deleted_while_it_is_put_together_is_gone_with_the_next_transaction() -> None:
+def test_queue_deleted_while_it_is_encoded_is_removed_in_the_next_transaction() -> None:
     house = declared()
     steps = encode_steps(house.journal, house.journal.take(), WALL, house.broker.work)
     house.broker.work.limit = house.broker.work.done + SHARE

@@ -169,7 +169,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=examples(1000), derandomize=True, database=None)
 @given(st.lists(STEPS, min_size=15, max_size=60))
-def test_any_crash_leaves_every_planned_range_as_it_was(steps: list[tuple[str, int, str]]) -> None:
+def test_planned_ranges_are_unchanged_by_a_crash(steps: list[tuple[str, int, str]]) -> None:
     desk = Desk()
     desk.put(6)
     for step, number, name in steps:
@@ -191,7 +191,7 @@ def test_any_crash_leaves_every_planned_range_as_it_was(steps: list[tuple[str, i
     desk.finish()
 
 
-def test_message_that_a_consumer_had_at_the_crash_is_for_consumers_and_gaps_are_forgotten() -> None:
+def test_unacknowledged_message_at_a_crash_goes_to_consumers_again() -> None:
     desk = Desk()
     desk.put(10)
     desk.get()

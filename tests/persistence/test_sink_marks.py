@@ -1,4 +1,4 @@
-"""Marks in the store: they are there with the rows that they cover, never before them and never after."""
+"""Sink marks in the store: written together with the rows that they cover."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ steps = st.one_of(
 
 @settings(max_examples=examples(400))
 @given(st.lists(steps, max_size=60))
-def test_every_row_is_in_the_queue_once_and_in_order_whatever_dies_and_whenever(
+def test_rows_of_a_sink_are_in_the_queue_once_and_in_order_through_crashes(
     history: list[tuple[int, int, int] | str],
 ) -> None:
     sink = Sink()
@@ -235,7 +235,7 @@ def test_mark_of_rows_that_are_not_stored_is_not_stored_either(sink: Sink) -> No
     assert int(sink.mark(0).rows) == 0, "the last one was not written"
 
 
-def test_user_of_a_query_is_in_the_store_and_so_is_that_to_whom_it_was_handed_over(sink: Sink) -> None:
+def test_user_of_a_query_is_stored_before_and_after_a_handover(sink: Sink) -> None:
     for partition in range(PARTITIONS):
         sink.send(partition, ROWS, ROWS)
     sink.store.write()
@@ -250,7 +250,7 @@ def test_user_of_a_query_is_in_the_store_and_so_is_that_to_whom_it_was_handed_ov
         assert (int(found.batch), found.user, found.marks) == (1, "v", {})
 
 
-def test_records_of_a_version_without_users_belong_to_nobody_yet(sink: Sink) -> None:
+def test_records_of_a_version_without_users_belong_to_the_next_user(sink: Sink) -> None:
     sink.send(0, 5, 5)
     sink.progress().user = ""
     sink.send(1, 5, 5)

@@ -1,4 +1,4 @@
-"""What is in a store is counted, and what leads to a queue says what its name was."""
+"""Scan of a store: counts of its records, and names of queues."""
 
 from __future__ import annotations
 

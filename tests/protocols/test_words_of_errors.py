@@ -1,4 +1,4 @@
-"""Values in errors on the wire: every AMQP type in every argument, and no word of Python in what comes back."""
+"""Values in errors on the wire: AMQP types of each argument, without words of Python."""
 
 from __future__ import annotations
 

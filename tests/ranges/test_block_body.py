@@ -1,4 +1,4 @@
-"""Blocks that are written as their reader takes them: the same octets in any portions, and from all who may ask."""
+"""Blocks that are written as their reader takes them: the same bytes in any portions, for all clients."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_messages_that_are_settled_while_their_block_is_on_its_way_are_in_it(bro
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-def test_other_clients_get_blocks_too(broker: BrokerProcess, exclusive: bool) -> None:
+def test_blocks_are_answered_to_clients_of_other_libraries(broker: BrokerProcess, exclusive: bool) -> None:
     name = filled(broker.url)
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
         channel = connection.channel()

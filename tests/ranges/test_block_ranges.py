@@ -1,4 +1,4 @@
-"""Blocks of several ranges: as many as fit, in order, with how far each was read."""
+"""Blocks of several ranges: as many as fit, in order, each with its end position."""
 
 from __future__ import annotations
 

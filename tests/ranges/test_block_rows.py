@@ -1,4 +1,4 @@
-"""Rows of blocks as messages: their routes are kept, and follow the topology."""
+"""Rows of blocks as messages: their routes are cached, and follow the topology."""
 
 from __future__ import annotations
 

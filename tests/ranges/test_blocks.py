@@ -100,7 +100,7 @@ class Read:
         return list(struct.unpack(f"<{self.rows}{code}", self.part(column, "data")))
 
 
-def test_every_column_can_be_read_back() -> None:
+def test_block_columns_can_be_read_back() -> None:
     messages = [
         message(3, b"one", "a", message_id="m1", priority=4),
         message(5, b"", "b", priority=None),
@@ -286,7 +286,7 @@ def test_cursor_that_was_taken_over_meanwhile_is_fenced(desk: Desk) -> None:
     assert json.loads(answer)["code"] == 409
 
 
-def test_piece_that_cannot_be_read_is_told(desk: Desk) -> None:
+def test_piece_that_cannot_be_read_is_reported(desk: Desk) -> None:
     desk.client.say(persistent("q", BODY))
     desk.store.write()
     desk.attach()

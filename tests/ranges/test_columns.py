@@ -1,4 +1,4 @@
-"""Every property of a message as a column, in each protocol's format."""
+"""Columns of message properties, in each protocol's format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def full(number: int) -> Properties:
 
 
 @pytest.mark.parametrize("message_format", [Amqp091Format(), Amqp10Format()])
-def test_every_property_of_either_protocol_is_a_column(message_format: MessageFormat) -> None:
+def test_properties_of_either_protocol_are_columns(message_format: MessageFormat) -> None:
     found = read([message_format.encode(full(1), b"a"), message_format.encode(full(2), b"b")])
     assert sorted(found.header["columns"]) == sorted(EVERY)
     for name in TEXTS:
@@ -89,7 +89,7 @@ def test_timestamp_of_64_bits_is_its_signed_number() -> None:
     assert read(contents, "message_timestamp").numbers("message_timestamp", "q") == [1, -1]
 
 
-def test_only_the_columns_asked_for_are_encoded() -> None:
+def test_columns_not_asked_for_are_not_encoded() -> None:
     found = read([Amqp091Format().encode(full(1), b"body")], "value", "sequence")
     assert list(found.header["columns"]) == ["sequence", "value"]
     assert found.bodies() == [b"body"]

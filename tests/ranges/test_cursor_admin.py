@@ -1,4 +1,4 @@
-"""`cursor.show` and `cursor.move` as control operations: who may, what is told, and what a refusal leaves."""
+"""`cursor.show` and `cursor.move` as control operations: access, answers, and refusals without effect."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_move_of_a_cursor_in_use_is_refused_with_its_reader_and_forced(desk: Des
     assert (fenced["name"], "moved by an operator" in str(fenced["text"])) == ("fenced", True)
 
 
-def test_dry_run_tells_and_changes_nothing(desk: Desk) -> None:
+def test_dry_run_of_a_move_reports_and_changes_nothing(desk: Desk) -> None:
     before = desk.seen()
     answer = desk.ask("cursor.move", {"cursor": "c", "to": "latest", "dry_run": True})
     assert desk.seen() == before

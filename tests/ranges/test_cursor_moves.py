@@ -1,4 +1,4 @@
-"""Moves of a cursor: forward settles, back goes as far as messages are there, refusals change nothing."""
+"""Moves of a cursor: forward settles, back ends at the oldest message, refusals change nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Desk(attached_cursors.Desk):
         return move
 
 
-def test_forward_settles_and_tells_what_leaves_the_queue() -> None:
+def test_forward_move_settles_and_reports_messages_that_leave_the_queue() -> None:
     desk = Desk(100)
     cursor, other = desk.attach("c"), desk.attach("other")
     other.settle("q", 30, 0.0)
@@ -55,7 +55,7 @@ def test_back_goes_as_far_as_another_cursor_holds_the_messages() -> None:
     assert desk.queue.messages == 70
 
 
-def test_only_cursor_of_a_queue_cannot_go_back() -> None:
+def test_single_cursor_of_a_queue_cannot_go_back() -> None:
     desk = Desk(100)
     cursor = desk.attach_at("c", 40)
     assert check_move(cursor, "q", "earliest").target == 40
@@ -92,7 +92,7 @@ def test_moved_cursor_fences_its_reader_and_begins_there() -> None:
 
 @settings(max_examples=examples(100))
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60)), max_size=20))
-def test_queue_has_exactly_what_a_cursor_has_not_settled_after_any_moves(moves: list[tuple[int, int]]) -> None:
+def test_queue_has_exactly_the_messages_that_a_cursor_has_not_settled(moves: list[tuple[int, int]]) -> None:
     desk = Desk(60)
     cursors = [desk.attach(name) for name in "abc"]
     for which, to in moves:

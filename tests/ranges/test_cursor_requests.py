@@ -1,4 +1,4 @@
-"""Plans of cursors that wait for messages, and plans of very many: what wakes them, and their share of a turn."""
+"""Plans of cursors that wait for messages, and very many plans: their wake-ups and their share of a turn."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def desk() -> Readers:
     return Readers("q")
 
 
-def test_one_change_of_a_queue_is_one_effect_whatever_number_of_plans_waits(desk: Readers) -> None:
+def test_queue_change_is_one_effect_for_all_waiting_plans(desk: Readers) -> None:
     for number in range(20):
         desk.ask("cursor.attach", f"c{number}", queues=["q"])
         assert desk.ask("cursor.plan", f"c{number}", wait_ms=1000) == []
@@ -184,7 +184,7 @@ def test_messages_that_are_settled_in_slices_are_one_settlement() -> None:
     assert queue.counters.settlements == 1
 
 
-def test_plan_of_a_cursor_at_the_end_of_very_many_messages_takes_none_of_them_into_the_index(desk: Readers) -> None:
+def test_plan_at_the_end_of_a_long_queue_indexes_no_message(desk: Readers) -> None:
     desk.queue("q").ready_queue.ready = ready = CountingDeque()
     desk.put("q", 10 * CHUNK)
     desk.ask("cursor.attach", "slow", queues=["q"])
@@ -261,7 +261,7 @@ def test_part_of_an_attach_is_of_a_known_kind_and_of_the_holder(desk: Readers) -
     assert desk.vhost.cursors == {}
 
 
-def test_partial_attach_leaves_out_and_tells_what_is_refused(desk: Readers) -> None:
+def test_partial_attach_omits_and_reports_refused_queues(desk: Readers) -> None:
     desk.vhost.declare_queue("drops", {"x-max-length": 5}, False, False, None, None)
     (found,) = desk.ask("cursor.attach", "c", queues=["drops", "none", "q"], partial=True)
     assert found["initial"] == {"q": 0}
@@ -274,7 +274,7 @@ def test_partial_attach_leaves_out_and_tells_what_is_refused(desk: Readers) -> N
     assert [answer["end"] for answer in desk.turn()] == [{}]
 
 
-def test_names_of_queues_come_with_a_count_that_tells_of_changes(desk: Readers) -> None:
+def test_queue_names_come_with_a_count_of_changes(desk: Readers) -> None:
     desk.vhost.declare_queue("own", {}, False, True, desk.client.connection, None)
     desk.ask("cursor.attach", "c", queues=["q"])
     (before,) = desk.ask("cursor.queues", "c") or desk.turn()
@@ -284,7 +284,7 @@ def test_names_of_queues_come_with_a_count_that_tells_of_changes(desk: Readers) 
     assert desk.ask("cursor.plan", "c")[0]["epoch"] != before["epoch"]
 
 
-def test_attach_tells_the_limits_of_its_queues() -> None:
+def test_attach_of_a_cursor_answers_the_limits_of_its_queues() -> None:
     desk = Readers()
     desk.vhost.declare_queue("q", {"capacity-messages": 9, "hold-deadline": 7}, False, False, None, None)
     (found,) = desk.ask("cursor.attach", "c", queues=["q"])
@@ -307,7 +307,7 @@ def test_plan_waits_for_a_least_size_and_looks_again_when_it_may_be_there() -> N
     assert (answer["end"], answer["rows"], answer["pressed"]) == ({"q": 5, "r": 5}, 10, [])
 
 
-def test_least_size_ends_at_the_deadline_with_what_is_there(desk: Readers) -> None:
+def test_least_size_ends_at_the_deadline_with_the_present_messages(desk: Readers) -> None:
     desk.ask("cursor.attach", "c", queues=["q"])
     assert desk.ask("cursor.plan", "c", least=10, wait_ms=1000) == []
     desk.put("q", 4)
@@ -316,7 +316,7 @@ def test_least_size_ends_at_the_deadline_with_what_is_there(desk: Readers) -> No
     assert [(answer["rows"], answer["pressed"]) for answer in desk.turn()] == [(4, [])]
 
 
-def test_least_size_is_not_waited_for_while_producers_are_blocked_or_the_plan_is_full() -> None:
+def test_plan_at_its_limit_or_with_blocked_producers_skips_its_least_size() -> None:
     desk = Readers()
     desk.vhost.declare_queue("q", {"capacity-messages": 9, "stop-messages": 3}, False, False, None, None)
     desk.ask("cursor.attach", "c", queues=["q"])

@@ -1,4 +1,4 @@
-"""Limits of the lag of cursors: what is told once, and what a detached cursor leaves behind."""
+"""Limits of the lag of cursors: reported once, and the rest of a detached cursor."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Desk:
         return [line.partition("PST-102")[2] for line in lines if "PST-102" in line]
 
 
-def test_cursor_that_is_behind_is_told_of_once_while_it_lasts() -> None:
+def test_cursor_that_is_behind_is_logged_once_while_it_stays_behind() -> None:
     desk = Desk(cursor_max_lag_messages=10)
     desk.ask("cursor.attach", queues=["q"])
     desk.put(10)
@@ -134,7 +134,7 @@ def test_detached_cursor_drops_nothing_that_others_read() -> None:
     assert desk.ask("cursor.plan", "fast")["messages"] == {"q": 5}
 
 
-def test_what_a_detached_cursor_had_beside_consumers_is_left_to_them() -> None:
+def test_detached_cursor_leaves_its_messages_to_consumers() -> None:
     desk = Desk(cursor_max_lag_messages=10, cursor_max_lag_policy="detach")
     desk.ask("cursor.attach", queues=["q"])
     desk.put(20)

@@ -1,4 +1,4 @@
-"""Reading again: plans, ranges, settling, and what leaves a queue when."""
+"""Repeatable reads of cursors: plans, ranges, settling, and removal from the queue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.line_counts import lines_of
 FOR_EVER = 1 << 62
 
 
-def test_plan_takes_what_rows_bytes_and_end_allow_but_at_least_one() -> None:
+def test_plan_has_as_many_as_rows_bytes_and_end_allow_but_at_least_one() -> None:
     desk = Desk(10)
     cursor = desk.attach()
     assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER) == (10, 10, 100)
@@ -48,7 +48,7 @@ def test_range_can_be_read_again_and_leaves_out_its_lower_end() -> None:
     assert sequences(cursor, 6, 6) == []
 
 
-def test_what_is_not_settled_counts_in_the_depth_and_settling_opens_the_gate() -> None:
+def test_unsettled_messages_count_in_the_depth_and_settling_opens_the_gate() -> None:
     desk = Desk(capacity_messages=10, stop_messages=8, resume_messages=5)
     cursor = desk.attach()
     desk.put(9)
@@ -62,7 +62,7 @@ def test_what_is_not_settled_counts_in_the_depth_and_settling_opens_the_gate() -
     assert (desk.queue.messages, desk.queue.bytes) == (0, 0)
 
 
-def test_what_is_settled_cannot_be_planned_or_read_again() -> None:
+def test_settled_messages_cannot_be_planned_or_read_again() -> None:
     desk = Desk(5)
     cursor = desk.attach()
     cursor.settle("q", 3, 0.0)
@@ -85,7 +85,7 @@ def test_message_leaves_when_the_slowest_cursor_has_settled_it() -> None:
     assert desk.queue.messages == 0, "what only the deleted cursor still wanted is not kept"
 
 
-def test_each_attach_fences_the_one_before_and_keeps_the_initial_offset() -> None:
+def test_attach_fences_the_one_before_and_keeps_the_initial_offset() -> None:
     desk = Desk(5)
     cursor = desk.attach(starting=2)
     token = cursor.token
@@ -164,7 +164,7 @@ def test_left_queue_is_released_on_request_and_no_other(desk: Grown) -> None:
     desk.broker.consume(session, Consumer("t", session, desk.queues["q"], False, False, 0))
 
 
-def test_queue_declared_anew_is_another_queue_and_the_others_go_on(desk: Grown) -> None:
+def test_queue_declared_again_is_another_queue_and_the_others_go_on(desk: Grown) -> None:
     desk.subscribe("q", "r")
     desk.cursor.settle("q", 3, 0.0)
     desk.cursor.settle("r", 3, 0.0)
@@ -177,7 +177,7 @@ def test_queue_declared_anew_is_another_queue_and_the_others_go_on(desk: Grown) 
     assert desk.cursor.positions["q"].generation == 0
 
 
-def test_deleted_queue_that_was_left_is_forgotten_and_its_successor_is_told_apart(desk: Grown) -> None:
+def test_deleted_queue_that_a_cursor_left_is_forgotten_and_its_successor_is_new(desk: Grown) -> None:
     desk.subscribe("q", "r")
     desk.broker.delete_queue(desk.queues["r"])
     desk.subscribe("q")
@@ -211,7 +211,7 @@ def test_cursor_has_a_limit_of_queues(desk: Grown) -> None:
     assert "r" not in desk.cursor.positions
 
 
-def test_what_consumers_gave_back_is_read_in_its_old_place() -> None:
+def test_returned_messages_are_read_in_their_old_place() -> None:
     desk = Desk(6)
     session = Session()
     for _ in range(4):
@@ -243,7 +243,7 @@ def test_queue_that_was_deleted_or_is_not_read_is_not_found() -> None:
     st.sets(st.integers(1, 30)),
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 31), st.integers(1, 8), st.integers(1, 80)), max_size=12),
 )
-def test_any_plans_and_settles_of_two_cursors_over_any_gaps_agree_with_a_list(
+def test_plans_and_settles_of_two_cursors_agree_with_a_list(
     gaps: set[int], steps: list[tuple[int, int, int, int]]
 ) -> None:
     desk = Desk(30)
@@ -269,7 +269,7 @@ def test_any_plans_and_settles_of_two_cursors_over_any_gaps_agree_with_a_list(
         assert desk.queue.messages == len([sequence for sequence in left if sequence > min(settled)])
 
 
-def test_what_a_cursor_settles_leaves_a_slice_a_turn() -> None:
+def test_messages_settled_by_a_cursor_leave_in_slices() -> None:
     count = 2 * UNITS_A_TURN * SETTLED_A_UNIT
     house = FullQueue(count)
     cursor = Cursor("/", "c")
@@ -285,7 +285,7 @@ def test_what_a_cursor_settles_leaves_a_slice_a_turn() -> None:
     assert left == 5
 
 
-def test_who_consumes_after_a_cursor_gets_nothing_that_it_has_settled() -> None:
+def test_consumer_after_a_cursor_gets_no_settled_message() -> None:
     house = FullQueue()
     cursor = Cursor("/", "c")
     cursor.attach([house.q], {"q": "earliest"}, house.broker.now)
@@ -354,7 +354,7 @@ def test_plan_of_very_many_messages_looks_at_chunks() -> None:
     assert cursor.plan("q", 7, FOR_EVER, FOR_EVER, 5 * CHUNK + 1) == (5 * CHUNK + 1, 5 * CHUNK - 6, 50 * CHUNK - 60)
 
 
-def test_each_message_comes_into_the_index_once_and_as_far_as_somebody_reads() -> None:
+def test_message_enters_the_index_once_and_only_if_read() -> None:
     desk = Desk()
     line = CountingDeque()
     desk.queue.ready_queue.ready = line

@@ -93,7 +93,7 @@ def test_rows_count_as_arrivals_of_the_producer_by_both_paths() -> None:
     assert house.vhost.queues["a"].counters.next_sample > 1
 
 
-def test_octets_of_a_block_that_is_over_are_let_go_while_its_confirm_is_withheld() -> None:
+def test_bytes_of_a_finished_block_are_released_while_its_confirm_is_withheld() -> None:
     house = House("a", capacity_messages=9, stop_messages=2, resume_messages=1)
     lane = Lane(house)
     block = lane.publish([("a", 10)] * 3)
@@ -159,7 +159,7 @@ def test_work_of_waiting_publishes_is_messages_times_queues_in_each_turn() -> No
     assert house.depth("q0") == 40
 
 
-def test_mark_hears_of_rows_in_the_turn_in_which_they_enter() -> None:
+def test_mark_records_rows_in_the_turn_in_which_they_enter() -> None:
     house = House("a", capacity_messages=3, stop_messages=3, resume_messages=2)
     lane = Lane(house)
     mark = Recorded()
@@ -291,7 +291,7 @@ def test_depth_never_passes_the_capacity_and_nothing_is_lost_doubled_or_overtake
 
 
 @pytest.mark.parametrize("rows", [1, 2, 50])
-def test_block_of_transient_messages_is_what_single_publishes_are(rows: int) -> None:
+def test_block_of_transient_messages_equals_single_publishes(rows: int) -> None:
     one, other = House(), House()
     for house in (one, other):
         house.queue("a", capacity_messages=20)

@@ -1,4 +1,4 @@
-"""Leases: what they pin, what they answer, and how they end."""
+"""Leases: their pinned ranges, their answers, and their ends."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def desk() -> Desk:
     return Desk("q")
 
 
-def test_lease_keeps_what_a_cursor_settles_meanwhile_and_lets_it_go_at_its_end(desk: Desk) -> None:
+def test_lease_keeps_messages_settled_meanwhile_until_its_end(desk: Desk) -> None:
     token = desk.cursor("c", "q")
     desk.ask("cursor.settle", cursor="c", token=token, end={"q": 2})
     lease = desk.ask("lease.open", queues=["q"], cursor="c", timeout_ms=1000)
@@ -176,7 +176,7 @@ def test_lease_settles_nothing_and_is_no_cursor_by_name(desk: Desk) -> None:
     assert desk.vhost.cursors == {}
 
 
-def test_leases_end_with_their_virtual_host_and_a_deleted_queue_is_told() -> None:
+def test_leases_end_with_their_virtual_host_and_a_deleted_queue_is_reported() -> None:
     desk = Desk("q", "r")
     desk.ask("lease.open", queues=["q", "r"])
     desk.driver.broker.delete_queue(desk.vhost.queues["r"])
@@ -307,7 +307,7 @@ def test_range_that_ends_in_a_gap_is_read_by_the_block_that_reaches_its_end(desk
     assert desk.leases()[0].finished
 
 
-def test_two_leases_of_one_range_and_one_ends(desk: Desk) -> None:
+def test_lease_that_ends_leaves_another_lease_of_its_range(desk: Desk) -> None:
     token = desk.cursor("c", "q")
     desk.ask("lease.open", queues=["q"])
     desk.ask("lease.open", queues=["q"])
@@ -342,7 +342,7 @@ def test_parts_of_a_range_are_merged_and_bounded() -> None:
 # Another lease for the rest of a range
 
 
-def test_lease_for_a_range_counts_what_is_left_of_it(desk: Desk) -> None:
+def test_lease_for_a_range_counts_the_rest_of_the_range(desk: Desk) -> None:
     token = desk.cursor("c", "q")
     assert desk.ask("lease.open", queues=["q"], borders={"q": [2, 8]})["rows"] == {"q": [6]}
     desk.ask("cursor.settle", cursor="c", token=token, end={"q": 5})
@@ -378,7 +378,7 @@ def test_lease_of_another_start_of_the_broker_has_ended(desk: Desk) -> None:
 # Beside cursors
 
 
-def test_detached_cursor_leaves_what_a_lease_pins_and_nothing_else() -> None:
+def test_detached_cursor_leaves_pinned_messages_of_a_lease_only() -> None:
     desk = Desk()
     queue = desk.declare("q", cursor_max_lag_messages=5, cursor_max_lag_policy="detach")
     desk.cursor("c", "q")

@@ -24,7 +24,7 @@ def block(marks: SinkMarks, mark: SinkMark, first: int, rows: int, attempt: int 
     return MarkedBlock(marks, mark, "w", attempt, first, rows, f"digest of {first + rows}")
 
 
-def test_block_takes_what_the_mark_does_not_have(marks: SinkMarks, mark: SinkMark) -> None:
+def test_block_takes_rows_that_the_mark_does_not_have(marks: SinkMarks, mark: SinkMark) -> None:
     marks.advance(mark, 7, True)
     assert block(marks, mark, 7, 3).first_to_take(0) == 0
     assert block(marks, mark, 5, 10).first_to_take(0) == 2

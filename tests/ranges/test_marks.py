@@ -1,4 +1,4 @@
-"""Marks of queries that publish: what they let pass, what they refuse, and how many of them there may be."""
+"""Marks of queries that publish: accepted and refused rows, and their bounds."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_second_write_of_a_batch_by_one_run_is_refused_unless_the_first_has_fail
     assert begin(marks, 0, run="", write="the same job again") is progress
 
 
-def test_other_target_and_other_query_have_marks_of_their_own(marks: SinkMarks) -> None:
+def test_marks_are_separate_for_each_target_and_query(marks: SinkMarks) -> None:
     marks.advance(mark_of(marks, 4), 10, True)
     other = marks.begin_batch("/", "q", "queue 'other'", 0, "r", "w", "u")
     assert marks.begin_partition(other, 0, 0).rows == 0
@@ -144,7 +144,7 @@ def test_batch_goes_on_in_the_mode_in_which_it_began(marks: SinkMarks) -> None:
     assert "delivery=transactional" in refused(lambda: marks.check_mode(progress, False), PreconditionFailed)
 
 
-def test_at_the_limit_idle_progress_makes_room_and_used_progress_does_not(bench: Bench, marks: SinkMarks) -> None:
+def test_idle_progress_makes_room_at_the_limit_and_used_progress_does_not(bench: Bench, marks: SinkMarks) -> None:
     progress = begin(marks, 0, query="old")
     fill(marks, progress)
     text = refused(lambda: begin(marks, 0, query="new"), ResourceError)
@@ -189,7 +189,7 @@ def test_marks_of_a_query_that_is_handed_over_count_for_the_new_user(marks: Sink
     assert pool.holders() == [("other", "/", 2)]
 
 
-def test_progress_that_nobody_asks_for_is_dropped_after_a_week(bench: Bench, marks: SinkMarks) -> None:
+def test_unused_progress_is_dropped_after_a_week(bench: Bench, marks: SinkMarks) -> None:
     begin(marks, 0, query="left")
     bench.run(bench.broker.now + IDLE_S / 2)
     begin(marks, 0, query="used")
@@ -208,7 +208,7 @@ def test_clock_of_the_broker_that_begins_again_drops_nothing_early(bench: Bench,
     assert marks.of("/", "q", TARGET) is progress
 
 
-def test_other_user_can_neither_begin_a_newer_batch_nor_take_over_the_present_one(marks: SinkMarks) -> None:
+def test_query_of_another_user_cannot_be_continued_or_taken_over(marks: SinkMarks) -> None:
     mark = mark_of(marks, 5)
     for batch in (5, 6, 7):
         text = refused(lambda batch=batch: begin(marks, batch, write="x", user="mallory"), AccessRefused)
@@ -221,7 +221,7 @@ def test_other_user_can_neither_begin_a_newer_batch_nor_take_over_the_present_on
     assert marks.of("/", "q", TARGET) is mark.progress
 
 
-def test_query_that_is_handed_over_is_continued_by_the_new_user_and_fences_the_former(marks: SinkMarks) -> None:
+def test_query_handed_over_is_continued_by_the_new_user_and_fences_the_former(marks: SinkMarks) -> None:
     mark = mark_of(marks, 5)
     marks.advance(mark, 7, True)
     assert marks.assign("/", "q", "v") == ["u"]

@@ -1,4 +1,4 @@
-"""Names that clients choose: another user who comes first takes none of them, and who comes later disturbs nobody."""
+"""Names that clients choose: a user can neither take nor block the names of another user."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_cursor_belongs_to_its_user_when_a_permission_is_taken_away() -> None:
     assert list(house.ask("app", "cursor.attach", fields)["refused"]) == ["hers"]
 
 
-def test_cursor_of_another_user_is_continued_by_who_may_read_all_of_its_queues() -> None:
+def test_cursor_of_another_user_is_continued_by_a_reader_of_all_its_queues() -> None:
     house = House()
     attach: dict[str, object] = {"cursor": "c", "queues": ["orders"], "takeover": True}
     assert house.ask("app", "cursor.attach", attach)["created"]

@@ -1,4 +1,4 @@
-"""Plans of batches over many queues: exact limits, fair shares, and answers with what has changed."""
+"""Plans of batches over many queues: exact limits, fair shares, and answers with changes only."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def names(count: int) -> list[str]:
 
 @pytest.mark.parametrize("hot", ["q000", "q050", "q099"])
 @pytest.mark.parametrize("others", [0, 5])
-def test_hot_queue_among_a_hundred_gets_what_the_others_leave(hot: str, others: int) -> None:
+def test_hot_queue_among_a_hundred_gets_the_rest_of_the_plan(hot: str, others: int) -> None:
     desk = Readers({name: [CHARGE] * (2_000 if name == hot else others) for name in names(100)})
     found = desk.plan(rows=1_000)
     assert (found["rows"], found["messages"][hot]) == (1_000, 1_000 - 99 * others)
@@ -132,7 +132,7 @@ def test_share_that_is_used_up_is_no_full_batch() -> None:
     assert (found["rows"], found["pressed"]) == (200, []), "all that is there, and less than the least size"
 
 
-def test_answer_of_changes_has_queues_with_messages_and_tails_that_its_connection_lacks() -> None:
+def test_plan_with_changes_has_only_tails_that_its_connection_lacks() -> None:
     desk = Readers({"a": [10], "b": [10, 10], "c": []})
     found = desk.plan(changes=True)
     assert (found["end"], found["messages"]) == ({"a": 1, "b": 2}, {"a": 1, "b": 2})

@@ -1,4 +1,4 @@
-"""Plans and blocks of queues whose messages are mostly on the disk: answered when it was read, also when they wait."""
+"""Plans and blocks of queues whose messages are mostly on the disk: answered after the read."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Desk:
         return answer
 
 
-def test_queues_get_equal_shares_and_what_others_leave() -> None:
+def test_queues_get_equal_shares_and_unused_ones_of_others() -> None:
     desk = Desk("a", "b", "c")
     for name, count in (("a", 500), ("b", 20), ("c", 500)):
         desk.put(name, count)
@@ -119,7 +119,7 @@ def test_client_is_not_read_while_its_plan_reads_from_the_disk(desk: Desk) -> No
     assert not desk.client.connection.busy
 
 
-def test_plan_that_waits_sees_what_comes_to_the_disk_while_another_cursor_lags(desk: Desk) -> None:
+def test_plan_that_waits_sees_paged_arrivals_while_another_cursor_lags(desk: Desk) -> None:
     desk.client.say(request("cursor.attach", cursor="lags", token=0, queues=["q"]))
     desk.put("q", 100)
     desk.answers()

@@ -1,4 +1,4 @@
-"""Batches that enter their queues in slices: nobody sees a part, and the store has all or none."""
+"""Batches that enter their queues in slices: clients see all or nothing, and so does the store."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_second_batch_waits_for_the_end_of_the_first_and_both_enter_in_order(ben
     assert bench.bodies("a") == numbered(0, 0, LARGE) + numbered(1, 0, LARGE)
 
 
-def test_commit_that_is_repeated_while_the_batch_enters_is_confirmed_with_the_store_and_publishes_nothing() -> None:
+def test_repeated_commit_during_promotion_is_confirmed_and_publishes_nothing() -> None:
     bench = Promoting()
     progress = bench.begin(0)
     stage = bench.stage(progress, 0, "a", LARGE)
@@ -273,7 +273,7 @@ def test_batch_that_was_dropped_while_it_waited_in_the_line_is_refused(bench: Pr
     assert bench.queue_named("a").reserved.messages == 0
 
 
-def test_others_are_written_before_a_batch_and_with_it_but_never_between(bench: Promoting) -> None:
+def test_publishes_beside_a_batch_are_written_before_or_with_it(bench: Promoting) -> None:
     before = bench.other("a")
     bench.promoted(0, LARGE, 1)
     during = bench.other("b")
@@ -284,7 +284,7 @@ def test_others_are_written_before_a_batch_and_with_it_but_never_between(bench: 
     assert (bench.confirmed(before), bench.confirmed(during)) == (True, True)
 
 
-def test_broker_that_stops_lets_all_batches_enter_first(bench: Promoting) -> None:
+def test_stopping_broker_completes_all_batches_first(bench: Promoting) -> None:
     bench.promoted(0, LARGE, 1)
     bench.promoted(1, LARGE, 1)
     bench.line.finish()
@@ -327,7 +327,7 @@ steps = st.one_of(
     st.lists(st.tuples(st.integers(900, 1400), st.integers(0, 300)), min_size=1, max_size=3),
     st.lists(steps, min_size=4),
 )
-def test_batch_is_there_as_a_whole_or_not_at_all_whatever_happens_between_its_slices(
+def test_batch_is_there_as_a_whole_or_not_at_all_after_any_events(
     sizes: list[tuple[int, int]], history: list[tuple[str, int]]
 ) -> None:
     bench = Promoting()

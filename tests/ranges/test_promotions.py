@@ -1,4 +1,4 @@
-"""Promotion of a batch: all of it in one step, once, within the capacities, and in turn."""
+"""Promotion of a batch: in one step, once, within the capacities, and in turn."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_commit_waits_for_room_in_turn_and_never_passes_the_capacity(committing:
     assert progress.promoted
 
 
-def test_commit_without_room_at_the_hold_deadline_is_refused_and_may_be_asked_for_again(committing: Committing) -> None:
+def test_commit_without_room_at_the_hold_deadline_may_be_repeated(committing: Committing) -> None:
     committing.bench.publish(committing.bench.producer(), "a", *[100] * 40)
     progress = committing.begin(0)
     stage = committing.stage(progress, 0, "a", 20)

@@ -31,7 +31,7 @@ def recorded(desk: Desk) -> list[dict[str, object]]:
     return [record for record in desk.driver.recorder.take() if record["event"] == "query"]
 
 
-def test_answer_has_the_cursors_of_the_query_for_everybody(desk: Desk) -> None:
+def test_query_progress_has_the_cursors_of_the_query_for_any_user(desk: Desk) -> None:
     desk.connection.user = "reader"
     answer = desk.ask("query.progress", {"query": "q-1", "batch": 3, "rows": 4})
     (cursor,) = answer["cursors"]  # type: ignore[misc]

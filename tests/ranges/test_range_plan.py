@@ -79,7 +79,7 @@ def test_page_of_transient_messages_is_read_for_its_number_and_gone_after_a_rest
     assert DrivenPlan(again, attached(again.queues["q"], "d")).run(0, rows=6) == (9, 6, 1_800)
 
 
-def test_more_pages_than_heads_in_one_read() -> None:
+def test_plan_over_more_pages_than_heads_of_one_read_is_complete() -> None:
     house = house_with(capacity_messages=2)
     count = 3 * range_plan.HEADS
     for number in range(1, count + 1):
@@ -104,7 +104,7 @@ def test_more_pages_than_heads_in_one_read() -> None:
     True,
     [(43, 28, 426, 28, True), (11, 25, 582, 2, True), (19, 56, 691, 25, True), (9, 7, 6302, 25, False)],
 )
-def test_any_plan_over_any_pages_agrees_with_a_list(
+def test_plan_over_pages_agrees_with_a_list(
     parts: list[tuple[int, int, bool]], restart: bool, plans: list[tuple[int, int, int, int, bool]]
 ) -> None:
     house = house_with()
@@ -175,7 +175,7 @@ def test_pages_that_are_settled_as_a_whole_leave_unread() -> None:
         max_size=40,
     )
 )
-def test_depth_is_what_is_left_whatever_is_settled_when(steps: list[tuple[str, int]]) -> None:
+def test_depth_is_the_rest_after_any_settlements(steps: list[tuple[str, int]]) -> None:
     house = house_with()
     there: dict[int, bool] = {}
     """The messages that are left, and whether they survive a restart."""

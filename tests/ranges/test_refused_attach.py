@@ -1,4 +1,4 @@
-"""A refused attach changes nothing: whatever is wrong with one queue, the others stay as they were."""
+"""A refused attach changes nothing: an error of one queue leaves the others unchanged."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_refused_attach_of_a_cursor_that_has_lost_a_queue_leaves_its_positions()
     assert (again["settled"], again["generation"]) == ({"a": 4, "b": 0}, {"b": 1}), "only the lost one begins again"
 
 
-def test_refused_dry_run_says_what_is_no_boolean() -> None:
+def test_refused_dry_run_names_the_invalid_boolean() -> None:
     desk = Desk()
     answer = desk.ask("cursor.attach", {"cursor": "cur", "queues": ["a"], "dry_run": 1})
     assert "'dry_run' must be true or false, not 1" in str(answer["text"])

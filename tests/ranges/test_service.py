@@ -1,4 +1,4 @@
-"""Door of the ranges: what the control API, the driver and the store ask of them."""
+"""Service of the ranges: the calls of the control API, the driver and the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_service_is_what_its_broker_restores_into(desk: Desk) -> None:
+def test_service_restores_cursors_and_progress(desk: Desk) -> None:
     ranges = desk.driver.control.ranges
     assert desk.driver.broker.ranges is ranges
     position = Position(desk.vhost.queues["a"], 3)

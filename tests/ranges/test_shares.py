@@ -1,4 +1,4 @@
-"""Fair shares: the sum is exact, nobody gets more than is needed, and nobody less than others without need."""
+"""Fair shares: the sum is exact, and no share exceeds its need or falls below the fair one without need."""
 
 from __future__ import annotations
 

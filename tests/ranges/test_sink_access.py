@@ -184,7 +184,7 @@ def test_commit_that_waits_for_room_is_refused_when_its_user_may_not_write_any_m
     assert sink.depth() == 4
 
 
-def test_other_user_cannot_fence_a_query_until_an_operator_hands_it_over() -> None:
+def test_query_is_not_fenced_by_another_user_before_an_operator_assigns_it() -> None:
     sink = AppSink()
     dedup: dict[str, object] = {"partition": 0, "attempt": 0, "delivery": "dedup"}
     sink.ask("sink.begin", **dedup)

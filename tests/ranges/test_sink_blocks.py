@@ -1,4 +1,4 @@
-"""Blocks that clients publish: what of them is taken, when they are answered, and what bounds them."""
+"""Blocks that clients publish: accepted rows, the time of the answer, and bounds."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_answer_is_delivered_in_the_turns_of_the_confirm() -> None:
     assert [payload for kind, _, payload in frames if kind == spec.FRAME_BODY] == [b'{"rows": 3, "taken": 3}']
 
 
-def test_policy_that_refuses_ends_the_block_and_takes_what_fits() -> None:
+def test_reject_policy_ends_the_block_after_the_rows_that_fit() -> None:
     sink = Sink(capacity_messages=5, overflow="reject")
     (answer,) = sink.send(bodies(0, 8))
     assert (answer["taken"], answer["cause"], answer["retriable"]) == (5, "reject", True)
@@ -311,7 +311,7 @@ def test_block_that_came_in_many_frames_is_read_as_a_whole(frame_max: int, sink:
     assert sink.held() == [row["value"] for row in rows]
 
 
-def test_progress_is_told_where_the_block_asks_for_it() -> None:
+def test_progress_of_a_block_is_reported_if_requested() -> None:
     sink = Sink(capacity_messages=3)
     assert sink.send(bodies(0, 6), progress_ms=1000) == []
     sink.take(1)
@@ -326,7 +326,7 @@ def test_progress_is_told_where_the_block_asks_for_it() -> None:
 
 
 @pytest.mark.parametrize("goodbye", [True, False])
-def test_end_of_the_connection_drops_what_was_not_taken(goodbye: bool) -> None:
+def test_end_of_the_connection_drops_rows_not_taken(goodbye: bool) -> None:
     sink = Sink(capacity_messages=3)
     publisher = Dialogue(sink.driver)
     publisher.say(block(encode_published(bodies(0, 6), {"routing_key": "q"})))
@@ -343,7 +343,7 @@ def test_end_of_the_connection_drops_what_was_not_taken(goodbye: bool) -> None:
     assert sink.heard() == []
 
 
-def test_connection_with_too_many_octets_of_blocks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_with_too_many_bytes_of_blocks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     sink = Sink(capacity_messages=2)
     big = [{"value": bytes(5_000_000)} for _ in range(3)]
     assert sink.send(big) == []
@@ -363,7 +363,7 @@ def test_why_names_the_block_that_waits() -> None:
     assert "/blocks" in json.dumps(blocked)
 
 
-def test_connection_is_told_why_its_block_waits_and_why_tells_the_operator() -> None:
+def test_blocked_block_is_explained_to_its_connection_and_by_why() -> None:
     sink = Sink(capacity_messages=3, hold_deadline=20)
     publisher = Dialogue(sink.driver)
     frames = publisher.say(block(encode_published(bodies(0, 6), {"routing_key": "q"})))

@@ -1,4 +1,4 @@
-"""Blocks from outside: whatever their octets say, they are refused with a sentence or read within their bounds."""
+"""Blocks from clients: any bytes are refused with a sentence or read within their bounds."""
 
 from __future__ import annotations
 

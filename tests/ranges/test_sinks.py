@@ -122,7 +122,7 @@ def sink() -> Sink:
     return Sink()
 
 
-def test_task_that_runs_again_is_told_what_was_taken_and_sends_the_rest(sink: Sink) -> None:
+def test_task_that_runs_again_gets_the_taken_rows_and_sends_the_rest(sink: Sink) -> None:
     first = Task(sink)
     assert first.ask("sink.begin", partition=0, attempt=0) == {"rows": 0, "checked": 0, "digest": ""}
     assert first.send("mark", 0, numbered(0, 5)) == {"rows": 5, "taken": 5}
@@ -267,7 +267,7 @@ def test_commit_waits_for_room_and_ends_with_its_connection() -> None:
     assert sink.depth() == 5
 
 
-def test_batch_that_is_larger_than_its_target_is_told_and_one_that_finds_no_room_is_sent_again() -> None:
+def test_batch_larger_than_the_capacity_of_its_target_is_refused() -> None:
     sink = Sink(**{"capacity-messages": 6})
     task = Task(sink)
     task.ask("sink.begin", delivery="transactional", partition=0, attempt=0)
@@ -277,7 +277,7 @@ def test_batch_that_is_larger_than_its_target_is_told_and_one_that_finds_no_room
     assert answer["code"] == 311
 
 
-def test_rows_that_reach_no_queue_are_told_with_their_number(sink: Sink) -> None:
+def test_unroutable_rows_are_reported_with_their_number(sink: Sink) -> None:
     task = Task(sink)
     task.ask("sink.begin", delivery="transactional", partition=0, attempt=0)
     data = {"partition": 0, "attempt": 0, "row": 0, "query": "q", "batch": 0, "run": "r", "write": "w"}
@@ -302,7 +302,7 @@ def test_lease_of_a_batch_read_is_no_reader_without_cores(sink: Sink) -> None:
     assert task.ask("sink.waiting", task="1", **waits) == {}
 
 
-def test_reader_without_cores_is_told_to_the_tasks_that_hold_them(sink: Sink) -> None:
+def test_reader_without_cores_is_reported_to_the_tasks_that_hold_them(sink: Sink) -> None:
     reader = sink.reading("out")
     waits: dict[str, object] = {"application": "app", "cores": 2, "queue": "out"}
     assert reader.ask("sink.waiting", task="1", **waits) == {}
@@ -318,7 +318,7 @@ def test_reader_without_cores_is_told_to_the_tasks_that_hold_them(sink: Sink) ->
     assert reader.ask("sink.waiting", task="2", **waits) == {}
 
 
-def test_waiting_task_is_told_what_the_broker_has_of_its_connection() -> None:
+def test_waiting_task_gets_the_state_of_its_connection() -> None:
     sink = Sink(**{"capacity-messages": 4, "stop-messages": 4, "resume-messages": 3})
     task, asker = Task(sink), Task(sink)
     task.client.connection.peer.properties["connection_name"] = "sink of task 1"
@@ -371,7 +371,7 @@ def test_waiting_task_is_told_what_the_broker_has_of_its_connection() -> None:
         max_size=40,
     ),
 )
-def test_rows_are_in_the_target_once_and_in_order_whatever_the_tasks_do(
+def test_rows_are_in_the_target_once_and_in_order_with_any_failures_of_tasks(
     overflow: str, history: list[tuple[str, int, int]]
 ) -> None:
     total = 20

@@ -1,4 +1,4 @@
-"""Stages of a batch: what they hold, what they count in, and what cannot be staged."""
+"""Stages of a batch: their rows, their charges, and refusals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def bench() -> Bench:
     return bench
 
 
-def test_repeated_rows_are_staged_once_and_missing_ones_are_told(bench: Bench) -> None:
+def test_repeated_rows_are_staged_once_and_missing_ones_are_reported(bench: Bench) -> None:
     staged = batch(bench)
     stage = staged.begin(0, 0, 0.0)
     add(bench, staged, stage, 0, rows(bench, "a", 5))

@@ -22,7 +22,7 @@ def with_queue(count: int) -> BrokerDriver:
     return driver
 
 
-def test_answer_has_the_offset_the_arrival_and_what_there_is() -> None:
+def test_time_lookup_answers_offset_arrival_and_ends_of_the_queue() -> None:
     driver = with_queue(10)
     found = answer_to(driver, "cursor.find", queues=["q"], timestamp=1_004_500_000)
     assert found == {"found": {"q": {"offset": 4, "arrived": 1_005_000_000, "earliest": 0, "tail": 10}}}

@@ -61,7 +61,7 @@ def test_parts_are_not_empty(check: ModuleType) -> None:
     assert all(part.paths for form in ("compiled", "interpreted") for part in check.all_parts(form))
 
 
-def test_check_that_does_not_end_is_aborted_and_says_what_it_does(check: ModuleType, tmp_path: Path) -> None:
+def test_check_that_does_not_end_is_aborted_with_its_stack(check: ModuleType, tmp_path: Path) -> None:
     program = "import faulthandler, threading\nfaulthandler.enable()\n"
     program += "def waits_for_ever(): threading.Event().wait()\nwaits_for_ever()"
     output = tmp_path / "output"

@@ -10,7 +10,7 @@ from tests.support.generated_parts import ROOT, documented_tests
 ELSEWHERE = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
-def test_every_file_and_every_test_is_on_the_page_once() -> None:
+def test_checklist_files_and_tests_are_on_the_page_once() -> None:
     files = [name for names in checklist_tables.FILES.values() for name in names]
     assert sorted(files) == sorted(path.name for path in checklist_tables.CHECKLISTS.glob("test_*.py"))
     tests = [name for broker in checklist_tables.FILES for _, _, name in checklist_tables.lines_of(broker)]

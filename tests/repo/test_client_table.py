@@ -38,7 +38,7 @@ def writing(row: Profile) -> str:
     return "yes" if row.stops_writing else "no"
 
 
-def test_every_profile_is_documented_as_it_is() -> None:
+def test_client_profiles_are_documented() -> None:
     documented = {
         row["product"]: (
             "" if row["platform"] == "any" else row["platform"],

@@ -85,7 +85,7 @@ def declared_twice(sources: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
-def test_no_value_of_an_open_base_class_is_replaced_in_init() -> None:
+def test_attribute_of_an_open_base_class_is_not_replaced_in_init() -> None:
     assert leaks(compiled_sources().values()) == []
 
 

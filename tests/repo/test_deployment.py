@@ -1,4 +1,4 @@
-"""Workflows, image, compose file and chart: valid by their schemas, pinned, without secrets, and true to the broker.
+"""Workflows, image, compose file and chart: valid by their schemas, pinned, without secrets, and current.
 
 There is neither an engine for images nor a cluster on most machines, so this is what can be known without them. What
 needs actionlint, promtool or Helm is skipped where they are missing.
@@ -92,7 +92,7 @@ def test_release_is_published_from_all_jobs_of_a_tag_and_in_no_other_case() -> N
     assert any('test "$GITHUB_REF_NAME" = "v$version"' in each.get("run", "") for each in steps(found["wheels/source"]))
 
 
-def test_each_job_has_a_time_limit_and_pinned_actions() -> None:
+def test_workflow_jobs_have_time_limits_and_pinned_actions() -> None:
     for name, job in jobs().items():
         assert job["timeout-minutes"] <= 120, name
         used = [each["uses"] for each in steps(job) if "uses" in each]
@@ -137,7 +137,7 @@ def health_check() -> list[str]:
     return [str(word) for word in json.loads(words)]
 
 
-def test_image_has_stages_runs_as_nobody_and_holds_no_secret() -> None:
+def test_image_has_stages_runs_unprivileged_and_holds_no_secret() -> None:
     final = DOCKERFILE.rpartition("\nFROM ")[2]
     assert DOCKERFILE.count("\nFROM ") == 2
     assert re.findall(r"^USER (\S+)$", final, re.MULTILINE) == ["10001:10001"]
@@ -264,7 +264,7 @@ def test_compose_file_takes_passwords_as_secrets_from_the_environment() -> None:
         assert plain == []
 
 
-def test_compose_file_mounts_what_the_repository_has() -> None:
+def test_compose_file_mounts_files_of_the_repository() -> None:
     mounts = [volume.split(":") for service in COMPOSE["services"].values() for volume in service["volumes"]]
     paths = [source for source, *_ in mounts if source.startswith("./")]
     assert [path for path in paths if not (ROOT / path).exists()] == []

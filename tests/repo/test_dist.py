@@ -76,7 +76,7 @@ def test_wheel_has_the_licence_the_page_and_the_command(packages: tuple[Path, Pa
     assert "Description-Content-Type: text/markdown" in metadata
 
 
-def test_source_package_has_what_builds_and_explains_it(packages: tuple[Path, Path]) -> None:
+def test_source_package_has_sources_documents_and_build_files(packages: tuple[Path, Path]) -> None:
     source, _ = packages
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -127,7 +127,7 @@ def test_module_of_compiled_code_belongs_into_a_wheel(tmp_path: Path) -> None:
     assert dist.check_wheel(wheel).endswith("1 files, 15 octets unpacked")
 
 
-def test_command_that_fails_is_told_with_its_last_lines() -> None:
+def test_command_that_fails_is_reported_with_its_last_lines() -> None:
     with pytest.raises(dist.DistError, match=r"(?s)no such form.*exit code 3: "):
         dist.run(sys.executable, "-c", "print('no such form'); raise SystemExit(3)")
 
@@ -139,7 +139,7 @@ def test_wheels_are_built_for_every_python_that_the_classifiers_name() -> None:
     assert f">=3.{min(map(int, named))}" == PROJECT["project"]["requires-python"]
 
 
-def test_cibuildwheel_lets_a_failed_compiler_fail_and_tries_each_wheel() -> None:
+def test_cibuildwheel_stops_at_a_failed_compiler_and_tries_each_wheel() -> None:
     settings = PROJECT["tool"]["cibuildwheel"]
     for each in (settings, settings["macos"]):
         assert each["environment"]["PENSTOCK_RELEASE"] == "1"

@@ -104,7 +104,7 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_no_relative_link_of_a_document_is_dead(document: Path) -> None:
+def test_relative_links_of_a_document_are_alive(document: Path) -> None:
     links = LINK.findall(without_code(text_of(document)))
     assert [link for link in links if is_dead(document, link)] == []
 
@@ -120,13 +120,13 @@ def test_link_of_a_decision_leads_to_the_one_of_its_number(document: Path) -> No
     assert [(shown, file) for shown, file in links if int(shown) != int(file)] == []
 
 
-def test_no_sentence_of_the_changelog_stands_twice() -> None:
+def test_changelog_repeats_no_long_sentence() -> None:
     long = Counter(each for each in sentences((ROOT / "CHANGELOG.md").read_text()) if len(each.split()) > 8)
     assert [sentence for sentence, times in long.items() if times > 1] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_no_line_of_a_document_goes_on_with_a_sentence_that_has_ended(document: Path) -> None:
+def test_lines_of_a_document_do_not_go_on_after_an_ended_sentence(document: Path) -> None:
     lines = without_code(text_of(document)).splitlines()
     after_an_end = [line.strip() for before, line in pairwise(lines) if re.search(r"[a-z`)]\.$", before)]
     begun = [line for line in after_an_end if re.match(r"[a-z]", line) and line.split()[0] not in NAMES_IN_LOWER_CASE]
@@ -172,7 +172,7 @@ def test_log_ids_of_the_sources_are_documented_and_no_others() -> None:
     assert written | made_of_a_prefix == documented
 
 
-def test_no_cell_of_the_memory_bounds_has_more_than_25_words() -> None:
+def test_cells_of_the_memory_bounds_have_at_most_25_words() -> None:
     rows = [line for line in (ROOT / "docs" / "memory.md").read_text().splitlines() if line.startswith("|")]
     cells = [cell for row in rows for cell in LINK.sub("LINK", row).strip("|").split("|")]
     assert len(cells) > 200
@@ -196,7 +196,7 @@ def test_glossary_is_alphabetical_and_names_files_that_exist() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_no_sentence_of_a_document_has_more_than_30_words(document: Path) -> None:
+def test_sentences_of_a_document_have_at_most_30_words(document: Path) -> None:
     found = list(sentences(text_of(document)))
     assert found
     assert [sentence for sentence in found if len(sentence.split()) > LONGEST_SENTENCE] == []

@@ -84,7 +84,7 @@ def all_errors() -> list[type[PenstockError]]:
     return [each for each in subclasses(PenstockError) if each.__module__.startswith("penstock.")]
 
 
-def test_every_error_that_a_client_is_told_has_a_code_a_condition_and_a_status() -> None:
+def test_errors_for_clients_have_a_code_a_condition_and_a_status() -> None:
     names = {each.__name__ for each in all_errors()}
     assert {"ContentTooLarge", "Malformed", "CodecError", "StoreLost"} <= names
     for error in all_errors():
@@ -109,7 +109,7 @@ def test_row_of_the_error_table_has_names_that_the_protocols_define(code: int) -
     assert row.name == ("FENCED" if code == 409 else ReplyCode(code).name)
 
 
-def test_every_condition_of_amqp_1_0_has_an_error() -> None:
+def test_amqp10_conditions_have_an_error_each() -> None:
     every = {f"{kind}:{name}" for kind, names in CONDITIONS.items() for name in names}
     found = {error("").condition for error in subclasses(BrokerError) if error not in FROM_CODEC}
     assert (found | UNUSED.keys(), found & UNUSED.keys()) == (every, set())

@@ -1,4 +1,4 @@
-"""A gate's owner answers for its gate: nobody asks of which class it is, but in the folder of that class."""
+"""Gate owners answer for their gates: no other folder checks for the class of an owner."""
 
 import ast
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ def asked_classes(nodes: Iterable[ast.AST]) -> list[tuple[int, str, str]]:
     ]
 
 
-def test_no_module_asks_for_the_class_of_a_gates_owner_outside_the_folder_of_that_class() -> None:
+def test_class_of_a_gate_owner_is_checked_in_its_own_folder_only() -> None:
     found = [
         f"{path}:{line} asks whether {what} is a {kind}"
         for path in sorted(SOURCES.rglob("*.py"))
@@ -43,7 +43,7 @@ def test_no_module_asks_for_the_class_of_a_gates_owner_outside_the_folder_of_tha
     assert found == []
 
 
-def test_every_owner_of_a_gate_is_known_to_this_check() -> None:
+def test_owner_classes_of_gates_are_known_to_this_check() -> None:
     bases = {
         node.name: {ast.unparse(base) for base in node.bases}
         for path in SOURCES.rglob("*.py")

@@ -47,7 +47,7 @@ def places_of(module: str) -> list[Path]:
     return [*path.parent.glob(f"test_{path.stem}.py"), *path.parent.glob(f"test_{path.stem}_*.py")]
 
 
-def test_every_module_has_tests_at_its_place() -> None:
+def test_modules_have_tests_at_their_place() -> None:
     missing = {module for module in modules() if not places_of(module)}
     assert sorted(missing - INTERFACES.keys()) == []
 

@@ -12,7 +12,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 RABBITMQ = Path(__file__).resolve().parents[1] / "support" / "rabbitmq_families.txt"
 
 
-def test_every_family_of_rabbitmq_is_ours_or_is_listed_as_missing() -> None:
+def test_rabbitmq_metric_families_are_ours_or_listed_as_missing() -> None:
     theirs = {line for line in RABBITMQ.read_text().splitlines() if line and not line.startswith("#")}
     rows = PAGE.read_text().partition("## What RabbitMQ has and we do not\n")[2].partition("\n\nWhat has the same")[0]
     missing = {name for row in rows.splitlines() if "|" in row for name in re.findall(r"`([\w*]+)`", row.split("|")[1])}

@@ -60,7 +60,7 @@ def named(text: str) -> set[str]:
     return {re.sub(r"_(bucket|sum|count)$", "", name) for name in NAME.findall(text)}
 
 
-async def test_metrics_of_rules_and_board_are_in_a_scrape(tmp_path: Path) -> None:
+async def test_metrics_of_rules_and_dashboard_are_in_a_scrape(tmp_path: Path) -> None:
     settings = Settings(metrics_listen="127.0.0.1:0")
     async with Broker(listen="127.0.0.1:0", data=tmp_path, settings=settings) as broker:
         broker.driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
@@ -73,7 +73,7 @@ async def test_metrics_of_rules_and_board_are_in_a_scrape(tmp_path: Path) -> Non
     assert all_families() - found == set()
 
 
-def test_every_alert_says_what_to_look_at_and_has_a_severity() -> None:
+def test_alerts_have_a_severity_a_summary_and_a_description() -> None:
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
             if "alert" in rule:
@@ -81,7 +81,7 @@ def test_every_alert_says_what_to_look_at_and_has_a_severity() -> None:
                 assert {"summary", "description"} == rule["annotations"].keys()
 
 
-def test_panels_of_the_board_do_not_overlap_and_have_a_title_and_a_query() -> None:
+def test_panels_of_the_dashboard_do_not_overlap_and_have_a_title_and_a_query() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in board()["panels"]:
         place = panel["gridPos"]

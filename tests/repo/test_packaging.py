@@ -57,7 +57,7 @@ def test_unknown_name_of_the_package_is_an_attribute_error() -> None:
         _ = penstock.Brokre  # type: ignore[attr-defined]
 
 
-def test_version_of_pyspark_is_the_same_wherever_it_is_said() -> None:
+def test_version_of_pyspark_is_the_same_in_all_places() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]["spark"]
     (pinned,) = re.findall(r'"pyspark\[.*\]==([\d.]+)"', (ROOT / "pyproject.toml").read_text())

@@ -1,4 +1,4 @@
-"""Tables that are made when the site is built: every page names one that is made, and each is on one page."""
+"""Generated tables of the site: each page names existing tables, and each table is on one page."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.support.page_tables import PLACE, tables, with_tables
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def test_every_table_that_is_made_is_on_one_page() -> None:
+def test_generated_tables_are_on_one_page_each() -> None:
     named = Counter(name for page in DOCS.rglob("*.md") for name in PLACE.findall(page.read_text()))
     assert len(named) > 20
     assert named == Counter(tables().keys())
 
 
-def test_every_table_has_rows_or_transitions() -> None:
+def test_generated_tables_have_rows_or_transitions() -> None:
     assert [name for name, table in tables().items() if table.count("\n|") + table.count("-->") < 3] == []
 
 

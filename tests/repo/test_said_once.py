@@ -57,10 +57,10 @@ def test_literal_is_found() -> None:
     assert texts_of("limits['capacity-bytes'] = f(b='x')") == {"capacity-bytes", "x"}
 
 
-def test_name_of_a_setting_or_an_operation_stands_in_at_most_two_source_files_or_is_listed() -> None:
+def test_name_of_a_setting_or_operation_is_in_two_source_files_or_listed() -> None:
     known = listed()
     assert {name: count for name, count in repeated().items() if count != known.get(name)} == {}
 
 
-def test_list_names_only_what_is_said_too_often() -> None:
+def test_list_of_repeated_names_has_no_stale_entry() -> None:
     assert sorted(listed().keys() - repeated().keys()) == []

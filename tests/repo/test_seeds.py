@@ -7,7 +7,7 @@ import re
 from tests.support import seed_tables
 
 
-def test_every_document_has_its_tests() -> None:
+def test_documents_have_their_tests() -> None:
     assert {path.name for path in seed_tables.SEEDS.glob("test_*.py")} == seed_tables.DOCUMENTS.keys()
     assert len(list(seed_tables.sentences())) > 90
 

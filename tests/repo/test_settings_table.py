@@ -32,7 +32,7 @@ def options_of_serve() -> set[str]:
     return {option for each in serve.params for option in each.opts if option.startswith("--")}
 
 
-def test_every_setting_of_a_start_is_documented_with_its_default() -> None:
+def test_start_up_settings_are_documented_with_their_defaults() -> None:
     documented = {row[0]: row[2] for row in rows("setting")}
     settings = Settings()
     values = {name.replace("_", "-"): getattr(settings, name) for name in AT_START}
@@ -47,7 +47,7 @@ def test_bounds_of_a_setting_are_documented() -> None:
     assert documented == {name.replace("_", "-"): f"{rule.least}, {rule.most}" for name, rule in bounded.items()}
 
 
-def test_every_option_of_serve_is_documented() -> None:
+def test_options_of_serve_are_documented() -> None:
     of_settings = {row[1] for row in rows("setting") if row[1]}
     others = {row[0] for row in rows("option")}
     assert of_settings | others == options_of_serve()
@@ -65,7 +65,7 @@ def test_example_of_the_page_is_a_settings_file(tmp_path: Path) -> None:
     assert [(scope, pattern) for scope, pattern, _ in settings.patterns] == [("queue", "orders.#")]
 
 
-def test_variables_of_the_environment_are_told_from_those_of_the_command_line() -> None:
+def test_variables_of_the_environment_differ_from_those_of_the_command_line() -> None:
     found = settings_tables.variables()
     assert len(set(found)) == len(found)
     assert not {"PENSTOCK_URL", "PENSTOCK_PROFILE", "PENSTOCK_PROFILES"} & set(found)

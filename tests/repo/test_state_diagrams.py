@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.state_diagrams import state_tables
 
 
-def test_every_state_of_a_table_is_numbered_from_zero_and_can_be_reached() -> None:
+def test_states_are_numbered_from_zero_and_can_be_reached() -> None:
     tables = [table for each in state_tables().values() for table in each]
     assert tables
     for table in tables:

@@ -42,7 +42,7 @@ def test_unit_is_hardened() -> None:
     analyzed("security", "--offline=true", f"--threshold={EXPOSURE_MOST}", "--no-pager")
 
 
-def test_unit_says_what_the_broker_needs() -> None:
+def test_unit_has_the_options_that_the_broker_needs() -> None:
     unit = service()
     assert (unit["Type"], unit["Restart"], unit["ProtectSystem"]) == ("notify", "on-failure", "strict")
     assert int(unit["WatchdogSec"]) > 10

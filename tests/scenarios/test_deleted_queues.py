@@ -1,4 +1,4 @@
-"""Queues that are deleted while somebody waits for them, or still has something of them."""
+"""Deleted queues with waiting producers or unacknowledged messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Bench:
         return [(int(each.first), int(each.last), each.confirmed) for each in producer.confirms.take()]
 
 
-def test_deleted_queues_gate_opens_for_good_although_consumers_still_have_messages_above_its_stop() -> None:
+def test_gate_of_a_deleted_queue_opens_for_good_above_its_stop() -> None:
     bench = Bench()
     producer = bench.producer()
     bench.publish(producer, 1)
@@ -56,7 +56,7 @@ def test_deleted_queues_gate_opens_for_good_although_consumers_still_have_messag
     assert crossings == [True, False]
 
 
-def test_who_waits_for_a_queue_that_consumers_fill_is_answered_when_it_is_deleted() -> None:
+def test_producer_that_waits_for_a_queue_is_answered_when_the_queue_is_deleted() -> None:
     bench = Bench()
     producer = bench.producer()
     bench.publish(producer, 3)
@@ -68,7 +68,7 @@ def test_who_waits_for_a_queue_that_consumers_fill_is_answered_when_it_is_delete
     assert (bench.queue.messages, bench.queue.unacked_messages) == (0, 0)
 
 
-def test_held_publish_does_not_go_into_a_queue_that_was_declared_anew_under_the_name() -> None:
+def test_held_publish_does_not_enter_a_new_queue_of_the_same_name() -> None:
     bench = Bench()
     producer, other = bench.producer(), bench.producer()
     bench.publish(producer, 3)

@@ -1,4 +1,4 @@
-"""Large messages at gates, in transactions and at their ends: nothing of them is left in the store."""
+"""Large messages at gates, in transactions and at their ends: no piece stays in the store."""
 
 from __future__ import annotations
 
@@ -128,9 +128,7 @@ def test_message_that_is_refused_or_expires_leaves_nothing(
 @pytest.mark.parametrize(("policy", "room", "answers"), [
     ("reject", 1, ["basic.ack", "basic.nack"]), ("ring", 2, ["basic.ack"] * 4),
 ])  # fmt: skip
-def test_overflow_policy_leaves_only_the_bodies_of_what_is_in_the_queue(
-    policy: str, room: int, answers: list[str]
-) -> None:
+def test_overflow_policy_leaves_the_bodies_of_queued_messages_only(policy: str, room: int, answers: list[str]) -> None:
     desk = Desk(capacity_bytes=(2 * room + 1) * MIB, overflow=policy)
     assert [desk.send()[-1] for _ in answers] == answers
     assert (desk.queue.messages, len(desk.bodies())) == (room, room)

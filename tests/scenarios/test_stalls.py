@@ -1,4 +1,4 @@
-"""Attempts of tests that a stall of the machine may spoil."""
+"""Repeated attempts of tests that a stall of the machine may spoil."""
 
 from __future__ import annotations
 

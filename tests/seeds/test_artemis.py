@@ -40,7 +40,7 @@ Say = Callable[[str, str, dict[str, object]], None]
 # Consumers
 
 
-def test_consumer_window_bounds_what_a_consumer_has(
+def test_consumer_window_bounds_unacknowledged_bytes_of_a_consumer(
     queue: Callable[..., str], producer: Callable[..., Producer], consumer: Callable[..., Consumer]
 ) -> None:
     """'The total maximum size of messages (in bytes) that will be buffered on each consumer is determined by the
@@ -240,7 +240,7 @@ def test_producer_gets_more_credit_as_it_runs_low(
 
 
 @pytest.mark.parametrize("how", ["queue", "link"])
-def test_producer_window_is_what_is_granted_at_once(
+def test_producer_window_bounds_the_credit_granted_at_once(
     queue: Callable[..., str], proton: Callable[[], ProtonClient], how: str
 ) -> None:
     """'The amount of credits a producer requests in one go is known as the window size' (`producerWindowSize=10` in its
@@ -284,7 +284,7 @@ def test_credit_begins_small(queue: Callable[..., str], proton: Callable[[], Pro
     assert wide.most > first
 
 
-def test_credit_never_exceeds_what_an_address_may_hold(
+def test_credit_never_exceeds_the_capacity_of_an_address(
     queue: Callable[..., str], proton: Callable[[], ProtonClient], board: Board
 ) -> None:
     """'... it is also possible to set a maximum size on any address ... the server will never send more credits than

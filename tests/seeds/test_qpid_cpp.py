@@ -132,7 +132,7 @@ def test_queue_that_becomes_a_ring_opens_its_gate(
     assert not board.stopped(name)
 
 
-def test_ring_drops_its_oldest_and_blocks_nobody(
+def test_ring_drops_its_oldest_and_blocks_no_producer(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker]
 ) -> None:
     """'These queues deal with reaching capacity through the ring mechanism': yes."""
@@ -284,7 +284,7 @@ def test_example_stops_at_163840_bytes_of_enqueued_messages(
     assert board.stopped(name)
 
 
-def test_two_hundred_kib_hold_a_thousand_messages_of_100_octets(
+def test_limit_of_200_kib_holds_1000_messages_of_100_bytes(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
     """'... 163840 bytes of enqueued messages': yes. 1,000 messages of 100 octets fit; the 240 octets that this broker

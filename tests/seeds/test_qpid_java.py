@@ -250,7 +250,7 @@ def test_quota_blocks_producers_and_consumers_unblock_them(quota: Board) -> None
         each.close()
 
 
-def test_quota_blocks_producers_of_what_is_stored(quota: Board) -> None:
+def test_quota_blocks_producers_of_stored_messages(quota: Board) -> None:
     """'This functionality blocks all producers on reaching the disk overflow limit': on purpose only those of
     persistent messages into durable queues, for the others take no room on the disk (decision 27)."""
     publishing = fill(quota)
@@ -305,7 +305,7 @@ def test_transactions_beyond_the_quota_wait(quota: Board) -> None:
         connection.close()
 
 
-def test_log_tells_of_the_overfull_store(quota: Board) -> None:
+def test_log_has_lines_of_the_overfull_store(quota: Board) -> None:
     """'MST-1008 : Store overfull, flow control will be enforced', 'MST-1009 : Store overfull condition cleared': yes,
     once each."""
     texts = ["MST-1008 : Store overfull, flow control will be enforced", "MST-1009 : Store overfull condition cleared"]

@@ -129,7 +129,7 @@ def test_overfill_has_a_bound(queue: Callable[..., str], producer: Callable[...,
     assert str(1000 + WINDOW) in run(board.broker, "show", "queue", name)
 
 
-def test_publisher_on_a_full_queue_is_told_immediately(
+def test_publisher_on_a_full_queue_is_asked_to_stop_immediately(
     queue: Callable[..., str], producer: Callable[..., Producer], broker: BrokerProcess
 ) -> None:
     """'... the publisher of a message which is enqueued on a "full" queue is immediately sent a Channel.Flow command to
@@ -215,7 +215,7 @@ def test_capacity_of_a_virtual_host_is_that_of_each_of_its_queues(queue: Callabl
     assert "policies set" in run(board.broker, "set", "vhost", "/", "capacity=20000", code=1)
 
 
-def test_commit_is_judged_by_what_it_brings_and_takes(
+def test_commit_counts_with_its_publishes_and_settlements(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """'Update the following two classes ... to call checkCapacity on the queue after they have enqueued a message':
@@ -271,7 +271,7 @@ def test_session_is_flowed_once_however_often_it_publishes(
     board.logged(f"CHN-1005 : Flow Control Enforced (Queue {name})", 1)
 
 
-def test_no_wakeup_is_lost_between_producers_and_consumers(
+def test_wakeups_between_producers_and_consumers_are_not_lost(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
 ) -> None:
     """'guard against race condition where consumer takes messages, decreasing queue size message but not seeing that
@@ -306,7 +306,7 @@ def test_borders_are_above_capacity_and_at_resume_capacity(
 
 
 @pytest.mark.parametrize("how", ["acknowledge", "get", "purge", "delete", "raise"])
-def test_every_decrease_unblocks(
+def test_depth_decrease_of_any_kind_unblocks(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],

@@ -1,4 +1,4 @@
-"""Audit log of a running broker: what clients of each protocol did is in its files, and no secret is."""
+"""Audit log of a running broker: operations of clients of each protocol, without secrets."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ def use_http(broker):
         assert web.ask(method, path, body).status in (200, 201, 204)
 
 
-async def test_audit_log_has_who_did_what_from_where(folder):
+async def test_audit_log_has_user_operation_and_address(folder):
     async with serve(folder) as broker:
         await asyncio.to_thread(use_amqp, broker)
         await asyncio.to_thread(use_http, broker)
@@ -131,7 +131,7 @@ ACCESS = (
 """Changes of access and policies by HTTP, each with a part of what the record has as `before`."""
 
 
-async def test_changes_of_access_and_policies_say_what_was_before(folder):
+async def test_changes_of_access_and_policies_record_the_former_state(folder):
     async with serve(folder) as broker:
         web = Web(broker.http_url, "anna", SECRET)
         for method, path, body, _ in ACCESS:

@@ -1,4 +1,4 @@
-"""A full queue that blocks every sender many times a second: its logs are bounded, and say all of it as sums."""
+"""A full queue that blocks its senders many times a second: its logs are bounded and complete in sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""channel.flow and connection.blocked on the wire: who is asked to stop, and which gate is named."""
+"""channel.flow and connection.blocked on the wire: the clients that are asked to stop, and the named gate."""
 
 from __future__ import annotations
 

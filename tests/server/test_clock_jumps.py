@@ -1,4 +1,4 @@
-"""A wall clock that is set by hours while a broker runs: what it keeps lives as long as it was to, and no longer."""
+"""A wall clock that is set by hours while a broker runs: messages and queues live as long as set."""
 
 from __future__ import annotations
 

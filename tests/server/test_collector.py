@@ -1,4 +1,4 @@
-"""Garbage collector of a broker: measured by thread, and freed of what is in use."""
+"""Garbage collector of a broker: measured by thread, without passes over live objects."""
 
 from __future__ import annotations
 

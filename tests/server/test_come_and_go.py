@@ -1,6 +1,6 @@
-"""Sockets that come and go leave no objects to the garbage collector: with it off there are none of them.
+"""Sockets that come and go leave no objects to the garbage collector.
 
-The broker runs in this process, in a thread of its own. A round has ended when the broker knows the socket no more.
+The broker runs in a thread of this process. A round ends when the broker has forgotten the socket.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Confirmations on the wire: each publish is answered exactly once, none too early, whatever became of it."""
+"""Confirmations on the wire: each publish is answered exactly once, and never too early."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_window_of_publishes_is_confirmed_in_few_frames_and_each_once(peer: Peer
     assert answers.refused == set()
 
 
-def test_all_fates_of_a_publish_are_answered_once(peer: Peer) -> None:
+def test_publish_of_each_fate_is_answered_once(peer: Peer) -> None:
     good = peer.declare()
     full = peer.declare(**{"capacity-messages": 2, "overflow": "reject"})
     said, refused = b"", set()

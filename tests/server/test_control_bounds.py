@@ -1,4 +1,4 @@
-"""Control requests over AMQP are bounded in octets and values, and what they cost counts as their client's work."""
+"""Control requests over AMQP: bounded in bytes and values, and charged to their client."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_definitions_in_a_request_that_cannot_be_meant_are_refused(broker: Broke
                 control.request("definitions.import", definitions=definitions)
 
 
-def test_what_an_export_lists_is_counted_as_work_so_that_it_takes_slices_of_onlookers() -> None:
+def test_export_counts_its_list_as_work_and_takes_slices() -> None:
     costs = turns_until_answered(with_queues(), request("definitions.export", section="queues"))
     assert len(costs) >= PAGE_MOST * ITEM_WORK // (LOOKING_SHARE + QUEUES_AT_ONCE)
     assert max(costs) <= LOOKING_SHARE + QUEUES_AT_ONCE

@@ -1,4 +1,4 @@
-"""Brokers of tests that begin as copies of a process are like those that begin anew; see forked_penstock.py."""
+"""Brokers of tests that start as copies of a process behave like new processes; see forked_penstock.py."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kinds_of_files(broker: BrokerProcess) -> list[str]:
     return sorted(link.partition(":")[0] for link in links if not link.startswith("/"))
 
 
-def test_copy_is_a_process_of_its_own_and_its_end_is_told(tmp_path: Path) -> None:
+def test_copy_is_a_separate_process_and_its_end_is_reported(tmp_path: Path) -> None:
     with serving(tmp_path) as first, serving(tmp_path) as second, serving(tmp_path) as third:
         assert isinstance(first.process, ForkedProcess)
         assert len({os.getpid(), first.pid, second.pid, third.pid}) == 4
@@ -50,14 +50,14 @@ def test_copy_is_a_process_of_its_own_and_its_end_is_told(tmp_path: Path) -> Non
         assert "Stopped" not in third.log()
 
 
-def test_copy_has_no_more_files_open_than_a_broker_that_begins_anew(tmp_path: Path) -> None:
+def test_copy_has_no_more_open_files_than_a_new_process(tmp_path: Path) -> None:
     with serving(tmp_path), serving(tmp_path) as copy, serving(tmp_path, environment={}) as anew:
         assert isinstance(copy.process, ForkedProcess)
         assert isinstance(anew.process, subprocess.Popen)
         assert kinds_of_files(copy) == kinds_of_files(anew)
 
 
-def test_broker_begins_anew_in_another_environment_another_folder_and_with_other_limits(
+def test_broker_of_another_environment_folder_or_limit_starts_as_a_new_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(tmp_path) as broker:

@@ -1,4 +1,4 @@
-"""Credit of AMQP 1.0 that is granted and never used stops no stranger: attackers beside publishers, on sockets."""
+"""Granted credit of AMQP 1.0 that is never used: attackers beside publishers, on sockets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def await_accepted(peer: SocketPeer, messages: int) -> None:
         messages -= found.number("last", found.number("first", 0)) - found.number("first", 0) + 1
 
 
-def test_credit_for_huge_messages_stops_nobody_at_the_node_or_in_its_queue(broker: BrokerProcess) -> None:
+def test_credit_for_huge_messages_stops_no_publisher_at_the_node_or_its_queue(broker: BrokerProcess) -> None:
     declare(broker, "theirs", hold_deadline=1)
     declare(broker, "beside", hold_deadline=1)
     with SocketPeer(broker) as attacker:
@@ -72,9 +72,7 @@ def test_credit_for_huge_messages_stops_nobody_at_the_node_or_in_its_queue(broke
 
 
 @pytest.mark.parametrize("links", [2, LINKS])
-def test_idle_links_leave_the_room_of_a_bounded_queue_to_publishers_of_either_protocol(
-    broker: BrokerProcess, links: int
-) -> None:
+def test_idle_links_leave_the_room_of_a_bounded_queue_to_publishers(broker: BrokerProcess, links: int) -> None:
     declare(broker, "q", hold_deadline=1, capacity_messages=PLACES)
     with SocketPeer(broker) as attacker, SocketPeer(broker) as honest:
         attack(attacker, "q", links, HUGE if links == 2 else 0)

@@ -1,4 +1,4 @@
-"""Arguments that cannot be meant are refused at declaration, in a sentence, and nothing is created."""
+"""Invalid arguments are refused at declaration, in a sentence, and nothing is created."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_arguments_that_cannot_be_meant_are_406(peer: Peer, arguments: dict[str,
     assert peer.refused(1)[0] == 404, "nothing is created"
 
 
-def test_stream_closes_its_channel_with_what_to_use_instead(broker: BrokerProcess) -> None:
+def test_stream_declaration_closes_its_channel_with_an_alternative(broker: BrokerProcess) -> None:
     with open_peer(broker) as peer:
         peer.channel(2)
         peer.send(1, commands.Queue.Declare(queue="later", arguments={"x-queue-type": "stream"}))
@@ -56,7 +56,7 @@ def test_message_larger_than_its_queues_capacity_is_311_and_other_channels_live(
     assert peer.ask(2, commands.Queue.Purge(queue=queue), commands.Queue.PurgeOk).message_count == 1
 
 
-def test_argument_without_effect_is_said_once(own_broker: BrokerProcess) -> None:
+def test_argument_without_effect_is_logged_once(own_broker: BrokerProcess) -> None:
     with open_peer(own_broker) as peer:
         for _ in range(3):
             peer.declare(**{"x-queue-mode": "lazy", "x-queue-version": 2})

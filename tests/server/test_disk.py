@@ -1,4 +1,4 @@
-"""Disks that fail or are slow, and clocks that are wrong, under a whole broker: it blocks who must wait, loses nothing.
+"""Failing and slow disks, and wrong clocks, under a whole broker: publishers block, and nothing is lost.
 
 Real clients, real files, and calls of the operating system that fail (tests/support/faults.py).
 """
@@ -57,7 +57,7 @@ def await_answer_that_waits(broker: BrokerProcess) -> None:
         ("only-read", "the disk fails (SQLITE_IOERR_WRITE)"),
     ],
 )
-def test_while_the_disk_fails_persistent_messages_wait_and_all_else_goes_on(
+def test_persistent_messages_wait_while_the_disk_fails_and_others_go_on(
     tmp_path: Path, disk: Disk, words: str, why: str
 ) -> None:
     """What was confirmed is there after a kill, and what was not published is not."""
@@ -92,9 +92,7 @@ def test_while_the_disk_fails_persistent_messages_wait_and_all_else_goes_on(
         assert found == [*[str(number) for number in range(5, 20)], "in flight", "held"]
 
 
-def test_client_is_told_by_connection_blocked_and_a_held_publish_is_refused_at_its_deadline(
-    tmp_path: Path, disk: Disk
-) -> None:
+def test_client_is_blocked_while_the_disk_fails_and_refused_at_the_deadline(tmp_path: Path, disk: Disk) -> None:
     heard: list[str] = []
     with kept(tmp_path, disk, "--http", "127.0.0.1:0") as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments={"hold-deadline": 1})
@@ -130,9 +128,7 @@ def test_client_is_told_by_connection_blocked_and_a_held_publish_is_refused_at_i
         assert heard[1:] == ["unblocked"]
 
 
-def test_who_declares_while_the_disk_fails_hears_at_the_hold_deadline_that_nobody_knows(
-    tmp_path: Path, disk: Disk
-) -> None:
+def test_declaration_while_the_disk_fails_is_answered_at_the_hold_deadline(tmp_path: Path, disk: Disk) -> None:
     with kept(tmp_path, disk, "--http", "127.0.0.1:0") as broker:
         set_broker(broker, "hold-deadline=10")
         web = Web(broker.http)
@@ -164,7 +160,7 @@ def test_who_declares_while_the_disk_fails_hears_at_the_hold_deadline_that_nobod
         assert (client.depth("new"), client.depth("other"), client.depth("there")) == (0, 0, 0)
 
 
-def test_who_only_looks_while_the_disk_fails_waits_for_the_changes_of_nobody(tmp_path: Path, disk: Disk) -> None:
+def test_list_request_while_the_disk_fails_waits_for_no_changes_of_others(tmp_path: Path, disk: Disk) -> None:
     """A long list is asked for, and sorted in many slices; between them others declare durable queues."""
     with kept(tmp_path, disk, "--http", "127.0.0.1:0") as broker, contextlib.ExitStack() as sockets:
         set_broker(broker, "hold-deadline=1")
@@ -201,7 +197,7 @@ class SlowWriter:
             self.confirmed += 1
 
 
-def test_while_the_disk_is_slow_the_event_loop_is_not(tmp_path: Path, disk: Disk) -> None:
+def test_event_loop_is_not_slowed_by_a_slow_disk(tmp_path: Path, disk: Disk) -> None:
     """Round trips of transient messages, and `why`, while every fsync takes two seconds; and none is given up.
 
     Who waited for the disk would make a trip for each fsync. A machine may be slow for one or another of them.
@@ -276,9 +272,7 @@ def test_disk_that_does_not_answer_counts_as_one_that_fails_until_it_does(tmp_pa
 # Clocks that are wrong
 
 
-def test_clock_that_jumps_between_two_lives_shortens_or_renews_what_is_left_to_live(
-    tmp_path: Path, library: Path
-) -> None:
+def test_clock_that_jumps_between_two_starts_shortens_or_renews_the_time_to_live(tmp_path: Path, library: Path) -> None:
     """An hour on, a message with ten minutes is too old; an hour back, it has at most its ten minutes again."""
 
     def at(offset_s: int) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""A disk whose reserve is small, or whose last byte others have taken: the broker starts, consumers drain, it opens.
+"""A disk with a small reserve, or filled by others: the broker starts, consumers drain, the gate opens.
 
-File systems that are really small, and really full.
+The file systems are really small, and really full.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def drained(broker: BrokerProcess) -> list[str]:
 
 
 @pytest.mark.parametrize("min_free", ["none", "1MiB", "8MiB"])
-def test_however_small_the_reserve_is_a_broker_that_filled_its_disk_keeps_it_starts_and_drains(
-    tmp_path: Path, min_free: str
-) -> None:
+def test_broker_that_filled_its_disk_starts_and_drains_with_any_reserve(tmp_path: Path, min_free: str) -> None:
     options = settings(tmp_path, min_free)
     confirmed: list[str] = []
     marks = {"none": 0, "1MiB": MIB, "8MiB": 8 * MIB}
@@ -135,7 +133,7 @@ def test_disk_that_others_fill_to_the_last_byte_while_the_broker_runs_is_drained
             assert client.depth("q") == 0
 
 
-def test_flow_log_that_finds_no_room_at_the_start_is_told_and_written_later(
+def test_flow_log_without_room_at_the_start_is_reported_and_written_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with small_disk(tmp_path / "small", "1m,nr_inodes=2") as small:

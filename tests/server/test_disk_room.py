@@ -1,4 +1,4 @@
-"""Disks that are short of room, under a whole broker: file systems that are really small, measured as they are."""
+"""Disks that are short of room, under a whole broker: small real file systems, with measured usage."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_quota_blocks_and_opens_again_when_consumers_have_drained(tmp_path: Path
     assert ("blocked", "CHN-1005") in [(each["event"], each["id"]) for each in records]
 
 
-def test_quota_below_what_is_stored_closes_at_the_start(tmp_path: Path) -> None:
+def test_quota_below_the_stored_bytes_closes_at_the_start(tmp_path: Path) -> None:
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", *[f"{number}{KIB_100}" for number in range(5)])

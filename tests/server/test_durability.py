@@ -1,4 +1,4 @@
-"""A broker with a data directory is killed, or stopped, and started again: through real clients, on real files."""
+"""A broker with a data directory that is killed or stopped, and restarted: real clients, real files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.pika_helpers import KEPT, LOST, client_of, stopped
 from tests.support.raw_channel import Connection
 
 
-def test_what_was_confirmed_is_there_after_a_kill_in_order_and_the_rest_is_not(tmp_path: Path, data: str) -> None:
+def test_confirmed_messages_survive_a_kill_in_order_and_others_do_not(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("kept", durable=True)
         client.channel.queue_declare("lost")
@@ -37,7 +37,7 @@ def test_what_was_confirmed_is_there_after_a_kill_in_order_and_the_rest_is_not(t
             client.depth("lost")
 
 
-def test_what_a_consumer_had_comes_back_first_and_says_so(tmp_path: Path, data: str) -> None:
+def test_unacknowledged_messages_come_back_first_as_redelivered_after_a_kill(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", *"abcdef")
@@ -58,7 +58,7 @@ def test_what_a_consumer_had_comes_back_first_and_says_so(tmp_path: Path, data: 
         ]
 
 
-def test_what_is_declared_comes_back_and_what_was_deleted_does_not(tmp_path: Path, data: str) -> None:
+def test_durable_declarations_survive_a_kill_and_deletions_too(tmp_path: Path, data: str) -> None:
     arguments = {"x-max-priority": 3, "x-message-ttl": 3_600_000, "x-note": [1, {"a": True}]}
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         channel = client.channel
@@ -102,9 +102,7 @@ def test_transaction_is_there_in_full_or_not_at_all(tmp_path: Path, data: str) -
         assert client.drain("to") == [("1!", False)]
 
 
-def test_queue_that_comes_back_above_its_stop_threshold_is_closed_before_the_first_publish(
-    tmp_path: Path, data: str
-) -> None:
+def test_queue_restored_above_its_stop_is_closed_before_the_first_publish(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         arguments = {"capacity-messages": 10, "stop-messages": 5, "resume-messages": 2, "hold-deadline": 1}
         client.channel.queue_declare("q", durable=True, arguments=arguments)
@@ -118,7 +116,7 @@ def test_queue_that_comes_back_above_its_stop_threshold_is_closed_before_the_fir
         assert broker.queue("q")["gate"]["open"] is True
 
 
-def test_what_was_too_old_when_the_broker_came_back_is_gone(tmp_path: Path, data: str) -> None:
+def test_message_that_expired_during_a_restart_is_gone(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         expiring = pika.BasicProperties(delivery_mode=2, expiration="300")
@@ -146,7 +144,7 @@ def test_auto_delete_queue_with_a_consumer_is_there_again(tmp_path: Path, data: 
         assert [body for body, _ in client.drain("q")] == ["a", "b"]
 
 
-def test_after_an_orderly_stop_only_what_was_seen_comes_again(tmp_path: Path, data: str) -> None:
+def test_delivered_messages_alone_are_redelivered_after_an_orderly_stop(tmp_path: Path, data: str) -> None:
     seen: list[bytes] = []
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
@@ -160,7 +158,7 @@ def test_after_an_orderly_stop_only_what_was_seen_comes_again(tmp_path: Path, da
         assert client.drain("q") == [(str(number), number < 7) for number in range(500)]
 
 
-def test_after_an_orderly_stop_what_was_next_does_not_come_as_seen(tmp_path: Path, data: str) -> None:
+def test_announced_deliveries_are_taken_back_by_an_orderly_stop(tmp_path: Path, data: str) -> None:
     """Who has had to wait for the disk again and again had deliveries announced ahead: a stop takes that back."""
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
@@ -174,7 +172,7 @@ def test_after_an_orderly_stop_what_was_next_does_not_come_as_seen(tmp_path: Pat
         assert client.drain("q") == [(str(number), False) for number in range(100, 300)]
 
 
-def test_what_is_done_by_http_is_on_the_disk_when_it_is_answered(tmp_path: Path) -> None:
+def test_http_request_is_answered_once_its_change_is_on_the_disk(tmp_path: Path) -> None:
     """A queue that pages: what is asked for by HTTP waits for the disk there and back."""
     options = ("--data", str(tmp_path / "data"), "--http", "127.0.0.1:0")
     declared = {"durable": True, "arguments": {"x-overflow": "page", "capacity-messages": 1}}
@@ -246,7 +244,7 @@ class Promoter:
         return self.control.begin("sink.commit", {**self.ids, "partitions": {"0": 0}})
 
 
-def test_broker_that_is_killed_during_a_promotion_has_the_whole_batch_or_nothing_of_it(tmp_path: Path) -> None:
+def test_broker_killed_during_a_promotion_has_the_whole_batch_or_nothing(tmp_path: Path) -> None:
     total = 20_000
     data = ("--data", str(tmp_path / "data"))
     with serving(tmp_path, *data) as broker, Connection(broker.url) as other:

@@ -1,4 +1,4 @@
-"""Work that is not counted: its author is named, and comes later than others, through sockets.
+"""Uncounted work: its client is named, and served later than others, through sockets.
 
 The work comes from a protocol that the tests add: `BURN seconds` takes processor time and counts nothing.
 """

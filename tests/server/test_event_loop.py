@@ -1,4 +1,4 @@
-"""The event loop when the broker stops: clients are told, and it ends in seconds."""
+"""The event loop when the broker stops: clients are notified, and the loop ends in seconds."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Busy(Chore):
 
 
 @pytest.mark.parametrize("make_loop", [TurnLoop, asyncio.SelectorEventLoop])
-def test_one_turn_is_run_between_two_looks_at_the_sockets(make_loop: type[asyncio.AbstractEventLoop]) -> None:
+def test_turns_alternate_with_polls_of_the_sockets(make_loop: type[asyncio.AbstractEventLoop]) -> None:
     busy = Busy(Alarm())
 
     async def watch() -> list[int]:

@@ -20,7 +20,7 @@ def ready(peer: Peer) -> str:
     return peer.declare(**SMALL)
 
 
-def test_exact_flow_is_announced_and_confirms_what_enters_at_once(broker: BrokerProcess) -> None:
+def test_exact_flow_is_announced_and_confirms_admitted_publishes_at_once(broker: BrokerProcess) -> None:
     with open_peer(broker, properties=EXACT) as peer:
         queue = ready(peer)
         peer.say(publish_frames(1, "", queue, b"1") + publish_frames(1, "", queue, b"2"))

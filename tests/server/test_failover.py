@@ -1,4 +1,4 @@
-"""Two brokers on one store in PostgreSQL: when the one dies the other goes on, and what was confirmed is there."""
+"""Two brokers on one PostgreSQL store: the standby takes over with all confirmed messages."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_standby_takes_over_within_seconds_and_nothing_confirmed_is_lost(brokers
     assert min(took) < TAKE_OVER_S
 
 
-def test_who_was_asleep_while_another_took_over_writes_nothing_and_stops(brokers: Brokers) -> None:
+def test_broker_that_slept_through_a_takeover_writes_nothing_and_stops(brokers: Brokers) -> None:
     old = brokers.start()
     active = old.ready()
     successor = brokers.stand_by()
@@ -138,7 +138,7 @@ def test_who_was_asleep_while_another_took_over_writes_nothing_and_stops(brokers
             assert [body for body, _ in other.drain("q")] == ["before", "after"]
 
 
-def test_second_broker_that_does_not_stand_by_is_told_who_has_the_store(brokers: Brokers) -> None:
+def test_second_broker_that_is_no_standby_is_refused_with_the_owner_of_the_store(brokers: Brokers) -> None:
     active = brokers.start().ready()
     done = penstock_command("serve", "--listen", "127.0.0.1:0", "--store", brokers.url)
     assert done.returncode == 1
@@ -165,7 +165,7 @@ def test_standby_is_alive_but_not_ready_until_it_takes_over(brokers: Brokers) ->
     assert "penstock_ready 1" in web.fetch("/metrics", login=False).text
 
 
-def test_standby_can_be_told_to_stop(brokers: Brokers) -> None:
+def test_standby_stops_on_request(brokers: Brokers) -> None:
     brokers.start().ready()
     standby = brokers.stand_by()
     standby.process.terminate()
@@ -188,7 +188,7 @@ def test_standby_outlives_a_restart_of_its_server(server: Cluster, brokers: Brok
         assert client.drain("q") == [("a", True)]
 
 
-def test_standby_can_be_told_to_stop_when_its_server_does_not_answer(server: Cluster, brokers: Brokers) -> None:
+def test_standby_stops_on_request_when_its_server_does_not_answer(server: Cluster, brokers: Brokers) -> None:
     brokers.start().ready()
     standby = brokers.stand_by()
     server.pause()
@@ -215,7 +215,7 @@ def test_orderly_stop_hands_over_at_once(brokers: Brokers) -> None:
     [{}, {"x-max-priority": 5}, {"overflow": "page", "capacity-messages": 5}],
     ids=["plain", "priority", "paging"],
 )
-def test_what_a_broker_delivered_while_it_was_cut_off_comes_back_as_redelivered(
+def test_messages_delivered_during_a_cut_off_come_back_as_redelivered(
     server: Cluster, brokers: Brokers, arguments: dict[str, object]
 ) -> None:
     active = brokers.start().ready()
@@ -234,7 +234,7 @@ def test_what_a_broker_delivered_while_it_was_cut_off_comes_back_as_redelivered(
     assert len(back) == 20
 
 
-def test_what_was_published_to_the_new_broker_is_no_redelivery(brokers: Brokers) -> None:
+def test_messages_published_to_the_new_broker_are_not_redelivered(brokers: Brokers) -> None:
     active = brokers.start().ready()
     standby = brokers.stand_by()
     with client_of(active) as client:

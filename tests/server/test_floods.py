@@ -1,4 +1,4 @@
-"""Clients that ask for too much, or never read: memory stays bounded, and others are served meanwhile."""
+"""Clients that request too much, or never read: memory stays bounded, and others are served meanwhile."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_connection_with_thousands_of_bound_queues_ends_without_holding_up_other
 
 
 @pytest.mark.slow
-def test_200_000_consumers_come_and_go_and_newcomers_are_let_in_all_the_while(broker: BrokerProcess) -> None:
+def test_crowd_of_200000_consumers_delays_no_newcomer(broker: BrokerProcess) -> None:
     channels, each = 20, 10_000
     names = [some_name("crowd") for _ in range(10)]
     with open_peer(broker) as onlooker, pulse(broker):

@@ -1,4 +1,4 @@
-"""Bytes that are no AMQP 0-9-1: the right error in one sentence, the smallest thing closed, nobody else touched."""
+"""Bytes that are no AMQP 0-9-1: the right error in one sentence, the smallest scope closed, others unaffected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random bytes, from seeds: whatever comes, the broker lives, and so does another connection."""
+"""Random bytes, from seeds: the broker lives, and so does another connection."""
 
 from __future__ import annotations
 

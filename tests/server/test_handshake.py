@@ -1,4 +1,4 @@
-"""How a connection begins, and ways in which it does not; tests/compat/test_login.py has those of RabbitMQ."""
+"""Handshakes, complete and broken off; tests/compat/test_login.py has those of RabbitMQ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def neighbour(broker: BrokerProcess) -> Iterator[Peer]:
         assert peer.is_well()
 
 
-def test_protocol_header_may_come_octet_by_octet(broker: BrokerProcess) -> None:
+def test_protocol_header_may_come_byte_by_byte(broker: BrokerProcess) -> None:
     with peer_of(broker) as peer:
         for octet in GREETING:
             peer.say(bytes([octet]))
@@ -61,7 +61,7 @@ def test_password_is_never_written_to_the_log(broker: BrokerProcess) -> None:
     ("channel_max", "frame_max", "named"),
     [(60000, 131072, "channel_max=60000"), (0, 131073, "frame_max=131073"), (0, 100, "frame_max=100")],
 )
-def test_more_than_was_offered_is_refused_with_530(
+def test_tune_ok_beyond_the_offered_limits_is_refused_with_530(
     broker: BrokerProcess, channel_max: int, frame_max: int, named: str
 ) -> None:
     with peer_of(broker) as peer:

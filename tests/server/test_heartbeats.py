@@ -1,4 +1,4 @@
-"""Heartbeats, both ways: an idle client that beats stays, a client that has stopped is dropped."""
+"""Heartbeats, both ways: an idle client that beats stays, a silent client is closed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.stalls import undisturbed
 BEAT = raw_frame(HEARTBEAT, 0, b"")
 
 
-def test_idle_client_that_beats_stays_and_hears_beats(broker: BrokerProcess) -> None:
+def test_idle_client_that_beats_stays_and_gets_heartbeats(broker: BrokerProcess) -> None:
     def beat() -> None:
         with open_peer(broker, heartbeat=1) as peer:
             start = time.monotonic()
@@ -43,7 +43,7 @@ def test_client_that_stops_is_dropped_after_two_beats(broker: BrokerProcess) -> 
         assert peer.refused(1)[0] == 404, "an exclusive queue goes with its connection"
 
 
-def test_any_traffic_counts_as_a_beat(broker: BrokerProcess) -> None:
+def test_traffic_of_any_kind_counts_as_a_heartbeat(broker: BrokerProcess) -> None:
     def publish() -> None:
         with open_peer(broker, heartbeat=1) as peer:
             start = time.monotonic()
@@ -75,7 +75,7 @@ def test_half_a_body_is_no_reason_to_drop_a_client_that_still_sends(broker: Brok
     undisturbed(send_slowly, broker)
 
 
-def test_without_heartbeats_silence_is_no_reason_to_be_dropped(broker: BrokerProcess) -> None:
+def test_silent_client_without_heartbeats_is_not_dropped(broker: BrokerProcess) -> None:
     with open_peer(broker, heartbeat=0) as peer:
         assert not peer.is_closed(2.5)
         assert peer.is_well()

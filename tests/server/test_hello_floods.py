@@ -1,4 +1,4 @@
-"""Floods of hellos of TLS without a login: they pay with their own share, and clients of the same address get in."""
+"""Floods of TLS hellos without a login: charged to their address, and clients of it still log in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Internal errors of a whole broker: whoever waits for an answer gets one, and others do not notice.
+"""Internal errors of a whole broker: waiting clients get an answer, and others are unaffected.
 
 The exceptions come from a protocol that the tests add: it fails when it is asked for its details, and cannot read what
 is no UTF-8.
@@ -88,7 +88,7 @@ def ask(url: str, http_url: str) -> None:
         assert web.ask("GET", "/queues").status == 200
 
 
-async def test_connection_whose_input_cannot_be_handled_is_told_and_closed(broker: penstock.Broker) -> None:
+async def test_connection_whose_input_fails_gets_an_internal_error_and_is_closed(broker: penstock.Broker) -> None:
     reader, writer = await connect(broker)
     other, others = await connect(broker)
     writer.write(b"PUT \xff\n")

@@ -1,4 +1,4 @@
-"""Floods of key updates of TLS without a login: the listeners charge them, and go on with what follows."""
+"""Floods of TLS key updates without a login: charged by the listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large messages on the disk: whole after a kill, or gone; what cannot be read ends its delivery."""
+"""Large messages on the disk: whole after a kill, or gone; unreadable pieces end their delivery."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pieces(tmp_path: Path) -> int:
     return asked(tmp_path, "SELECT count(*) FROM pieces")
 
 
-def test_large_message_that_was_confirmed_is_whole_after_a_kill_and_leaves_nothing_once_it_is_taken(
+def test_confirmed_large_message_is_whole_after_a_kill_and_leaves_nothing_behind(
     tmp_path: Path,
 ) -> None:
     bodies = [some_body(1), b"small", some_body(2)]
@@ -165,7 +165,7 @@ def test_damaged_piece_ends_the_connection_that_it_was_for_and_no_other(tmp_path
         assert other.depth("q") == 1
 
 
-def test_broker_whose_pieces_are_missing_refuses_to_start_and_is_repaired_without_the_message(tmp_path: Path) -> None:
+def test_broker_with_missing_pieces_refuses_to_start_and_can_be_repaired(tmp_path: Path) -> None:
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)
         client.publish("q", some_body(1))
@@ -214,7 +214,7 @@ def test_large_message_waits_while_its_pieces_cannot_be_written(tmp_path: Path, 
         assert take_all(client.channel, "q", auto_ack=False) == [body]
 
 
-def test_large_message_for_which_the_disk_has_no_room_is_not_read_and_gives_its_space_back_at_the_deadline(
+def test_large_message_without_room_on_the_disk_is_not_read_and_frees_its_space(
     tmp_path: Path,
 ) -> None:
     options = settings_file(tmp_path, '[broker]\nmin-disk-free = "16MiB"\nhold-deadline = 3\n')
@@ -264,7 +264,7 @@ def test_database_has_large_messages_as_a_folder_has(tmp_path: Path) -> None:
             eventually(lambda: count() == 0, "nothing is left of them")
 
 
-def test_large_message_that_waits_for_room_is_among_what_is_blocked(tmp_path: Path) -> None:
+def test_large_message_that_waits_for_room_is_reported_as_blocked(tmp_path: Path) -> None:
     """Its connection is not read, so no gate has a producer that it blocks."""
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)

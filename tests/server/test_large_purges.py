@@ -1,4 +1,4 @@
-"""A purge of many durable messages over HTTP, and one that is under way when the broker stops, with a real store."""
+"""A purge of many durable messages over HTTP, and one during a stop of the broker, with a real store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def left(data: Path) -> int:
         return int(broker.driver.broker.vhosts["/"].queues["q"].waiting())
 
 
-async def test_purge_over_http_is_cut_into_slices_and_answered_when_all_of_it_is_on_the_disk(tmp_path: Path) -> None:
+async def test_purge_over_http_is_done_in_slices_and_answered_at_its_end(tmp_path: Path) -> None:
     async with in_process(http="127.0.0.1:0", data=str(tmp_path)) as broker:
         queue = await filled(broker)
         storage = queue.storage

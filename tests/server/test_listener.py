@@ -1,4 +1,4 @@
-"""Where the broker listens."""
+"""Addresses that the broker listens on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
-def test_it_listens_on_ipv6_as_well_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_broker_listens_on_ipv6_if_configured(tmp_path: Path) -> None:
     with serving(tmp_path, listen=("[::1]:0", "127.0.0.1:0")) as broker:
         assert broker.addresses[0].startswith("amqp://[::1]:")
         for address, host in zip(broker.addresses, ("::1", "127.0.0.1"), strict=True):
@@ -34,7 +34,7 @@ def test_it_listens_on_ipv6_as_well_where_that_is_asked_for(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
-async def test_its_url_names_an_ipv6_address_in_brackets() -> None:
+async def test_url_of_a_broker_has_an_ipv6_address_in_brackets() -> None:
     async with penstock.Broker(listen="[::1]:0") as broker:
         assert broker.url == f"amqp://[::1]:{broker.addresses[0][1]}/"
 
@@ -46,7 +46,7 @@ CROWD = 400
     int(Path("/proc/sys/net/core/somaxconn").read_text()) < CROWD if sys.platform == "linux" else True,
     reason="the kernel queues fewer sockets",
 )
-def test_hundreds_of_clients_that_come_while_the_broker_is_busy_are_queued_and_served(tmp_path: Path) -> None:
+def test_clients_that_connect_while_the_broker_is_busy_are_queued_and_served(tmp_path: Path) -> None:
     with serving(tmp_path) as broker, ExitStack() as stack:
         broker.pause()
         clients = [stack.enter_context(socket.socket()) for _ in range(CROWD)]

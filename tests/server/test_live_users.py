@@ -1,4 +1,4 @@
-"""Users and permissions of a whole broker: they outlive it in both stores, and a settings file is read again."""
+"""Users and permissions of a whole broker: stored in both stores, and the settings file reloaded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def salt_of(broker: BrokerProcess, user: str) -> bytes:
     return heard.partition(b",s=")[2].partition(b",")[0]
 
 
-def test_salts_of_scram_outlive_the_broker_whoever_exists(store: tuple[str, str], tmp_path: Path) -> None:
+def test_salts_of_scram_survive_a_restart_for_any_name(store: tuple[str, str], tmp_path: Path) -> None:
     users = ("anna", "eve", "ada")
     options = (*settings_file(tmp_path, "[users]\nada = 'lovelace'\n"), *store)
     with serving(tmp_path, *options) as broker:
@@ -45,7 +45,7 @@ def test_salts_of_scram_outlive_the_broker_whoever_exists(store: tuple[str, str]
         assert [salt_of(broker, user) for user in users] == before
 
 
-def test_users_outlive_the_broker_and_nothing_tells_their_passwords(store: tuple[str, str], tmp_path: Path) -> None:
+def test_users_survive_a_restart_and_their_passwords_are_shown_nowhere(store: tuple[str, str], tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
     with serving(tmp_path, *store) as broker:

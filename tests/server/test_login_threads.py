@@ -1,4 +1,4 @@
-"""Threads that verify credentials: beside the event loop, bounded, and without a trace of clients that are gone."""
+"""Threads that verify credentials: beside the event loop, bounded, and without a trace of cancelled logins."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_verification_runs_in_a_thread_and_is_concluded_on_the_loop(thread
     assert threads.verified == 3
 
 
-async def test_client_that_is_gone_is_not_verified_and_one_that_goes_meanwhile_is_not_concluded(
+async def test_login_of_a_client_that_left_is_not_verified_or_not_concluded(
     threads: LoginThreads,
 ) -> None:
     order: list[Attempt] = []
@@ -102,7 +102,7 @@ async def test_verification_that_fails_is_concluded_and_the_next_one_runs(thread
     await next_.ended
 
 
-async def test_beyond_the_bound_clients_are_turned_away(threads: LoginThreads) -> None:
+async def test_login_beyond_the_bound_of_a_network_is_turned_away(threads: LoginThreads) -> None:
     order: list[Attempt] = []
     attempts = [Attempt(order) for _ in range(NETWORK_MOST + 2)]
     for attempt in attempts:
@@ -113,7 +113,7 @@ async def test_beyond_the_bound_clients_are_turned_away(threads: LoginThreads) -
     await attempts[-2].ended
 
 
-def test_there_is_at_least_one_thread_and_a_core_for_the_loop() -> None:
+def test_login_threads_are_at_least_one_and_leave_a_core_to_the_loop() -> None:
     assert 1 <= default_threads() <= 4
 
 

@@ -1,4 +1,4 @@
-"""The log on standard error: complete while it is read, bounded and honest while it is not."""
+"""The log on standard error: complete while it is read, bounded with a count of lost lines otherwise."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ with logging_to_stderr():
 
 
 @pytest.mark.parametrize("lines", [1, 5_000])
-def test_every_line_is_written_with_its_time(lines: int) -> None:
+def test_log_lines_are_all_written_with_their_time(lines: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(lines)], input="\n", capture_output=True, text=True, timeout=60, check=True
     )
@@ -43,7 +43,7 @@ def test_every_line_is_written_with_its_time(lines: int) -> None:
     )
 
 
-def test_log_that_nobody_reads_delays_nobody_and_says_what_was_dropped() -> None:
+def test_log_that_is_not_read_delays_no_client_and_counts_dropped_lines() -> None:
     lines = 100_000
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(lines)],
@@ -135,7 +135,7 @@ def test_log_in_qpids_form_has_tracebacks_below_and_priorities_in_the_journal() 
     assert written("qpid", "journal")[0].startswith("<6>MESSAGE [Broker] [Broker] ")
 
 
-def test_log_on_a_full_disk_is_told_of_when_there_is_room() -> None:
+def test_log_on_a_full_disk_reports_dropped_lines_when_there_is_room() -> None:
     lines = LogLines(Text())
     reader, writer = os.pipe()
     os.close(reader)
@@ -144,14 +144,14 @@ def test_log_on_a_full_disk_is_told_of_when_there_is_room() -> None:
     assert re.fullmatch(r".* WARNING PST-2020 : 3 lines of this log were dropped: .*\n", lines.report(3))
 
 
-def test_record_that_cannot_be_formatted_is_no_error_of_who_logs(capfd: pytest.CaptureFixture[str]) -> None:
+def test_record_that_cannot_be_formatted_raises_no_error_in_its_caller(capfd: pytest.CaptureFixture[str]) -> None:
     lines = LogLines(Text())
     lines.handle(logging.makeLogRecord({"msg": "%d octets", "args": ("many",)}))
     assert lines.writer.take() == []
     assert "%d octets" in capfd.readouterr().err, "logging tells of it, with the place"
 
 
-def test_records_that_wait_have_a_bound_in_octets() -> None:
+def test_waiting_records_have_a_bound_in_bytes() -> None:
     lines = LogLines(Text())
     record = logging.makeLogRecord({"msg": "x" * 1_000_000, "name": "penstock"})
     for _ in range(OCTETS_WAITING // RECORD_MOST + 2):

@@ -1,4 +1,4 @@
-"""The record of the start: what it tells, and no secret."""
+"""The log record of the start: its fields, without secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_slow_turns_are_those_from_a_setting_on() -> None:
     assert (counted_connections(1), counted_connections(2)) == ("1 connection is closed", "2 connections are closed")
 
 
-def test_broker_tells_its_start_and_its_stop(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_broker_logs_its_start_and_its_stop(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         async with penstock.Broker("127.0.0.1:0", data=tmp_path / "data", settings=Settings(heartbeat_s=7)):
             pass
@@ -41,7 +41,7 @@ def test_broker_tells_its_start_and_its_stop(tmp_path: Path, caplog: pytest.LogC
     assert told["BRK-1004"].getMessage().startswith("Ready : amqp 127.0.0.1:")
 
 
-def test_start_tells_the_memory_capacity_that_the_settings_have(caplog: pytest.LogCaptureFixture) -> None:
+def test_start_record_has_the_memory_capacity_of_the_settings(caplog: pytest.LogCaptureFixture) -> None:
     settings = Settings(patterns=[("broker", "", read_settings("broker", "", {"memory-capacity": "100MiB"}))])
 
     async def run() -> None:

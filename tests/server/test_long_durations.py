@@ -1,4 +1,4 @@
-"""The longest duration, 2**53 ms, comes in by every door and is kept by every store; a longer one is refused."""
+"""The longest duration, 2**53 ms: accepted by each interface and store; longer ones are refused."""
 
 from __future__ import annotations
 

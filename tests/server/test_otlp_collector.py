@@ -158,7 +158,7 @@ def test_spans_of_the_last_moment_are_exported_at_the_stop(receiver: Receiver, t
 
 
 @pytest.mark.parametrize("status", [None, 400, 503])
-def test_collector_that_takes_nothing_delays_nobody(receiver: Receiver, tmp_path: Path, status: int | None) -> None:
+def test_collector_that_takes_no_spans_delays_no_client(receiver: Receiver, tmp_path: Path, status: int | None) -> None:
     receiver.status = status or 200
     endpoint = f"http://127.0.0.1:{free_port()}/v1/traces" if status is None else receiver.url
     with traced(tmp_path, endpoint) as broker:

@@ -28,7 +28,7 @@ def number_of(body: bytes | None) -> int:
     return int(body.partition(b".")[0])
 
 
-def test_what_is_paged_is_consumed_in_order_after_a_kill(tmp_path: Path) -> None:
+def test_paged_messages_are_consumed_in_order_after_a_kill(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "data"))
     with serving(tmp_path, *data) as broker, channel_of(broker, confirms=True) as channel:
         channel.queue_declare("q", durable=True, arguments=PAGE)
@@ -53,7 +53,7 @@ def test_what_is_paged_is_consumed_in_order_after_a_kill(tmp_path: Path) -> None
         assert depth(channel, "q") == 0
 
 
-def test_get_waits_for_its_message_and_everybody_is_told_what_is_on_the_disk(tmp_path: Path) -> None:
+def test_get_waits_for_its_paged_message_and_counts_include_the_disk(tmp_path: Path) -> None:
     options = ("--data", str(tmp_path / "data"), "--http", "127.0.0.1:0")
     with serving(tmp_path, *options) as broker, channel_of(broker, confirms=True) as channel:
         channel.queue_declare("q", arguments={"x-overflow": "page", "capacity-messages": 2})
@@ -99,7 +99,7 @@ def received(channel: BlockingChannel, count: int, **options: Any) -> Iterator[t
             return
 
 
-def test_after_a_purge_only_what_came_later_and_what_was_held_comes_back(tmp_path: Path) -> None:
+def test_purged_messages_stay_away_after_a_kill_and_held_ones_come_back(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "data"))
     with serving(tmp_path, *data) as broker, channel_of(broker, confirms=True) as channel:
         channel.queue_declare("q", durable=True, arguments=FEW)

@@ -1,6 +1,6 @@
-"""A PostgreSQL server that does not answer, is killed, may only be read or is full, under a whole broker.
+"""A PostgreSQL server that hangs, is killed, read-only or full, under a whole broker.
 
-Persistent messages wait, everything else goes on, nothing confirmed is lost, and all goes on when the server is back.
+Persistent messages wait, other work goes on, and no confirmed message is lost.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def beat_until_the_gate_closes(broker: BrokerProcess) -> None:
         eventually(has_closed, "the gate closes", SLOW_S)
 
 
-def test_server_that_stands_still_or_is_killed_holds_persistent_messages_and_nothing_else(
+def test_postgresql_that_hangs_or_is_killed_holds_persistent_messages_only(
     server: Cluster, database: str, tmp_path: Path
 ) -> None:
     place = f"database '{database}' at '{server.folder}', port {server.port}"
@@ -106,9 +106,7 @@ def test_server_that_stands_still_or_is_killed_holds_persistent_messages_and_not
         assert found == [*map(str, range(5, 20)), "in flight", "held", "another", "held again"]
 
 
-def test_database_that_may_only_be_read_for_a_while_holds_persistent_messages_and_nothing_else(
-    server: Cluster, database: str, tmp_path: Path
-) -> None:
+def test_read_only_database_holds_persistent_messages_only(server: Cluster, database: str, tmp_path: Path) -> None:
     why = "the database may only be read; is this server a replica, or default_transaction_read_only set?"
     with kept(tmp_path, server, database, "--http", "127.0.0.1:0") as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
@@ -158,7 +156,7 @@ def test_server_whose_disk_is_full_holds_persistent_messages_until_there_is_room
         server.ask("DROP TABLESPACE small")
 
 
-def test_broker_that_is_told_to_stop_ends_though_its_server_does_not_answer(
+def test_broker_stops_on_request_though_its_server_does_not_answer(
     server: Cluster, database: str, tmp_path: Path
 ) -> None:
     with kept(tmp_path, server, database) as broker, client_of(broker) as client:
@@ -178,7 +176,7 @@ def test_broker_that_is_told_to_stop_ends_though_its_server_does_not_answer(
 
 
 @pytest.mark.parametrize("options", [(), ("--standby",)])
-def test_server_that_is_down_at_the_start_is_told_in_a_sentence_with_what_to_do(
+def test_server_that_is_down_at_the_start_is_reported_with_advice(
     server: Cluster, database: str, options: tuple[str, ...]
 ) -> None:
     server.stop()
@@ -217,7 +215,7 @@ def test_store_is_checked_while_no_broker_has_it(server: Cluster, database: str,
 
 
 @pytest.mark.parametrize("command", ["backup", "repair"])
-def test_what_postgresql_does_itself_is_left_to_it(command: str, tmp_path: Path) -> None:
+def test_backup_and_repair_of_postgresql_are_left_to_its_own_tools(command: str, tmp_path: Path) -> None:
     new = str(tmp_path / "new")
     said = refused(command, new, "--store", "postgresql://anna:secret@db1/orders?schema=ours")
     way = {
@@ -233,9 +231,7 @@ def test_what_postgresql_does_itself_is_left_to_it(command: str, tmp_path: Path)
     assert not (tmp_path / "new").exists()
 
 
-def test_what_pg_dump_has_taken_from_a_running_broker_is_a_store_again(
-    server: Cluster, database: str, tmp_path: Path
-) -> None:
+def test_dump_of_a_running_broker_restores_to_a_store(server: Cluster, database: str, tmp_path: Path) -> None:
     dump = tmp_path / "dump"
     with kept(tmp_path, server, database) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)

@@ -1,7 +1,7 @@
-"""What a client was told is on the disk is there after a power failure at any moment: the whole broker, on real files.
+"""Power failures at any moment: confirmed messages are there, with the whole broker on real files.
 
-The broker's calls that change files are recorded, and in between what its client sends and hears; see
-tests/store/test_power_loss.py. Each disk that a power failure could leave is given to a broker that starts.
+The broker's calls that change files are recorded together with its client's traffic; see
+tests/store/test_power_loss.py. A broker is started on each disk that a power failure could leave.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ LOG, COUNT = "messages.sqlite-wal", "messages.commits"
 
 
 @pytest.mark.parametrize("lies", [set(), {LOG}, {LOG, COUNT}], ids=["as it is", "lies of the log", "lies of both"])
-def test_what_was_confirmed_is_recovered_after_a_power_failure_at_any_point(
+def test_confirmed_messages_are_recovered_after_a_power_failure_at_any_point(
     lies: set[str],
 ) -> None:
     """And where the disk lies, this sees it: so does the broker, by its count, where the count came to the disk."""

@@ -1,4 +1,4 @@
-"""Memory and files of the machine, as far as this process may have them."""
+"""Memory and open files that the operating system permits to this process."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_file_of_groups_that_is_missing_leaves_the_root(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", [resource.RLIMIT_AS, resource.RLIMIT_DATA])
-def test_memory_is_what_the_limit_of_the_process_leaves(which: int) -> None:
+def test_memory_is_bounded_by_the_limit_of_the_process(which: int) -> None:
     most = 512 * 1024 * 1024
     code = (
         "import resource; from penstock.server.process_limits import memory_bytes; print(memory_bytes());"
@@ -85,7 +85,7 @@ def test_host_memory_knows_the_limit_of_open_files() -> None:
     assert process_limits.open_files() == soft or soft == resource.RLIM_INFINITY
 
 
-def test_mappings_of_files_are_found_that_are_never_written_and_have_no_page_of_the_process(tmp_path: Path) -> None:
+def test_file_mappings_that_are_never_written_are_found(tmp_path: Path) -> None:
     smaps = tmp_path / "smaps"
     smaps.write_text(SMAPS)
     assert unchanged_mappings(smaps) == [(0x1000, 0x3000), (0x8000, 0xA000)]

@@ -1,4 +1,4 @@
-"""The flow log of a real broker: what is in it, how large it gets, and what a kill or a full disk leave of it."""
+"""The flow log of a real broker: its records and size, and its state after a kill or a full disk."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def count_of(found: list[dict[str, Any]], event: str) -> int:
     return sum(record.get("count", 1) for record in found if record["event"] == event)
 
 
-def test_every_crossing_and_block_is_in_the_log_with_both_times_and_the_documented_fields(tmp_path: Path) -> None:
+def test_crossings_and_blocks_are_in_the_flow_log_with_both_times(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "flow-log"
     with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
         with open_peer(broker, properties={}) as peer:
@@ -143,7 +143,7 @@ def test_files_are_their_owners_and_no_links(tmp_path: Path) -> None:
     assert victim.read_text() == "not a record"
 
 
-def test_without_a_directory_there_is_no_flow_log_and_off_means_none(tmp_path: Path) -> None:
+def test_flow_log_is_absent_without_a_directory_and_when_off(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(tmp_path, "--data", str(data), "--flow-log", "off") as broker:
         assert broker.alive()
@@ -285,7 +285,7 @@ def _check_losses(broker: BrokerProcess, peer: Peer, folder: Path, deleted: int)
     assert not broker.logged("Traceback")
 
 
-def test_writer_that_cannot_keep_up_drops_and_counts_and_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_writer_that_cannot_keep_up_drops_and_counts_without_delay(tmp_path: Path) -> None:
     log = RecordLog(flowlog.FILES, tmp_path / "log", 2, 1 << 20, waiting_most=1000)
     for number in range(150):  # Nothing is written yet: the writer has not begun.
         log.put([{"event": "depth", "messages": number}] * 10)
@@ -299,7 +299,7 @@ def test_writer_that_cannot_keep_up_drops_and_counts_and_nobody_waits_for_it(tmp
     assert seen[-1]["event"] == "stop"
 
 
-def test_change_of_the_settings_is_recorded_with_who_did_it(tmp_path: Path) -> None:
+def test_change_of_the_settings_is_recorded_with_its_author(tmp_path: Path) -> None:
     config = tmp_path / "penstock.toml"
     config.write_text("[broker]\n")
     folder = tmp_path / "log"

@@ -1,4 +1,4 @@
-"""A broker that is told to stop while it brings back what it keeps stops at once, and has lost nothing."""
+"""A broker that is stopped during its recovery stops at once without loss."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ def queues(broker: penstock.Broker) -> int:
     return len(broker.driver.broker.vhosts["/"].queues)
 
 
-async def test_start_that_is_cancelled_while_queues_are_read_ends_at_once_and_loses_nothing(tmp_path: Path) -> None:
+async def test_start_cancelled_while_queues_are_read_ends_at_once_and_loses_nothing(tmp_path: Path) -> None:
     async with penstock.Broker(listen="127.0.0.1:0", data=tmp_path) as broker:
         await asyncio.to_thread(declare_all, broker)
     again = penstock.Broker(listen="127.0.0.1:0", data=tmp_path)

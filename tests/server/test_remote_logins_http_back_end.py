@@ -89,7 +89,9 @@ def test_case_and_space_around_an_answer_do_not_matter(server: BackEndServer, an
         (b"allow " + b"x" * ANSWER_OCTETS, 200, f"answered with more than {ANSWER_OCTETS} octets"),
     ],
 )
-def test_what_is_not_allow_is_a_refusal(server: BackEndServer, answer: bytes, status: int, reason: str) -> None:
+def test_back_end_answer_other_than_allow_is_a_refusal(
+    server: BackEndServer, answer: bytes, status: int, reason: str
+) -> None:
     server.answer, server.status = answer, status
     with pytest.raises(BackEndError, match=reason):
         client(server)[0].tags_of("x", "y")
@@ -129,7 +131,7 @@ def test_server_that_hangs_or_trickles_is_left_at_the_deadline(server: BackEndSe
     assert asks.tags_of("root", "toor")
 
 
-def test_server_that_is_away_is_told() -> None:
+def test_unreachable_back_end_is_reported() -> None:
     with back_end() as gone:
         asks, _ = client(gone)
     with pytest.raises(BackEndError, match=r"'http://127.0.0.1:\d+/auth/user' cannot be asked: .*refused"):

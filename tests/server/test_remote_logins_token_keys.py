@@ -1,4 +1,4 @@
-"""Keys of tokens: from files and URLs, kept for a time, and bounded."""
+"""Keys of tokens: from files and URLs, cached, and bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets: after a run with known ones, no log, answer, file, command line or dump has any of them."""
+"""Secrets of a run: absent from logs, answers, files, command lines and dumps."""
 
 import base64
 import contextlib
@@ -132,7 +132,7 @@ def use_commands(broker: BrokerProcess, tmp_path: Path) -> bytes:
     return said
 
 
-def test_no_secret_is_in_any_log_answer_file_command_line_or_dump(tmp_path: Path) -> None:
+def test_secrets_are_in_no_log_answer_file_command_line_or_dump(tmp_path: Path) -> None:
     settings, data = tmp_path / "penstock.toml", tmp_path / "data"
     settings.write_text(SETTINGS)
     settings.chmod(0o600)

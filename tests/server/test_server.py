@@ -1,4 +1,4 @@
-"""A broker in one process or two: what it holds while it runs, and how it ends."""
+"""A broker in one process or two: its resources, and its end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.commands import refused
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
 
-def test_what_comes_after_a_close_does_not_cost_the_client_the_answer(own_broker: BrokerProcess) -> None:
+def test_input_after_a_close_does_not_cost_the_client_the_answer(own_broker: BrokerProcess) -> None:
     with open_peer(own_broker) as peer:
         peer.send(0, commands.Connection.Close(200, "", 0, 0))
         peer.expect(0, commands.Connection.CloseOk)
@@ -43,7 +43,7 @@ def test_second_broker_on_the_same_port_says_so_and_ends(tmp_path: Path) -> None
         assert broker.alive()
 
 
-def test_second_broker_on_the_same_data_says_who_holds_it_and_ends(tmp_path: Path) -> None:
+def test_second_broker_on_the_same_data_names_the_owner_and_ends(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(tmp_path, "--data", str(data)) as broker:
         said = refused("serve", "--listen", "127.0.0.1:0", "--data", str(data))
@@ -59,7 +59,7 @@ def test_data_directory_is_free_again_when_its_broker_is_gone(tmp_path: Path, da
         assert broker.alive()
 
 
-def test_broker_that_stops_accepts_nobody_new(tmp_path: Path) -> None:
+def test_stopping_broker_accepts_no_new_connection(tmp_path: Path) -> None:
     with serving(tmp_path) as broker, open_peer(broker) as deaf:
         broker.process.terminate()
         assert deaf.expect(0, commands.Connection.Close).reply_code == 320
@@ -75,7 +75,7 @@ def test_broker_that_stops_writes_no_traceback(tmp_path: Path) -> None:
         assert "Traceback" not in broker.log()
 
 
-async def test_in_one_process_a_broker_starts_and_leaves_without_a_trace() -> None:
+async def test_broker_in_process_starts_and_leaves_without_a_trace() -> None:
     async with in_process() as broker:
         assert re.fullmatch(r"amqp://127\.0\.0\.1:\d+/", broker.url)
         address = broker.addresses[0]

@@ -47,7 +47,7 @@ def listening(tmp_path: Path) -> Iterator[Manager]:
         yield found
 
 
-def test_broker_tells_ready_status_reload_and_stop_and_that_it_lives(listening: Manager, tmp_path: Path) -> None:
+def test_broker_notifies_ready_status_reload_stop_and_watchdog(listening: Manager, tmp_path: Path) -> None:
     environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
     with serving(tmp_path, *settings_file(tmp_path, ""), environment=environment) as broker:
         listening.await_line("READY=1")
@@ -99,7 +99,7 @@ def test_watchdog_is_that_of_this_process(
     assert not found.notify("READY=1"), "there is nobody to tell"
 
 
-def test_manager_that_is_gone_or_does_not_read_delays_nobody(tmp_path: Path) -> None:
+def test_manager_that_is_gone_or_does_not_read_delays_no_work(tmp_path: Path) -> None:
     address = str(tmp_path / "notify")
     told = ServiceManager({"NOTIFY_SOCKET": address}, 1)
     assert not told.notify("READY=1"), "nobody listens"

@@ -92,7 +92,7 @@ async def received(loop: TurnLoop, far: socket.socket, octets: int) -> bytes:
     return data
 
 
-def test_octets_pass_both_ways_and_the_addresses_are_known() -> None:
+def test_transport_passes_bytes_both_ways_and_knows_the_addresses() -> None:
     async def story(loop: TurnLoop, protocol: Recording, far: socket.socket) -> None:
         transport = protocol.transport
         assert transport.get_extra_info("peername") == far.getsockname()
@@ -106,7 +106,7 @@ def test_octets_pass_both_ways_and_the_addresses_are_known() -> None:
     run(story)
 
 
-def test_what_the_socket_does_not_take_waits_and_is_bounded_by_pause_and_resume() -> None:
+def test_transport_buffers_unsent_data_and_signals_pause_and_resume() -> None:
     async def story(loop: TurnLoop, protocol: Recording, far: socket.socket) -> None:
         transport = protocol.transport
         transport.set_write_buffer_limits(high=1000, low=100)
@@ -121,7 +121,7 @@ def test_what_the_socket_does_not_take_waits_and_is_bounded_by_pause_and_resume(
     run(story)
 
 
-def test_lines_are_sent_in_order_and_what_the_socket_does_not_take_waits() -> None:
+def test_transport_sends_lines_in_order_and_buffers_the_rest() -> None:
     async def story(loop: TurnLoop, protocol: Recording, far: socket.socket) -> None:
         transport = protocol.transport
         transport.writelines([b"a", b"", memoryview(b"-bc-")[1:3]])
@@ -182,7 +182,7 @@ def test_reset_by_the_peer_is_the_error_of_the_loss() -> None:
     run(story)
 
 
-def test_nothing_is_read_while_reading_is_paused() -> None:
+def test_transport_reads_nothing_while_reading_is_paused() -> None:
     async def story(loop: TurnLoop, protocol: Recording, far: socket.socket) -> None:
         protocol.transport.pause_reading()
         far.send(b"x")

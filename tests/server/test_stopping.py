@@ -1,4 +1,4 @@
-"""A broker with a store that is stopped, or backed up, while everybody is at work: nothing confirmed is missing."""
+"""A broker with a store that is stopped or backed up under load: no confirmed message is missing."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_broker_starts_from_a_backup_that_was_made_under_load(tmp_path: Path) ->
             assert numbers[0] <= after[name], "what was not acknowledged when it ended"
 
 
-def test_what_very_many_consumers_have_comes_back_in_the_store_before_the_broker_ends(tmp_path: Path) -> None:
+def test_messages_of_many_consumers_are_in_the_store_before_the_broker_ends(tmp_path: Path) -> None:
     data, count = str(tmp_path / "data"), 12_000
     quorum = {"x-queue-type": "quorum"}
     with serving(tmp_path, "--data", data) as broker, open_peer(broker) as peer:

@@ -1,4 +1,4 @@
-"""Folders that a broker cannot keep anything in, each with its sentence; and nothing in them changes."""
+"""Data directories that a broker cannot use: each is refused with its sentence, and stays unchanged."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def flip_a_bit_of_the_last_frame(log: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [remove, cut_in_the_middle, cut_the_last_frame, flip_a_bit_of_the_last_frame])
-def test_log_that_lost_confirmed_messages_is_refused_with_how_many_and_repair_accepts_that(
+def test_store_that_lost_confirmed_messages_is_refused_with_their_number(
     killed_data: Path, tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
     change(killed_data / f"{FILE}-wal")

@@ -1,4 +1,4 @@
-"""When the disk usage of a store is measured."""
+"""Times at which the disk usage of a store is measured."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_disk_sampler_measures_after_a_time_far_from_a_threshold(tmp_path: Path,
         assert sampler.wrote(1000) is None
 
 
-def test_disk_sampler_measures_when_a_part_of_what_is_left_was_written(tmp_path: Path, clock: Clock) -> None:
+def test_disk_sampler_measures_when_a_part_of_the_free_space_was_written(tmp_path: Path, clock: Clock) -> None:
     with opened(tmp_path) as store:
         sampler = DiskSampler(store)
         sampler.left = 10_000

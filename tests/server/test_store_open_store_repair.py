@@ -1,4 +1,4 @@
-"""Check and repair of a data directory, with what its messages become."""
+"""Check and repair of a data directory, and the fate of its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fault of the broker's own, where what is to be kept is put together; and what a recovery leaves behind."""
+"""Internal errors while a transaction is encoded, and objects that a recovery leaves behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.errors import StoreError
 from tests.support.brokers import PATIENCE
 
 
-async def test_internal_error_while_encoding_a_transaction_confirms_nothing_and_ends_the_broker(
+async def test_internal_error_while_encoding_confirms_nothing_and_ends_the_broker(
     tmp_path: Path,
 ) -> None:
     kept = aio_pika.Message(b"kept", delivery_mode=aio_pika.DeliveryMode.PERSISTENT)

@@ -1,4 +1,4 @@
-"""Strangers: whatever they send and however often, the log stays short, on its lines, and without secrets."""
+"""Clients without a login: the log stays short, on its lines, and without secrets, whatever they send."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_refused_logins_have_a_line_a_second_and_all_of_them_are_counted(both: B
     assert len(both.logged("login refused")) <= time.monotonic() - begun + 2
 
 
-def test_what_is_no_amqp_has_a_line_a_second_too(both: BrokerProcess) -> None:
+def test_client_of_another_protocol_is_logged_at_most_once_a_second(both: BrokerProcess) -> None:
     begun = time.monotonic()
     for _ in range(100):
         with socket.create_connection((both.host, both.port)) as client:
@@ -63,7 +63,7 @@ def test_what_is_no_amqp_has_a_line_a_second_too(both: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("when", ["before the start", "while it runs"])
-def test_at_the_file_limit_sockets_are_hung_up_on_and_those_that_are_there_go_on(tmp_path: Path, when: str) -> None:
+def test_connections_at_the_file_limit_are_refused_and_open_ones_go_on(tmp_path: Path, when: str) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     early = when == "before the start"
     if early:
@@ -177,7 +177,7 @@ def test_errors_of_http_and_the_log_show_no_secret(both: BrokerProcess) -> None:
     assert "s3cr3t" not in both.log()
 
 
-async def test_what_is_written_to_a_client_leaves_at_once() -> None:
+async def test_output_to_a_client_is_sent_at_once() -> None:
     """Nagle's algorithm would keep back small frames until the client's delayed acknowledgement."""
     async with penstock.Broker(listen="127.0.0.1:0") as broker:
         reader, writer = await asyncio.open_connection(*broker.addresses[0])

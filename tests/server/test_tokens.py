@@ -27,7 +27,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         assert "Traceback" not in process.log()
 
 
-def test_token_logs_in_and_its_scopes_say_what_it_may_do(broker: BrokerProcess) -> None:
+def test_token_logs_in_with_the_permissions_of_its_scopes(broker: BrokerProcess) -> None:
     given = token("penstock.configure:*/mine*", "penstock.write:*/mine*", "penstock.read:*/mine*")
     with Connection(broker.url_of("anna", given)) as connection:
         channel = connection.channel()

@@ -1,4 +1,4 @@
-"""The setting traces-endpoint: what it may be, and what it needs."""
+"""The setting traces-endpoint: its valid values, and its requirements."""
 
 from __future__ import annotations
 

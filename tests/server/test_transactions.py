@@ -1,4 +1,4 @@
-"""tx.* at a broker: what comes before commit-ok, that it is read on, and a commit that is tried again, in the store."""
+"""tx.* at a broker: returns before commit-ok, reading during a commit, and stored commits that are repeated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def select(peer: Peer, channel: int = 1) -> None:
     peer.ask(channel, TX.Select(), TX.SelectOk)
 
 
-def test_what_reaches_no_queue_comes_back_before_commit_ok(peer: Peer, queue: str) -> None:
+def test_unroutable_message_of_a_transaction_is_returned_before_commit_ok(peer: Peer, queue: str) -> None:
     select(peer)
     mandatory = commands.Basic.Publish(routing_key="no-such-queue", mandatory=True)
     body = publish_frames(1, "", queue, b"lost")
@@ -67,7 +67,7 @@ def test_settlements_past_the_bound_close_the_channel_and_return_their_deliverie
         assert peer.depth("q") == most + 1
 
 
-# Commits that may be tried again
+# Commits that may be repeated
 
 RETRIES = {"product": "retrying", "capabilities": CAPABILITIES | {"penstock.tx_commit_retry": True}}
 ROOM_FOR_ONE = {"capacity-messages": 2, "stop-messages": 2, "resume-messages": 2, "hold-deadline": 1}
@@ -86,9 +86,7 @@ def refused_commit(peer: Peer) -> str:
 
 
 @pytest.mark.parametrize("committed", [False, True])
-def test_refused_commit_is_in_the_store_when_it_is_tried_again_with_success_and_not_before(
-    tmp_path: Path, committed: bool
-) -> None:
+def test_refused_commit_is_in_the_store_once_its_repetition_succeeds(tmp_path: Path, committed: bool) -> None:
     data, durable = str(tmp_path / "data"), {"delivery_mode": 2}
     with serving(tmp_path, "--data", data) as broker, open_peer(broker, properties=RETRIES) as peer:
         for name, arguments in (("full", ROOM_FOR_ONE), ("source", {})):

@@ -1,4 +1,4 @@
-"""Transport: when it reads, and who closes the socket first, in simulated time; and a reset by the peer."""
+"""Transport: reading, and the order of closing a socket, in simulated time; and a reset by the peer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_peer_that_closed_the_connection_gets_a_moment_to_close_its_side_first()
     simulate(1, close_first)
 
 
-def test_peer_that_does_not_close_its_side_hears_the_end_after_that_moment_and_is_given_up() -> None:
+def test_peer_that_keeps_its_socket_open_is_given_up() -> None:
     async def never_close(loop: SimLoop) -> None:
         world = World(loop)
         client = await opened(world)
@@ -67,7 +67,7 @@ def test_peer_that_does_not_close_its_side_hears_the_end_after_that_moment_and_i
     simulate(2, never_close)
 
 
-def test_peer_that_answers_our_own_close_hears_our_end_at_once() -> None:
+def test_peer_that_answers_our_close_gets_our_end_at_once() -> None:
     async def be_closed(loop: SimLoop) -> None:
         world = World(loop)
         client = await opened(world)
@@ -81,7 +81,7 @@ def test_peer_that_answers_our_own_close_hears_our_end_at_once() -> None:
     simulate(3, be_closed)
 
 
-def test_beyond_the_bound_of_sockets_whose_connection_is_over_the_next_one_is_closed_at_once() -> None:
+def test_closed_sockets_that_linger_are_bounded() -> None:
     async def close_many(loop: SimLoop) -> None:
         world = World(loop)
         first, second = await opened(world), await opened(world)
@@ -109,7 +109,7 @@ async def test_broker_stops_although_a_peer_has_reset_its_connection_in_the_same
     assert broker.driver.connections == {}
 
 
-def test_socket_is_read_in_pulses_while_its_hold_budget_is_used_up_and_wholly_again_after_that() -> None:
+def test_socket_is_read_in_pulses_while_its_hold_budget_is_used_up() -> None:
     async def be_held(loop: SimLoop) -> None:
         policy = ConnectionLimits()
         policy.hold_bytes = 2048

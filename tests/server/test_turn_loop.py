@@ -107,7 +107,7 @@ def test_pause_brings_input_of_others_into_the_same_turn(monkeypatch: pytest.Mon
             each.close()
 
 
-def test_turn_that_schedules_the_next_keeps_neither_sockets_nor_callbacks_nor_timers_waiting() -> None:
+def test_turn_that_schedules_the_next_delays_no_sockets_callbacks_or_timers() -> None:
     async def story(loop: TurnLoop) -> int:
         turns = 0
         near, far = socket.socketpair()

@@ -1,4 +1,4 @@
-"""The share of onlookers in the loop: one slice in a pass, whoever looks."""
+"""The share of onlookers in the loop: one slice in a pass."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Two brokers in one data directory whose lock file, or more, was removed: one goes on, and nothing confirmed is lost.
+"""Two brokers in one data directory whose lock file was removed: one goes on, without loss.
 
-Real processes, real files. What a broker confirmed is counted by its clients.
+Processes and files are real. Clients count the confirmed messages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def is_refused(broker: BrokerProcess) -> None:
     assert confirmed == []
 
 
-def test_second_broker_after_the_lock_was_removed_takes_over_and_the_first_confirms_nothing_more(
+def test_second_broker_after_a_removed_lock_takes_over_from_the_first(
     tmp_path: Path,
 ) -> None:
     data = tmp_path / "data"
@@ -68,7 +68,7 @@ def test_second_broker_after_the_lock_was_removed_takes_over_and_the_first_confi
     assert found == [*[f"a{number}" for number in range(50)], *[f"b{number}" for number in range(51)]]
 
 
-def test_of_two_brokers_under_load_exactly_one_goes_on_when_the_lock_is_removed_between_them(tmp_path: Path) -> None:
+def test_brokers_under_load_with_a_removed_lock_end_up_as_one(tmp_path: Path) -> None:
     """Whichever is first at the lock: the one that runs, with its next transaction, or the one that starts."""
     data = tmp_path / "data"
     confirmed: list[str] = []
@@ -98,7 +98,7 @@ def test_of_two_brokers_under_load_exactly_one_goes_on_when_the_lock_is_removed_
     assert len(found) <= len(confirmed) + 1
 
 
-def test_broker_whose_directory_another_one_has_used_meanwhile_stops_though_the_lock_is_free_again(
+def test_broker_whose_directory_was_used_by_another_stops(
     tmp_path: Path,
 ) -> None:
     data = tmp_path / "data"
@@ -132,7 +132,7 @@ def test_broker_that_is_idle_takes_its_lock_again_and_keeps_others_out(tmp_path:
         assert said == f"data directory '{data}' is in use by another broker (process {broker.pid})"
 
 
-def test_log_that_is_removed_while_the_broker_runs_is_written_back_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_store_log_removed_at_run_time_is_written_back_without_loss(tmp_path: Path) -> None:
     data, copy = tmp_path / "data", tmp_path / "copy"
     with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)

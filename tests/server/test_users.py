@@ -1,4 +1,4 @@
-"""The tag administrator: what a user without it may do, over AMQP, by command and by HTTP."""
+"""The tag administrator: operations without it, over AMQP, by command and over HTTP."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_first_user_and_guest_on_this_machine_may_use_them(shared: BrokerProcess
         control.unblock("queue", "orders")
 
 
-def test_every_user_may_read_queues_by_cursor(shared: BrokerProcess) -> None:
+def test_user_of_any_tag_may_read_queues_by_cursor(shared: BrokerProcess) -> None:
     name = some_name("q")
     with (
         Connection(shared.url_of("bob", "b")) as connection,
@@ -82,13 +82,13 @@ def test_command_of_the_operator_says_which_tag_is_missing(shared: BrokerProcess
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/overview"), ("POST", "/definitions"), ("PUT", "/users/eve")])
-def test_by_http_a_user_without_the_tag_is_not_authorised(shared: BrokerProcess, method: str, path: str) -> None:
+def test_user_without_a_tag_is_not_authorised_over_http(shared: BrokerProcess, method: str, path: str) -> None:
     answer = Web(shared.http, "bob", "b").ask(method, path, {} if method != "GET" else None)
     assert (answer.status, answer.json["error"]) == (401, "not_authorised")
     assert answer.reason == "Not management user"
 
 
-def test_by_http_the_tag_management_is_for_what_a_user_may_do_by_amqp(shared: BrokerProcess) -> None:
+def test_user_with_the_tag_management_may_do_over_http_as_over_amqp(shared: BrokerProcess) -> None:
     web, queue = Web(shared.http, "mia", "m"), some_name("q")
     assert web.ask("PUT", f"/queues/%2F/{queue}", {}).status == 201
     assert web.ask("POST", f"/bindings/%2F/e/amq.topic/q/{queue}", {"routing_key": "k"}).status == 201

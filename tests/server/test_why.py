@@ -1,4 +1,4 @@
-"""`penstock why` at a real broker: of queues, connections, channels and users, for people and for programs."""
+"""`penstock why` at a real broker: queues, connections, channels and users, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.raw_client import open_peer, publish_frames
 PRODUCERS = 30
 
 
-def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_consumers_lack(
+def test_why_names_the_blocks_of_connection_channel_and_user(
     own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:
@@ -62,7 +62,7 @@ def test_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_con
         assert (idle_view["consumer"], idle_view["obstacles"]) == ("idle", ["the queue is empty"])
 
 
-def test_reason_of_connection_blocked_is_what_why_says_and_until_when(
+def test_reason_of_connection_blocked_is_that_of_why_with_the_deadline(
     own_broker: BrokerProcess, control: sync.Connection
 ) -> None:
     with open_peer(own_broker) as peer:
@@ -75,7 +75,7 @@ def test_reason_of_connection_blocked_is_what_why_says_and_until_when(
         assert f"is blocked T by {told}" in re.sub(r"\d+\.\d s", "T", sentence)
 
 
-def test_answer_is_bounded_names_who_waits_longest_and_counts_the_others(own_broker: BrokerProcess) -> None:
+def test_answer_of_why_is_bounded_with_the_longest_waiters_and_a_count(own_broker: BrokerProcess) -> None:
     with ExitStack() as stack:
         peers = [stack.enter_context(open_peer(own_broker, properties={})) for _ in range(PRODUCERS)]
         peers[0].declare_shared("orders", capacity_messages=1, stop_messages=0, hold_deadline=0)

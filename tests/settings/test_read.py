@@ -1,8 +1,6 @@
 """Arguments of declarations and settings of patterns: by any broker's names, or refused in a sentence.
 
-Fixed features of a queue: type, priorities, single active consumer.
-
-Names of Artemis that are no settings here: refused by name, with what there is instead.
+Also: fixed features of a queue, and Artemis's settings without an equivalent, refused with an alternative.
 """
 
 from __future__ import annotations
@@ -101,14 +99,14 @@ def test_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) 
         ({"x-dead-letter-routing-kye": "k"}, "did you mean x-dead-letter-routing-key?"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_in_a_sentence(arguments: dict[str, object], part: str) -> None:
+def test_invalid_argument_is_refused_in_a_sentence(arguments: dict[str, object], part: str) -> None:
     with pytest.raises(PreconditionFailed) as caught:
         read_arguments("orders", arguments)
     assert part in str(caught.value)
     assert "queue 'orders'" in str(caught.value)
 
 
-def test_two_names_for_the_same_thing_that_agree_are_no_contradiction() -> None:
+def test_names_for_one_setting_that_agree_are_no_contradiction() -> None:
     assert read_arguments("q", {"max-size-messages": 5, "qpid.max_count": 5})["capacity-messages"].number == 5
 
 
@@ -127,14 +125,14 @@ def test_arguments_that_are_long_are_read_each_time() -> None:
     assert read_arguments("a", long) is not read_arguments("a", long)
 
 
-def test_what_has_nothing_to_do_with_flow_control_is_left_alone() -> None:
+def test_arguments_without_relation_to_flow_control_are_ignored() -> None:
     arguments: dict[str, object] = dict.fromkeys(OF_QUEUES, "lazy")
     arguments |= {"x-queue-type": "classic", "x-my-own": 5, "colour": "red"}
     assert read_arguments("q", arguments) == {}
 
 
 @pytest.mark.parametrize("scope", sorted(SCOPES))
-def test_every_setting_of_every_scope_can_be_read(scope: str) -> None:
+def test_settings_of_a_scope_can_all_be_read(scope: str) -> None:
     texts = {**TEXTS, "memory-stop": "40%"}
     if scope == "address":
         texts["overflow"] = "block"
@@ -251,13 +249,13 @@ def test_wrong_rates_of_a_client_are_refused(properties: dict[str, object], said
         ({"x-queue-type": "quorum", "x-max-priority": 5}, "invalid arg 'x-max-priority' for a queue of type quorum"),
     ],
 )
-def test_what_a_queue_cannot_be_is_refused_in_a_sentence(arguments: dict[str, object], said: str) -> None:
+def test_impossible_queue_features_are_refused_in_a_sentence(arguments: dict[str, object], said: str) -> None:
     with pytest.raises(PreconditionFailed) as caught:
         read_features("q", arguments)
     assert f"queue 'q': {said}" in str(caught.value)
 
 
-def test_stream_is_refused_with_what_to_use_instead() -> None:
+def test_stream_is_refused_with_an_alternative() -> None:
     with pytest.raises(NotSupported, match="a cursor reads a queue again and again"):
         read_features("q", {"x-queue-type": "stream"})
 

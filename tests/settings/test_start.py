@@ -1,4 +1,4 @@
-"""The table of settings at the start: what each may be."""
+"""The table of start-up settings: their valid values."""
 
 from __future__ import annotations
 

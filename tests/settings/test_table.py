@@ -1,4 +1,4 @@
-"""The names of settings of other brokers, and what they mean here."""
+"""Names of other brokers' settings, and their meaning here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.settings.table import (
 from tests.support.setting_values import TEXTS
 
 
-def test_every_word_of_ours_is_accepted_with_and_without_x() -> None:
+def test_setting_name_is_accepted_with_and_without_x() -> None:
     for word in OURS:
         value = TEXTS.get(word, 5)
         assert set(read_arguments("q", {word: value})) == {word}
@@ -31,7 +31,7 @@ def test_every_word_of_ours_is_accepted_with_and_without_x() -> None:
 
 @pytest.mark.parametrize("name", sorted(name for name, ours in ALIASES.items() if ours == "overflow"))
 @pytest.mark.parametrize(("policy", "ours"), sorted(OVERFLOW_ALIASES.items()))
-def test_overflow_policy_is_known_by_every_name_in_any_case_and_as_octets(name: str, policy: str, ours: str) -> None:
+def test_overflow_policy_is_known_by_each_name_in_any_case_and_as_bytes(name: str, policy: str, ours: str) -> None:
     assert read_arguments("q", {name: policy})["overflow"].text == ours
     assert read_arguments("q", {name: policy.upper()})["overflow"].text == ours
     assert read_arguments("q", {name: policy.encode()})["overflow"].text == ours

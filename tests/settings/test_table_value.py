@@ -48,7 +48,7 @@ def test_drop_is_artemis_word_only_by_artemis_name() -> None:
         read_arguments("q", {"x-overflow": "drop"})
 
 
-def test_special_values_mean_what_they_mean_where_their_names_come_from() -> None:
+def test_special_values_have_the_meaning_of_the_broker_of_their_name() -> None:
     def said(scope: str, name: str, value: object) -> bool:
         (word,) = read_settings(scope, "" if scope == "broker" else "#", {name: value}).values()
         return word.none

@@ -1,4 +1,4 @@
-"""Arguments of other brokers without effect: taken, and named with the reason."""
+"""Arguments of other brokers without effect: accepted, and listed with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets how much where links with credit share a bounded queue with each other, and with publishers without."""
+"""Shares of links with credit at a bounded queue, beside each other and beside publishers without credit."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_unsettled_deliveries_and_round_trips_change_no_shares(
 
 @pytest.mark.parametrize("capacity", [160, 829])
 @pytest.mark.parametrize("kinds", KINDS)
-def test_sender_of_one_message_at_a_time_gets_what_its_round_trip_allows(capacity: int, kinds: str) -> None:
+def test_sender_of_one_message_at_a_time_is_as_fast_as_its_round_trip(capacity: int, kinds: str) -> None:
     sim = with_senders(capacity, kinds, (1000, 1))
     sim.run(1500)
     sim.forget()

@@ -19,7 +19,7 @@ def test_hour_of_sleep_takes_no_time() -> None:
     assert simulate(1, main) == pytest.approx(3600)
 
 
-def test_waiting_for_what_never_comes_is_an_error() -> None:
+def test_endless_wait_in_the_simulation_is_an_error() -> None:
     async def main(loop: SimLoop) -> None:
         await asyncio.Event().wait()
 
@@ -39,7 +39,7 @@ async def _race(loop: SimLoop) -> list[int]:
     return order
 
 
-def test_seed_decides_the_order_of_what_is_ready() -> None:
+def test_seed_decides_the_order_of_ready_callbacks() -> None:
     assert simulate(1, _race) == simulate(1, _race)
     assert len({tuple(simulate(seed, _race)) for seed in range(5)}) > 1
 
@@ -56,7 +56,7 @@ class _Collector(asyncio.Protocol):
         self.lost = True
 
 
-def test_octets_keep_their_order_and_a_peer_that_does_not_read_holds_the_sender() -> None:
+def test_simulated_bytes_keep_their_order_and_a_paused_peer_holds_the_sender() -> None:
     async def main(loop: SimLoop) -> None:
         sender, receiver = Client(loop, "sender"), _Collector()
         end = connect(loop, receiver, sender, 1)

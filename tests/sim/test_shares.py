@@ -1,4 +1,4 @@
-"""Who gets how much through a bounded queue: shares follow the turns, not the windows."""
+"""Shares of producers at a bounded queue: they follow the turns, not the windows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def share(loop: SimLoop, windows: list[int], marks: dict[str, int], messag
 
 
 @pytest.mark.parametrize("marks", [MIB, KIB_64], ids=["1 MiB", "64 KiB"])
-def test_one_greedy_among_seven_light_gets_what_they_get(marks: dict[str, int]) -> None:
+def test_greedy_producer_among_seven_light_ones_gets_an_equal_share(marks: dict[str, int]) -> None:
     greedy, *light = simulate(1, lambda loop: share(loop, [1000, *[10] * 7], marks, 9000))
     assert greedy <= 1.02 * sum(light) / len(light)
     assert max(light) <= 1.02 * min(light)

@@ -90,7 +90,7 @@ def check_all_told(producers: list[Client]) -> None:
             assert not client.unconfirmed
 
 
-def test_in_a_storm_of_a_thousand_producers_nothing_is_lost_overrun_or_left_waiting() -> None:
+def test_messages_of_a_thousand_producers_are_neither_lost_nor_overrun() -> None:
     trace, consumer = simulate(7, storm)
     for kind in range(len(WINDOWS)):
         names = [f"p{number}" for number in range(kind, PRODUCERS, len(WINDOWS))]
@@ -153,7 +153,7 @@ async def cuts(consumer: SlowConsumer) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_in_a_storm_of_disconnects_what_was_confirmed_arrives_and_nobody_leaves_a_trace(seed: int) -> None:
+def test_confirmed_messages_arrive_in_a_storm_of_disconnects(seed: int) -> None:
     assert simulate(seed, storm_with_disconnects) == simulate(seed, storm_with_disconnects)
 
 
@@ -201,7 +201,7 @@ async def standstill(loop: SimLoop) -> str:
     return world.trace.hexdigest()
 
 
-def test_while_a_gate_stays_closed_each_publisher_gets_its_window_confirmed_once_and_then_refusals() -> None:
+def test_publishers_at_a_closed_gate_are_confirmed_their_window_and_then_refused() -> None:
     assert simulate(6, standstill) == simulate(6, standstill)
 
 
@@ -261,5 +261,5 @@ def check_deadlines(confirming: list[Client], others: list[Client], consumer: Sl
 
 
 @pytest.mark.parametrize("seed", [4, 5])
-def test_in_a_storm_nothing_waits_past_its_deadline_and_what_is_refused_is_told(seed: int) -> None:
+def test_publishes_in_a_storm_wait_no_longer_than_their_deadline(seed: int) -> None:
     assert simulate(seed, storm_with_deadlines) == simulate(seed, storm_with_deadlines)

@@ -100,7 +100,7 @@ def test_time_with_closings_that_have_no_records_is_no_fill() -> None:
     assert len(record(records, "orders").fills) - 5 == len(record([*records, *brief], "orders").fills)
 
 
-def test_part_of_a_log_begins_with_what_was_in_the_queue_and_counts_parts_of_samples() -> None:
+def test_part_of_a_log_begins_with_the_queue_and_counts_parts_of_samples() -> None:
     part = record(loop_log(), "orders", START + 3.5, START + 6.25)
     assert part.seconds == 2.75
     assert part.messages == 225 + 2 * 450 + round(0.25 * 450)

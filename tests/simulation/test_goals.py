@@ -1,4 +1,4 @@
-"""Goals: what they mean, and what is said of those that cannot be understood."""
+"""Goals: their meaning, and errors of invalid ones."""
 
 from __future__ import annotations
 

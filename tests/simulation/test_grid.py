@@ -23,7 +23,7 @@ AXES = Axes(
 )
 
 
-def test_grid_leaves_out_what_a_broker_refuses() -> None:
+def test_grid_omits_settings_that_a_broker_refuses() -> None:
     found = AXES.candidates()
     assert len(found) == 6
     assert all((each.resume_percent or 0) <= (each.stop_percent or 0) for each in found)
@@ -58,7 +58,7 @@ def test_settings_are_a_command_to_paste() -> None:
     assert Candidate().command("orders") == "(the defaults of queue orders)"
 
 
-def test_simulations_in_processes_of_their_own_give_what_one_process_gives() -> None:
+def test_simulations_in_several_processes_equal_those_in_one_process() -> None:
     """Progress is told for each of them, and the picture has a mark for each."""
     workload = Workload((Source("poisson", 100, (300.0,)),), (Worker("exponential", (250.0,)),), 2.0)
     told: list[tuple[int, int]] = []

@@ -126,7 +126,7 @@ def overload(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.once
-def test_replay_of_an_overload_has_its_window_its_steps_its_crossings_and_its_closed_time(
+def test_replay_of_an_overload_has_its_window_steps_and_crossings(
     overload: Path,
 ) -> None:
     end = end_of(overload)
@@ -140,9 +140,7 @@ def test_replay_of_an_overload_has_its_window_its_steps_its_crossings_and_its_cl
 
 
 @pytest.mark.once
-def test_replay_of_an_overload_with_half_and_with_double_the_capacity_is_marked_as_a_bound(
-    overload: Path, tmp_path: Path
-) -> None:
+def test_replay_of_an_overload_with_another_capacity_is_marked_as_a_bound(overload: Path, tmp_path: Path) -> None:
     for capacity in (CAPACITY // 2, 2 * CAPACITY):
         answer = replayed(overload, capacity, end_of(overload))
         assert answer["bound"]
@@ -154,7 +152,7 @@ def test_replay_of_an_overload_with_half_and_with_double_the_capacity_is_marked_
 
 
 @pytest.mark.once
-def test_replay_of_a_load_that_blocked_nobody_predicts_half_and_double_the_capacity(tmp_path: Path) -> None:
+def test_replay_of_a_load_without_blocks_predicts_half_and_double_the_capacity(tmp_path: Path) -> None:
     log = live(tmp_path / "recorded", WAVE_CAPACITY, WAVE_RESUME, [publish_wave], consume_wave)
     assert recorded(log).crossings == 0
     for capacity, crossings in ((WAVE_CAPACITY // 2, 1), (2 * WAVE_CAPACITY, 0)):

@@ -1,4 +1,4 @@
-"""A recording of the records that a broker itself writes: it has what the broker has counted."""
+"""A recording of the records that a broker writes: it has the counts of the broker."""
 
 from __future__ import annotations
 

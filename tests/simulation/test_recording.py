@@ -150,7 +150,7 @@ def test_publishes_that_a_policy_refused_are_offered_in_their_second(fields: dic
         assert sum(1 for at in arrivals if second <= at < second + 1) == pytest.approx(offers / 20, abs=2)
 
 
-def test_replay_shows_what_a_length_refuses_while_the_capacity_holds() -> None:
+def test_replay_shows_refusals_by_length_while_the_capacity_holds() -> None:
     records = log()
     records[1] |= {"overflow": "block", "length_messages": 40, "length_overflow": "reject"}
     for each in records:
@@ -176,7 +176,7 @@ def test_replay_shows_what_a_length_refuses_while_the_capacity_holds() -> None:
         (("overflow=ring", "capacity-messages=90"), False, ("drop-head", "")),
     ],
 )
-def test_other_overflow_of_a_replay_acts_at_the_length_if_there_is_one(
+def test_overflow_of_a_replay_acts_at_the_length_if_there_is_one(
     change: tuple[str, ...], holds: bool, policies: tuple[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "flow-00000001.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in log()))
@@ -208,7 +208,7 @@ def test_command_of_a_length_with_its_own_way_names_two_sources() -> None:
     )
 
 
-def test_what_came_while_producers_were_blocked_is_offered_when_the_block_began() -> None:
+def test_arrivals_during_a_block_are_offered_at_its_beginning() -> None:
     records = log(seconds=6)
     about = {"kind": "queue", "gate": "orders", "vhost": "/", "queue": "orders", "producer": "a"}
     records += [
@@ -254,7 +254,7 @@ def test_log_that_gives_no_workload(records: list[dict[str, Any]], queue: str, s
         record(records, queue).workload()
 
 
-def test_replay_tells_what_other_settings_would_have_done() -> None:
+def test_replay_shows_the_effect_of_other_settings() -> None:
     recording: Recording = record(log(), "orders")
     was = recording.candidate().with_changes(window=100)
     comparison = compare(recording, was, was.with_changes(capacity_messages=1000))
@@ -290,7 +290,7 @@ def test_recording_that_is_too_large_is_counted_and_not_kept() -> None:
     assert (found.messages, found.samples) == (3_000_000, [])
 
 
-def test_directories_and_queues_that_are_not_there_are_told(tmp_path: Path) -> None:
+def test_missing_directories_and_queues_are_reported(tmp_path: Path) -> None:
     def plan(*words: str) -> str:
         found = CliRunner().invoke(main, ["plan", *words, "--goal", "blocked<1%", "--local"])
         assert found.exit_code == 1
@@ -311,7 +311,7 @@ def test_directories_and_queues_that_are_not_there_are_told(tmp_path: Path) -> N
     assert "is not before --to" in plan(str(tmp_path / "data"), "--queue", "orders", "--from", "20", "--to", "10")
 
 
-def test_no_capacity_is_recommended_that_the_largest_message_does_not_fit_into(tmp_path: Path) -> None:
+def test_recommended_capacity_holds_the_largest_message(tmp_path: Path) -> None:
     (tmp_path / "flow-00000001.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in log(seconds=5)))
     words = ["plan", str(tmp_path), "--queue", "orders", "--goal", "depth<=100B", "--local", "--json"]
     found = CliRunner().invoke(main, [*words, "--window", "10", "--prefetch", "10"])

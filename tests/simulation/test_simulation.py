@@ -47,13 +47,13 @@ def test_depth_is_never_above_capacity_and_every_publish_has_one_outcome(
         assert found.refused == 0
 
 
-def test_same_seed_gives_the_same_outcome() -> None:
+def test_seed_determines_the_outcome() -> None:
     settings = Candidate(capacity_messages=20)
     assert simulate(workload(), settings) == simulate(workload(), settings)
     assert simulate(workload(seed=2), settings) != simulate(workload(), settings)
 
 
-def test_queue_without_pressure_blocks_nobody() -> None:
+def test_queue_without_pressure_blocks_no_producer() -> None:
     found = simulate(workload(arrivals=100, services=400), Candidate())
     assert (found.blocked, found.closed, found.crossings, found.refused) == (0, 0, 0, 0)
     assert found.wait_p50 == pytest.approx(0.001, rel=0.06)  # Only the round trip of a confirm.
@@ -66,7 +66,7 @@ def test_slow_consumer_blocks_producers_for_the_rest_of_their_time() -> None:
     assert found.settled == pytest.approx(1000, rel=0.1)
 
 
-def test_deadline_refuses_what_waits_for_longer() -> None:
+def test_hold_deadline_refuses_publishes_that_wait_longer() -> None:
     settings = Candidate(capacity_messages=5, hold_deadline_s=1, window=100)
     found = simulate(workload(arrivals=100, services=1), settings)
     assert found.refused > 0

@@ -51,7 +51,7 @@ def test_limits_are_half_of_the_capacity_unless_an_option_says_otherwise():
     assert admission_of().caps({}) == Caps(admission.MOST_ROWS, None)
 
 
-def test_cap_above_half_of_the_capacity_is_told_once(caplog):
+def test_cap_above_half_of_the_capacity_is_warned_of_once(caplog):
     small = admission_of(maxOffsetsPerTrigger="51", maxBytesPerTrigger="501")
     for _ in range(2):
         small.caps({"q": LIMITS["q"]})
@@ -63,7 +63,7 @@ def test_cap_above_half_of_the_capacity_is_told_once(caplog):
     assert caplog.text == ""
 
 
-def test_interval_above_the_hold_deadline_is_told_once(clock, caplog):
+def test_interval_above_the_hold_deadline_is_warned_of_once(clock, caplog):
     found = admission_of()
     found.on_return(LIMITS)
     for passed in (20.0, 20.5, 21.0):
@@ -119,7 +119,7 @@ def test_least_size_is_ignored_while_a_producer_is_blocked(broker, reader_of):
     assert max(reader_ends) >= 5
 
 
-def test_all_that_there_is_overrides_the_least_size_too(broker, queue, reader_of):
+def test_available_now_overrides_the_least_size_of_a_batch(broker, queue, reader_of):
     broker.publish(queue, [b"x"] * 3)
     reader = reader_of(queue, minOffsetsPerTrigger="100")
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["q"] == {queue: 3}

@@ -1,4 +1,4 @@
-"""The analysis of flow logs: its numbers against those of a plain loop, its page, and what it says of bad logs."""
+"""The analysis of flow logs: its numbers against those of a plain loop, its page, and errors of bad logs."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def released(records: list[Record], window: Window) -> Iterator[tuple[str, float
                     yield record["gate"], record["mono"] - before["mono"]
 
 
-def test_analysis_measures_what_a_plain_loop_does(spark, tmp_path: Path) -> None:
+def test_analysis_agrees_with_a_plain_loop(spark, tmp_path: Path) -> None:
     runs = made_up(11)
     folder = write(tmp_path / "log", runs, torn=True)
     stage(find_logs([folder]), tmp_path / "staged")
@@ -365,7 +365,7 @@ def test_analysis_follows_the_chain_from_the_producers_to_the_slow_consumer(spar
         records_of(spark, tmp_path / "staged", Window(end=DAY - 5.0))
 
 
-def test_compressed_log_that_is_cut_is_said_with_its_name(spark, tmp_path: Path) -> None:
+def test_compressed_log_that_is_cut_is_reported_by_name(spark, tmp_path: Path) -> None:
     folder = write(tmp_path / "log", made_up(14))
     archive = folder / "flow-00000001.jsonl.gz"
     archive.write_bytes(archive.read_bytes()[:-500])
@@ -394,7 +394,7 @@ def test_compacted_logs_are_read_as_the_logs_themselves(spark, tmp_path: Path) -
         compact([tmp_path / "archive"], tmp_path / "other")
 
 
-def test_ctrl_c_ends_the_analysis_with_a_sentence_and_removes_what_was_staged(spark, tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_analysis_with_a_sentence_and_removes_staged_files(spark, tmp_path: Path) -> None:
     log, output = write(tmp_path / "log", made_up(15)), tmp_path / "out"
     words = ["analyze", str(log), "--output", str(output), "--master", "local[1]"]
     command = [sys.executable, "-m", "pyspark_penstock.analysis", *words]

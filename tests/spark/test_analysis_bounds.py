@@ -1,4 +1,4 @@
-"""Bounds: an analysis, a replay and a plan say alike where a log is a lower bound of the offered load."""
+"""Bounds: an analysis, a replay and a plan agree where a log is a lower bound of the offered load."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def write(folder: Path, closed_s: float) -> Path:
 
 
 @pytest.mark.parametrize(("closed_s", "share"), [(3.0, 0.08), (1.0, 0.04)])
-def test_bound_is_said_alike_by_analysis_replay_and_plan(tmp_path: Path, closed_s: float, share: float) -> None:
+def test_bound_is_reported_alike_by_analysis_replay_and_plan(tmp_path: Path, closed_s: float, share: float) -> None:
     log = write(tmp_path / "log", closed_s)
     is_bound = share > flowlog.BOUND
     found = analyze(None, [log], tmp_path / "out")

@@ -1,4 +1,4 @@
-"""What the analysis says of logs before it reads them, and of times; no JVM."""
+"""Errors of the analysis for bad logs and times, before it reads them; no JVM."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_wrong_time_ends_the_program_with_a_sentence(tmp_path: Path, capsys: pyt
     assert capsys.readouterr().err.startswith("penstock: 'noon' is no time")
 
 
-def test_logs_that_are_not_there_are_told_before_spark_starts(
+def test_missing_logs_are_reported_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)  # Spark cannot be imported.

@@ -109,7 +109,7 @@ def test_small_log_has_the_same_tables_with_and_without_spark(
         assert asdict(without)[name] == asdict(with_spark)[name], name
 
 
-def test_small_log_needs_no_java_and_a_larger_one_tells_that_it_does(tmp_path: Path) -> None:
+def test_small_log_needs_no_java_and_a_larger_one_reports_the_need(tmp_path: Path) -> None:
     log = write(tmp_path / "log", busy(22))
 
     def run(*more: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""What each PySpark can do, as docs/spark.md says; `make test-spark VERSION=4.0.5` runs it with another one."""
+"""Features of each PySpark, as docs/spark.md lists them; `make test-spark VERSION=4.0.5` runs another one."""
 
 from collections.abc import Iterator
 from pathlib import Path

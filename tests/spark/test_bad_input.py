@@ -1,4 +1,4 @@
-"""What a user sees of bad input: one sentence, before Spark's traceback, from each place where an error comes from."""
+"""Errors of bad input: one sentence, before Spark's traceback, from each origin."""
 
 import re
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def written(frame: DataFrame, broker, queue: str, **options: str) -> None:
     frame.write.format("penstock").mode("append").options(servers=broker.address, queue=queue, **options).save()
 
 
-def test_options_columns_tasks_and_plans_tell_a_sentence_first(spark, broker, tmp_path):
+def test_errors_of_options_columns_tasks_and_plans_begin_with_a_sentence(spark, broker, tmp_path):
     queue = broker.declare(capacity_messages=5)
     options = {"servers": broker.address, "subscribe": queue, "cursor": "bad"}
 

@@ -1,4 +1,4 @@
-"""Batch reads: a look at what is there, or at what a cursor has not settled; without a JVM but for the last tests."""
+"""Batch reads: of present messages, or of those that a cursor has not settled; mostly without a JVM."""
 
 import pickle
 from collections.abc import Callable
@@ -85,7 +85,7 @@ def test_borders_in_offsets_leave_out_the_start_and_have_the_end(broker, batch_o
         batch_of(subscribe=queue, startingOffsets=f'{{"{queue}": 10}}').partitions()
 
 
-def test_start_that_is_gone_is_an_error_or_told(broker, batch_of, caplog):
+def test_start_that_is_gone_is_an_error_or_a_warning(broker, batch_of, caplog):
     queue = queue_of(broker, 5)
     broker.drain(queue, 3)
     given = {"subscribe": queue, "startingOffsets": f'{{"{queue}": 1}}'}
@@ -378,7 +378,7 @@ def test_stream_goes_on_after_the_lease_of_its_static_side_has_ended(spark, brok
 
 
 @pytest.mark.spark
-def test_worker_of_a_task_leaves_what_it_has_loaded_out_of_collection_once(spark):
+def test_worker_of_a_task_freezes_its_loaded_objects_once(spark):
     def frozen(_: int) -> tuple[int, int]:
         import gc
 

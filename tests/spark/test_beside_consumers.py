@@ -1,4 +1,4 @@
-"""A query and ordinary consumers on one queue: what its tasks do, without a JVM, through a kill of the broker."""
+"""A query and ordinary consumers on one queue: its tasks, without a JVM, through a kill of the broker."""
 
 import json
 import threading
@@ -53,7 +53,7 @@ def publish(broker, queue, first, count):
         channel.queue_declare(queue, passive=True)
 
 
-def test_each_message_is_the_querys_or_a_consumers_and_a_batch_is_repeated_after_a_kill(restarts):
+def test_messages_are_shared_by_query_and_consumers_and_a_batch_repeats_after_a_kill(restarts):
     broker = restarts()
     queue = broker.declare(durable=True)
     options = source_options({"servers": broker.address, "subscribe": queue, "cursor": "c", "fetchWait": "100ms"})

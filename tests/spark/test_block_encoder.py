@@ -50,7 +50,7 @@ def sent(batch, options=OPTIONS):
 
 @settings(max_examples=examples(300))
 @given(rows=st.lists(row, min_size=1, max_size=20), data=st.data())
-def test_broker_reads_what_a_slice_of_a_batch_has(rows, data):
+def test_broker_reads_the_rows_of_a_slice_of_a_batch(rows, data):
     first = data.draw(st.integers(0, len(rows) - 1))
     count = data.draw(st.integers(1, len(rows) - first))
     block = sent(batch_of(rows).slice(first, count))

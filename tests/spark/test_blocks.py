@@ -1,3 +1,5 @@
+"""Decoded blocks: columns, nulls, and damaged blocks."""
+
 import datetime
 import json
 import struct
@@ -20,7 +22,7 @@ def row(sequence, value=b"hello", **others):
     return {"sequence": sequence, "timestamp": when, "value": value, "exchange": "", "routing_key": "orders", **others}
 
 
-def test_every_column_of_every_message_arrives():
+def test_columns_of_a_block_arrive_for_each_message():
     rows = [
         row(7, b"one", message_id="m7", correlation_id="c", reply_to="r", content_type="text/plain", priority=4),
         row(9, b"", exchange="topics", routing_key="a.b"),
@@ -224,7 +226,7 @@ PATHS = (
 
 
 @given(st.sampled_from(PATHS), JSON | st.tuples(st.integers(-9, 3000), st.integers(-9, 3000)).map(list))
-def test_any_header_gives_an_error_or_rows_within_the_block(path, value):
+def test_damaged_block_header_raises_an_error_or_gives_rows_of_the_block(path, value):
     body = with_headers()
     (length,) = struct.unpack("<I", body[4:8])
     header = json.loads(body[8 : 8 + length])
@@ -239,7 +241,7 @@ def test_any_header_gives_an_error_or_rows_within_the_block(path, value):
 
 
 @given(st.binary(min_size=1, max_size=4), st.floats(0, 1, exclude_max=True))
-def test_any_damage_of_a_buffer_gives_an_error_or_rows_within_the_block(damage, where):
+def test_damaged_block_buffer_raises_an_error_or_gives_rows_of_the_block(damage, where):
     body = bytearray(with_headers())
     at = 8 + int.from_bytes(body[4:8], "little")
     at += int(where * (len(body) - at))

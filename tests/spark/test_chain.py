@@ -1,4 +1,4 @@
-"""Two queues in one bounded virtual host, and a query between them: what its tasks do, without a JVM."""
+"""Two queues in one bounded virtual host, and a query between them: its tasks, without a JVM."""
 
 import threading
 

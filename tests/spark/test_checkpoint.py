@@ -1,4 +1,4 @@
-"""A checkpoint whose cursor is gone: the queue of that name may be another one, and nothing of it is dropped unread."""
+"""A checkpoint whose cursor is gone: a new queue of the old name loses no message unread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that tasks leave to the next ones: used again, and closed when they are idle or too many."""
+"""Connections that tasks leave to later tasks: reused, and closed when idle or too many."""
 
 import pytest
 

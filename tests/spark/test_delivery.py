@@ -1,4 +1,4 @@
-"""Delivery of a sink against a real broker, without Spark: repeated tasks and batches, and what tells them apart."""
+"""Delivery of a sink against a real broker, without Spark: repeated tasks and batches, and their identity."""
 
 import itertools
 import threading
@@ -80,7 +80,7 @@ class Batch:
         return Part(self.ids, self.mode, partition, made.attempt, sent)
 
 
-def test_task_and_batch_that_run_again_send_only_what_is_missing(broker, queue):
+def test_task_and_batch_that_run_again_send_missing_rows_only(broker, queue):
     batch = Batch(broker, queue)
     batch.task(rows(0, 30))
     batch.task(rows(0, 20), rows(20, 50))
@@ -95,7 +95,7 @@ def test_task_and_batch_that_run_again_send_only_what_is_missing(broker, queue):
     assert in_queue(broker, queue) == bodies(0, 5), "the next batch begins at its first row"
 
 
-def test_rows_in_another_order_are_told_and_nothing_is_sent(broker, queue):
+def test_rows_in_another_order_are_refused_and_none_is_sent(broker, queue):
     batch = Batch(broker, queue)
     batch.task(rows(0, 30))
     batch.run()
@@ -201,7 +201,7 @@ def test_aborted_batch_leaves_nothing(broker, queue):
     assert in_queue(broker, queue) == []
 
 
-def test_stage_that_is_larger_than_its_target_ends_the_task_with_what_to_do(broker):
+def test_stage_that_is_larger_than_its_target_ends_the_task_with_advice(broker):
     queue = broker.declare(capacity_messages=20)
     batch = Batch(broker, queue, "transactional")
     with pytest.raises(PublishFailed, match=r"whose capacity is 20 messages.*lower maxOffsetsPerTrigger"):
@@ -289,7 +289,7 @@ def test_wrong_ids_are_refused_by_the_options(broker):
     assert batch_fields(options(broker, "q"), "dedup", BatchIds("q", 1, "", "w"))["routing_key"] == "q"
 
 
-def test_task_that_waits_for_a_reader_without_cores_is_told_in_its_log_and_its_error(broker, monkeypatch, caplog):
+def test_task_that_waits_for_a_reader_without_cores_says_so_in_log_and_error(broker, monkeypatch, caplog):
     queue = broker.declare(capacity_messages=5, stop_messages=5)
     control = BrokerLink(options(broker, queue).access, options(broker, queue).access.servers[0], Retries(0, 1))
     token = control.ask("cursor.attach", {"cursor": "slow reader", "queues": [queue]})["token"]

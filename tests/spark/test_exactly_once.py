@@ -63,7 +63,7 @@ def test_batch_of_which_one_task_failed_is_in_the_target_once(spark, broker, che
     assert broker.depth(source) == 0
 
 
-def test_write_in_foreach_batch_is_known_again_and_a_second_one_to_the_same_queue_is_refused(spark, broker, checkpoint):
+def test_foreach_batch_write_is_recognised_and_a_second_one_to_its_queue_refused(spark, broker, checkpoint):
     source, target = broker.declare(), broker.declare()
     broker.publish(source, [b"%d" % number for number in range(ROWS)])
     frame = (

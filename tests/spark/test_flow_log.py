@@ -22,7 +22,7 @@ CROSSING = {
 }
 
 
-def test_spark_reads_what_the_broker_writes(spark, tmp_path: Path) -> None:
+def test_flow_log_of_a_broker_is_read_by_spark(spark, tmp_path: Path) -> None:
     log = RecordLog(flowlog.FILES, tmp_path, 3, 4096)
     log.start()
     for number in range(20):

@@ -60,7 +60,7 @@ def test_replay_goes_on_with_a_warning_where_data_loss_is_no_failure(restarts, r
     assert reader.latestOffset(end, ALL) == end
 
 
-def test_task_sees_what_was_lost_after_the_driver_has_planned(restarts, reader_of):
+def test_task_detects_messages_lost_after_the_plan(restarts, reader_of):
     broker = restarts()
     queue = mixed(broker)
     reader = reader_of(broker, queue, maxRecordsPerPartition="5")

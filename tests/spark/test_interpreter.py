@@ -1,4 +1,4 @@
-"""Which Python Spark is told to run; no JVM is needed to find out."""
+"""The Python interpreter that Spark runs; no JVM is needed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder_with_python3(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_spark_is_told_to_run_the_python_of_the_virtual_environment(tmp_path: Path) -> None:
+def test_spark_runs_the_python_of_the_virtual_environment(tmp_path: Path) -> None:
     chosen, ours = told(SAYS, folder_with_python3(tmp_path)).split()
     assert chosen == ours == sys.executable
 
@@ -45,7 +45,7 @@ def test_python_that_somebody_has_chosen_is_left_alone(tmp_path: Path) -> None:
     assert told(SAYS, path, PYSPARK_GATEWAY_PORT="1").split()[0] == "None", "spark-submit has its own settings"
 
 
-def test_where_python3_is_that_of_the_environment_nothing_is_to_be_chosen() -> None:
+def test_interpreter_is_not_chosen_if_python3_is_that_of_the_environment() -> None:
     assert told(SAYS, Path(sys.executable).parent).split()[0] == "None"
 
 

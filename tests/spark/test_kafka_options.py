@@ -1,4 +1,4 @@
-"""Options of Spark's Kafka source and sink: each of them is understood, or refused with what to write."""
+"""Options of Spark's Kafka source and sink: each is understood, or refused with the option to use."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_table_has_each_option_of_spark_and_no_other():
 
 
 @pytest.mark.parametrize("name", [*OF_SPARK_4, *OF_CLIENTS])
-def test_option_of_kafka_is_understood_or_refused_with_what_to_write(name):
+def test_option_of_kafka_is_understood_or_refused_with_advice(name):
     option, value = ROWS[name], (OF_SPARK_4 | OF_CLIENTS)[name]
     if not option.advice:
         assert option.here == name
@@ -94,7 +94,7 @@ def test_row_names_an_option_that_exists(option):
 
 
 @pytest.mark.parametrize("name", ["kafka.fetch.max.bytes", "kafka.acks", "KAFKA.Linger.MS"])
-def test_any_option_of_kafkas_clients_is_named_as_such(name):
+def test_option_of_a_kafka_client_is_named_as_such(name):
     with pytest.raises(OptionError, match=f"no option '{name}', which is one of Kafka's; leave it out"):
         source_options({"subscribe": "orders", "cursor": "app", name: "1"})
 
@@ -103,7 +103,7 @@ def test_any_option_of_kafkas_clients_is_named_as_such(name):
     ("name", "advice"),
     [("group.id", "write cursor"), ("bootstrap.servers", "write servers"), ("topics", "write subscribe")],
 )
-def test_other_spellings_of_kafkas_options_have_the_same_answer(name, advice):
+def test_option_of_kafka_in_another_spelling_has_the_same_answer(name, advice):
     with pytest.raises(OptionError, match=f"no option '{name}', which is one of Kafka's; {advice}"):
         source_options({"subscribe": "orders", "cursor": "app", name: "x"})
 
@@ -133,7 +133,7 @@ def test_partitions_of_kafka_are_answered_with_the_form_without_them(name, value
     assert "\n" not in str(refusal.value)
 
 
-def test_same_end_for_all_partitions_is_understood():
+def test_starting_offsets_equal_for_all_partitions_are_understood():
     given = '{"orders": {"0": -2, "1": -2, "2": -2}, "audit": {"0": -1}}'
     options = source_options({"subscribe": "orders,audit", "cursor": "app", "startingOffsets": given})
     assert options.starting.offsets == {"orders": "earliest", "audit": "latest"}

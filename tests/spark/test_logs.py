@@ -12,7 +12,7 @@ def said_by(code: str) -> str:
     return done.stderr
 
 
-def test_warning_is_on_stderr_where_nobody_has_configured_logging():
+def test_warning_is_on_stderr_without_a_logging_configuration():
     assert said_by(WARN) == "penstock: queue waits\n"
 
 

@@ -68,7 +68,7 @@ def hundred(broker) -> list[str]:
 
 
 @pytest.mark.parametrize("index", [0, 50, 99])
-def test_batch_has_its_cap_wherever_the_hot_queue_stands(broker, open_reader, hundred, index):
+def test_batch_has_its_cap_with_the_hot_queue_at_any_position(broker, open_reader, hundred, index):
     hot = hundred[index]
     broker.publish(hot, numbered(500))
     fill(broker, hundred[:5] + hundred[95:])
@@ -97,7 +97,7 @@ def test_batch_of_one_hot_queue_has_the_least_size(broker, open_reader, hundred)
     assert reader.latestOffset(last, ReadMaxRows(400)) == last, "too few, and nobody is blocked"
 
 
-def test_hot_queue_of_the_second_server_gets_what_the_first_leaves(broker, second_broker, open_reader):
+def test_hot_queue_of_the_second_server_gets_the_rest_of_the_cap(broker, second_broker, open_reader):
     queue = broker.declare()
     declare(second_broker, [queue])
     broker.publish(queue, numbered(30))
@@ -146,7 +146,7 @@ def test_tasks_are_as_many_as_asked_for(broker, open_reader, hundred):
 # Thousands of queues
 
 
-def test_plan_of_five_thousand_queues_sends_what_has_changed(crowd, open_reader):
+def test_plan_of_five_thousand_queues_sends_changes_only(crowd, open_reader):
     names = devices(5_000)
     declare(crowd, names)
     with proxied(crowd.address) as proxy:
@@ -257,7 +257,7 @@ def test_queues_that_come_and_go_are_read_as_long_as_they_are_there(crowd, open_
     assert len(shown["queues"]) + shown["more_queues"] == 300, "it has no position on a queue that is gone"
 
 
-def test_queue_that_was_declared_anew_between_two_plans_is_read_from_its_start(crowd, open_reader, caplog):
+def test_queue_declared_again_between_two_plans_is_read_from_its_start(crowd, open_reader, caplog):
     declare(crowd, devices(3))
     fill(crowd, devices(3), 2)
     reader = open_reader(crowd, subscribePattern="device-.*", cursor="anew")

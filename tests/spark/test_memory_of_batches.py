@@ -1,4 +1,4 @@
-"""Batches of a long query keep nothing: neither objects in Spark's Python processes nor anything at the broker."""
+"""Batches of a long query leave no objects in Spark's Python processes and nothing at the broker."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_batches_of_a_sink_keep_no_object_and_open_no_connection(broker: Running
     assert broker.depth(queue) == 3 * PARTS * BATCHES
 
 
-def test_growth_finds_what_a_step_keeps() -> None:
+def test_growth_finds_objects_that_a_step_keeps() -> None:
     kept: list[object] = []
     assert growth(lambda: kept.append((kept,)), 20).keys() == {"builtins.tuple", "entries of builtins.list"}
     assert growth(lambda: kept.append(1), 20).keys() == {"entries of builtins.list"}

@@ -1,4 +1,4 @@
-"""Messages with odd properties: what cannot be read takes only itself away, and what is very large has a sentence."""
+"""Messages with odd properties: an unreadable property loses only itself, and a very large one has a sentence."""
 
 import json
 from collections.abc import Iterator
@@ -84,7 +84,7 @@ def test_ten_thousand_headers_pass_from_sink_to_source(broker, queue, column):
 
 
 @pytest.mark.parametrize("octets", [1 << 20, 20 << 20])
-def test_headers_beyond_a_frame_fail_the_task_with_row_and_octets(broker, queue, octets):
+def test_headers_beyond_a_frame_fail_the_task_with_row_and_size(broker, queue, octets):
     headers = pa.array([[{"key": "big", "value": b"a" * octets}]], HEADERS)
     batch = pa.RecordBatch.from_pydict({"value": pa.array([b"x"], pa.binary()), "headers": headers})
     with pytest.raises(

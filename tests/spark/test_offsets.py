@@ -1,3 +1,5 @@
+"""Offsets of a source: keys, ranges, splits into partitions, and lost ranges."""
+
 import json
 from itertools import pairwise
 
@@ -54,7 +56,7 @@ def test_offset_of_another_source_is_refused(foreign):
                 read(foreign)
 
 
-def test_with_several_servers_a_queue_has_one_key_on_each():
+def test_queue_on_several_servers_has_one_key_on_each():
     assert key_of("orders", "a:1", 1) == "orders"
     assert key_of("orders", "a:1", 2) == "orders@a:1"
 
@@ -63,11 +65,11 @@ def test_position_never_goes_backwards_and_a_removed_queue_keeps_its_key():
     assert advanced({"old": 5, "orders": 9}, {"orders": 7, "new": 1}) == {"old": 5, "orders": 9, "new": 1}
 
 
-def test_queue_subscribed_later_begins_where_its_cursor_stands():
+def test_queue_subscribed_later_begins_at_the_position_of_its_cursor():
     assert filled({"orders": 9}, {"orders": 9, "audit": 40}) == {"orders": 9, "audit": 40}
 
 
-def test_what_the_cursor_has_let_go_before_the_checkpoint_is_named():
+def test_range_settled_before_the_checkpoint_is_reported_as_lost():
     assert lost({"a": 3, "b": 5}, {"a": 8, "b": 5}) == [Range("a", 3, 8)]
 
 
@@ -75,7 +77,7 @@ def test_checkpoint_beyond_the_queue_is_named():
     assert ahead({"a": 30, "b": 5, "gone": 9}, {"a": 8, "b": 5}) == [Range("a", 8, 30)]
 
 
-def test_no_new_messages_make_no_partition():
+def test_partitions_without_new_messages_are_none():
     assert split({"a": 4}, {"a": 4}, 8, 100) == []
 
 
@@ -105,7 +107,7 @@ def test_partitions_cover_every_sequence_once_in_order(least, most, end):
         assert all(0 < range_.hi - range_.lo <= most for range_ in mine)
 
 
-def test_never_more_partitions_than_sequences():
+def test_partitions_are_at_most_as_many_as_sequences():
     assert len(split({}, {"a": 3}, 100, 100)) == 3
 
 

@@ -14,7 +14,7 @@ AS_FOR_PENSTOCK = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_each_option_is_documented_once_with_its_default(name: str) -> None:
+def test_option_is_documented_once_with_its_default(name: str) -> None:
     table = TABLES[name]
     listed = [option.name for row in rows(name) for option in row.options(table)]
     more = AS_FOR_PENSTOCK if name == "source amqp" else set()

@@ -1,3 +1,5 @@
+"""Options of the source and the sink: reading, defaults, and refusals."""
+
 import pickle
 
 import pytest
@@ -20,7 +22,7 @@ def test_smallest_source():
     assert (options.min_rows, options.max_rows, options.delay_ms) == (None, None, 900_000)
 
 
-def test_everything_given():
+def test_options_of_the_source_are_all_read():
     options = source_options(
         {
             "SERVERS": "a, b:5673,[::1]:5674",
@@ -211,7 +213,7 @@ def test_bad_sink_option_is_refused_in_one_sentence(given, sentence):
     assert sentence in str(refusal.value)
 
 
-def test_before_the_side_is_known_only_options_of_neither_side_are_refused():
+def test_options_of_neither_side_are_refused_before_the_side_is_known():
     check_names({**LEAST, "queue": "x", "checkpointLocation": "/x"})
     with pytest.raises(OptionError, match="did you mean subscribe"):
         check_names({"subscrib": "x"})

@@ -29,7 +29,7 @@ def reader_of(open_reader, broker, queues: list[str], **others: str) -> Penstock
 
 
 @pytest.mark.parametrize("block_rows", ["1", "2", "7", "10000"])
-def test_slices_of_a_task_are_read_in_order_whatever_fits_into_a_block(broker, open_reader, block_rows):
+def test_slices_of_a_task_are_read_in_order_for_any_size_of_blocks(broker, open_reader, block_rows):
     queues = filled(broker, 3, 1, 4, 2)
     reader = reader_of(open_reader, broker, queues, fetchBlockRows=block_rows)
     start = reader.initialOffset()
@@ -60,7 +60,7 @@ def test_columns_of_several_queues_are_those_asked_for(broker, open_reader):
     assert found == [{"queue": queue, "routing_key": queue} for queue in (queues[0], queues[1], queues[1])]
 
 
-def test_hole_of_one_slice_is_told_with_its_queue(restarts, open_reader, caplog):
+def test_hole_of_one_slice_is_reported_with_its_queue(restarts, open_reader, caplog):
     broker = restarts()
     queues = sorted(broker.declare(durable=True) for _ in range(3))
     for queue in queues:

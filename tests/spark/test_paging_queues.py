@@ -1,4 +1,4 @@
-"""Sources whose messages are mostly on the disk: a run that ends reads what was there, however little is in memory."""
+"""Sources whose messages are mostly on the disk: a run that ends reads all messages of its start."""
 
 import json
 import pickle
@@ -37,7 +37,7 @@ def publish_many(broker, queue, bodies):
     [(2_000, 10, {"capacity_messages": 50}), (30, 600 * 1024, {"capacity_bytes": 1 << 20}), (40, 100_000, {})],
     ids=["many small ones", "each fills half of the memory", "default capacity"],
 )
-def test_run_that_ends_reads_what_was_there_when_it_began(broker, count, size, arguments):
+def test_run_that_ends_reads_the_messages_present_at_its_start(broker, count, size, arguments):
     queue = broker.declare(durable=True, overflow="page", **arguments)
     publish_many(broker, queue, numbered(count, size))
     options = {"servers": broker.address, "subscribe": queue, "cursor": "c", "fetchWait": "100ms"}
@@ -100,7 +100,7 @@ def in_memory(broker, queue):
     return found["depth"]["messages"] - found["paged"]["messages"]
 
 
-def test_batches_are_larger_than_the_memory_for_a_cursor_that_lags_and_one_that_tails(restarts):
+def test_batches_exceed_the_memory_of_a_paging_queue(restarts):
     count = 100_000 if thorough() else 10_000
     rows = count // 2
     broker = restarts()

@@ -33,7 +33,7 @@ def test_short_names_are_bounded_by_their_number(count: int, sizes: list[int]) -
     assert {name: number for part in parts for name, number in part.items()} == numbers
 
 
-def test_long_names_are_bounded_by_their_octets() -> None:
+def test_long_names_are_bounded_by_their_bytes() -> None:
     parts = numbers_in_parts({f"{number:04d}" + "ü" * 120: number for number in range(200)})
     assert len(parts) > 1
     assert max(len(json.dumps(part)) for part in parts) <= PART_OCTETS

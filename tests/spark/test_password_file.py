@@ -1,4 +1,4 @@
-"""Passwords in files: read at each login by source, sink, batch read and listener, and shown nowhere."""
+"""Passwords in files: read at each login by source, sink, batch read and listener, and never shown."""
 
 import logging
 import pickle

@@ -18,7 +18,7 @@ from penstock_simulation.workload import Source, Worker, Workload
 pytestmark = pytest.mark.spark
 
 
-def test_executors_simulate_what_one_process_simulates(spark) -> None:
+def test_executors_simulate_as_one_process(spark) -> None:
     workload = Workload((Source("poisson", 100, (300.0,)),), (Worker("exponential", (250.0,)),), 2.0)
     candidates = [Candidate(capacity_messages=capacity) for capacity in (10, 20, 50)]
     told: list[tuple[int, int]] = []
@@ -38,7 +38,7 @@ def test_tasks_do_not_carry_the_workload_which_is_broadcast(spark) -> None:
     assert max(sizes) - min(sizes) < 16, "the number of the broadcast"
 
 
-def test_plan_recommends_settings_and_tells_the_nearest_goal(spark) -> None:
+def test_plan_recommends_settings_and_reports_the_nearest_goal(spark) -> None:
     words = ["plan", "--arrivals", "poisson:300", "--services", "exponential:250", "--seconds", "2s", "--json"]
     words += ["--capacity-messages", "20,1000", "--window", "100", "--prefetch", "10"]
     met = CliRunner().invoke(main, [*words, "--goal", "blocked=0,refused=0"])

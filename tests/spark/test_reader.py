@@ -1,4 +1,4 @@
-"""The reader without a JVM: its methods called directly, in the order in which Spark was seen to call them."""
+"""The reader without a JVM: its methods called directly, in Spark's order."""
 
 import json
 import threading
@@ -59,7 +59,7 @@ def test_batch_that_was_planned_is_read_again_alike_after_a_restart(broker, queu
     assert broker.depth(queue) == 40
 
 
-def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(broker, queue, reader_of):
+def test_batch_committed_before_a_crash_is_settled_by_the_first_offset_request(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     reader = reader_of(queue)
     end = reader.latestOffset(reader.initialOffset(), ALL)
@@ -140,7 +140,7 @@ def test_drain_ends_at_the_tail_that_it_found(broker, queue, reader_of):
     assert reader.reportLatestOffset() == {"v": 1, "q": {queue: 15}}
 
 
-def test_message_larger_than_the_cap_in_octets_is_planned_alone(broker, queue, reader_of):
+def test_message_larger_than_the_cap_in_bytes_is_planned_alone(broker, queue, reader_of):
     broker.publish(queue, [b"x" * 50_000, b"y", b"z"])
     reader = reader_of(queue, maxBytesPerTrigger="1k", fetchBlockBytes="1k")
     start = reader.initialOffset()
@@ -148,7 +148,7 @@ def test_message_larger_than_the_cap_in_octets_is_planned_alone(broker, queue, r
     assert bodies(reader, start, end) == [b"x" * 50_000]
 
 
-def test_without_an_option_a_batch_takes_half_of_the_capacity(broker, reader_of):
+def test_batch_without_a_limit_takes_half_of_the_capacity(broker, reader_of):
     queue = broker.declare(capacity_messages=100, stop_messages=99, resume_messages=98)
     broker.publish(queue, numbered(90))
     reader = reader_of(queue)
@@ -212,7 +212,7 @@ def test_batch_of_an_earlier_version_is_cut_by_the_present_options_with_a_warnin
     assert len(restarted.partitions(start, planned)) == 2
 
 
-def test_checkpoint_that_was_edited_or_is_of_a_later_version_ends_the_query_with_a_sentence(broker, queue, reader_of):
+def test_checkpoint_that_was_edited_or_is_newer_ends_the_query_with_a_sentence(broker, queue, reader_of):
     broker.publish(queue, numbered(30))
     reader = reader_of(queue)
     start = reader.initialOffset()
@@ -227,7 +227,7 @@ def test_checkpoint_that_was_edited_or_is_of_a_later_version_ends_the_query_with
     assert bodies(reader, start, end) == numbered(30)
 
 
-def test_query_of_a_copied_checkpoint_is_told_what_the_original_has_settled(broker, queue, reader_of):
+def test_query_of_a_copied_checkpoint_is_refused_with_the_settled_position(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     original = reader_of(queue)
     start = original.initialOffset()
@@ -259,7 +259,7 @@ def test_query_that_takes_the_cursor_over_fences_the_first(broker, queue, reader
     assert broker.depth(queue) == 10
 
 
-def test_same_query_goes_on_at_once_while_its_former_driver_is_connected(broker, queue, reader_of):
+def test_query_goes_on_at_once_while_its_former_driver_is_connected(broker, queue, reader_of):
     broker.publish(queue, numbered(10))
     former = reader_of(queue)
     start = former.initialOffset()
@@ -357,7 +357,7 @@ def test_reading_that_stops_early_leaves_the_connection_in_order(broker, queue, 
     assert bodies(reader, start, end) == numbered(50)
 
 
-def test_no_broker_ends_in_one_sentence(reader_of):
+def test_unreachable_broker_ends_the_query_in_one_sentence(reader_of):
     reader = reader_of("orders", **{"servers": "127.0.0.1:1", "onServerLoss": "fail", "fetchOffset.numRetries": "1"})
     with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1 .* 2 attempts"):
         reader.initialOffset()
@@ -392,7 +392,7 @@ def test_lost_connection_is_made_again_and_a_batch_is_read_once(broker, queue, r
     assert broker.depth(queue) == 0
 
 
-def test_two_servers_are_one_source(broker, queue, second_broker, reader_of):
+def test_source_reads_from_two_servers(broker, queue, second_broker, reader_of):
     second_broker.declare(name=queue)
     broker.publish(queue, numbered(30))
     second_broker.publish(queue, numbered(80)[30:])
@@ -471,7 +471,9 @@ def test_properties_that_the_default_columns_leave_out_are_reported_once(broker,
 
 
 @pytest.mark.parametrize("treatment", ["warn", "release", "fail"])
-def test_cursor_that_a_checkpoint_has_left_is_reported_with_what_it_pins(broker, queue, reader_of, caplog, treatment):
+def test_cursor_that_a_checkpoint_left_is_reported_with_its_pinned_messages(
+    broker, queue, reader_of, caplog, treatment
+):
     broker.publish(queue, numbered(10))
     former = reader_of(queue, "former")
     end = former.latestOffset(former.initialOffset(), ReadMaxRows(4))

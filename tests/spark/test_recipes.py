@@ -1,4 +1,4 @@
-"""What Spark offers for streams, on queues: joins, state with timers, parsers; the example `visits`."""
+"""Spark's stream features on queues: joins, state with timers, parsers; the example `visits`."""
 
 import datetime
 import importlib.util

@@ -1,3 +1,5 @@
+"""Schemas: columns of the source, and valid and invalid schemas of the sink."""
+
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -82,7 +84,7 @@ def test_another_schema_is_refused(other):
 
 
 @pytest.mark.parametrize("columns", ["value binary", "value string, routing_key string, priority int", SOURCE_DDL])
-def test_what_a_sink_takes(columns):
+def test_sink_accepts_a_valid_schema(columns):
     check_sink_schema(struct(columns))
 
 
@@ -96,7 +98,7 @@ def test_what_a_sink_takes(columns):
         ("value string, message_id bigint", "column message_id must be string, not bigint"),
     ],
 )
-def test_what_a_sink_refuses(columns, sentence):
+def test_sink_refuses_an_invalid_schema(columns, sentence):
     with pytest.raises(SchemaError, match="sink") as refusal:
         check_sink_schema(struct(columns))
     assert sentence in str(refusal.value)

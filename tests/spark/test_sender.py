@@ -1,4 +1,4 @@
-"""The sink without a JVM: what one task does with its rows."""
+"""The sink without a JVM: one task and its rows."""
 
 import threading
 
@@ -23,7 +23,7 @@ def rows(first, last, **columns):
     return pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary()), **columns})
 
 
-def test_every_row_is_a_confirmed_message_with_its_properties(broker, queue):
+def test_row_becomes_a_confirmed_message_with_its_properties(broker, queue):
     batch = rows(
         0,
         3,
@@ -72,7 +72,7 @@ def test_task_without_rows_connects_nowhere():
         ({"priority": pa.array([-1, None])}, "priority must be 0 to 255: row 0 has -1"),
     ],
 )
-def test_what_cannot_be_a_message_is_told_with_column_row_and_value(broker, queue, columns, sentence):
+def test_value_that_cannot_be_a_message_is_reported_with_column_and_row(broker, queue, columns, sentence):
     batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"], **columns})
     with pytest.raises(SchemaError, match="the penstock sink's column") as refusal:
         sender(broker, queue=queue).send(iter([batch]))
@@ -116,7 +116,7 @@ def test_exchange_that_does_not_exist_is_named(broker):
         sender(broker, exchange="never-declared").send(iter([rows(0, 1)]))
 
 
-def test_what_the_broker_refuses_is_sent_again_until_there_is_room(broker):
+def test_row_refused_by_the_broker_is_sent_again_until_there_is_room(broker):
     queue = broker.declare(capacity_messages=20, overflow="reject")
     found = []
 
@@ -133,7 +133,7 @@ def test_what_the_broker_refuses_is_sent_again_until_there_is_room(broker):
     assert sorted(found, key=int) == [b"%d" % number for number in range(100)]
 
 
-def test_waiting_task_says_what_it_waits_for_and_then_fails_with_the_reason(broker, caplog, monkeypatch):
+def test_waiting_task_reports_the_gate_and_then_fails_with_the_reason(broker, caplog, monkeypatch):
     monkeypatch.setattr(publish, "SAY_SECONDS", 0.5)
     queue = broker.declare(capacity_messages=10, hold_deadline=0)
     with pytest.raises(PublishFailed) as failure:
@@ -175,7 +175,7 @@ def test_connection_lost_while_the_target_is_full_is_made_again_and_nothing_is_l
     assert set(found) == {b"%d" % number for number in range(200)}
 
 
-def test_broker_killed_in_the_middle_has_every_row_and_gets_again_what_had_no_answer(restarts, monkeypatch):
+def test_broker_killed_in_the_middle_gets_unanswered_rows_again(restarts, monkeypatch):
     monkeypatch.setattr(publish, "BLOCK_ROWS", 500)
     broker = restarts()
     queue = broker.declare(durable=True)
@@ -265,14 +265,14 @@ def test_user_id_of_another_user_is_refused_by_the_broker_with_its_row(broker, q
         ({"app_id": ["a", "x" * 256]}, "app_id must have at most 255 octets: row 1"),
     ],
 )
-def test_property_that_amqp_does_not_have_is_told_with_column_row_and_value(broker, queue, columns, sentence):
+def test_property_that_amqp_does_not_have_is_refused_with_column_row_and_value(broker, queue, columns, sentence):
     batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"], **columns})
     with pytest.raises(SchemaError) as refusal:
         sender(broker, queue=queue).send(iter([batch]))
     assert sentence in str(refusal.value)
 
 
-def test_header_without_a_name_is_told(broker, queue):
+def test_header_without_a_name_is_refused(broker, queue):
     headers = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
     batch = rows(0, 2, headers=pa.array([None, [{"key": None, "value": b"x"}]], headers))
     with pytest.raises(SchemaError, match="headers must have keys of at most 255 octets, not null: row 1 has"):

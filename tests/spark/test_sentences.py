@@ -65,7 +65,7 @@ def test_error_of_an_iterator_begins_with_its_sentence_too():
     assert shown(raised.value).startswith(f"pyspark_penstock.errors.BlockError: {SENTENCE}\n")
 
 
-def test_other_errors_and_results_are_as_they_were():
+def test_errors_of_other_classes_and_results_are_unchanged():
     with pytest.raises(KeyError) as raised:
         Source().fails()
     assert raised.value.__cause__ is None

@@ -1,4 +1,4 @@
-"""Several servers, of which one is away: it ends the query, or holds back its own queues alone."""
+"""Several servers, one of which is away: the query ends, or only the queues of that server wait."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -63,7 +63,9 @@ def until_read(reader: PenstockStreamReader, start: dict, key: str, sequence: in
     return start
 
 
-def test_server_that_is_away_holds_back_its_own_queue_and_its_lag_is_told(broker, second_broker, proxy, pair, caplog):
+def test_server_that_is_away_holds_back_its_own_queue_and_gets_its_positions(
+    broker, second_broker, proxy, pair, caplog
+):
     queue, make = pair
     reader = make(onServerLoss="wait")
     start = reader.initialOffset()
@@ -127,7 +129,7 @@ def waited_for(proxy: Proxy, act: Callable[[], T]) -> Iterator[list[T]]:
     yield found
 
 
-def test_one_server_is_waited_for_at_the_start_in_a_replay_and_in_a_task(second_broker, proxy, pair, caplog):
+def test_server_that_is_away_is_awaited_at_the_start_in_a_replay_and_in_a_task(second_broker, proxy, pair, caplog):
     queue, make = pair
     second_broker.publish(queue, [b"1", b"2"])
     reader = make(servers=proxy.address)
@@ -143,7 +145,7 @@ def test_one_server_is_waited_for_at_the_start_in_a_replay_and_in_a_task(second_
     assert f"the query has waited for {proxy.address} (onServerLoss=wait)" in caplog.text
 
 
-def test_run_that_ends_waits_for_the_server_that_has_what_is_left(second_broker, proxy, pair):
+def test_run_that_ends_waits_for_the_server_with_the_rest(second_broker, proxy, pair):
     queue, make = pair
     second_broker.publish(queue, [b"1", b"2"])
     reader = make(servers=proxy.address)
@@ -162,7 +164,7 @@ def test_run_that_ends_waits_for_the_server_that_has_what_is_left(second_broker,
         ({"subscribe": "no-such-queue"}, "no queue 'no-such-queue'"),
     ],
 )
-def test_what_no_waiting_heals_is_said_at_once(pair, wrong, sentence):
+def test_error_that_no_waiting_heals_is_raised_at_once(pair, wrong, sentence):
     _, make = pair
     with pytest.raises(SparkSourceError, match=sentence):
         make(**wrong).initialOffset()

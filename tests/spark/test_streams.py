@@ -36,7 +36,7 @@ def drain(frame, sink, checkpoint):
     assert query.start().awaitTermination(300)
 
 
-def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, broker, queue, checkpoint):
+def test_available_now_drains_present_messages_and_resumes_there(spark, broker, queue, checkpoint):
     broker.publish(queue, numbered(0, 1000))
     sink = Collected()
     frame = source(spark, broker, queue, maxOffsetsPerTrigger="400", minPartitions="2", fetchBlockRows="90")
@@ -64,7 +64,7 @@ def test_row_says_where_its_message_came_from(spark, broker, queue, checkpoint):
     assert (row.headers_json, row.app_id, row.delivery_mode, row.deaths) == ('{"a":"ü","n":7}', "shop", 2, 0)
 
 
-def test_three_times_the_capacity_passes_a_bounded_queue_and_its_producer_waits(spark, broker, checkpoint):
+def test_stream_passes_three_times_the_capacity_and_its_producer_waits(spark, broker, checkpoint):
     """The regression test of the deadlock: what was read must be settled without new data behind it."""
     queue = broker.declare(capacity_messages=300, hold_deadline=0)
     producer = threading.Thread(target=broker.publish, args=(queue, numbered(0, 900)))
@@ -100,7 +100,7 @@ def test_pattern_grows_under_its_checkpoint(spark, broker, checkpoint):
     assert (broker.depth(one), broker.depth(f"{one}-2")) == (0, 0)
 
 
-def test_from_queue_to_queue_nothing_is_lost(spark, broker, checkpoint):
+def test_stream_from_queue_to_queue_loses_no_message(spark, broker, checkpoint):
     inward, outward = broker.declare(), broker.declare()
     broker.publish(inward, numbered(0, 300))
     frame = source(spark, broker, inward, maxOffsetsPerTrigger="100")
@@ -157,7 +157,7 @@ def test_exchange_routes_by_the_rows_routing_key(spark, broker):
     assert (properties.message_id, body) == ("m1", b"1")
 
 
-def test_two_queues_in_one_full_virtual_host_are_no_deadlock(spark, second_broker, checkpoint):
+def test_stream_between_queues_of_a_full_virtual_host_does_not_deadlock(spark, second_broker, checkpoint):
     """Tasks say which query they belong to, so its results pass the gate of the limit that its source fills."""
     broker = second_broker
     source_queue, target = broker.declare(hold_deadline=0), broker.declare()

@@ -59,7 +59,7 @@ def grown_again(reader_of, *queues):
     return reader_of("grows-1", subscribe=",".join(queues))
 
 
-def test_left_queue_keeps_its_position_is_told_and_is_taken_up_again(broker, reader_of, caplog):
+def test_left_queue_keeps_its_position_is_reported_and_may_be_resumed(broker, reader_of, caplog):
     one, two = queue_of(broker, 5), queue_of(broker, 5)
     both = reader_of("leaves", subscribe=f"{one},{two}")
     end = both.latestOffset(both.initialOffset(), ReadMaxRows(4))
@@ -142,7 +142,7 @@ def test_new_queue_begins_at_the_first_message_from_a_time_on(restarts, open_rea
     assert again.initialOffset() == start, "the queue is not new to the cursor any more"
 
 
-def test_time_before_the_oldest_message_and_time_after_all_are_told(broker, reader_of, caplog):
+def test_times_before_the_oldest_message_and_after_all_are_reported(broker, reader_of, caplog):
     queue = queue_of(broker, 3)
     broker.drain(queue, 1)
     reader = reader_of("since-ever", subscribe=queue, startingTimestamp="2020-01-01T00:00:00Z")
@@ -157,7 +157,7 @@ def test_time_before_the_oldest_message_and_time_after_all_are_told(broker, read
 # Patterns
 
 
-def test_queue_that_matches_joins_while_the_query_runs_and_fences_nobody_off(broker, reader_of):
+def test_queue_that_matches_joins_while_the_query_runs_without_fencing(broker, reader_of):
     one = queue_of(broker, 2)
     prefix = f"{one}-part"
     reader = reader_of("pattern", subscribePattern=f"{one}(-.*)?", startingOffsets="latest")
@@ -231,7 +231,7 @@ def test_reader_of_a_pattern_remembers_present_queues_alone(broker, reader_of):
     assert set(reader._planner._attachment.tail) == {one}
 
 
-def test_pattern_that_matches_nothing_is_told_and_waits(broker, reader_of, caplog):
+def test_pattern_that_matches_no_queue_is_reported_and_waits(broker, reader_of, caplog):
     reader = reader_of("pattern-empty", subscribePattern="no-such-queue-yet")
     start = reader.initialOffset()
     assert positions(start) == {}
@@ -244,7 +244,7 @@ def test_pattern_that_matches_nothing_is_told_and_waits(broker, reader_of, caplo
     assert read(reader, start, end) == ["x"]
 
 
-def test_queue_of_a_pattern_that_no_cursor_can_read_is_left_out_and_told(broker, reader_of, caplog):
+def test_queue_of_a_pattern_that_no_cursor_can_read_is_omitted_and_reported(broker, reader_of, caplog):
     one, drops = queue_of(broker, 1), broker.declare(x_max_length=5)
     reader = reader_of("pattern-refused", subscribePattern=f"{one}|{drops}")
     assert positions(reader.latestOffset(reader.initialOffset(), ALL)) == {one: 1}
@@ -297,10 +297,10 @@ def test_server_added_to_a_checkpoint_of_one_is_refused_and_the_other_way_round(
         reader_of("server-taken", subscribe=queue).latestOffset(end, ALL)
 
 
-# Checkpoints that do not fit
+# Checkpoints of other queues
 
 
-def test_queue_declared_anew_ends_the_query_also_if_it_is_longer_than_the_old_one(broker, reader_of, caplog):
+def test_queue_declared_again_ends_the_query_also_if_it_is_longer(broker, reader_of, caplog):
     one, two = queue_of(broker, 3), queue_of(broker, 3)
     reader = reader_of("anew", subscribe=f"{one},{two}")
     end = reader.latestOffset(reader.initialOffset(), ALL)
@@ -323,7 +323,7 @@ def test_checkpoint_of_another_query_is_refused(broker, reader_of):
         reader_of("foreign", subscribe=one).latestOffset({"v": 1, "q": {"audit": 2}}, ALL)
 
 
-def test_foreign_name_in_a_checkpoint_is_told_and_left_out(broker, reader_of, caplog):
+def test_foreign_name_in_a_checkpoint_is_reported_and_omitted(broker, reader_of, caplog):
     one = queue_of(broker, 3)
     reader = reader_of("partly-foreign", subscribe=one)
     assert positions(reader.latestOffset({"v": 1, "q": {"audit": 2, one: 1}}, ALL)) == {one: 3}

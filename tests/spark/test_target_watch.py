@@ -1,4 +1,4 @@
-"""A connection that a firewall forgot is no full target: by a real proxy that drops what comes, without a word."""
+"""A connection that a firewall forgot is no full target: a real proxy silently drops its data."""
 
 import threading
 import time
@@ -59,7 +59,7 @@ def test_forgotten_connection_of_an_exact_delivery_doubles_nothing(broker, queue
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_forgotten_connection_loses_nothing_at_least_once_and_tells_of_doubles(broker, queue, proxy, caplog, way):
+def test_forgotten_connection_loses_no_row_and_reports_duplicates(broker, queue, proxy, caplog, way):
     options = sink_options({"servers": proxy.address, "queue": queue, "publishCheck": "400ms"})
     assert Sender(options).send(forgotten_after(broker, proxy, queue, way)) == 20
     found = in_queue(broker, queue)
@@ -69,7 +69,7 @@ def test_forgotten_connection_loses_nothing_at_least_once_and_tells_of_doubles(b
     assert line.endswith("are sent again, and those that have arrived come twice (delivery=at-least-once)")
 
 
-def test_full_target_is_told_from_a_forgotten_connection_and_nothing_is_sent_twice(broker, proxy, caplog, monkeypatch):
+def test_full_target_differs_from_a_forgotten_connection_and_sends_no_row_twice(broker, proxy, caplog, monkeypatch):
     monkeypatch.setattr("pyspark_penstock.publish.SAY_SECONDS", 0.2)
     queue = broker.declare(capacity_messages=10, hold_deadline=0)
     sender = Sender(sink_options({"servers": proxy.address, "queue": queue, "publishCheck": "100ms"}))
@@ -93,9 +93,7 @@ def test_full_target_is_told_from_a_forgotten_connection_and_nothing_is_sent_twi
     assert proxy.accepted == 2, "one connection for rows, and one for questions"
 
 
-def test_task_tells_that_nobody_answers_and_goes_on_when_the_broker_is_reached_again(
-    broker, queue, proxy, caplog, monkeypatch
-):
+def test_task_reports_a_silent_broker_and_goes_on_when_it_answers_again(broker, queue, proxy, caplog, monkeypatch):
     monkeypatch.setattr("pyspark_penstock.publish.SAY_SECONDS", 0.2)
     batch = Batch(proxy, queue, publishCheck="100ms")
 
@@ -122,7 +120,7 @@ def test_task_tells_that_nobody_answers_and_goes_on_when_the_broker_is_reached_a
     assert in_queue(broker, queue) == bodies(0, 20)
 
 
-def test_task_that_nobody_answers_fails_with_that_reason_and_not_with_a_full_target(broker, queue, proxy):
+def test_task_at_a_silent_broker_fails_with_that_reason(broker, queue, proxy):
     def made():
         yield rows(0, 10)
         until(lambda: broker.depth(queue) == 10, "the first rows are in the queue")
@@ -160,7 +158,7 @@ def test_commit_over_a_forgotten_connection_publishes_the_batch_once(broker, pro
     assert in_queue(broker, queue) == bodies(0, 15)
 
 
-def test_commit_that_waits_tells_the_gate_and_its_end_too(broker, proxy, caplog, monkeypatch):
+def test_commit_that_waits_reports_the_gate_and_ends_with_it(broker, proxy, caplog, monkeypatch):
     monkeypatch.setattr("pyspark_penstock.delivery.SAY_SECONDS", 0.2)
     queue = broker.declare(capacity_messages=20, stop_messages=20, hold_deadline=0)
     broker.publish(queue, bodies(100, 120))

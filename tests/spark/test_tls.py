@@ -88,7 +88,7 @@ def test_source_of_other_brokers_reads_by_tls(by_tls: dict[str, str], queue: str
         reader.stop()
 
 
-def test_broker_that_is_not_trusted_and_files_that_are_not_there_are_told(by_tls: dict[str, str], queue: str) -> None:
+def test_untrusted_broker_and_missing_tls_files_are_reported(by_tls: dict[str, str], queue: str) -> None:
     given = {"queue": queue, "publishTimeout": "1s"}
     with pytest.raises((PublishFailed, BrokerUnreachable), match="its certificate is not trusted"):
         Sender(sink_options({"servers": by_tls["servers"], **given})).send(sent())

@@ -1,4 +1,4 @@
-"""Objects that travel to executors: they arrive as they were, and another version of the package is told."""
+"""Objects that travel to executors: unchanged, and another version of the package is reported."""
 
 import pickle
 import subprocess

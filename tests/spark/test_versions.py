@@ -1,4 +1,4 @@
-"""An older PySpark is told in one sentence what it cannot do; tests of this file pretend to run it."""
+"""Older versions of PySpark are refused in one sentence; tests of this file pretend to run them."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def test_sink_without_batches_of_a_stream_is_refused(monkeypatch):
         PenstockDataSource({"queue": "orders"}).streamWriter(None, False)
 
 
-def test_pyspark_without_data_sources_is_told_at_the_first_use():
+def test_pyspark_without_data_sources_is_refused_at_the_first_use():
     code = (
         "import sys; sys.modules['pyspark.sql.datasource'] = None; import pyspark_penstock; "
         "pyspark_penstock.DefaultSource"

@@ -1,4 +1,4 @@
-"""A backup is the store as it was at one moment, made while it goes on."""
+"""A backup is the store of one moment, made while the store is written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_backup_is_a_whole_folder_that_a_store_opens(tmp_path: Path) -> None:
         assert store.check() == store.damaged == []
 
 
-def test_while_others_write_without_end_a_backup_ends_and_is_one_moment(tmp_path: Path) -> None:
+def test_backup_during_endless_writes_ends_and_is_of_one_moment(tmp_path: Path) -> None:
     """It is made in a thread of its own; the writer goes on between its steps, and it never begins again."""
     with opened(tmp_path / "data") as store:
         store.commit(committing(rows=[some_row(1_000_000 + number, 1 << 20) for number in range(24)]))
@@ -54,7 +54,7 @@ def test_while_others_write_without_end_a_backup_ends_and_is_one_moment(tmp_path
     assert len(found.rows) - len(live) == 24
 
 
-def test_backup_tells_how_far_it_is_and_the_store_may_be_written_at_every_step(tmp_path: Path) -> None:
+def test_backup_reports_its_progress_and_the_store_may_be_written_meanwhile(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     with opened(tmp_path / "data") as store:
         store.commit(committing(rows=[some_row(number, 1 << 20) for number in range(1, 9)]))

@@ -1,6 +1,6 @@
-"""What a log has lost is known by a count outside of it, and a store that is behind that count is not opened.
+"""The commit counter: a store that is behind the count outside of its log is not opened.
 
-The count of transactions in a store, and how many are missing.
+The counter says how many transactions are missing.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def test_file_that_was_removed_with_its_log_is_missed(killed: Killed) -> None:
     )
 
 
-def test_repair_accepts_the_loss_tells_it_and_the_new_store_opens(killed: Killed, tmp_path: Path) -> None:
+def test_repair_accepts_and_reports_the_loss_and_the_new_store_opens(killed: Killed, tmp_path: Path) -> None:
     saved = repair(killed.left(None), tmp_path / "saved")
     assert [(each.what, each.messages) for each in saved.lost] == [
         ("the last 8 transactions of 12, which brought 24 messages", 24)
@@ -169,7 +169,7 @@ def test_repair_accepts_the_loss_tells_it_and_the_new_store_opens(killed: Killed
         assert contents(store) == killed.states[WRITTEN_BACK - 1]
 
 
-def test_store_that_is_ahead_of_its_count_is_what_a_kill_leaves_between_the_two(killed: Killed) -> None:
+def test_store_ahead_of_its_count_after_a_kill_is_opened(killed: Killed) -> None:
     place = killed.left(killed.log)
     CommitCounter(place).make(Count(COMMITS - 1, (COMMITS - 1) * MESSAGES))
     with opened(place) as store:
@@ -177,7 +177,7 @@ def test_store_that_is_ahead_of_its_count_is_what_a_kill_leaves_between_the_two(
     assert CommitCounter(place).read() == Count(COMMITS, COMMITS * MESSAGES)
 
 
-def test_every_commit_is_counted_on_the_disk_before_it_returns(tmp_path: Path) -> None:
+def test_commit_is_counted_on_the_disk_before_it_returns(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for number in range(1, 6):
             store.commit(committing(rows=[some_row(number)._replace(messages=10)]))
@@ -201,7 +201,7 @@ def test_count_that_was_torn_leaves_the_one_before_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("octets", [b"", bytes(2 * SLOT_BYTES), b"PnstCmt1" * 1024])
-def test_count_that_is_damaged_altogether_is_refused_with_what_to_do(killed: Killed, octets: bytes) -> None:
+def test_damaged_commit_counter_is_refused_with_advice(killed: Killed, octets: bytes) -> None:
     place = killed.left(killed.log)
     (place / COUNTER_FILE).write_bytes(octets)
     assert refusal(place) == (
@@ -265,7 +265,7 @@ def test_transaction_count_is_refused_to_a_process_whose_opening_is_not_the_last
         assert read_count(connection)[0] == following
 
 
-def test_transaction_count_behind_its_counter_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_transaction_count_behind_its_counter_file_is_refused_with_advice(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(rows=[some_row(1)]))
     counter = CommitCounter(tmp_path)

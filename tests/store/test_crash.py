@@ -1,4 +1,4 @@
-"""What was committed is there whenever the process is killed, and nothing that was not but the last, whole."""
+"""Kills at any moment: committed transactions are there, and at most one more, whole."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def committed_until_killed(directory: Path, first: int, after: int) -> int:
     return first + after + len(rest) - 1
 
 
-def test_every_commit_that_returned_outlives_kill_9_and_at_most_one_more_does(tmp_path: Path) -> None:
+def test_commit_that_returned_survives_kill_9_and_at_most_one_more_does(tmp_path: Path) -> None:
     chance = random.Random(9)
     next_number = LIVE + 1
     for _ in range(ROUNDS):

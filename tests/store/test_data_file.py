@@ -1,4 +1,4 @@
-"""Large data is written once, beside the database; no block of it that anybody may still read is written again."""
+"""Large data is written once, beside the database; no block that may still be read is overwritten."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_file_that_is_removed_while_a_broker_uses_it_stops_the_broker(tmp_path: 
 
 
 @pytest.mark.parametrize("how", ["flipped", "cut off"])
-def test_data_that_is_damaged_is_told_and_all_else_comes_back(tmp_path: Path, how: str) -> None:
+def test_damaged_data_is_reported_and_all_else_comes_back(tmp_path: Path, how: str) -> None:
     with opened(tmp_path / "data") as store:
         store.commit(of_each_kind())
     with (tmp_path / "data" / DATA_FILE).open("r+b") as file:
@@ -231,7 +231,7 @@ def test_data_that_is_damaged_is_told_and_all_else_comes_back(tmp_path: Path, ho
     assert {damage.why for damage in saved.lost} == {"its checksum is wrong"}
 
 
-def test_damaged_database_lets_no_block_be_used_again(tmp_path: Path) -> None:
+def test_damaged_database_allows_no_block_to_be_reused(tmp_path: Path) -> None:
     """What a repair may still save stays."""
     with opened(tmp_path) as store:
         store.commit(of_each_kind())

@@ -1,4 +1,4 @@
-"""The data directory: whose it is, where it is, and who holds it."""
+"""The data directory: its location, owner and lock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_directory_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
     directory.unlock()
 
 
-def test_second_who_wants_it_is_told_who_has_it(tmp_path: Path) -> None:
+def test_second_broker_is_refused_with_the_owner_of_the_directory(tmp_path: Path) -> None:
     first, second = DataDirectory(tmp_path), DataDirectory(tmp_path)
     first.lock()
     expected = f"data directory '{tmp_path}' is in use by another broker (process {os.getpid()})"
@@ -46,7 +46,7 @@ def test_second_who_wants_it_is_told_who_has_it(tmp_path: Path) -> None:
     second.unlock()
 
 
-def test_who_only_looks_writes_nothing(tmp_path: Path) -> None:
+def test_directory_that_is_only_read_is_not_written(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path)
     directory.hold()
     directory.unlock()
@@ -103,7 +103,7 @@ def test_roots_default_directory_is_the_systems() -> None:
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has a folder of its own for this")
 @pytest.mark.skipif(os.geteuid() != 0, reason="Only root may be somebody who has no home.")
-def test_user_without_a_home_is_told_to_name_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_without_a_home_is_asked_to_name_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     stranger = NOBODY - 7

@@ -1,4 +1,4 @@
-"""Disks that are full or fail: only what was confirmed counts, and the same commit goes through when they work."""
+"""Full and failing disks: a failed commit is not confirmed, and can be repeated once the disk works."""
 
 from __future__ import annotations
 
@@ -76,9 +76,7 @@ def own_mounts() -> list[str]:
     return before
 
 
-def test_full_file_system_is_told_and_the_same_commit_goes_through_when_there_is_room(
-    tmp_path: Path, own_mounts: list[str]
-) -> None:
+def test_full_file_system_is_reported_and_the_commit_can_be_repeated(tmp_path: Path, own_mounts: list[str]) -> None:
     small = tmp_path / "small"
     small.mkdir()
     script = f'mount -t tmpfs -o size=3m none {small} && head -c 2800000 /dev/zero > {small}/large && exec "$@"'
@@ -151,7 +149,7 @@ def test_commit_that_the_disk_does_not_take_is_not_confirmed_and_goes_through_la
 
 
 @pytest.mark.parametrize("words", ["data sync", "data write", "data torn", "data late"])
-def test_large_data_that_the_disk_does_not_take_is_not_confirmed_and_goes_through_later(
+def test_large_data_that_the_disk_refuses_is_not_confirmed_and_can_be_repeated(
     data: Path, disk: Disk, words: str
 ) -> None:
     with child_with(8, data, **disk.environment) as ask:
@@ -167,7 +165,7 @@ def test_large_data_that_the_disk_does_not_take_is_not_confirmed_and_goes_throug
 
 
 @pytest.mark.parametrize("words", ["log sync", "log late"])
-def test_of_a_failed_commit_all_or_nothing_is_there_after_a_kill_and_it_can_be_written_again(
+def test_failed_commit_is_whole_or_absent_after_a_kill_and_can_be_repeated(
     tmp_path: Path, data: Path, disk: Disk, words: str
 ) -> None:
     with child_with(7, data, **disk.environment) as ask:
@@ -223,7 +221,7 @@ def test_log_that_cannot_be_written_back_stays_and_nothing_is_lost(
     assert_only(tmp_path / "killed", 80)
 
 
-def test_disk_that_fails_when_the_store_is_closed_keeps_what_was_committed(data: Path, disk: Disk) -> None:
+def test_disk_that_fails_when_the_store_is_closed_keeps_committed_records(data: Path, disk: Disk) -> None:
     with child_with(9, data, **disk.environment):
         disk.fail("file sync write")
     disk.work()

@@ -1,4 +1,4 @@
-"""A power failure at any moment leaves all that was committed, and at most the commit that was on its way, whole.
+"""Power failures at any moment: committed transactions are there, and at most one unfinished commit, whole.
 
 A process makes a short history of commits while every call that changes a file is recorded. Then, after each record,
 the disks are made that a power failure could leave there (see disk.py), and each is opened. A history has several
@@ -126,7 +126,7 @@ def lived(folder: Path, seed: int, any_names: bool = False) -> Found:
 
 @pytest.mark.timeout(400 + SECONDS)
 @pytest.mark.parametrize("any_names", [False, True], ids=["names in order", "names in any order"])
-def test_after_a_power_failure_at_any_point_the_store_is_as_a_commit_left_it(folder: Path, any_names: bool) -> None:
+def test_store_is_as_a_commit_left_it_after_a_power_failure_at_any_point(folder: Path, any_names: bool) -> None:
     begun, failures = time.monotonic(), 0
     for seed in count(1 + 1_000_000 * any_names):
         found = lived(folder, seed, any_names)
@@ -138,7 +138,7 @@ def test_after_a_power_failure_at_any_point_the_store_is_as_a_commit_left_it(fol
     assert failures > FEWEST
 
 
-def test_store_whose_log_is_never_synchronised_is_refused_for_what_it_has_lost(folder: Path) -> None:
+def test_store_whose_log_is_never_synchronised_is_refused_for_its_loss(folder: Path) -> None:
     """And so would be seen whatever else is lost."""
     lives = Lives(folder, 1)
     judge = Judge(folder / "left", after_each(history(1, 5)), random.Random(1))

@@ -9,7 +9,7 @@ from penstock.store.sqlite import FILE
 from tests.support.open_stores import committing, opened, some_page
 
 
-def test_index_of_pages_that_forgets_some_is_made_anew(tmp_path: Path) -> None:
+def test_page_index_that_lost_entries_is_rebuilt(tmp_path: Path) -> None:
     pages = [some_page(number, 7, number) for number in range(1, 500)]
     with opened(tmp_path) as store:
         store.commit(committing(rows=pages))

@@ -1,4 +1,4 @@
-"""What can be saved of a store is saved; who uses it, and what is in the way, is told."""
+"""Repair of a store: saved records, lost ones, and refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.store.sqlite import FILE
 from tests.support.open_stores import committing, contents, filled, opened, some_row, unprivileged
 
 
-def test_of_a_store_that_is_in_order_everything_is_saved_in_its_order(tmp_path: Path) -> None:
+def test_repair_of_a_store_in_order_saves_all_in_order(tmp_path: Path) -> None:
     written = filled(tmp_path / "whole")
     saved = repair(tmp_path / "whole", tmp_path / "saved")
     assert saved == (47, 20, 37, 3, 16, 17, [])
@@ -34,7 +34,7 @@ def test_rows_of_a_mebibyte_are_saved_many_transactions_long(tmp_path: Path) -> 
         assert list(store.rows()) == rows
 
 
-def test_what_was_deleted_does_not_come_back(tmp_path: Path) -> None:
+def test_repair_does_not_bring_deleted_records_back(tmp_path: Path) -> None:
     """It still stands in pages that are free."""
     with opened(tmp_path / "whole") as store:
         store.commit(committing(rows=[some_row(number) for number in range(1, 200)]))
@@ -61,7 +61,7 @@ def test_beginning_of_the_file_may_be_anything(tmp_path: Path) -> None:
         assert contents(store) == written
 
 
-def test_of_a_file_that_was_cut_off_the_rest_is_saved_and_what_is_lost_is_counted(tmp_path: Path) -> None:
+def test_repair_of_a_cut_file_saves_the_rest_and_counts_the_loss(tmp_path: Path) -> None:
     written = filled(tmp_path / "whole")
     path = tmp_path / "whole" / FILE
     os.truncate(path, path.stat().st_size * 2 // 3)
@@ -73,7 +73,7 @@ def test_of_a_file_that_was_cut_off_the_rest_is_saved_and_what_is_lost_is_counte
 
 
 @pytest.mark.parametrize("octets", [b"", b"\x00" * 100_000, b"nothing of ours"])
-def test_of_what_was_no_store_nothing_is_saved_and_that_is_told(tmp_path: Path, octets: bytes) -> None:
+def test_repair_of_a_file_that_is_no_store_saves_nothing_and_reports_it(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "whole" / FILE).write_bytes(octets)
     saved = repair(tmp_path / "whole", tmp_path / "saved")

@@ -1,6 +1,6 @@
-"""Whatever happens to the file: what comes out is what was written, and what does not come out is told.
+"""Salvage of a damaged file: records come out unchanged, and lost ones are reported.
 
-A log that is damaged in its middle is refused, not cut off there in silence; one that just ends is not.
+A log that is damaged in its middle is refused; a log that just ends is not.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def test_bits_anywhere(subject: Subject, places: list[tuple[int, int]]) -> None:
     subject.suffer(change)
 
 
-def test_stretch_that_cannot_be_reached_does_not_hide_what_is_behind_it(tmp_path: Path) -> None:
+def test_unreachable_stretch_does_not_hide_rows_behind_it(tmp_path: Path) -> None:
     rows = [some_row(number, 1500) for number in range(1000, 1400)]
     with opened(tmp_path) as store:
         store.commit(committing(rows=rows))
@@ -228,7 +228,7 @@ def test_stretch_that_cannot_be_reached_does_not_hide_what_is_behind_it(tmp_path
     assert all_told == f"{len(missing)} of 400 rows"
 
 
-def test_what_nothing_leads_to_any_more_is_saved(tmp_path: Path) -> None:
+def test_rows_without_their_root_page_are_saved(tmp_path: Path) -> None:
     """The page in which all rows begin is gone: SQLite finds none of them."""
     rows = [some_row(number, 1500) for number in range(1, 400)]
     with opened(tmp_path / "damaged") as store:
@@ -340,7 +340,7 @@ def test_log_of_a_crash_in_the_middle_of_a_later_round_is_read(crashed: Crashed)
         assert store.damaged == []
 
 
-def test_what_a_transaction_that_failed_left_behind_the_end_is_no_damage(crashed: Crashed) -> None:
+def test_frames_of_a_failed_transaction_behind_the_end_are_no_damage(crashed: Crashed) -> None:
     """Its last frame ends a transaction, but nothing was written that goes on from it."""
     end, last = crashed.ends[-3], crashed.ends[-2]
     place = crashed.left(flipped(crashed.log[:last], end + FRAME.size + 5))
@@ -348,7 +348,7 @@ def test_what_a_transaction_that_failed_left_behind_the_end_is_no_damage(crashed
         assert contents(store) == crashed.states[-3]
 
 
-def test_damaged_log_is_saved_up_to_its_end_but_for_what_is_wrong(crashed: Crashed, tmp_path: Path) -> None:
+def test_damaged_log_is_saved_up_to_its_end_without_the_damaged_row(crashed: Crashed, tmp_path: Path) -> None:
     """The flipped bit is in the middle of the row that came last but two."""
     row = crashed.states[-1].rows[-3]
     at = crashed.log.index(row.data[9000:9020])

@@ -1,4 +1,4 @@
-"""A file is recognised, made, brought up to date or refused with a sentence."""
+"""Store files: recognised, created, upgraded, or refused with a sentence."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ask(path: Path, question: str) -> list[tuple[object, ...]]:
         return connection.execute(question).fetchall()
 
 
-def test_new_file_says_what_it_is_and_who_made_it(tmp_path: Path) -> None:
+def test_new_file_has_its_application_id_and_the_version_of_penstock(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         path = store.path
     assert path.read_bytes()[68:72] == b"Pnst"
@@ -53,7 +53,7 @@ def test_new_file_says_what_it_is_and_who_made_it(tmp_path: Path) -> None:
     assert ask(path, "SELECT * FROM about") == [("penstock", __version__)]
 
 
-def test_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(tmp_path: Path) -> None:
+def test_store_of_a_newer_version_is_refused_with_that_version_and_advice(tmp_path: Path) -> None:
     filled(tmp_path)
     path = tmp_path / FILE
     change(path, "PRAGMA user_version = 7", "UPDATE about SET value = '3.2.1'")
@@ -103,7 +103,7 @@ def test_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert said == f"cannot open the store '{tmp_path / 'no' / 'where' / FILE}': No such file or directory"
 
 
-def test_what_a_creation_that_was_interrupted_left_is_made_anew(tmp_path: Path) -> None:
+def test_interrupted_creation_of_a_store_is_begun_again(tmp_path: Path) -> None:
     (tmp_path / f"{FILE}.new").write_bytes(b"half of")
     (tmp_path / f"{FILE}.new-journal").write_bytes(b"it")
     with opened(tmp_path) as store:
@@ -120,7 +120,7 @@ def test_store_of_form_0_is_brought_up_to_date(tmp_path: Path) -> None:
     assert ask(path, "PRAGMA user_version") == [(len(schema.MIGRATIONS),)]
 
 
-def test_migrations_that_a_file_has_not_seen_run_in_order_and_keep_what_is_there(tmp_path: Path) -> None:
+def test_migrations_that_a_file_lacks_run_in_order_and_keep_its_records(tmp_path: Path) -> None:
     before = filled(tmp_path)
     path = tmp_path / FILE
     migrations = (
@@ -219,13 +219,13 @@ def test_file_that_may_not_even_be_read_is_refused(open_folder: Path) -> None:
     assert str(raised.value) == f"cannot open the store '{open_folder / FILE}': Permission denied"
 
 
-def test_in_a_folder_that_may_not_be_written_no_file_is_made(open_folder: Path) -> None:
+def test_store_in_an_unwritable_folder_is_not_created(open_folder: Path) -> None:
     os.chmod(open_folder, 0o500)
     with unprivileged(open_folder):
         assert refusal(open_folder) == f"cannot open the store '{open_folder / FILE}': Permission denied"
 
 
-def test_in_a_folder_that_may_not_be_written_any_more_no_log_can_be_made(open_folder: Path) -> None:
+def test_store_in_a_folder_that_became_unwritable_is_refused(open_folder: Path) -> None:
     filled(open_folder)
     os.chmod(open_folder, 0o500)
     with unprivileged(open_folder):

@@ -1,7 +1,4 @@
-"""What a store takes is measured, and what it does not need goes back to the file system.
-
-The store keeps room on its file system, gives it away on a full one, and takes it again.
-"""
+"""Space of a store: measured, returned to the file system, and kept in a reserve."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ def tidied(store: SqliteStore) -> int:
     return steps
 
 
-def test_what_is_taken_is_what_the_file_system_counts(tmp_path: Path) -> None:
+def test_space_taken_is_that_counted_by_the_file_system(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         fill_with(store, 20)
         usage = store.usage()
@@ -78,7 +75,7 @@ def test_pages_that_are_free_are_taken_and_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("in_database")
-def test_when_all_is_gone_the_file_system_has_its_room_back(tmp_path: Path) -> None:
+def test_space_of_an_emptied_store_goes_back_to_the_file_system(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         fill_with(store, 64)
         assert blocks(tmp_path) > 64 * MIB
@@ -166,7 +163,7 @@ def free_pages(store: SqliteStore) -> int:
 
 
 @pytest.mark.usefixtures("in_database")
-def test_what_is_in_use_moves_to_the_front_and_stays_what_it_was(tmp_path: Path) -> None:
+def test_rows_in_use_move_to_the_front_unchanged(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         fill_with(store, 64)
         store.commit(committing(rows_gone=[number for number in range(1, 65) if number % 8]))
@@ -177,7 +174,7 @@ def test_what_is_in_use_moves_to_the_front_and_stays_what_it_was(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("in_database")
-def test_little_room_that_is_free_is_kept_for_what_comes(tmp_path: Path) -> None:
+def test_free_room_below_a_threshold_is_kept_for_new_records(tmp_path: Path) -> None:
     """A quarter of the file, or 16 MiB: below either nothing moves."""
     with opened(tmp_path) as store:
         fill_with(store, 80)
@@ -242,7 +239,7 @@ def test_reserve_takes_blocks_shrinks_and_is_given_away(tmp_path: Path) -> None:
         assert reserve.missing() == RESERVE_BYTES
 
 
-def test_on_a_small_file_system_the_reserve_and_the_log_are_small_in_proportion(tmp_path: Path) -> None:
+def test_reserve_and_log_are_in_proportion_to_a_small_file_system(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", f"{WHOLE_BYTES // 8}") as disk:
         assert Reserve(disk).wanted() == RESERVE_BYTES // 8
         assert log_bytes(disk / FILE) == LOG_BYTES // 8
@@ -259,7 +256,7 @@ def test_reserve_for_which_there_is_no_room_is_not_made_by_half(tmp_path: Path) 
         assert reserve.missing() == 0
 
 
-def test_store_on_a_full_disk_is_opened_and_written_from_its_reserve_and_says_what_it_needs(tmp_path: Path) -> None:
+def test_store_on_a_full_disk_is_opened_and_written_from_its_reserve(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", f"{64 * MIB}") as disk:
         directory = DataDirectory(disk / "data")
         directory.lock()
@@ -288,7 +285,7 @@ def test_store_on_a_full_disk_is_opened_and_written_from_its_reserve_and_says_wh
         directory.unlock()
 
 
-def test_who_only_checks_or_repairs_makes_no_reserve(tmp_path: Path) -> None:
+def test_store_opened_for_a_check_makes_no_reserve(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
     store.open()
     assert store.usage().needed <= LOG_BYTES * 3 // 2

@@ -1,7 +1,4 @@
-"""What is committed comes back as it was; what failed may be tried again.
-
-Commits to SQLite: written once, in order, and with what is deleted.
-"""
+"""Commits to SQLite: committed records come back unchanged, and failed commits can be repeated."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from tests.support.open_stores import (
 )
 
 
-def test_what_is_committed_comes_back_after_reopening(tmp_path: Path) -> None:
+def test_committed_records_come_back_after_reopening(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(everything())
     with opened(tmp_path) as store:
@@ -38,7 +35,7 @@ def test_what_is_committed_comes_back_after_reopening(tmp_path: Path) -> None:
     assert found.positions == [QueuePosition(7, 12, 11)]
 
 
-def test_things_come_in_the_order_in_which_they_were_declared_and_the_newest_state_counts(tmp_path: Path) -> None:
+def test_metadata_come_in_the_order_of_declaration_in_their_newest_state(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(metadata=[MetadataRecord("queue", name, b"1") for name in ("b", "a", "c")]))
         store.commit(committing(metadata=[MetadataRecord("queue", "b", b"2"), MetadataRecord("exchange", "b", b"3")]))
@@ -58,7 +55,7 @@ def test_names_that_are_no_text_come_back_as_they_were(tmp_path: Path) -> None:
         assert list(store.metadata()) == [thing]
 
 
-def test_of_pages_the_rows_tell_all_but_the_data(tmp_path: Path) -> None:
+def test_rows_of_pages_are_listed_without_their_data(tmp_path: Path) -> None:
     page = some_page(2, 7, 100)
     with opened(tmp_path) as store:
         store.commit(committing(rows=[page, some_row(1)]))
@@ -88,7 +85,7 @@ def test_page_heads_begin_with_the_page_that_may_have_the_sequence(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("in_database")
-def test_full_store_writes_nothing_of_a_commit_and_takes_the_same_one_when_there_is_room(tmp_path: Path) -> None:
+def test_full_store_writes_nothing_of_a_commit_and_accepts_it_once_there_is_room(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(everything())
         before = contents(store)
@@ -160,7 +157,7 @@ def test_open_store_can_be_read_by_others_meanwhile(tmp_path: Path) -> None:
         store.commit(committing(rows=[MessageRow(2, b"y")]))
 
 
-def test_connection_that_did_not_survive_is_made_anew(tmp_path: Path) -> None:
+def test_lost_connection_is_opened_again(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(everything())
         store._connection.close()
@@ -170,7 +167,7 @@ def test_connection_that_did_not_survive_is_made_anew(tmp_path: Path) -> None:
         assert [row.number for row in store.rows()] == [1, 2, 10]
 
 
-def test_what_is_gone_is_gone_and_what_is_both_new_and_gone_too(tmp_path: Path) -> None:
+def test_deleted_records_are_gone_even_if_new_in_the_same_commit(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(rows=[some_row(1), some_row(2)], settlements=[some_note(3), some_note(4)]))
         store.commit(committing(rows=[some_row(5)], rows_gone=[1, 5, 99], settlements_gone=[4, 98], positions_gone=[3]))

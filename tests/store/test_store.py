@@ -1,4 +1,4 @@
-"""What every engine of the store does alike."""
+"""The contract of all store engines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def engine(place: Place) -> Engine:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(history=st.lists(st.tuples(commits(), st.sampled_from(["", "", "again", "reopen"])), max_size=8))
-def test_any_history_leaves_what_the_model_says(place: Place, history: list[tuple[StoreTransaction, str]]) -> None:
+def test_store_agrees_with_the_model_after_any_history(
+    place: Place, history: list[tuple[StoreTransaction, str]]
+) -> None:
     engine, model = place(), Model()
     store = engine.make()
     store.open()
@@ -97,7 +99,7 @@ def test_record_that_is_written_again_has_its_newest_state(engine: Engine) -> No
     assert engine.contents() == Contents([], after.positions, after.settlements, after.rows)
 
 
-def test_commit_that_is_tried_again_after_others_did_not_come_between_changes_nothing(engine: Engine) -> None:
+def test_repeated_commit_changes_nothing_unless_others_came_between(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(
             committing(
@@ -167,7 +169,7 @@ def test_largest_numbers_come_back(engine: Engine) -> None:
     assert engine.contents() == Contents([], [position], [SettlementRecord(most - 1, b"x")], [row])
 
 
-def test_twenty_thousand_things_come_in_the_order_in_which_they_were_declared(engine: Engine) -> None:
+def test_metadata_records_come_in_the_order_of_declaration(engine: Engine) -> None:
     things = [MetadataRecord("binding", f"{at * 7919 % 20_000:05}/{'k' * 200}", b"%d" % at) for at in range(20_000)]
     with engine.opened() as store:
         store.commit(committing(metadata=things))
@@ -200,7 +202,7 @@ def test_rows_of_many_megabytes_are_read_a_few_at_a_time(engine: Engine) -> None
         assert list(reading) == rows[1:]
 
 
-def test_room_that_is_used_grows_and_shrinks_with_what_is_stored(engine: Engine) -> None:
+def test_used_room_grows_and_shrinks_with_stored_bytes(engine: Engine) -> None:
     with engine.opened() as store:
         empty = store.usage()
         for number in range(1, 31):
@@ -250,7 +252,7 @@ def test_pieces_of_a_body_are_deleted_in_parts_and_others_stay(engine: Engine) -
         assert [piece.body for piece in store.pieces()] == [1] * 5 + [3] * 5
 
 
-def test_piece_that_is_missing_is_none_and_told(engine: Engine) -> None:
+def test_missing_piece_is_none_and_reported(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(committing(pieces=[some_piece(1, 0)]))
         assert store.piece(1, 1) is None

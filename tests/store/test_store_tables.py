@@ -41,7 +41,7 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("table", store.TABLES, ids=lambda table: table.name)
-def test_tables_read_what_was_written_and_notice_a_change_of_any_column(table: store.Table) -> None:
+def test_tables_read_records_as_written_and_detect_a_change_of_any_column(table: store.Table) -> None:
     columns = COLUMNS[table.name]
     assert table.read(columns) == RECORDS[table.name]
     is_thing = table is store.METADATA_RECORDS
@@ -61,11 +61,11 @@ def test_tables_read_positions_of_version_1_without_a_number_of_messages() -> No
     assert old.messages == UNKNOWN
 
 
-def test_tables_keep_names_whose_octets_are_no_text() -> None:
+def test_tables_keep_names_whose_bytes_are_no_text() -> None:
     assert store.encoded(store.decoded(b"caf\xe9")) == b"caf\xe9"
 
 
-def test_tables_name_a_damaged_page_with_its_queue_and_a_row_whose_head_is_wrong_without() -> None:
+def test_damage_names_a_page_with_its_queue_and_a_damaged_head_without() -> None:
     columns = COLUMNS["rows"]
     damage = store.damage_of(store.ROWS, columns[:7], "why")
     assert (damage.what, damage.why, damage.queue, damage.messages) == ("page 3 of queue number 7", "why", 7, 2)

@@ -34,7 +34,7 @@ ELSEWHERE: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "a ring with priorities",
             "what would be delivered first is dropped, as in RabbitMQ: "
-            "`tests/compat/test_priorities.py::test_full_ring_drops_what_would_be_delivered_first`",
+            "`tests/compat/test_priorities.py::test_full_ring_drops_the_message_that_would_be_delivered_first`",
         ),
         (
             "*not tested there:* AMQP 1.0",
@@ -49,7 +49,7 @@ ELSEWHERE: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "enforcement against clients that ignore `channel.flow`",
             "no test there to take over; here `tests/protocols/amqp091/test_channel.py::"
-            "test_channel_with_confirms_is_closed_if_its_client_goes_on_after_the_enforcement_time`",
+            "test_channel_with_confirms_is_closed_after_the_enforcement_time`",
         ),
         ("copying messages respects limits", "no operation copies messages"),
     ),
@@ -57,7 +57,7 @@ ELSEWHERE: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "a client's credits are shared and counted by session and address",
             "credit of AMQP 1.0 is a link's: `tests/seeds/test_artemis.py::"
-            "test_credit_never_exceeds_what_an_address_may_hold`",
+            "test_credit_never_exceeds_the_capacity_of_an_address`",
         ),
         ("initial credit is twice the return threshold", "credits of consumers are not on the wire"),
         ("expired in the buffer, compressed", "what is delivered does not expire; nothing is compressed"),
@@ -71,8 +71,7 @@ ELSEWHERE: dict[str, tuple[tuple[str, str], ...]] = {
         ("slow consumer: while paging, units of minutes and days, a tiny thread pool", "one unit, no threads"),
         (
             "PAGE, page limits with DROP and FAIL; release after consumption; a limit that changes; restart",
-            "`tests/core/queue/test_pager.py::"
-            "test_what_is_paged_does_not_pass_its_limit_and_goes_on_when_there_is_room` and those beside it",
+            "`tests/core/queue/test_pager.py::test_page_limit_holds_publishes_until_there_is_room` and those beside it",
         ),
         ("OpenWire and core clients on the same queue", "AMQP 0-9-1 and AMQP 1.0 only"),
         (

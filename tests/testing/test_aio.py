@@ -1,4 +1,4 @@
-"""Assertions for asynchronous tests: the loop of the test goes on meanwhile."""
+"""Assertions for asynchronous tests: the loop of the test runs meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker in a thread: calls, waiting, and an end that leaves nothing behind."""
+"""The broker in a thread: calls, waiting, and an end without a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that crashes, with a store: what was confirmed is there afterwards."""
+"""A broker that crashes, with a store: confirmed messages are there afterwards."""
 
 from __future__ import annotations
 

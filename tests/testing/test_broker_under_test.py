@@ -1,4 +1,4 @@
-"""Faults to order in the test broker, each seen by a real client."""
+"""Injected faults of the test broker, each seen by a real client."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_hold_deadline_of_a_minute_passes_on_the_virtual_clock(
         assert publisher.await_outcomes() == [REFUSED]
 
 
-def test_closed_gate_holds_publishes_and_tells_the_reason(
+def test_closed_gate_holds_publishes_with_the_reason(
     penstock_broker: BrokerUnderTest, penstock_clock: VirtualClock
 ) -> None:
     orders = penstock_broker.declare_queue("orders")

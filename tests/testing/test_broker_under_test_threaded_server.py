@@ -1,4 +1,4 @@
-"""The test server: virtual hosts that see nothing of each other, and settings."""
+"""The test server: separate virtual hosts, and settings."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_example_passes_its_own_tests(framework: str) -> None:
     assert f"{TESTS[framework]} passed" in done.stdout
 
 
-def test_every_example_is_run() -> None:
+def test_example_programs_are_all_run() -> None:
     assert {path.name for path in FOLDER.iterdir() if path.is_dir()} == set(TESTS)
 
 

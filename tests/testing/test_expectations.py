@@ -1,4 +1,4 @@
-"""Assertions: what each waits for, and the sentence with which it fails."""
+"""Assertions: their conditions, and the sentences of their failures."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def fails(message: str) -> pytest.RaisesExc[AssertionError]:
     return pytest.raises(AssertionError, match=message)
 
 
-def test_queue_that_holds_nothing_is_told_with_its_state(penstock_broker: BrokerUnderTest) -> None:
+def test_queue_without_held_publishes_is_reported_with_its_state(penstock_broker: BrokerUnderTest) -> None:
     orders = penstock_broker.declare_queue("orders")
     with fails(r"^no publish is held by queue 'orders' within 0.05 s: queue orders: the gate is open; .*nobody"):
         assert_held(orders, within=SOON)
 
 
-def test_queue_that_is_not_there_is_told(penstock_broker: BrokerUnderTest) -> None:
+def test_missing_queue_is_reported(penstock_broker: BrokerUnderTest) -> None:
     orders = penstock_broker.queue("orders")
     with fails(r"^no publish is held by queue 'orders' within 0.05 s: there is no queue 'orders'$"):
         assert_held(orders, within=SOON)
@@ -36,7 +36,7 @@ def test_queue_that_is_not_there_is_told(penstock_broker: BrokerUnderTest) -> No
         assert_depth_never_above(orders, 1)
 
 
-def test_connection_without_a_held_publish_is_told(penstock_broker: BrokerUnderTest) -> None:
+def test_connection_without_a_held_publish_is_reported(penstock_broker: BrokerUnderTest) -> None:
     with fails(r"^no publish is held by connection 'shop' within 0.05 s: there is no connection 'shop'$"):
         assert_held(penstock_broker.connection("shop"), within=SOON)
 
@@ -78,7 +78,7 @@ def test_depth_is_awaited_and_the_high_water_mark_stays(penstock_broker: BrokerU
         assert_depth_never_above(penstock_broker.connection("shop"), 1)
 
 
-def test_nothing_is_lost_where_all_came_in_any_order_and_twice() -> None:
+def test_assertion_of_no_loss_allows_any_order_and_repetitions() -> None:
     assert_lost_nothing([1, 2, 3], [3, 1, 2])
     assert_lost_nothing(iter([1, 2, 2]), iter([2, 1, 2, 1]))
     assert_lost_nothing([], [])

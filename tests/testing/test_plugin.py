@@ -1,4 +1,4 @@
-"""The pytest plugin: its fixtures in tests of their own, alone and beside others (pytester)."""
+"""The pytest plugin: its fixtures in separate tests, alone and beside others (pytester)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_plugin_imports_no_broker_before_a_fixture_is_used() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_two_tests_share_the_broker_and_see_nothing_of_each_other(pytester: pytest.Pytester) -> None:
+def test_broker_fixture_is_shared_by_tests_that_see_nothing_of_each_other(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest

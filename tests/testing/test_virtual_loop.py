@@ -31,7 +31,7 @@ def clock(loop: VirtualLoop) -> VirtualClock:
     return VirtualClock(loop)
 
 
-def test_clock_is_ahead_of_the_real_one_by_what_it_was_advanced(loop: VirtualLoop, clock: VirtualClock) -> None:
+def test_clock_is_ahead_of_the_real_one_by_its_advances(loop: VirtualLoop, clock: VirtualClock) -> None:
     before, real = clock.now, time.monotonic()
     assert clock.advance(3600.0) >= before + 3600.0
     assert clock.ahead <= 3600.0
@@ -104,7 +104,7 @@ def test_advance_that_makes_no_sense_is_refused(clock: VirtualClock, seconds: fl
     assert clock.ahead == ahead
 
 
-def test_idle_loop_has_run_what_was_due_and_the_clock_stays(loop: VirtualLoop, clock: VirtualClock) -> None:
+def test_idle_loop_has_run_due_calls_and_the_clock_stays(loop: VirtualLoop, clock: VirtualClock) -> None:
     ran: list[int] = []
     loop.call_soon_threadsafe(lambda: loop.call_soon(lambda: loop.call_soon(ran.append, 1)))
     clock.run_until_idle()
@@ -112,7 +112,7 @@ def test_idle_loop_has_run_what_was_due_and_the_clock_stays(loop: VirtualLoop, c
     assert clock.ahead == 0.0
 
 
-def test_call_returns_what_the_function_does_and_raises_its_error(loop: VirtualLoop) -> None:
+def test_call_returns_the_result_of_the_function_or_raises_its_error(loop: VirtualLoop) -> None:
     assert loop.call(threading.get_ident) != threading.get_ident()
     with pytest.raises(ZeroDivisionError):
         loop.call(lambda: 1 // 0)

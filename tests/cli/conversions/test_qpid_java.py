@@ -121,7 +121,7 @@ def test_default_of_the_document_is_a_policy_of_all_queues_of_its_virtual_host()
     assert convert(DEFAULTS) == {"vhosts": [{"name": "localhost"}], "policies": [{**rule, "definition": definition}]}
 
 
-def test_default_may_stand_in_the_virtual_host_itself() -> None:
+def test_default_may_be_in_the_virtual_host_itself() -> None:
     assert convert(DEFAULTS.replace("<queues>", "").replace("</queues>", "")) == convert(DEFAULTS)
 
 

@@ -1,4 +1,4 @@
-"""Engines at a server that lies, in each state: nothing but a `ClientError` comes of it, and every wait ends."""
+"""Engines at a server that breaks the protocol in each state: they raise `ClientError` only, and each wait ends."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ METHODS = sorted(spec.METHODS)
 
 
 @pytest.mark.parametrize("state", STATES_091)
-def test_each_method_in_each_state(state: str) -> None:
+def test_method_in_each_state_raises_client_errors_only(state: str) -> None:
     for channel in range(5):
         for code in METHODS:
             lie(STATES_091[state](), method(channel, code))
@@ -575,7 +575,7 @@ def test_lies_of_chance_over_amqp_10(state: str) -> None:
 
 
 @pytest.mark.parametrize("state", STATES_10)
-def test_each_performative_without_fields_in_each_state(state: str) -> None:
+def test_performative_in_each_state_raises_client_errors_only(state: str) -> None:
     for code in (*PERFORMATIVES, *SASL, *STATES, 0x99):
         kind = spec10.FRAME_SASL if code in SASL else 0
         for fields in ([], [None] * 15, [uint(0)] * 11):

@@ -1,4 +1,4 @@
-"""Units of work: how they end, and what becomes of their messages."""
+"""Units of work: their ends, and the fate of their messages."""
 
 from __future__ import annotations
 

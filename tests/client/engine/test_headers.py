@@ -132,7 +132,7 @@ async def test_amqp_091_carries_lists_tables_and_decimals_under_any_name(broker_
 
 
 @pytest.mark.parametrize("name", NESTED | ONLY_091)
-def test_amqp_10_refuses_what_it_would_lose_by_name(name: str) -> None:
+def test_header_that_amqp10_would_lose_is_refused_by_name(name: str) -> None:
     value, _ = (NESTED | ONLY_091)[name]
     with pytest.raises(InvalidValue, match="the header 'h' cannot be sent: "):
         check_headers({"h": value}, True)

@@ -9,7 +9,7 @@ from penstock.content.properties import Properties
 
 
 @pytest.mark.parametrize("body", [b"x", bytearray(b"x"), memoryview(b"x")])
-def test_body_may_be_any_octets(body: bytes | bytearray | memoryview) -> None:
+def test_body_may_be_any_bytes_object(body: bytes | bytearray | memoryview) -> None:
     assert penstock.Message(body).body == b"x"
 
 

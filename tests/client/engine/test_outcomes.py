@@ -1,4 +1,4 @@
-"""Errors that have a receipt or a reason of the broker."""
+"""Errors that carry a receipt or a reason of the broker."""
 
 from __future__ import annotations
 

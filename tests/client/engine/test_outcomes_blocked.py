@@ -1,4 +1,4 @@
-"""What is said of a message that cannot be sent."""
+"""Errors for messages that cannot be sent."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ async def test_messages_are_routed_by_bindings(connection: penstock.Connection) 
 
 
 @both_protocols
-async def test_try_publish_says_what_blocks_it(broker_url: str, protocol: str) -> None:
+async def test_try_publish_returns_the_reason_of_a_block(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol, flow_control_wait_failure=0.5)) as connection:
         queue = await connection.declare_queue(fresh(), capacity_messages=2, hold_deadline=60)
         publisher = await fill(connection, queue)
@@ -145,7 +145,7 @@ async def test_waiting_publishes_go_in_the_order_in_which_they_came(
     assert await received(connection, queue) == [b"%d" % i for i in range(200)]
 
 
-async def test_byte_window_bounds_what_is_unconfirmed_and_lets_a_larger_message_pass_alone(
+async def test_byte_window_bounds_unconfirmed_messages_but_passes_one_larger_alone(
     connection: penstock.Connection, queue: str
 ) -> None:
     publisher = connection.publisher(queue, producerWindowSize=100)
@@ -180,7 +180,7 @@ async def test_send_many_sends_all_and_counts(broker_url: str, protocol: str, is
         assert await received(connection, queue) == [b"%d" % i for i in range(1000)]
 
 
-async def test_send_many_lists_what_was_refused(connection: penstock.Connection) -> None:
+async def test_send_many_lists_refused_messages(connection: penstock.Connection) -> None:
     queue = await connection.declare_queue(fresh(), max_length=3, overflow="reject-publish")
     result = await connection.publisher(queue).send_many(b"%d" % i for i in range(10))
     assert (result.taken, result.confirmed, result.refused_count) == (10, 3, 7)
@@ -189,7 +189,7 @@ async def test_send_many_lists_what_was_refused(connection: penstock.Connection)
 
 
 @both_protocols
-async def test_two_send_many_at_a_time_have_their_own_results(broker_url: str, protocol: str) -> None:
+async def test_concurrent_send_many_calls_have_their_own_results(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol, window=10)) as connection:
         queue = await connection.declare_queue(fresh())
         publisher = connection.publisher(queue)

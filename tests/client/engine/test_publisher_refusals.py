@@ -208,7 +208,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("code", BAD)
-async def test_mark_decides_what_a_closed_channel_has_taken(broker_url: str, code: str) -> None:
+async def test_mark_decides_which_messages_a_closed_channel_has_taken(broker_url: str, code: str) -> None:
     bad, kind = BAD[code]
     async with penstock.connect(url_of(broker_url, "amqp091")) as connection:
         queue = await connection.declare_queue(fresh("marked"), capacity_bytes="20KiB")
@@ -242,7 +242,7 @@ async def test_publisher_names_the_queue_that_an_outage_has_deleted(
 
 
 @both_protocols
-async def test_call_to_an_exchange_that_is_not_there_is_told_as_a_closed_link(broker_url: str, protocol: str) -> None:
+async def test_call_to_an_unknown_exchange_raises_link_closed(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol)) as connection:
         with pytest.raises(penstock.LinkClosed, match="nope"):
             await connection.call("", b"x", exchange="nope", routing_key="k")

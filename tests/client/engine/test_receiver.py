@@ -105,7 +105,7 @@ async def test_window_of_0_takes_a_message_only_when_it_is_asked_for(connection:
         found.accept()
 
 
-async def test_window_in_bytes_bounds_what_comes_in_advance(connection: penstock.Connection) -> None:
+async def test_byte_window_bounds_prefetched_messages(connection: penstock.Connection) -> None:
     queue = await stocked(connection, 10)
     async with connection.receiver(queue, consumerWindowSize=700) as receiver:
         first = await receiver.receive(5)
@@ -113,7 +113,7 @@ async def test_window_in_bytes_bounds_what_comes_in_advance(connection: penstock
         first.accept()
 
 
-async def test_rate_of_a_receiver_paces_what_is_handed_over(connection: penstock.Connection) -> None:
+async def test_rate_of_a_receiver_paces_its_messages(connection: penstock.Connection) -> None:
     queue = await stocked(connection, 20)
     loop = asyncio.get_running_loop()
     times = []
@@ -126,7 +126,7 @@ async def test_rate_of_a_receiver_paces_what_is_handed_over(connection: penstock
 
 
 @both_protocols
-async def test_drained_receiver_hands_over_what_has_come_and_then_ends(broker_url: str, protocol: str) -> None:
+async def test_drained_receiver_returns_arrived_messages_and_then_ends(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol, prefetch=10)) as connection:
         queue = await stocked(connection, 30)
         async with connection.receiver(queue) as receiver:

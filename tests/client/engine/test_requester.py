@@ -1,4 +1,4 @@
-"""Calls that are messages, and their answers: over both protocols, with a deadline, bounded, and counted when late."""
+"""Requests as messages, and their answers: over both protocols, with deadlines, bounded, late answers counted."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_calls_without_an_answer_are_bounded_and_others_wait(connection: p
         assert (len(requesters["", queue].open), requesters["", queue].granted) == (0, 0)
 
 
-async def test_call_of_what_is_not_there_says_so(connection: penstock.Connection) -> None:
+async def test_call_to_an_unknown_queue_is_refused(connection: penstock.Connection) -> None:
     for _ in range(2):
         with pytest.raises((penstock.MessageRefused, penstock.LinkClosed), match=r"NO_ROUTE|no queue"):
             await connection.call(fresh("nowhere"), b"hello", timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Calls that ask for a list: numbered answers until the last one or the deadline, bounded, over both protocols."""
+"""Requests for lists: numbered answers until the last one or the deadline, bounded, over both protocols."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_answer_that_is_missing_is_an_error(connection: penstock.Connectio
             await asking
 
 
-async def test_list_of_what_is_not_there_is_refused_at_once(connection: penstock.Connection) -> None:
+async def test_list_request_to_an_unknown_queue_is_refused_at_once(connection: penstock.Connection) -> None:
     exchange = fresh("exchange")
     await connection.declare_exchange(exchange, "fanout")
     for target in ({"queue": fresh("nowhere")}, {"queue": "", "exchange": exchange}):
@@ -136,7 +136,7 @@ async def test_service_that_is_faster_than_its_caller_waits(broker_url: str, pro
             await server.delete_queue(queue)
 
 
-async def test_service_is_told_that_its_caller_has_gone(connection: penstock.Connection, queue: str) -> None:
+async def test_service_is_notified_that_its_caller_has_gone(connection: penstock.Connection, queue: str) -> None:
     async with service(connection, queue, (b"%d" % number for number in range(1_000_000))) as serving:
         async for answer in connection.answers(queue, b"all", timeout=60):
             assert answer.body == b"0"

@@ -1,4 +1,4 @@
-"""Replay after a reconnect: what a mark decides, what its loss leaves open, and a replay that waits for credit."""
+"""Replay after a reconnect: with a mark, after the loss of a mark, and with a wait for credit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def states(receipts: list[Receipt]) -> list[str]:
     return [receipt.state for receipt in receipts]
 
 
-def test_mark_decides_what_was_taken_and_refused_and_the_rest_is_sent_again() -> None:
+def test_mark_decides_taken_and_refused_messages_and_the_rest_is_sent_again() -> None:
     publisher = Silent()
     receipts = publish(publisher, b"1", b"2", b"3", b"4", b"5", b"6")
     assert publisher.reconnect(100, 4, [2, 6]) == [b"5"]
@@ -75,7 +75,7 @@ def test_replay_that_waits_for_credit_sends_every_message_once() -> None:
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_lost_mark_is_told_and_the_option_says_what_becomes_of_the_messages(again: bool) -> None:
+def test_lost_mark_is_reported_and_an_option_decides_about_its_messages(again: bool) -> None:
     publisher = Silent(sends_uncertain=again)
     receipts = publish(publisher, b"1", b"2")
     assert publisher.reconnect(100, 0, [], is_known=False) == ([b"1", b"2"] if again else [])

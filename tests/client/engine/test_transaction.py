@@ -1,4 +1,4 @@
-"""Transactions of both protocols against a broker: all or nothing, what has no room, and what ends them."""
+"""Transactions of both protocols against a broker: all or nothing, refusals for lack of room, and ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import penstock.sync
 from tests.client.conversations import both_protocols, depth_of, fill, fresh, received, url_of
 
 
-async def test_block_that_ends_commits_what_it_has_sent_and_accepted(connection: penstock.Connection) -> None:
+async def test_block_that_ends_commits_its_sent_and_accepted_messages(connection: penstock.Connection) -> None:
     source, target, other = [await connection.declare_queue(fresh()) for _ in range(3)]
     await connection.publisher(source).send_many([b"1", b"2", b"3"])
     async with connection.transaction() as transaction:
@@ -34,7 +34,7 @@ async def test_block_that_ends_commits_what_it_has_sent_and_accepted(connection:
         await publisher.send(b"late")
 
 
-async def test_exception_rolls_back_what_was_sent_and_accepted(connection: penstock.Connection) -> None:
+async def test_exception_rolls_back_sent_and_accepted_messages(connection: penstock.Connection) -> None:
     source, target = [await connection.declare_queue(fresh()) for _ in range(2)]
     await connection.publisher(source).send_many([b"1", b"2"])
     with pytest.raises(ZeroDivisionError):  # noqa: PT012 - as it is used

@@ -1,6 +1,6 @@
-"""Senders that are cancelled at random points, seeded: what was said of a message is what has become of it.
+"""Senders that are cancelled at random points, seeded: the reported state of a message is its real one.
 
-`publish` writes nothing if it is cancelled, and a place that a cancelled sender had in its hand goes to the next.
+A cancelled `publish` sends nothing, and a place that was already handed to a cancelled sender goes to the next one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SENDERS = 1000
 
 @both_protocols
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_no_message_is_reported_unsent_and_delivered(broker_url: str, protocol: str, seed: int) -> None:
+async def test_message_reported_unsent_is_not_delivered(broker_url: str, protocol: str, seed: int) -> None:
     chance = Random(seed)
     said: dict[int, str] = {}
     came: list[int] = []

@@ -1,7 +1,4 @@
-"""Fields that selectors name.
-
-Fields of messages by their neutral properties.
-"""
+"""Fields that selectors name, and their values in messages."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ def test_name_without_a_meaning_is_an_application_property() -> None:
     assert Field("grün").key == "grün".encode()
 
 
-def test_no_field_is_known_and_excluded() -> None:
+def test_known_selector_fields_are_not_excluded() -> None:
     assert not EXCLUDED & FIELDS.keys()
     assert all(name.startswith(("JMS", AMQP)) for name in FIELDS)
 
@@ -96,11 +93,11 @@ EMPTY = NeutralMessage(Properties())
         ("x-hidden", None, None),
     ],
 )
-def test_field_is_what_a_receiver_of_amqp_1_0_would_see(name: str, full: object, empty: object) -> None:
+def test_selector_field_has_the_value_that_an_amqp10_receiver_sees(name: str, full: object, empty: object) -> None:
     assert FULL.lookup(Field(name)) == full
     assert EMPTY.lookup(Field(name)) == empty
 
 
-def test_every_field_can_be_looked_up() -> None:
+def test_selector_field_can_be_looked_up() -> None:
     for name in FIELDS:
         FULL.lookup(Field(name))

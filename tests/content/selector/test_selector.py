@@ -1,4 +1,4 @@
-"""Message selectors: what they mean, what is refused and where, and how much they may cost."""
+"""Message selectors: meaning, refusals with positions, and bounds of cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ends_in_escape(tree: object) -> bool:
 @example(("compare", "<>", ("name", "a"), ("name", "a")), {"a": float("nan")})
 @example(("like", True, ("name", "a"), "%_", ""), {"a": ""})
 @example(("compare", "=", ("sum", "/", ("literal", -7), ("literal", 2)), ("literal", -3)), {})
-def test_selector_matches_exactly_what_the_model_says(tree: Tree, values: dict[str, object]) -> None:
+def test_selector_matches_exactly_as_the_model(tree: Tree, values: dict[str, object]) -> None:
     assume(not ends_in_escape(tree))
     selector = parse_selector(text_of(tree))
     assert selector.matches(Properties(values)) is (model(tree, values) is True)
@@ -44,7 +44,7 @@ def test_selector_matches_exactly_what_the_model_says(tree: Tree, values: dict[s
 
 @settings(max_examples=examples(2000))
 @given(st.text("a1.'\"()<>=+-*/,% \nNOTADLIKEé_!", max_size=40) | st.text(max_size=20))
-def test_any_text_is_a_selector_or_refused_with_a_position(text: str) -> None:
+def test_arbitrary_text_is_a_selector_or_refused_with_a_position(text: str) -> None:
     refused = ""
     try:
         selector = parse_selector(text)
@@ -177,7 +177,7 @@ def test_selector_that_does_not_match(text: str) -> None:
         ("TRUE = NULL", 8, "found 'NULL' where a name or a value was expected"),
     ],
 )
-def test_what_is_not_understood_is_refused_with_its_position(text: str, position: int, reason: str) -> None:
+def test_invalid_selector_is_refused_with_its_position(text: str, position: int, reason: str) -> None:
     with pytest.raises(InvalidField) as error:
         parse_selector(text)
     assert str(error.value) == f"the selector is not valid at character {position}: {reason}"

@@ -38,7 +38,7 @@ def test_negation_of_unknown_is_unknown() -> None:
     assert [int(truth_of(value)) for value in (True, False, None, 1, "x")] == [TRUE, FALSE, UNKNOWN, FALSE, FALSE]
 
 
-def test_only_values_of_the_same_type_are_equal() -> None:
+def test_selector_values_are_equal_within_one_type_only() -> None:
     values: list[object] = ["1", 1, 1.0, True, b"1"]
     found = [(one, other) for one in values for other in values if compare(EQUAL, one, other) == TRUE]
     assert found == [("1", "1"), (1, 1), (1, 1.0), (1.0, 1), (1.0, 1.0), (True, True)]
@@ -81,7 +81,7 @@ def test_negative_numbers() -> None:
 
 @settings(max_examples=examples(3000))
 @given(st.text("ab%_!", max_size=8), st.text("ab%_!\n", max_size=12), st.sampled_from(("", "!")))
-def test_pattern_matches_what_the_model_matches(pattern: str, value: str, escape: str) -> None:
+def test_pattern_matches_exactly_as_the_model(pattern: str, value: str, escape: str) -> None:
     if escape:
         pattern = pattern.replace("!", "!!") + "!%"
     assert Pattern(pattern, escape).matches(value) == (TRUE if alike(value, pattern, escape) else FALSE)
@@ -89,7 +89,7 @@ def test_pattern_matches_what_the_model_matches(pattern: str, value: str, escape
 
 @settings(max_examples=examples(300))
 @given(st.lists(st.sampled_from(("a" * 40, "ba", "_", "c", "%")), max_size=12), st.text("abc", max_size=4))
-def test_long_pattern_matches_what_the_model_matches(parts: list[str], end: str) -> None:
+def test_long_pattern_matches_exactly_as_the_model(parts: list[str], end: str) -> None:
     pattern = "".join(parts)
     value = pattern.replace("_", "b").replace("%", "a" * 30) + end
     assert Pattern(pattern, "").matches(value) == (TRUE if alike(value, pattern, "") else FALSE)

@@ -43,7 +43,7 @@ def test_condition_has_a_value() -> None:
     assert Comparison(EQUAL, MISSING, Literal("x")).value(NOBODY) is None
 
 
-def test_one_bound_may_decide_between() -> None:
+def test_between_is_decided_by_one_bound() -> None:
     assert Between(Literal(1), MISSING, Literal(0)).truth(NOBODY) == FALSE
     assert Between(Literal(1), Literal(2), MISSING).truth(NOBODY) == FALSE
     assert Between(Literal(1), Literal(0), MISSING).truth(NOBODY) == UNKNOWN

@@ -1,4 +1,4 @@
-"""Deliveries that return in slices: in their order, and nobody gets younger messages meanwhile."""
+"""Deliveries requeued in slices: in order, and before younger messages."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def ward() -> Ward:
     return Ward("q")
 
 
-def test_another_consumer_gets_what_an_ended_session_had_before_anything_younger(ward: Ward) -> None:
+def test_consumer_gets_messages_of_an_ended_session_before_younger_ones(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.with_all("q")
     ward.consume("q")
@@ -104,7 +104,7 @@ def test_another_consumer_gets_what_an_ended_session_had_before_anything_younger
     assert got == [*range(MANY + 5)]
 
 
-def test_each_of_several_interleaved_queues_is_delivered_in_order_as_soon_as_its_own_are_back() -> None:
+def test_interleaved_queues_are_delivered_in_order_once_their_own_are_back() -> None:
     names = [f"q{number}" for number in range(7)]
     ward = Ward(*names)
     for name in names:
@@ -127,7 +127,7 @@ def test_each_of_several_interleaved_queues_is_delivered_in_order_as_soon_as_its
     assert len(set(begun)) >= 4, f"the first does not wait for the last: {begun}"
 
 
-def test_a_queue_of_which_nothing_comes_back_is_not_held_up() -> None:
+def test_queue_without_returning_messages_is_not_held_up() -> None:
     ward = Ward("q", "other", "settled")
     ward.fill("q", MANY)
     ward.fill("settled", 10)
@@ -145,7 +145,7 @@ def test_a_queue_of_which_nothing_comes_back_is_not_held_up() -> None:
     assert ward.of("q").returning
 
 
-def test_two_sessions_that_end_one_after_the_other_give_one_queue_back_in_order(ward: Ward) -> None:
+def test_sessions_that_end_in_turn_return_the_messages_of_a_queue_in_order(ward: Ward) -> None:
     first, second = ward.consume("q", window=MANY // 2), ward.consume("q", window=MANY // 2)
     ward.fill("q", MANY)
     assert {len(batch) for _, batch in ward.deliveries()} <= {256, 16}
@@ -167,7 +167,7 @@ def test_two_sessions_that_end_one_after_the_other_give_one_queue_back_in_order(
     assert third.unsettled.count() == MANY + 6
 
 
-def test_a_session_that_ends_while_it_gives_much_back_does_not_come_in_between(ward: Ward) -> None:
+def test_session_that_ends_while_it_requeues_returns_all_in_order(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.with_all("q")
     settle_in_slices(ward.broker, gone, 1, MANY // 2, Outcome.FAILED)
@@ -180,7 +180,7 @@ def test_a_session_that_ends_while_it_gives_much_back_does_not_come_in_between(w
     assert got == [*range(MANY)]
 
 
-def test_a_get_has_the_oldest_of_what_several_ended_sessions_had(ward: Ward) -> None:
+def test_get_returns_the_oldest_message_of_several_ended_sessions(ward: Ward) -> None:
     ends = [ward.consume("q", window=MANY // 4) for _ in range(4)]
     ward.fill("q", MANY)
     assert sum(len(batch) for _, batch in ward.deliveries()) == MANY
@@ -196,7 +196,7 @@ def test_a_get_has_the_oldest_of_what_several_ended_sessions_had(ward: Ward) -> 
     assert pending(ward.of("q")) == (0, 0, 0)
 
 
-def test_a_get_has_a_redelivered_message_before_younger_ones_of_earlier_batches(ward: Ward) -> None:
+def test_get_returns_a_redelivered_message_before_younger_ones_of_earlier_batches(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.consume("q", window=MANY)
     assert sum(len(batch) for _, batch in ward.deliveries()) == MANY
@@ -208,7 +208,7 @@ def test_a_get_has_a_redelivered_message_before_younger_ones_of_earlier_batches(
     assert numbers(batch) == [0]
 
 
-def test_a_get_puts_back_no_more_than_its_own_queue_needs() -> None:
+def test_get_puts_back_no_more_than_its_own_queue_needs() -> None:
     ward = Ward("q", "other")
     ward.fill("q", MANY)
     ward.fill("other", MANY)
@@ -219,7 +219,7 @@ def test_a_get_puts_back_no_more_than_its_own_queue_needs() -> None:
     assert all(before[name] - ward.of(name).coming_back <= 256 for name in before)
 
 
-def test_what_is_on_its_way_back_counts_as_unacknowledged_until_it_is_there(ward: Ward) -> None:
+def test_returning_messages_count_as_unacknowledged_until_they_are_back(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.with_all("q")
     queue = ward.of("q")
@@ -256,7 +256,7 @@ def test_thousands_of_queues_get_theirs_back_one_after_the_other_a_batch_a_step(
 
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
-def test_what_is_on_its_way_back_goes_when_its_queue_does_and_the_others_come_back(how: str) -> None:
+def test_returning_messages_go_with_their_deleted_queue_and_others_come_back(how: str) -> None:
     ward = Ward("q", "other")
     ward.fill("q", MANY)
     ward.fill("other", MANY)
@@ -302,7 +302,7 @@ def test_deliveries_settled_one_by_one_count_as_work(outcome: Outcome, ward: War
     assert ward.broker.work.done - before >= 100
 
 
-def test_a_cursor_waits_until_everything_is_back_and_then_reads_it_in_order(ward: Ward) -> None:
+def test_cursor_waits_until_all_messages_are_back_and_reads_them_in_order(ward: Ward) -> None:
     ward.fill("q", MANY)
     ward.broker.end_session(ward.with_all("q"))
     cursor = Cursor("/", "c")
@@ -317,7 +317,7 @@ def test_a_cursor_waits_until_everything_is_back_and_then_reads_it_in_order(ward
     assert [int(message.content) for message in read] == [*range(MANY)]
 
 
-def test_a_session_that_ends_holding_a_cursor_holds_up_nothing_and_its_range_is_read_again() -> None:
+def test_session_that_ends_with_a_cursor_delays_no_queue_and_its_range_is_reread() -> None:
     ward = Ward("read", "q")
     ward.fill("read", MANY)
     ward.fill("q", MANY)

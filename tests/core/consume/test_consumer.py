@@ -1,9 +1,4 @@
-"""A consumer: the messages that it may get now, and why it gets none.
-
-Rings of consumers: whose turn it is, and the shares of a round.
-
-Byte windows of consumers, and the settings that they get from their queue.
-"""
+"""Consumers: deliverable messages, obstacles, rings, rounds and byte windows."""
 
 from __future__ import annotations
 
@@ -75,13 +70,13 @@ def turn(rank: RoundRobin, available: int) -> tuple[str, int]:
     return consumer.tag, share
 
 
-def test_a_round_divides_the_messages_that_were_there_at_its_start() -> None:
+def test_round_divides_the_messages_that_were_ready_at_its_start() -> None:
     rank, _ = ring("a", "b", "c")
     assert [turn(rank, available) for available in (10, 100, 1)] == [("a", 3), ("b", 3), ("c", 3)]
     assert [turn(rank, available) for available in (2, 100)] == [("a", 1), ("b", 1)]
 
 
-def test_a_consumer_that_joins_is_the_last_in_turn() -> None:
+def test_consumer_that_joins_is_last_in_turn() -> None:
     rank, consumers = ring("a", "b", "late")
     rank.remove(consumers["late"])
     assert turn(rank, 4) == ("a", 2)
@@ -89,7 +84,7 @@ def test_a_consumer_that_joins_is_the_last_in_turn() -> None:
     assert [turn(rank, 6)[0] for _ in range(3)] == ["b", "a", "late"]
 
 
-def test_when_the_first_leaves_the_round_begins_with_its_successor() -> None:
+def test_successor_begins_the_round_after_the_first_consumer_leaves() -> None:
     rank, consumers = ring("a", "b", "c")
     assert turn(rank, 9) == ("a", 3)
     rank.remove(consumers["a"])
@@ -97,14 +92,14 @@ def test_when_the_first_leaves_the_round_begins_with_its_successor() -> None:
     assert turn(rank, 100) == ("c", 4)
 
 
-def test_the_only_consumer_gets_everything() -> None:
+def test_single_consumer_gets_all_messages() -> None:
     rank, consumers = ring("a")
     assert (turn(rank, 7), turn(rank, 5)) == (("a", 7), ("a", 5))
     rank.remove(consumers["a"])
     assert (rank.next, rank.first, int(rank.size)) == (None, None, 0)
 
 
-def test_a_window_of_zero_gives_one_message_at_a_time() -> None:
+def test_byte_window_of_0_gives_one_message_at_a_time() -> None:
     house = filled([100, 200, 300])
     consumer = subscribe(house, consumer_window_bytes=0)
     for charge in (100, 200, 300):
@@ -114,7 +109,7 @@ def test_a_window_of_zero_gives_one_message_at_a_time() -> None:
     assert deliver(house) == []
 
 
-def test_a_message_larger_than_the_window_passes_alone() -> None:
+def test_message_larger_than_the_byte_window_passes_alone() -> None:
     house = filled([5000, 100, 100])
     consumer = subscribe(house, consumer_window_bytes=1000)
     assert deliver(house) == [5000]
@@ -128,7 +123,7 @@ def test_a_message_larger_than_the_window_passes_alone() -> None:
     window=st.integers(0, 1500),
     settled=st.lists(st.integers(1, 5), max_size=30),
 )
-def test_no_more_bytes_are_out_than_the_window_and_all_comes_in_the_end(
+def test_byte_window_bounds_unacknowledged_bytes_and_all_messages_arrive(
     charges: list[int], window: int, settled: list[int]
 ) -> None:
     house = filled(charges)
@@ -149,7 +144,7 @@ def test_no_more_bytes_are_out_than_the_window_and_all_comes_in_the_end(
     assert came + deliver(house) == charges
 
 
-def test_a_queues_setting_is_what_a_consumer_gets_that_asks_for_nothing() -> None:
+def test_byte_window_of_the_queue_applies_to_a_consumer_without_its_own() -> None:
     house = filled([100, 100], consumer_window_bytes=0)
     consumer = subscribe(house)
     assert deliver(house) == [100]

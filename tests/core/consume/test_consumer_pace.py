@@ -1,7 +1,4 @@
-"""Rates of consumers: the most that they get, and the least that they must take.
-
-Adaptive windows in a broker with a manual clock: what slow consumers leave to others.
-"""
+"""Rates of consumers, slow consumers, and adaptive windows under a manual clock."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from tests.support.limited_consumers import deliver, filled, settle_all, subscri
 from tests.support.selecting_bench import SelectingBench
 
 
-def test_a_rate_gives_the_first_at_once_and_the_rest_in_time() -> None:
+def test_consumer_rate_gives_the_first_message_at_once_and_the_rest_in_time() -> None:
     house = filled([10] * 5)
     consumer = subscribe(house, consumer_max_rate=10)
     assert deliver(house) == [10]
@@ -67,7 +64,7 @@ def slowness(house: House, seconds: float) -> list[SlowConsumer | Cancelled]:
     return [effect for effect in house.broker.effects() if isinstance(effect, SlowConsumer | Cancelled)]
 
 
-def test_a_slow_consumer_is_told_of_once_for_as_long_as_it_is_slow() -> None:
+def test_slow_consumer_is_reported_once_while_it_stays_slow() -> None:
     house = filled([10] * 100)
     consumer = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2, consumer_window_bytes=0)
     deliver(house)
@@ -82,7 +79,7 @@ def test_a_slow_consumer_is_told_of_once_for_as_long_as_it_is_slow() -> None:
     assert len(slowness(house, 2.0)) == 1
 
 
-def test_an_idle_queue_accuses_nobody() -> None:
+def test_consumer_of_an_idle_queue_is_not_reported_as_slow() -> None:
     house = filled([10])
     consumer = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2)
     deliver(house)
@@ -95,7 +92,7 @@ def test_an_idle_queue_accuses_nobody() -> None:
     assert slowness(house, 0.1) == [], "it has not waited for a whole period"
 
 
-def test_a_slow_consumer_may_be_cancelled_and_nothing_else() -> None:
+def test_slow_consumer_is_cancelled_if_its_policy_says_so() -> None:
     house = filled([10] * 10)
     slow = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2, slow_consumer_policy="cancel",
                      consumer_window_bytes=0)  # fmt: skip
@@ -118,7 +115,7 @@ def settle(house: House, consumer: Consumer, at: float, count: int = 1) -> None:
     deliver(house)
 
 
-def test_without_the_setting_a_consumer_gets_all_that_its_credit_allows() -> None:
+def test_consumer_without_adaptive_window_gets_all_that_its_credit_allows() -> None:
     house = filled([10] * 50, consumer_window_min=2, consumer_window_max=3)
     consumer = subscribe(house)
     assert len(deliver(house)) == 50
@@ -139,7 +136,7 @@ def test_slow_consumer_leaves_the_messages_to_a_fast_one() -> None:
     assert slow.credit.out <= 2, "it has what it works on, and one more at most"
 
 
-def test_full_window_is_told_with_what_it_follows_from() -> None:
+def test_full_adaptive_window_is_described_with_its_rate_and_delay() -> None:
     house = filled([10] * 100, **ADAPTIVE)
     consumer = subscribe(house)
     deliver(house)
@@ -200,7 +197,7 @@ def test_timer_of_a_cancelled_consumer_is_dropped() -> None:
     house.session.unsettled.acknowledge(1, False, 100.0)
 
 
-def test_draining_receiver_gets_what_its_credit_allows() -> None:
+def test_draining_receiver_gets_all_that_its_credit_allows() -> None:
     bench = SelectingBench(*["red"] * 10, **{"consumer-window-adaptive": True})
     consumer = bench.attach("a", credit=5)
     bench.deliver()

@@ -1,6 +1,6 @@
-"""Outcomes of deliveries: what each does to the message, its failures and its queue.
+"""Outcomes of deliveries: their effect on the message, its failures and its queue.
 
-Messages that a receiver calls undeliverable: other receivers get them, and it does not.
+A message that a receiver calls undeliverable goes to other receivers only.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def dead(broker: Broker) -> int:
     return int(broker.vhosts["/"].queues["dead"].messages)
 
 
-def test_the_modified_outcome_is_failed_released_or_undeliverable() -> None:
+def test_modified_outcome_is_failed_released_or_undeliverable() -> None:
     assert modified(True, False) is Outcome.FAILED
     assert modified(False, False) is Outcome.RELEASED
     assert modified(False, True) is modified(True, True) is Outcome.UNDELIVERABLE
@@ -56,7 +56,7 @@ def test_the_modified_outcome_is_failed_released_or_undeliverable() -> None:
         (Outcome.UNDELIVERABLE, False, True, 0),
     ],
 )
-def test_an_outcome_of_a_range(
+def test_outcome_applies_to_a_range_of_deliveries(
     outcome: Outcome, back: bool, letters: bool, failures: int, first: int, last: int
 ) -> None:
     broker, queue, session = delivered(4)
@@ -72,7 +72,7 @@ def test_an_outcome_of_a_range(
         assert (message.redelivered, message.failures) == (True, failures)
 
 
-def test_a_released_message_never_reaches_its_delivery_limit_and_a_failed_one_does() -> None:
+def test_released_message_never_reaches_the_delivery_limit_and_a_failed_one_does() -> None:
     broker, queue, session = delivered(1)
     for _ in range(5):
         session.unsettled.settle(1, session.unsettled.last_number(), Outcome.RELEASED, 0.0)
@@ -85,7 +85,7 @@ def test_a_released_message_never_reaches_its_delivery_limit_and_a_failed_one_do
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_very_many_are_settled_in_slices_with_the_same_result(outcome: Outcome) -> None:
+def test_outcome_of_very_many_deliveries_is_applied_in_slices(outcome: Outcome) -> None:
     many = int(AT_ONCE) + 500
     broker, queue, session = delivered(many + 2)
     settle_in_slices(broker, session, 2, many + 1, outcome)
@@ -131,7 +131,7 @@ def test_link_gets_the_messages_behind_and_those_that_come_later() -> None:
     assert client.depth("q") == 7
 
 
-def test_message_that_another_link_releases_does_not_come_to_the_one_that_excluded_it() -> None:
+def test_message_released_by_another_link_stays_away_from_the_one_excluding_it() -> None:
     client = filled(1)
     client.attach_receiver("/queues/q", credit=5)
     client.settle(0, 0, undeliverable())

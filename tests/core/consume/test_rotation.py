@@ -1,4 +1,4 @@
-"""Consumers of a queue and of a session: whose turn it is, who waits for what, and how much work that is."""
+"""Rotation of the consumers of a queue and of a session: turns, waits, and the work of each."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Bench:
         return tags
 
 
-# How much work
+# Cost
 
 
 def test_consumers_without_room_are_looked_at_once_however_many_messages_come() -> None:
@@ -100,7 +100,7 @@ def test_consumers_without_room_are_looked_at_once_however_many_messages_come() 
     assert peer.looks - looks <= 2 * 1000, "each found out once that it has no room"
 
 
-def test_an_acknowledgement_has_nobody_looked_at_but_its_consumer() -> None:
+def test_acknowledgement_looks_at_its_own_consumer_only() -> None:
     bench, peer = Bench("q"), Peer()
     for _ in range(1000):
         bench.consume(peer, "q", 1)
@@ -113,7 +113,7 @@ def test_an_acknowledgement_has_nobody_looked_at_but_its_consumer() -> None:
     assert peer.looks - looks <= 3 * 1000
 
 
-def test_an_acknowledgement_on_a_channel_with_a_shared_prefetch_wakes_one_of_many() -> None:
+def test_acknowledgement_with_a_shared_prefetch_wakes_one_of_many_consumers() -> None:
     names = [f"q{number}" for number in range(200)]
     bench, peer = Bench(*names), Peer()
     peer.credit.window = 1
@@ -142,10 +142,10 @@ def test_consumers_leave_in_any_order_and_the_others_keep_their_turns(single: bo
     assert bench.queues["q"].rotation is None
 
 
-# Whose turn it is
+# Turns
 
 
-def test_who_settles_comes_back_as_the_last_in_turn() -> None:
+def test_consumer_that_settles_comes_back_as_the_last_in_turn() -> None:
     bench, peer = Bench("q"), Peer()
     for tag in "abc":
         bench.consume(peer, "q", 1, tag)
@@ -157,7 +157,7 @@ def test_who_settles_comes_back_as_the_last_in_turn() -> None:
     assert bench.delivered() == ["b", "c", "a"]
 
 
-def test_those_with_a_higher_priority_come_first_as_soon_as_they_have_room() -> None:
+def test_consumers_of_higher_priority_come_first_as_soon_as_they_have_room() -> None:
     bench, peer = Bench("q"), Peer()
     for tag, priority in (("low", -1), ("usual", 0), ("high", 7), ("high2", 7)):
         bench.consume(peer, "q", 1, tag, priority=priority)
@@ -171,7 +171,7 @@ def test_those_with_a_higher_priority_come_first_as_soon_as_they_have_room() -> 
     assert waits_behind(low) == "consumers with a higher priority than -1 come first"
 
 
-def test_the_next_single_active_consumer_is_who_came_next() -> None:
+def test_single_active_consumer_is_followed_by_the_next_to_arrive() -> None:
     bench = Bench("q", **{"x-single-active-consumer": True})
     peers = {tag: Peer() for tag in "abc"}
     for tag, peer in peers.items():
@@ -185,7 +185,7 @@ def test_the_next_single_active_consumer_is_who_came_next() -> None:
     assert active.tag == "b"
 
 
-# Who waits for something shared
+# Waits for shared credit and output
 
 
 def one_at_a_time(messages: int = 2) -> tuple[Bench, Peer]:
@@ -207,7 +207,7 @@ def test_queues_have_equal_shares_of_a_shared_prefetch() -> None:
     assert seen == list("abc") * 10
 
 
-def test_a_queue_that_is_published_to_all_the_time_does_not_starve_those_that_wait() -> None:
+def test_busy_queue_does_not_starve_queues_that_wait() -> None:
     bench, peer = Bench("busy", "b", "c"), Peer()
     peer.credit.window = 1
     for name in ("busy", "b", "c"):
@@ -223,7 +223,7 @@ def test_a_queue_that_is_published_to_all_the_time_does_not_starve_those_that_wa
     assert {tag: seen.count(tag) for tag in ("busy", "b", "c")} == {"busy": 10, "b": 10, "c": 10}
 
 
-def test_room_in_an_output_goes_to_who_has_waited_longest() -> None:
+def test_room_in_an_output_goes_to_the_longest_waiting_consumer() -> None:
     bench, outlet = Bench(*"abcdefghi"), Outlet()
     peers = [Peer(outlet) for _ in range(3)]
     for number, name in enumerate("abcdefghi"):
@@ -246,7 +246,7 @@ def test_room_in_an_output_goes_to_who_has_waited_longest() -> None:
     assert seen == list("abcdefghi") * 3
 
 
-def test_who_is_woken_and_finds_its_queue_empty_hands_its_turn_on() -> None:
+def test_consumer_that_finds_its_queue_empty_passes_its_turn_on() -> None:
     bench, peer = one_at_a_time()
     assert bench.delivered() == ["a"]
     bench.consume(Peer(), "b", tag="rival")
@@ -255,7 +255,7 @@ def test_who_is_woken_and_finds_its_queue_empty_hands_its_turn_on() -> None:
     assert bench.delivered() == ["c"], "b was next, and has nothing any more"
 
 
-def test_who_is_cancelled_while_it_waits_holds_up_nobody() -> None:
+def test_consumer_cancelled_while_it_waits_delays_no_other() -> None:
     bench, peer = one_at_a_time()
     assert bench.delivered() == ["a"]
     bench.broker.cancel(peer, "b")
@@ -267,7 +267,7 @@ def test_who_is_cancelled_while_it_waits_holds_up_nobody() -> None:
     assert peer.held == 0
 
 
-def test_a_shared_prefetch_holds_consumers_without_acknowledgements_and_they_use_none_of_it() -> None:
+def test_shared_prefetch_holds_consumers_without_acknowledgements_uncounted() -> None:
     bench, peer = Bench("a", "b"), Peer()
     peer.credit.window = 1
     bench.put("a", 2)
@@ -283,7 +283,7 @@ def test_a_shared_prefetch_holds_consumers_without_acknowledgements_and_they_use
     assert bench.queues["b"].messages == 0
 
 
-def test_a_window_in_bytes_lets_a_smaller_message_pass_that_has_come_to_the_front() -> None:
+def test_byte_window_lets_a_smaller_message_at_the_front_pass() -> None:
     bench, peer, other = Bench("q"), Peer(), Peer()
     bench.consume(peer, "q", tag="narrow", window_bytes=25)
     bench.put("q", 2, 10)
@@ -301,7 +301,7 @@ def test_a_window_in_bytes_lets_a_smaller_message_pass_that_has_come_to_the_fron
 
 
 @pytest.mark.once
-def test_a_queue_has_a_bound_of_consumers_and_says_so() -> None:
+def test_queue_has_a_bound_of_consumers_and_names_it() -> None:
     bench = Bench("q")
     for number in range(CONSUMERS_OF_A_QUEUE):
         if number % CONSUMERS_OF_A_CHANNEL == 0:
@@ -314,7 +314,7 @@ def test_a_queue_has_a_bound_of_consumers_and_says_so() -> None:
     )
 
 
-def test_a_channel_has_a_bound_of_consumers_and_says_so() -> None:
+def test_channel_has_a_bound_of_consumers_and_names_it() -> None:
     bench, session = Bench("q"), Session()
     for _ in range(CONSUMERS_OF_A_CHANNEL):
         bench.consume(session, "q")
@@ -329,7 +329,7 @@ def test_a_channel_has_a_bound_of_consumers_and_says_so() -> None:
 # Ends
 
 
-def test_the_end_of_a_session_with_very_many_messages_is_spread_over_turns() -> None:
+def test_session_end_with_very_many_messages_is_spread_over_turns() -> None:
     bench, gone = Bench("q", "other"), Session()
     bench.put("q", 5 * SHARE)
     bench.consume(gone, "q")
@@ -348,7 +348,7 @@ def test_the_end_of_a_session_with_very_many_messages_is_spread_over_turns() -> 
     assert found == sorted(found)
 
 
-def test_who_is_next_after_a_single_active_consumer_gets_its_messages_in_their_order() -> None:
+def test_next_single_active_consumer_gets_the_messages_in_order() -> None:
     bench, gone, successor = Bench("q", **{"x-single-active-consumer": True}), Session(), Session()
     bench.put("q", 3 * SHARE)
     bench.consume(gone, "q")
@@ -364,7 +364,7 @@ def test_who_is_next_after_a_single_active_consumer_gets_its_messages_in_their_o
     assert seen == list(range(1, 3 * SHARE + 1))
 
 
-def test_the_end_of_a_session_with_very_many_consumers_is_spread_over_turns() -> None:
+def test_session_end_with_very_many_consumers_is_spread_over_turns() -> None:
     bench, gone = Bench("q"), Session()
     for _ in range(CONSUMERS_OF_A_CHANNEL):
         bench.consume(gone, "q")
@@ -378,7 +378,7 @@ def test_the_end_of_a_session_with_very_many_consumers_is_spread_over_turns() ->
     assert len(parts) >= 4
 
 
-def test_many_ends_at_once_share_a_bounded_turn() -> None:
+def test_session_ends_at_once_share_a_bounded_turn() -> None:
     bench, gone = Bench("q"), [Session() for _ in range(10)]
     for session in gone:
         bench.put("q", SHARE)
@@ -394,7 +394,7 @@ def test_many_ends_at_once_share_a_bounded_turn() -> None:
     assert bench.longest <= UNITS_A_TURN + 1000
 
 
-def test_all_consumers_of_a_deleted_queue_are_told_once_a_part_in_each_turn() -> None:
+def test_consumers_of_a_deleted_queue_are_cancelled_once_a_part_in_each_turn() -> None:
     bench = Bench("q")
     sessions = [Session(), Session()]
     for session in sessions:
@@ -413,7 +413,7 @@ def test_all_consumers_of_a_deleted_queue_are_told_once_a_part_in_each_turn() ->
     assert not sessions[1].consumers
 
 
-def test_who_leaves_a_deleted_queue_by_itself_is_not_told_as_well() -> None:
+def test_consumer_that_left_a_deleted_queue_gets_no_cancellation() -> None:
     bench, session = Bench("q"), Session()
     for number in range(CONSUMERS_OF_A_CHANNEL):
         bench.consume(session, "q", 1, tag=f"{number}")
@@ -427,7 +427,7 @@ def test_who_leaves_a_deleted_queue_by_itself_is_not_told_as_well() -> None:
     assert not session.consumers
 
 
-# Anything
+# Random steps
 
 
 def room_left(queue: Queue) -> list[str]:
@@ -449,7 +449,7 @@ STEP = st.tuples(
 
 @settings(max_examples=examples(400), derandomize=True, database=None, deadline=None)
 @given(st.booleans(), st.lists(STEP, min_size=5, max_size=60))
-def test_when_nothing_more_is_delivered_nobody_is_left_who_has_room(
+def test_delivery_leaves_no_ready_message_to_a_consumer_with_room(
     single: bool, steps: list[tuple[str, int, int, int]]
 ) -> None:
     bench = Bench("0", "1", "2", **({"x-single-active-consumer": True} if single else {}))

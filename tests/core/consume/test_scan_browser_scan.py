@@ -37,7 +37,7 @@ def test_browser_gets_copies_and_the_queue_does_not_change() -> None:
     assert bench.deliver() == 0
 
 
-def test_browser_with_a_selector_gets_what_matches() -> None:
+def test_browser_with_a_selector_gets_matching_messages() -> None:
     bench = SelectingBench(*["green", "red"] * 500)
     bench.attach("b", "color = 'red'", browses=True)
     bench.deliver()
@@ -72,7 +72,7 @@ def test_browser_sees_ready_messages_only_and_never_goes_back() -> None:
     assert bench.got["a"] == [1, 2, 1, 2, 3, 4]
 
 
-def test_browser_skips_what_is_settled_meanwhile() -> None:
+def test_browser_skips_messages_settled_meanwhile() -> None:
     bench = SelectingBench(*["red"] * 6)
     browser = bench.attach("b", browses=True, credit=1)
     bench.deliver()
@@ -154,7 +154,7 @@ def test_cursor_and_browser_exclude_each_other() -> None:
         bench.attach("b", browses=True)
 
 
-# On the disk
+# Paged messages
 
 
 class BrowsedHouse(PagedHouse):
@@ -202,7 +202,7 @@ def house() -> BrowsedHouse:
     return BrowsedHouse(30)
 
 
-def test_browser_reads_what_is_on_the_disk_and_leaves_it_there(house: BrowsedHouse) -> None:
+def test_browser_reads_paged_messages_and_leaves_them_on_the_disk(house: BrowsedHouse) -> None:
     assert house.pages("q").messages == 26
     house.grant(1000)
     assert house.browse() == names(*range(1, 31))
@@ -214,7 +214,7 @@ def test_browser_reads_what_is_on_the_disk_and_leaves_it_there(house: BrowsedHou
     house.check()
 
 
-def test_browser_sees_arrivals_behind_what_is_on_the_disk_once_they_are_written() -> None:
+def test_browser_sees_arrivals_behind_paged_messages_once_they_are_written() -> None:
     house = BrowsedHouse()
     house.grant(1000)
     house.fill(1, 10)
@@ -340,7 +340,7 @@ def test_browser_sees_each_message_once_in_order_and_all_that_stay(steps: list[t
     house.check()
 
 
-def test_browser_does_not_see_again_what_comes_into_memory_behind_it(house: BrowsedHouse) -> None:
+def test_browser_does_not_see_again_messages_paged_in_behind_it(house: BrowsedHouse) -> None:
     house.grant(1000)
     assert house.browse() == names(*range(1, 31))
     for _ in range(12):

@@ -1,4 +1,4 @@
-"""Filters of consumers: selectors, and messages of the own connection."""
+"""Filters of consumers: selectors, and messages of the consumer's own connection."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_variant_of_an_envelope_has_the_same_origin() -> None:
     assert (envelope.origin.number, envelope.priority, envelope.ttl_s, envelope.persistent) == (7, 3, 5.0, True)
 
 
-def test_filter_says_what_its_consumer_waits_for() -> None:
+def test_filter_describes_the_messages_that_its_consumer_waits_for() -> None:
     assert MessageFilter(FORMATS, parse_selector("a = 1")).describe() == "waits for a message that its selector matches"
     assert "own connection" in MessageFilter(FORMATS, None, 7).describe()
 
 
-def test_consumer_does_not_get_what_its_own_connection_publishes() -> None:
+def test_consumer_with_no_local_gets_no_message_of_its_own_connection() -> None:
     """The routes of a connection carry its number, on the fast path and in all their variants."""
     bench = SelectingBench()
     route = Route(bench.vhost.route("", "q", False).envelope.from_origin(Origin(7, "c")), False)
@@ -71,7 +71,7 @@ def test_consumer_does_not_get_what_its_own_connection_publishes() -> None:
     assert bench.got == {"own": [], "other": [1, 2, 3, 4]}
 
 
-def test_no_local_is_refused_on_a_queue_that_pages() -> None:
+def test_consumer_with_no_local_is_refused_on_a_queue_that_pages() -> None:
     house = house_with()
     consumer = Consumer("a", Session(), house.queues["q"], False, False, 0)
     consumer.scan = SelectorScan(consumer, MessageFilter(house.broker.formats, None, 7), house.broker.work)

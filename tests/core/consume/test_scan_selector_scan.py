@@ -1,4 +1,4 @@
-"""Consumers with selectors: what they get, what stays for others, and what looking costs."""
+"""Consumers with selectors: matching messages, the rest, and the cost of matching."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BLUE = "color = 'blue'"
 WAITS = "waits for a message that its selector matches"
 
 
-def test_a_consumer_gets_what_matches_and_the_rest_stays_in_order() -> None:
+def test_selector_consumer_gets_matching_messages_and_the_rest_stays_in_order() -> None:
     bench = SelectingBench("red", "blue", "red", "green", "blue")
     bench.attach("a", RED)
     bench.deliver()
@@ -45,7 +45,7 @@ def test_a_consumer_gets_what_matches_and_the_rest_stays_in_order() -> None:
     assert set(bench.got["b"]) <= {2, 5}
 
 
-def test_a_message_that_matches_nobody_stays_and_costs_nothing() -> None:
+def test_message_that_matches_no_selector_stays_and_costs_no_work() -> None:
     bench = SelectingBench("green")
     consumers = [bench.attach(tag, RED) for tag in ("a", "b")]
     bench.deliver()
@@ -60,7 +60,7 @@ def test_a_message_that_matches_nobody_stays_and_costs_nothing() -> None:
     assert bench.filters["a"].asked in ([1, 2], [1])
 
 
-def test_a_message_is_looked_at_once_for_each_consumer() -> None:
+def test_message_is_matched_once_for_each_consumer() -> None:
     bench = SelectingBench(*["green"] * 50)
     bench.attach("a", RED)
     bench.deliver()
@@ -70,7 +70,7 @@ def test_a_message_is_looked_at_once_for_each_consumer() -> None:
     assert bench.filters["a"].asked == list(range(1, 101))
 
 
-def test_a_consumer_without_credit_does_not_look() -> None:
+def test_selector_consumer_without_credit_does_no_matching() -> None:
     bench = SelectingBench("green", "red", "red", "red")
     consumer = bench.attach("a", RED, credit=0)
     bench.deliver()
@@ -84,7 +84,7 @@ def test_a_consumer_without_credit_does_not_look() -> None:
     assert (bench.got["a"], bench.filters["a"].asked) == ([2, 3, 4], [1, 2, 3, 4])
 
 
-def test_a_scan_is_done_in_slices_and_other_queues_have_their_turns() -> None:
+def test_scan_is_done_in_slices_between_turns_of_other_queues() -> None:
     bench = SelectingBench()
     other = bench.vhost.declare_queue("other", {}, False, False, None, None)
     bench.put(*["green"] * 5000, "red")
@@ -102,7 +102,7 @@ def test_a_scan_is_done_in_slices_and_other_queues_have_their_turns() -> None:
     assert not other.scheduled
 
 
-def test_ready_consumer_is_parked_in_the_list_for_what_it_lacks() -> None:
+def test_ready_consumer_waits_in_the_list_of_its_obstacle() -> None:
     bench = SelectingBench("red")
     consumer = bench.attach("a", RED, credit=1)
     bench.deliver()
@@ -113,7 +113,7 @@ def test_ready_consumer_is_parked_in_the_list_for_what_it_lacks() -> None:
     assert consumer.state == ALONE
 
 
-def test_released_message_is_seen_by_those_who_have_not_seen_it_and_by_no_other() -> None:
+def test_released_message_is_offered_to_consumers_that_have_not_seen_it() -> None:
     bench = SelectingBench("red", "red", "green")
     bench.attach("a", RED)
     bench.deliver()
@@ -138,7 +138,7 @@ def test_released_message_is_seen_by_those_who_have_not_seen_it_and_by_no_other(
     assert bench.ready() == [1, 2]
 
 
-def test_its_own_released_message_comes_again_in_order() -> None:
+def test_released_message_comes_to_the_same_scan_again_in_order() -> None:
     bench = SelectingBench("red", "green", "red", "red")
     consumer = bench.attach("a", RED, credit=2)
     bench.deliver()
@@ -162,7 +162,7 @@ def test_very_many_missed_messages_are_looked_for_from_the_oldest_on() -> None:
     assert bench.got["b"] == list(range(1, count + 1))
 
 
-def test_two_selectors_share_the_messages_that_both_want() -> None:
+def test_messages_matching_two_selectors_are_shared_by_their_consumers() -> None:
     bench = SelectingBench(*["red"] * 100)
     bench.attach("a", RED)
     bench.attach("b", RED)
@@ -256,7 +256,7 @@ def test_messages_expire_in_the_middle_and_at_the_front(own: bool) -> None:
     assert bench.queue.messages == len(bench.ready()) + 1
 
 
-def test_drop_head_drops_what_nobody_takes() -> None:
+def test_drop_head_drops_messages_without_a_matching_consumer() -> None:
     bench = SelectingBench(**{"x-max-length": 3, "x-overflow": "drop-head"})
     bench.attach("a", RED)
     for color in ("green", "green", "green", "red", "green"):
@@ -310,7 +310,7 @@ def test_number_of_scans_of_a_queue_is_bounded() -> None:
     bench.attach("c")
 
 
-def test_available_counts_what_it_has_not_looked_at() -> None:
+def test_available_counts_messages_not_yet_matched() -> None:
     bench = SelectingBench(*["green"] * 10, "red")
     ordinary = bench.attach("b", credit=0)
     consumer = bench.attach("a", RED, credit=0)
@@ -427,7 +427,7 @@ class Steps:
 @settings(max_examples=examples(1500))
 @given(STEPS, st.booleans())
 @example([("put", "red", 0), ("release", "a", 1, 0)], False)
-def test_no_message_is_lost_doubled_or_given_to_a_consumer_that_does_not_want_it(
+def test_selected_messages_are_not_lost_duplicated_or_misdelivered(
     steps: list[tuple[Any, ...]], priorities: bool
 ) -> None:
     """After any steps: what matches is with a consumer that wants it, or nobody who wants it has credit."""
@@ -455,7 +455,7 @@ def test_random_order_of_releases_ends_in_order() -> None:
     assert bench.got["b"] == list(range(1, 1201))
 
 
-def test_scan_gets_what_was_paged_as_it_comes_into_memory() -> None:
+def test_scan_gets_paged_messages_as_they_come_into_memory() -> None:
     house = settled(40)
     assert house.pages("q").messages > 0
     consumer = Consumer("a", house.session, house.queues["q"], True, False, 0)

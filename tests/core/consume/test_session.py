@@ -1,6 +1,6 @@
-"""Delivery tags: what is out, what is settled, what goes back, in any order of acknowledgements.
+"""Delivery tags of a session: unacknowledged, settled and returned ones, in any order of acknowledgements.
 
-Drain: the credit is given up when nothing can be delivered, pages and unfinished scans included.
+Drains: the credit is given up when no message can be delivered, pages and unfinished scans included.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def deliver(broker: Broker) -> list[tuple[str, int, int]]:
     return batches
 
 
-def test_a_prefetch_bounds_what_is_out_and_acknowledgements_give_room() -> None:
+def test_prefetch_bounds_deliveries_and_acknowledgements_give_room() -> None:
     broker, queue = queue_with(10)
     session = Session()
     consume(broker, session, queue, 3)
@@ -50,7 +50,7 @@ def test_a_prefetch_bounds_what_is_out_and_acknowledgements_give_room() -> None:
     assert (session.unsettled.count(), queue.unacked_messages, queue.messages) == (3, 3, 8)
 
 
-def test_a_prefetch_of_the_session_is_shared_by_its_consumers() -> None:
+def test_prefetch_of_a_session_is_shared_by_its_consumers() -> None:
     broker, queue = queue_with(10)
     session = Session()
     session.credit.window = 4
@@ -66,7 +66,7 @@ def test_consumers_of_a_queue_take_turns() -> None:
     assert deliver(broker) == [("a", 1, 1), ("b", 1, 1), ("c", 1, 1)]
 
 
-def test_a_batch_is_bounded_in_messages_and_in_bytes() -> None:
+def test_batch_is_bounded_in_messages_and_in_bytes() -> None:
     broker, queue = queue_with(BATCH_MESSAGES + 5)
     consume(broker, Session(), queue, 0)
     assert deliver(broker) == [("t", 1, BATCH_MESSAGES), ("t", BATCH_MESSAGES + 1, 5)]
@@ -75,7 +75,7 @@ def test_a_batch_is_bounded_in_messages_and_in_bytes() -> None:
     assert deliver(broker) == [("t", 1, 1), ("t", 2, 1), ("t", 3, 1)]
 
 
-def test_what_goes_back_comes_first_again_in_its_old_order_and_marked() -> None:
+def test_returned_messages_come_first_in_their_old_order_marked_as_redelivered() -> None:
     broker, queue = queue_with(5)
     session = Session()
     consume(broker, session, queue, 4)
@@ -88,7 +88,7 @@ def test_what_goes_back_comes_first_again_in_its_old_order_and_marked() -> None:
 
 
 @pytest.mark.parametrize(("tag", "multiple"), [(4, False), (4, True), (9, True), (-1, True)])
-def test_a_tag_that_is_not_out_is_refused(tag: int, multiple: bool) -> None:
+def test_unknown_delivery_tag_is_refused(tag: int, multiple: bool) -> None:
     broker, queue = queue_with(5)
     session = Session()
     consume(broker, session, queue, 3)
@@ -101,7 +101,7 @@ def test_a_tag_that_is_not_out_is_refused(tag: int, multiple: bool) -> None:
         session.unsettled.acknowledge(2, True, 0.0)
 
 
-def test_a_multiple_that_settles_nothing_is_refused_inside_a_batch_too() -> None:
+def test_multiple_acknowledgement_that_settles_nothing_is_refused() -> None:
     broker, queue = queue_with(4)
     session = Session()
     consume(broker, session, queue, 0)
@@ -114,7 +114,7 @@ def test_a_multiple_that_settles_nothing_is_refused_inside_a_batch_too() -> None
     assert session.unsettled.count() == 1
 
 
-def test_after_a_batch_is_put_back_the_next_one_that_is_done_with_counts_for_nothing() -> None:
+def test_multiple_acknowledgement_after_a_returned_batch_is_refused() -> None:
     _, queue = queue_with(4)
     session = Session()
     for _ in range(4):
@@ -137,7 +137,7 @@ def settle_tag(session: Session, tag: int, multiple: bool, what: str) -> None:
     st.lists(st.integers(1, 9), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(0, 45), st.booleans(), st.sampled_from(["ack", "requeue", "recover"])), max_size=25),
 )
-def test_any_order_of_settling_agrees_with_a_set_of_tags(
+def test_acknowledgements_in_any_order_agree_with_a_set_of_tags(
     batches: list[int], steps: list[tuple[int, bool, str]]
 ) -> None:
     _, queue = queue_with(sum(batches))
@@ -213,7 +213,7 @@ def test_empty_queue_is_drained_at_the_end_of_the_turn(bench: SelectingBench) ->
 @pytest.mark.parametrize(("messages", "credit", "browses", "given_up"), [
     (3, 5, False, 2), (3, 3, False, 0), (700, 1000, True, 300),
 ])  # fmt: skip
-def test_what_is_there_is_delivered_first(messages: int, credit: int, browses: bool, given_up: int) -> None:
+def test_drain_delivers_ready_messages_first(messages: int, credit: int, browses: bool, given_up: int) -> None:
     bench = SelectingBench(*["red"] * messages)
     request_drain(bench.attach("a", credit=credit, browses=browses))
     assert drained(bench) == [("a", given_up)]
@@ -287,7 +287,7 @@ def test_output_that_is_full_is_waited_for_if_there_is_something_to_send(bench: 
 
 
 @pytest.mark.parametrize("selector", [None, RED])
-def test_a_byte_window_is_not_waited_for(selector: str | None, bench: SelectingBench) -> None:
+def test_drain_does_not_wait_for_a_byte_window(selector: str | None, bench: SelectingBench) -> None:
     """Its receiver may settle only after the answer."""
     bench.put("red", "red", charge=60)
     request_drain(bench.attach("a", selector, credit=5, window_bytes=100))
@@ -317,7 +317,7 @@ def test_missed_message_that_another_consumer_has_meanwhile_is_not_waited_for(be
     assert drained(bench) == [("a", 3)]
 
 
-def test_cancelled_consumer_is_not_told(bench: SelectingBench) -> None:
+def test_drain_of_a_cancelled_consumer_is_not_answered(bench: SelectingBench) -> None:
     consumer = bench.attach("a", credit=5)
     bench.attach("b")
     request_drain(consumer)

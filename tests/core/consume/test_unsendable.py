@@ -1,4 +1,4 @@
-"""Messages that cannot be sent to a consumer: it passes them over, and others take them."""
+"""Messages that cannot be sent to a consumer: the consumer skips them, and others get them."""
 
 from __future__ import annotations
 

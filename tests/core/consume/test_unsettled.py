@@ -23,7 +23,7 @@ def numbers(session: Session, first: int = 1, last: int = 1000) -> list[int]:
     st.lists(st.integers(1, 9), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(-1, 45), st.integers(-2, 20), st.sampled_from(Outcome), st.booleans()), max_size=25),
 )
-def test_any_order_of_ranges_and_outcomes_agrees_with_a_set(
+def test_outcomes_of_ranges_in_any_order_agree_with_a_set(
     batches: list[int], steps: list[tuple[int, int, Outcome, bool]]
 ) -> None:
     _, queue = queue_with(sum(batches))
@@ -74,7 +74,7 @@ def test_numbers_that_are_not_unsettled_are_ignored() -> None:
     assert numbers(session) == [1, 2]
 
 
-def test_a_delivery_settled_at_once_has_a_number_and_is_never_unsettled() -> None:
+def test_delivery_settled_at_once_has_a_number_and_is_never_unsettled() -> None:
     _, queue = queue_with(3)
     session = Session()
     session.take_batch(Consumer("settled", session, queue, True, False, 0), 2, 0.0)
@@ -82,7 +82,7 @@ def test_a_delivery_settled_at_once_has_a_number_and_is_never_unsettled() -> Non
     assert (numbers(session), int(session.unsettled.last_number())) == ([3], 3)
 
 
-def test_an_unknown_tag_is_refused_by_the_methods_for_tags_only() -> None:
+def test_unknown_tag_is_refused_by_the_methods_for_tags_only() -> None:
     session = Session()
     for multiple in (True, False):
         with pytest.raises(PreconditionFailed, match="unknown delivery tag 7"):
@@ -93,7 +93,7 @@ def test_an_unknown_tag_is_refused_by_the_methods_for_tags_only() -> None:
     assert session.unsettled.settle_tag(0, True, Outcome.FAILED, 0.0) == []
 
 
-def test_a_session_that_closes_hands_over_what_is_unsettled() -> None:
+def test_closing_session_hands_over_its_unsettled_deliveries() -> None:
     _, queue = queue_with(5)
     session = Session()
     for _ in range(5):

@@ -20,7 +20,7 @@ def bounded_address(house: House, capacity: int, stop: int, resume: int) -> Addr
     return depth
 
 
-def test_address_charges_each_message_once_until_the_last_queue_lets_it_go() -> None:
+def test_address_charges_a_message_once_until_its_last_queue_releases_it() -> None:
     house = House()
     for name in "ab":
         house.queue(name)

@@ -1,7 +1,4 @@
-"""The gates before the disk together: which messages they hold, and what is counted as stored.
-
-What all gates before the disk have in common.
-"""
+"""The gates before the disk together: the messages that they hold, and stored bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ def house() -> Kept:
     return Kept()
 
 
-def test_whoever_publishes_to_several_queues_of_which_one_is_kept_waits_for_all(house: Kept) -> None:
+def test_publish_to_a_durable_and_a_transient_queue_waits_for_both(house: Kept) -> None:
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     house.vhost.bind("amq.fanout", house.vhost.queues["passing"], None, "", {})
     house.set("vhost", "/", disk_overfull=100)
@@ -49,7 +46,7 @@ def test_held_publish_is_refused_at_its_deadline_with_the_reason(house: Kept) ->
     )
 
 
-def test_who_publishes_behind_a_queues_closed_gate_does_not_slip_past_the_disks(house: Kept) -> None:
+def test_publish_behind_a_closed_queue_gate_does_not_bypass_the_disk_gate(house: Kept) -> None:
     """Rows of publishes that are withheld by a queue end where the disk stops them (waiting_publisher.py)."""
     house.set("queue", "a", capacity_messages=100, stop_messages=1)
     house.set("vhost", "/", disk_overfull=400)
@@ -59,7 +56,7 @@ def test_who_publishes_behind_a_queues_closed_gate_does_not_slip_past_the_disks(
     assert (house.depth("a"), len(producer.outbox)) == (5, 5)
 
 
-def test_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_gate_before_the_disk(house: Kept) -> None:
+def test_commit_that_frees_what_it_stores_passes_a_quota_but_no_other_disk_gate(house: Kept) -> None:
     house.set("vhost", "/", disk_overfull=250)
     filler = house.producer("filler")
     for _ in range(3):
@@ -84,7 +81,7 @@ def test_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_gate
     assert (house.depth("a"), house.depth("b"), len(client.producer.outbox)) == (1, 2, 0)
 
 
-def test_dead_letter_stops_at_no_gate_before_the_disk_for_it_leaves_one_place_for_another(house: Kept) -> None:
+def test_dead_letter_is_not_stopped_by_gates_before_the_disk(house: Kept) -> None:
     house.vhost.declare_queue(
         "work", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "b"}, True, False, None, None
     )
@@ -98,7 +95,7 @@ def test_dead_letter_stops_at_no_gate_before_the_disk_for_it_leaves_one_place_fo
     assert (house.depth("work"), house.depth("b")) == (0, 1)
 
 
-def test_what_is_stored_is_counted_to_the_byte_whatever_becomes_of_it(house: Kept) -> None:
+def test_stored_bytes_are_counted_exactly_whatever_becomes_of_their_messages(house: Kept) -> None:
     producer = house.producer("p")
     queue = house.vhost.queues["a"]
     for charge in range(100, 110):
@@ -119,7 +116,7 @@ def test_what_is_stored_is_counted_to_the_byte_whatever_becomes_of_it(house: Kep
     assert house.stored() == 0
 
 
-def test_virtual_host_that_is_deleted_lets_go_who_waits_and_another_of_its_name_begins_anew(house: Kept) -> None:
+def test_deleted_virtual_host_releases_its_waiters_and_its_name_starts_at_0(house: Kept) -> None:
     house.set("vhost", "/", disk_overfull=100)
     house.store(house.producer("p"), "a", 200)
     assert house.closed() == ["quota of vhost /"]

@@ -1,4 +1,4 @@
-"""Arguments of queues, exchanges, bindings and consumers: charged, bounded, and given back exactly."""
+"""Arguments of queues, exchanges, bindings and consumers: charged, bounded, and released exactly."""
 
 from __future__ import annotations
 
@@ -74,9 +74,7 @@ SHAPES: dict[str, Table] = {
 
 @pytest.mark.parametrize("exchange", ["amq.topic", "amq.headers"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_binding_is_charged_no_less_than_its_arguments_take_and_not_many_times_as_much(
-    exchange: str, shape: str
-) -> None:
+def test_binding_is_charged_at_least_its_memory_and_at_most_eight_times_it(exchange: str, shape: str) -> None:
     broker, vhost = make()
     queue = declare(vhost, "q")
     encoded = encode_table(SHAPES[shape])
@@ -95,14 +93,14 @@ def test_binding_is_charged_no_less_than_its_arguments_take_and_not_many_times_a
 
 
 @given(TABLES)
-def test_octets_of_arguments_are_those_of_the_wire(table: Table) -> None:
+def test_bytes_of_arguments_are_those_of_the_wire(table: Table) -> None:
     encoded = encode_table(table)
     again, _ = decode_table(encoded, 0)
     # Whole numbers are written in the least width; they are counted with the widest.
     assert octets_of(again) >= len(encoded) - 4
 
 
-def test_octets_of_texts_and_tables_are_exact() -> None:
+def test_bytes_of_texts_and_tables_are_exact() -> None:
     table: Table = {"a": "text", "b": {"c": b"\xff", "d": [None, True, 1.5]}, "é": "ü"}
     assert octets_of(table) == len(encode_table(table)) - 4
 
@@ -116,7 +114,7 @@ def test_octets_of_texts_and_tables_are_exact() -> None:
         ("consumer", "the arguments of consumer 'big' have"),
     ],
 )
-def test_too_many_octets_of_arguments_are_406_with_the_thing_the_size_and_the_bound(what: str, named: str) -> None:
+def test_arguments_with_too_many_bytes_are_406_with_object_size_and_bound(what: str, named: str) -> None:
     broker, vhost = make()
     queue = declare(vhost, "q")
     arguments: Table = {"x-note": "n" * 20_000}
@@ -155,7 +153,7 @@ def exact(memory: SharedLimit | None, broker: Broker) -> int:
     return int(memory.bytes)
 
 
-def test_sum_of_all_arguments_is_bounded_and_what_does_not_fit_is_506() -> None:
+def test_sum_of_all_arguments_is_bounded_and_more_is_506() -> None:
     broker, vhost = make()
     moon = broker.add_vhost("moon")
     metadata = broker.gates.metadata
@@ -197,7 +195,7 @@ def test_new_bound_of_the_nodes_memory_counts_the_arguments_that_are_there() -> 
     assert exact(memory, broker) == 0
 
 
-def test_bindings_are_told_apart_by_the_type_and_value_of_their_arguments_and_not_by_their_order() -> None:
+def test_bindings_differ_by_type_and_value_of_arguments_but_not_by_their_order() -> None:
     _, vhost = make()
     queue = declare(vhost, "q")
     bound = vhost.bind("amq.headers", queue, None, "", {"a": 1, "b": "x"})
@@ -220,7 +218,7 @@ STEPS = st.lists(
 
 @settings(deadline=None)
 @given(STEPS)
-def test_what_arguments_are_charged_is_given_back_exactly(steps: list[tuple[str, int, int, Table]]) -> None:
+def test_charge_of_arguments_is_released_exactly(steps: list[tuple[str, int, int, Table]]) -> None:
     broker, vhost = make()
     bounded(broker, 64 * MIB)
     session = Session()

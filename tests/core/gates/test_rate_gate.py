@@ -36,7 +36,7 @@ def test_rate_lets_the_first_go_at_once_and_the_others_each_in_its_time() -> Non
     assert not [effect for effect in house.broker.effects() if isinstance(effect, GateChanged)], "a rate is not told"
 
 
-def test_two_producers_of_one_rate_share_it_in_turn() -> None:
+def test_producers_at_one_rate_share_it_in_turn() -> None:
     house = House("a")
     one, two = house.producer("one"), house.producer("two")
     rate = rated(house, one, 100.0)

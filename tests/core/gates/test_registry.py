@@ -11,7 +11,7 @@ from tests.support.setting_values import in_bytes
 from tests.support.topology import resolve
 
 
-def test_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues_and_no_other() -> None:
+def test_overfull_virtual_host_withholds_publishes_to_its_queues_and_no_others() -> None:
     house = House()
     other = house.broker.add_vhost("other")
     other.declare_queue("free", {}, False, False, None, None)
@@ -55,7 +55,7 @@ def test_lifting_or_lowering_a_virtual_hosts_bound_is_judged_at_once() -> None:
     assert told(producer) == [(10, 10, True)]
 
 
-def test_held_publish_that_loses_one_of_its_queues_goes_into_the_others_and_is_confirmed() -> None:
+def test_held_publish_whose_queue_is_deleted_goes_into_the_others() -> None:
     house = House()
     for name in "ab":
         house.queue(name)
@@ -111,7 +111,7 @@ def test_virtual_hosts_capacity_can_be_set_lowered_and_taken_back() -> None:
     assert told(producer) == [(1, 12, True)]
 
 
-def test_memory_is_a_share_of_the_machine_unless_it_is_said() -> None:
+def test_memory_limit_is_a_share_of_the_machine_by_default() -> None:
     house = House()
     gates = house.broker.gates
     assert gates.memory is None, "this machine has not said how much it has"

@@ -40,7 +40,7 @@ def listening(*queues: str) -> House:
     return house
 
 
-def test_each_topic_has_its_own_bound_for_all_its_subscriptions() -> None:
+def test_topic_has_one_bound_for_all_its_subscriptions() -> None:
     house = listening("a", "b")
     house.set("address", "amq.topic/prices.#", capacity_messages=2, stop_messages=1)
     house.published("p", "prices.eur", 100, "amq.topic", count=4)
@@ -122,7 +122,7 @@ def few_topics(house: House, most: int) -> TopicDepths:
     return topics
 
 
-def test_held_publish_enters_the_present_depth_of_a_key_whose_empty_depth_was_dropped() -> None:
+def test_held_publish_counts_in_the_present_depth_of_its_key_after_a_drop() -> None:
     house = listening("a")
     topics = few_topics(house, 1)
     house.set("address", "amq.topic/#", capacity_messages=2)
@@ -314,7 +314,7 @@ class Newsroom(House):
         self.session.unsettled.settle(1, self.session.unsettled.last_number(), outcome, self.broker.now)
 
 
-def test_late_bound_counts_what_is_there_copies_once() -> None:
+def test_late_bound_counts_messages_with_copies_once() -> None:
     house = Newsroom("abc")
     for _ in range(30):
         house.send()
@@ -345,7 +345,7 @@ def test_count_takes_each_copy_beyond_those_that_it_recognizes_as_a_message() ->
     assert (int(depth.messages), int(depth.bytes)) == (0, 0)
 
 
-def test_count_is_in_slices_and_leaves_out_what_has_left_meanwhile() -> None:
+def test_count_of_a_late_bound_is_in_slices_and_omits_removed_messages() -> None:
     house = Newsroom("ab")
     for _ in range(200):
         house.send()
@@ -514,7 +514,7 @@ class Story:
 
 @settings(max_examples=examples(600))
 @given(st.lists(st.sampled_from([None, 0.5]), min_size=5, max_size=20), EVENTS, EVENTS, EVENTS)
-def test_depth_of_an_address_is_the_sum_of_what_is_in_its_queues(
+def test_depth_of_an_address_is_the_sum_over_its_queues(
     earlier: list[float | None],
     before: list[tuple[str, str]],
     meanwhile: list[tuple[str, str]],

@@ -1,6 +1,6 @@
-"""Journal groups and their rows: no row is held for long for the little that is left in it.
+"""Journal groups and their rows: a sparse row is rewritten and removed soon.
 
-Pieces of large bodies: written before the row, deleted after the settlement, a part at a time.
+Pieces of large bodies are written before their row and deleted after the settlement, in parts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Written:
         return [message.content for message in House(self.shelf).queues["plain"].ready_queue.messages()]
 
 
-def test_what_is_left_of_a_sparse_row_moves_into_a_new_one() -> None:
+def test_rest_of_a_sparse_row_moves_into_a_new_row() -> None:
     broker = Written()
     broker.publish(*[b"%d" % number for number in range(100)])
     broker.take(80)
@@ -67,7 +67,7 @@ def test_what_is_left_of_a_sparse_row_moves_into_a_new_one() -> None:
     assert not broker.shelf.rows
 
 
-def test_a_row_of_which_more_is_left_stays() -> None:
+def test_row_with_more_than_a_sparse_rest_stays() -> None:
     broker = Written()
     broker.publish(*[b"%d" % number for number in range(100)])
     broker.take(70)
@@ -78,7 +78,7 @@ def test_a_row_of_which_more_is_left_stays() -> None:
     assert broker.recovered() == [b"%d" % number for number in range(70, 100)]
 
 
-def test_what_is_consumed_in_order_is_never_written_twice() -> None:
+def test_messages_consumed_in_order_are_never_written_twice() -> None:
     broker = Written()
     for batch in range(50):
         broker.publish(*[b"%d" % (batch * 10 + number) for number in range(10)])
@@ -89,7 +89,7 @@ def test_what_is_consumed_in_order_is_never_written_twice() -> None:
     assert not broker.shelf.rows
 
 
-def test_a_message_that_comes_back_again_and_again_does_not_pile_up_notes() -> None:
+def test_message_requeued_repeatedly_does_not_pile_up_settlement_records() -> None:
     broker = Written()
     broker.publish(b"poison", b"other")
     for _ in range(4 * (SETTLEMENT_RECORDS_MAX + PATIENCE)):
@@ -117,7 +117,7 @@ def journal_of() -> tuple[Broker, Journal]:
     return broker, broker.journal
 
 
-def test_complete_body_goes_with_the_next_transaction_and_is_urgent_where_a_client_waits() -> None:
+def test_complete_body_goes_with_the_next_transaction_and_is_urgent_if_awaited() -> None:
     broker, journal = journal_of()
     assert journal.is_idle()
     content = some_large(broker, b"m", 2)
@@ -188,7 +188,7 @@ def test_body_of_which_no_piece_was_complete_has_nothing_to_delete() -> None:
     assert journal.pieces.deleting == []
 
 
-def test_octets_of_a_body_count_once_among_what_is_to_be_written() -> None:
+def test_bytes_of_a_body_count_once_in_unwritten_data() -> None:
     broker, journal = journal_of()
     queue = broker.add_vhost("/").declare_queue("q", {}, True, False, None, None)
     assert queue.storage is not None

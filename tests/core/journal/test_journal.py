@@ -1,8 +1,6 @@
-"""The journal while the store cannot be written: bounded, and right when it can be written again.
+"""The journal while the store cannot be written: bounded, and complete when the store works again.
 
-Removals of purged messages: which changes wait for the end of which removal.
-
-A series of groups: nothing of it is written before its end, and then all of it in one transaction.
+Also: replies that wait for the removal of purged messages, and series of groups, which are written in one transaction.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ def settle_two(house: PagedHouse) -> None:
 
 
 @pytest.mark.once
-def test_what_was_settled_is_remembered_only_of_rows_with_messages_left() -> None:
+def test_settlements_are_remembered_only_for_rows_with_messages_left() -> None:
     house = house_with(MANY, 100)
     for number in range(0, MANY - 50, 2):
         settle_two(house)
@@ -68,7 +66,7 @@ def test_what_was_settled_is_remembered_only_of_rows_with_messages_left() -> Non
 
 
 @pytest.mark.once
-def test_settlements_in_rows_with_messages_left_are_remembered_and_are_no_more_than_their_places() -> None:
+def test_settlements_of_rows_with_messages_left_are_bounded_by_their_messages() -> None:
     house = house_with(MANY, 100)
     kept = 0
     for number in range(0, MANY, 2):
@@ -84,7 +82,7 @@ def test_settlements_in_rows_with_messages_left_are_remembered_and_are_no_more_t
     assert int(again.queues["q"].messages) == kept
 
 
-def test_what_is_settled_in_order_is_remembered_as_one() -> None:
+def test_settlements_in_order_are_remembered_as_one() -> None:
     house = house_with(200, 100)
     for _ in range(150):
         assert house.get("q") is not None
@@ -93,7 +91,7 @@ def test_what_is_settled_in_order_is_remembered_as_one() -> None:
     assert int(PagedHouse(house.shelf, DURABLE).queues["q"].messages) == 50
 
 
-def test_a_message_that_came_back_and_left_is_not_held() -> None:
+def test_message_requeued_and_then_taken_is_not_held() -> None:
     house = house_with(200, 100)
     for _ in range(100):
         batch = house.session.get(house.queues["q"], False, house.now)
@@ -166,7 +164,7 @@ def test_more_declarations_than_the_bound_are_refused_until_the_store_can_be_wri
     assert sum(kind == "binding" for kind, _ in house.shelf.things) == CHANGES_MAX
 
 
-def test_of_what_changes_again_and_again_the_last_state_waits() -> None:
+def test_last_state_of_an_object_that_changes_repeatedly_waits() -> None:
     house = house_with(0, 1)
     for number in range(MANY):
         house.journal.change(house.queues["q"])
@@ -179,7 +177,7 @@ def test_of_what_changes_again_and_again_the_last_state_waits() -> None:
     assert ("queue", "%2F/q") not in house.shelf.things
 
 
-def test_what_a_group_says_of_a_row_holds_though_a_later_group_has_nothing_left_of_it() -> None:
+def test_settlement_of_a_group_holds_though_a_later_group_empties_the_row() -> None:
     """The later one is not written with it, and the broker dies in between."""
     large = TAKEN_BYTES * 2 // 3
     house = PagedHouse(Shelf(), DURABLE)
@@ -229,7 +227,7 @@ def wait(kept: Kept, before: int) -> Reply:
     return reply
 
 
-def test_a_reply_waits_for_the_removal_of_its_own_change() -> None:
+def test_reply_waits_for_the_removal_of_its_own_change() -> None:
     kept = Kept()
     before = changes(kept)
     removal = purge(kept)
@@ -243,7 +241,7 @@ def test_a_reply_waits_for_the_removal_of_its_own_change() -> None:
     assert reply.durable
 
 
-def test_a_reply_does_not_wait_for_the_removal_of_an_earlier_change() -> None:
+def test_reply_does_not_wait_for_the_removal_of_an_earlier_change() -> None:
     kept = Kept()
     removal = purge(kept)
     before = changes(kept)
@@ -255,7 +253,7 @@ def test_a_reply_does_not_wait_for_the_removal_of_an_earlier_change() -> None:
     kept.journal.finish_removal(removal)
 
 
-def test_two_replies_to_one_change_wait_for_the_same_removal() -> None:
+def test_replies_to_one_change_wait_for_the_same_removal() -> None:
     kept = Kept()
     before = changes(kept)
     removal = purge(kept)
@@ -317,7 +315,7 @@ def close(journal: Journal, size: int = TAKEN_BYTES) -> int:
     return number
 
 
-def test_groups_of_a_series_are_written_in_one_transaction_however_large_and_earlier_ones_before() -> None:
+def test_groups_of_a_series_are_written_in_one_transaction_after_earlier_ones() -> None:
     journal = make_journal()
     before = close(journal)
     assert journal.begin_series()

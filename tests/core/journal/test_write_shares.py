@@ -1,4 +1,4 @@
-"""Shares of the journal: who is over a share waits, who records little never does, and the bound follows the disk."""
+"""Shares of the journal: clients above their share wait, and the bound follows the disk."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_connection_of_the_same_user_that_records_little_is_not_over_its_share()
     assert not shares.is_over(neighbour)
 
 
-def test_only_client_has_all_of_the_bound_until_another_one_records() -> None:
+def test_single_client_has_the_whole_bound_until_another_one_records() -> None:
     shares = WriteShares()
     hog, other = WriteShare("a"), WriteShare("b")
     assert fill(shares, hog) <= BOUND_MOST // 4 + 1024
@@ -105,7 +105,7 @@ def test_store_that_cannot_be_written_ends_all_waits() -> None:
     [(1_000_000, BOUND_LEAST), (200_000_000, int(200_000_000 * TARGET_S)), (10_000_000_000, BOUND_MOST)],
     ids=["slow", "usual", "fast"],
 )
-def test_bound_is_what_the_disk_writes_in_the_target_time(speed: int, bound: int) -> None:
+def test_bound_of_write_shares_is_the_disk_rate_times_the_target_time(speed: int, bound: int) -> None:
     shares = WriteShares()
     share = WriteShare("a")
     for group in range(1, 40):

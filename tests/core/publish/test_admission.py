@@ -1,8 +1,6 @@
-"""The reasons that the outcomes of refused publishes carry.
+"""Reasons of refused publishes, and rates of connections and users.
 
-Gates of a connection and its user: rates and weights, changed while everything runs.
-
-Enqueueing into all queues of a route.
+Rates and weights are changed while publishes wait. A publish goes into all queues of its route.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ def refusal(producer: Producer) -> Refusal:
     return outcome.refusal
 
 
-def test_an_overflow_policy_is_the_reason(house: House) -> None:
+def test_refusal_by_an_overflow_policy_names_the_policy(house: House) -> None:
     house.queue("a", capacity_messages=1, overflow="reject")
     producer = house.published("p", "a", 100)
     producer.confirms.take()
@@ -38,7 +36,7 @@ def test_an_overflow_policy_is_the_reason(house: House) -> None:
     assert reason.describe() == house.vhost.queues["a"].describe_overflow()
 
 
-def test_a_deadline_is_a_reason_to_retry(house: House) -> None:
+def test_refusal_after_a_hold_deadline_is_retriable(house: House) -> None:
     house.queue("a", capacity_messages=1, hold_deadline=5)
     producer = house.published("p", "a", 100, count=2)
     house.at(105.0)
@@ -47,7 +45,7 @@ def test_a_deadline_is_a_reason_to_retry(house: House) -> None:
     assert refused[0].describe().startswith("refused after its hold deadline of 5 s; queue 'a' holds 1 message")
 
 
-def test_a_full_hold_budget_is_a_reason_to_retry(house: House) -> None:
+def test_refusal_by_a_full_hold_budget_is_retriable(house: House) -> None:
     house.queue("a", capacity_messages=1)
     producer = Producer(house.broker, "p", HoldBudget(150), house.origin)
     producer.confirming = True
@@ -57,7 +55,7 @@ def test_a_full_hold_budget_is_a_reason_to_retry(house: House) -> None:
     assert reason.describe().startswith("refused: 1 publishes (100 bytes) are held already; queue 'a' holds 1 message")
 
 
-def test_a_deleted_queue_is_the_reason_for_what_was_held_for_it(house: House) -> None:
+def test_refusal_of_publishes_held_for_a_deleted_queue_names_the_deletion(house: House) -> None:
     house.queue("a", capacity_messages=1)
     producer = house.published("p", "a", 100, count=2)
     producer.confirms.take()
@@ -67,7 +65,7 @@ def test_a_deleted_queue_is_the_reason_for_what_was_held_for_it(house: House) ->
     assert [(each.cause, each.describe()) for each in refused] == [(DELETED, "queue 'a' was deleted")]
 
 
-def test_a_lowered_capacity_is_the_reason_for_what_never_fits(house: House) -> None:
+def test_refusal_after_a_lowered_capacity_says_that_the_message_never_fits(house: House) -> None:
     house.queue("a")
     house.set("queue", "a", capacity_bytes=1000)
     producer = house.published("p", "a", 900, count=2)
@@ -79,7 +77,7 @@ def test_a_lowered_capacity_is_the_reason_for_what_never_fits(house: House) -> N
     assert isinstance(refused[0].error, ContentTooLarge)
 
 
-def test_rate_of_a_user_is_shared_by_its_connections_and_that_of_a_connection_is_its_own() -> None:
+def test_rate_of_a_user_is_shared_and_rate_of_a_connection_is_its_own() -> None:
     house = House("a")
     other = ConnectionGates("alice", "2")
     house.broker.gates.add_connection(other)

@@ -45,7 +45,7 @@ def test_sender_is_detached_when_its_exchange_is_deleted(address: str) -> None:
     assert "exchange 'e' was deleted" in str(detached.field("error"))
 
 
-def test_queue_behind_an_exchange_detaches_nobody() -> None:
+def test_deletion_of_a_queue_behind_an_exchange_detaches_no_sender() -> None:
     client = Amqp10Dialogue().declare("q")
     client.vhost.bind("amq.fanout", client.vhost.queues["q"], None, "", {})
     client.attach_sender("/exchanges/amq.fanout")

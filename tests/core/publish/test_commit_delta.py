@@ -1,4 +1,4 @@
-"""What a commit changes in a queue and at a gate."""
+"""Changes that a commit makes to a queue and at a gate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_commit_delta_of_a_queue_sums_publishes_and_settlements() -> None:
     assert (delta.back, delta.back_bytes) == (2, 120)
 
 
-def test_commit_delta_at_a_gate_is_what_comes_less_what_is_freed() -> None:
+def test_commit_delta_at_a_gate_is_its_publishes_less_freed_messages() -> None:
     delta = queue_delta(capacity_messages=10)
     delta.bring(100, b"")
     delta.settle(100, frees=True)

@@ -1,4 +1,4 @@
-"""Counts of publishers: taken publishes, confirms, and what reached no queue."""
+"""Counts of publishers: accepted, confirmed and unroutable publishes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def counts(producer: Producer) -> tuple[int, int, int, int]:
     return int(tally.publish), int(tally.confirm), int(tally.return_unroutable), int(tally.drop_unroutable)
 
 
-def test_publisher_counts_accepted_unroutable_and_refused_publishes_and_their_confirms() -> None:
+def test_publisher_counts_accepted_unroutable_and_confirmed_publishes() -> None:
     house = House("q", x_max_length=2, x_overflow="reject-publish")
     producer = house.producer("p")
     for key in ("q", "q", "q", "nowhere"):

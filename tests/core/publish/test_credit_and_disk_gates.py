@@ -46,7 +46,7 @@ def test_closed_disk_gate_stops_no_link_whose_messages_are_not_stored(kept: Kept
     assert kept.reserved("a") == (0, 0)
 
 
-def test_closed_disk_gate_stops_the_credit_of_links_that_have_stored_one_of_the_last_64_messages(kept: Kept) -> None:
+def test_closed_disk_gate_stops_credit_of_links_that_stored_recently(kept: Kept) -> None:
     links = [Link(kept, "a", window=CreditWindow(32, MIB, OCTETS)) for _ in range(2)]
     run_turn(kept)
     links[0].send(1, stored=True)
@@ -70,7 +70,7 @@ def test_closed_disk_gate_stops_the_credit_of_links_that_have_stored_one_of_the_
     assert links[1].left > 0
 
 
-def test_message_that_is_to_be_stored_is_held_at_a_closed_disk_gate_if_credit_was_not_for_such(kept: Kept) -> None:
+def test_stored_message_on_credit_for_transient_ones_is_held_at_the_disk_gate(kept: Kept) -> None:
     full_disk(kept)
     link = Link(kept, "a")
     run_turn(kept)

@@ -1,4 +1,4 @@
-"""Links whose credit changes: each is reviewed once, and notified once, and very many take several turns."""
+"""Links whose credit changes: each is reviewed and notified once, and very many take several turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credit under all that may happen: what is granted is reserved, nothing overruns, and no wake-up is lost."""
+"""Credit under any events: granted credit is reserved, no limit is overrun, no wake-up is lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EVENTS = st.lists(st.one_of(*COMMON, *COMMON, *RARE), min_size=5, max_size=60)
 
 @settings(max_examples=examples(2000))
 @given(EVENTS)
-def test_credit_is_reserved_and_no_wake_up_is_lost_whatever_happens(events: list[tuple[object, ...]]) -> None:
+def test_credit_is_reserved_and_no_wake_up_is_lost_under_any_events(events: list[tuple[object, ...]]) -> None:
     world = CreditWorld()
     for number, road in enumerate((0, 0, 3, 4)):
         world.attach(number, road)

@@ -1,4 +1,4 @@
-"""States of a sender's credit: room that is taken back, drains, and messages that come."""
+"""States of a sender's credit: revoked room, drains, and arriving messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Window of a link: its two bounds, the caution of the first grant, and the charge of a message of credit."""
+"""Credit window of a link: its two bounds, the cautious first grant, and the charge of a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_first_grant_is_small_and_later_ones_fill_the_window() -> None:
     assert int(window.wanted(0)) == 1000
 
 
-def test_credit_grows_with_the_messages_that_came_where_their_size_was_not_said() -> None:
+def test_credit_grows_with_arrived_messages_of_unannounced_size() -> None:
     window = CreditWindow()
     assert int(window.charge) == FIRST_MESSAGE_OCTETS + OVERHEAD
     assert int(window.wanted(0)) == 64
@@ -32,12 +32,12 @@ def test_credit_grows_with_the_messages_that_came_where_their_size_was_not_said(
     assert int(window.wanted(0)) == 64, "the bytes of the window count at all times"
 
 
-def test_nothing_is_wanted_while_half_of_the_window_is_unused() -> None:
+def test_credit_window_wants_no_more_while_half_of_it_is_unused() -> None:
     window = CreditWindow(10, 1 << 20)
     assert [int(window.wanted(unused)) for unused in (0, 4, 5, 10)] == [10, 6, 0, 0]
 
 
-def test_one_message_is_wanted_however_large() -> None:
+def test_credit_window_wants_one_message_however_large() -> None:
     window = CreditWindow(10, 1 << 20)
     window.on_granted()
     window.count(1, 1 << 30)

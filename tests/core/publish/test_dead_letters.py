@@ -1,4 +1,4 @@
-"""What becomes of messages that die: they keep their place until they have found another, within a deadline."""
+"""Dead letters: they stay in their queue until there is room elsewhere, up to a deadline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def waiting_letter(*contents: bytes) -> Morgue:
     return house
 
 
-def test_what_a_consumer_rejects_goes_to_the_dead_letter_exchange_in_order() -> None:
+def test_rejected_message_goes_to_the_dead_letter_exchange_in_order() -> None:
     house = Morgue()
     house.queue("dead")
     house.put(b"1", b"2", b"3", b"4")
@@ -43,7 +43,7 @@ def test_what_a_consumer_rejects_goes_to_the_dead_letter_exchange_in_order() -> 
     assert int(house["work"].counters.rare.dead_lettered) == 4
 
 
-def test_the_charge_of_a_letter_is_what_it_has_grown_to() -> None:
+def test_dead_letter_is_charged_with_its_added_headers() -> None:
     house = Morgue()
     house.queue("dead")
     house.put(b"1")
@@ -71,7 +71,7 @@ def test_expired_messages_go_there_too() -> None:
         ("reject", [(4, 4, False), (3, 3, False), (1, 2, True)], 0, 2, 0),
     ],
 )
-def test_overflow_policy_sends_on_what_it_drops_or_refuses_unless_it_only_rejects(
+def test_overflow_policy_dead_letters_dropped_and_refused_messages(
     policy: str, outcomes: list[tuple[int, int, bool]], dead: int, refused: int, dropped: int
 ) -> None:
     house = Morgue(capacity_messages=2, overflow=policy)
@@ -84,7 +84,7 @@ def test_overflow_policy_sends_on_what_it_drops_or_refuses_unless_it_only_reject
     assert (house.depth("work"), int(counters.refused), int(counters.dropped)) == (2, refused, dropped)
 
 
-def test_without_a_routing_key_of_its_own_the_message_keeps_its_key() -> None:
+def test_dead_letter_without_a_routing_key_set_keeps_its_own() -> None:
     house = Morgue()
     house.queue("dead")
     house.queue("keeping", dead_letter_exchange="amq.topic")
@@ -96,10 +96,10 @@ def test_without_a_routing_key_of_its_own_the_message_keeps_its_key() -> None:
     assert house.ready("dead") == [b"1|keeping:rejected"]
 
 
-# Where there is no room
+# Without room
 
 
-def test_a_letter_keeps_its_place_until_there_is_room_for_it_and_holds_back_those_who_fill_its_queue() -> None:
+def test_dead_letter_waits_in_its_queue_for_room_and_blocks_its_producers() -> None:
     house = Morgue(capacity_messages=2, stop_messages=1, resume_messages=0)
     house.queue("dead", capacity_messages=1, stop_messages=0, resume_messages=0)
     house.put(b"old", queue="dead")
@@ -123,9 +123,7 @@ def test_a_letter_keeps_its_place_until_there_is_room_for_it_and_holds_back_thos
 
 @pytest.mark.parametrize(("others", "reported"), [(2, 3), (REPORTED_MOST, 1)], ids=["few queues", "very many"])
 @pytest.mark.parametrize("letters", [1, 3])
-def test_letters_that_are_lost_are_reported_once_a_queue_and_of_very_many_at_closed_gates(
-    letters: int, others: int, reported: int
-) -> None:
+def test_lost_dead_letters_are_reported_once_for_each_queue(letters: int, others: int, reported: int) -> None:
     house = Morgue(dead_letter_exchange="amq.fanout")
     house.queue("full", capacity_messages=1, hold_deadline=5)
     house.bind("amq.fanout", "full", "")
@@ -150,7 +148,7 @@ def test_letters_that_are_lost_are_reported_once_a_queue_and_of_very_many_at_clo
 
 
 @pytest.mark.parametrize(("deadline", "waits"), [(5, 5.0), (0, LETTER_DEADLINE_S)])
-def test_a_letter_that_finds_no_room_in_time_is_lost_and_counted(deadline: float, waits: float) -> None:
+def test_dead_letter_without_room_at_its_deadline_is_lost_and_counted(deadline: float, waits: float) -> None:
     house = Morgue()
     house.queue("dead", capacity_messages=1, hold_deadline=deadline)
     house.put(b"old", queue="dead")
@@ -170,7 +168,7 @@ def test_a_letter_that_finds_no_room_in_time_is_lost_and_counted(deadline: float
     assert len(house["dead"].gate.blocked) == 0
 
 
-def test_a_letter_whose_place_was_given_away_does_not_wait() -> None:
+def test_dead_letter_dropped_by_a_ring_does_not_wait() -> None:
     """What a ring drops must be gone at once: the next message already has its place."""
     house = Morgue(capacity_messages=1, overflow="drop-head")
     house.queue("dead", capacity_messages=1)
@@ -189,10 +187,10 @@ def test_letters_of_a_full_queue_to_itself_do_not_wait_for_themselves() -> None:
     assert house["work"].messages == 2
 
 
-# Where there is no way
+# Without a target
 
 
-def test_a_circle_without_a_rejection_is_dropped() -> None:
+def test_dead_letter_circle_without_a_rejection_is_dropped() -> None:
     house = Morgue(message_ttl=1000, dead_letter_routing_key="work")
     house.put(b"1")
     expire(house["work"], house.broker.now + 2, house.broker.now)
@@ -200,7 +198,7 @@ def test_a_circle_without_a_rejection_is_dropped() -> None:
     assert (house.depth("work"), house.lost()) == (0, 1)
 
 
-def test_a_circle_of_two_with_a_rejection_in_it_goes_on() -> None:
+def test_dead_letter_circle_with_a_rejection_goes_on() -> None:
     house = Morgue(dead_letter_routing_key="wait")
     house.queue("wait", message_ttl=1000, dead_letter_exchange="", dead_letter_routing_key="work")
     house.put(b"1")
@@ -216,7 +214,7 @@ def test_a_circle_of_two_with_a_rejection_in_it_goes_on() -> None:
 
 
 @pytest.mark.parametrize("exchange", ["nowhere", "amq.direct"])
-def test_without_an_exchange_or_a_binding_it_is_lost_and_counted(exchange: str) -> None:
+def test_dead_letter_without_an_exchange_or_binding_is_lost_and_counted(exchange: str) -> None:
     house = Morgue(dead_letter_exchange=exchange)
     house.put(b"1")
     house.deliver()
@@ -224,7 +222,7 @@ def test_without_an_exchange_or_a_binding_it_is_lost_and_counted(exchange: str) 
     assert (house.sums("work"), house.lost()) == ((0, 0, 0), 1)
 
 
-def test_an_exchange_that_comes_later_is_found() -> None:
+def test_dead_letter_exchange_declared_later_is_found() -> None:
     house = Morgue(dead_letter_exchange="later")
     house.queue("dead")
     house.put(b"1", b"2")
@@ -236,16 +234,16 @@ def test_an_exchange_that_comes_later_is_found() -> None:
     assert (house.ready("dead"), house.lost()) == ([b"2|work:rejected"], 1), "an internal one, as is meant for this"
 
 
-def test_a_routing_key_without_an_exchange_is_refused() -> None:
+def test_dead_letter_routing_key_without_an_exchange_is_refused() -> None:
     house = House()
     with pytest.raises(PreconditionFailed, match="needs dead-letter-exchange, which is not set"):
         house.queue("work", dead_letter_routing_key="dead")
 
 
-# Deleted, changed, transacted
+# Deletions, changes, transactions
 
 
-def test_a_letter_that_waits_goes_on_when_its_target_is_deleted() -> None:
+def test_waiting_dead_letter_goes_on_when_its_target_is_deleted() -> None:
     house = waiting_letter(b"1")
     assert house.depth("work") == 1
     house.broker.delete_queue(house["dead"])
@@ -253,7 +251,7 @@ def test_a_letter_that_waits_goes_on_when_its_target_is_deleted() -> None:
     assert (house.sums("work"), house.lost()) == ((0, 0, 0), 1)
 
 
-def test_a_letter_that_waits_arrives_although_its_queue_is_deleted() -> None:
+def test_waiting_dead_letter_arrives_although_its_source_is_deleted() -> None:
     house = waiting_letter(b"1")
     house.broker.delete_queue(house["work"])
     house.run()
@@ -261,14 +259,14 @@ def test_a_letter_that_waits_arrives_although_its_queue_is_deleted() -> None:
     assert house.ready("dead") == [b"1|work:rejected"]
 
 
-def test_a_purge_leaves_letters_on_their_way_alone() -> None:
+def test_purge_leaves_dead_letters_on_their_way_alone() -> None:
     house = waiting_letter(b"1", b"2")
     assert house["work"].purge(house.broker.now) == 1
     assert house.take("dead")
     assert house.ready("dead") == [b"1|work:rejected"]
 
 
-def test_a_rejection_in_a_transaction_happens_at_its_commit() -> None:
+def test_rejection_in_a_transaction_dead_letters_at_the_commit() -> None:
     house = Morgue()
     house.queue("dead")
     house.put(b"1", b"2")
@@ -283,7 +281,7 @@ def test_a_rejection_in_a_transaction_happens_at_its_commit() -> None:
     assert house.sums("work") == (1, 100, 1)
 
 
-def test_a_letter_to_many_queues_costs_as_many_times_as_much() -> None:
+def test_dead_letter_to_many_queues_costs_as_many_units() -> None:
     house = FullQueue(1000, x_dead_letter_exchange="all")
     house.vhost.declare_exchange("all", "fanout", {}, False, False, False)
     for number in range(99):

@@ -1,4 +1,4 @@
-"""Exact credit: it ends at the stop threshold, and what comes on it is confirmed at once."""
+"""Exact credit: it ends at the stop threshold, and messages on it are confirmed at once."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_exact_credit_of_a_quorum_queue_is_the_same_for_urgent_messages(prioriti
     assert link.credit.blocked_by() is queue.gate
 
 
-def test_exact_credit_follows_a_stop_in_bytes_and_lets_a_larger_message_than_stop_in() -> None:
+def test_exact_credit_follows_a_stop_in_bytes_and_admits_one_larger_message() -> None:
     house = House("a", capacity_bytes=10 * CHARGE, stop_bytes=2 * CHARGE)
     link = exact(house)
     run_turn(house)

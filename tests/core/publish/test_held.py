@@ -1,8 +1,6 @@
-"""Held publishes: how they pass and are refused.
+"""Held publishes: passing, refusal, and recorded events.
 
-Events of waiting publishes: recorded while somebody asks for them, and only then.
-
-Prompt producers: confirms behind a closed gate, and publishes that are withdrawn.
+Events of held publishes are recorded only if requested. Publishes behind a closed gate can be withdrawn.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ def test_held_publish_goes_into_those_of_its_queues_that_still_exist() -> None:
     assert house.depth("b") == 2
 
 
-def test_held_publishes_pass_up_to_the_stop_threshold_and_the_one_that_crosses_it_closes_the_gate() -> None:
+def test_held_publishes_pass_up_to_stop_and_the_crossing_one_closes_the_gate() -> None:
     house = House("a", capacity_messages=10, stop_messages=6, resume_messages=2)
     producer, queue = house.producer("p"), house.vhost.queue("a")
     house.publish(producer, "a", 100, count=20)
@@ -76,7 +74,7 @@ def test_held_publishes_pass_up_to_the_stop_threshold_and_the_one_that_crosses_i
     assert (int(producer.hold_budget.messages), int(producer.hold_budget.bytes)) == (5, 500)
 
 
-def test_held_publish_of_one_who_has_a_gate_of_its_own_passes_that_too() -> None:
+def test_held_publish_of_a_blocked_user_passes_the_gate_of_the_user_too() -> None:
     house = House("a", capacity_messages=2, stop_messages=1, resume_messages=1)
     producer = house.published("p", "a", 100, count=4)
     gate = house.broker.gates.block("user", "", "alice", "maintenance")
@@ -96,14 +94,14 @@ def taken(house: House) -> list[HoldEvent]:
     return events
 
 
-def test_nothing_is_recorded_unless_holds_are_traced() -> None:
+def test_hold_events_are_recorded_only_if_traced() -> None:
     house = House("a", capacity_messages=1)
     producer = house.published("p", "a", 100, count=3)
     producer.abort()
     assert house.broker.hold_events is None
 
 
-def test_hold_ends_when_it_passes_and_tells_where_it_began() -> None:
+def test_hold_event_of_a_passed_publish_has_the_beginning() -> None:
     house = House("a", capacity_messages=1)
     house.broker.hold_events = []
     producer = house.producer("p", confirming=False)
@@ -118,7 +116,7 @@ def test_hold_ends_when_it_passes_and_tells_where_it_began() -> None:
     assert (end.producer, end.cause, end.held.gate) == (producer, "", house.vhost.queues["a"].gate)
 
 
-def test_held_publish_to_many_queues_takes_hold_budget_for_each_and_a_queue_reports_its_losses_once() -> None:
+def test_held_publish_to_many_queues_takes_hold_budget_for_each() -> None:
     house = House()
     for name in ("a", "b", "c"):
         house.queue(name, capacity_messages=1)
@@ -174,7 +172,7 @@ def test_refusal_at_very_many_queues_is_counted_by_each_and_reported_at_closed_g
     assert {house.vhost.queues[name].counters.refused for name in names} == {held}
 
 
-def test_hold_that_is_refused_or_dropped_tells_the_cause() -> None:
+def test_hold_event_of_a_refused_or_dropped_publish_has_the_cause() -> None:
     house = House("a", capacity_messages=1, hold_deadline=5)
     producer = house.published("p", "a", 100)
     house.broker.hold_events = []

@@ -1,4 +1,4 @@
-"""Publishers without confirms whose process ends while their publishes are held: what goes in, and what is lost."""
+"""Publishers without confirms whose process ends while their publishes are held: kept and lost ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def driver() -> BrokerDriver:
     return recording_driver()
 
 
-def test_what_a_publisher_sent_before_it_closed_its_side_goes_in_in_turn(driver: BrokerDriver) -> None:
+def test_publishes_of_a_closed_session_go_in_in_turn(driver: BrokerDriver) -> None:
     end(driver, publisher(driver))
     assert (driver.broker.closed_session_budget.messages, queue_of(driver).messages) == (SENT - CAPACITY, CAPACITY)
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(SENT)]
@@ -38,7 +38,7 @@ def test_what_a_publisher_sent_before_it_closed_its_side_goes_in_in_turn(driver:
     assert texts(driver.log_queue, "PST-1019") == []
 
 
-def test_in_confirm_mode_what_is_held_is_dropped_for_its_publisher_has_to_publish_it_again() -> None:
+def test_publishes_of_a_closed_session_in_confirm_mode_are_dropped() -> None:
     driver = recording_driver()
     end(driver, publisher(driver, confirms=True))
     assert driver.broker.closed_session_budget.messages == 0
@@ -49,7 +49,7 @@ def test_in_confirm_mode_what_is_held_is_dropped_for_its_publisher_has_to_publis
     assert "20 held when the connection ended, never confirmed" in line
 
 
-def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_in_the_log() -> None:
+def test_publishes_of_a_closed_session_are_lost_at_the_deadline_and_logged() -> None:
     driver = recording_driver()
     end(driver, publisher(driver))
     driver.begin(109.9)
@@ -67,7 +67,7 @@ def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_
     assert (driver.broker.closed_session_budget.bytes, driver.broker.closed_session_budget.producers) == (0, {})
 
 
-def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_in(driver: BrokerDriver) -> None:
+def test_publishes_of_a_closed_session_beyond_the_byte_bound_are_lost(driver: BrokerDriver) -> None:
     client = publisher(driver)
     each = client.connection.pausing.budget.bytes // (SENT - CAPACITY)
     driver.broker.closed_session_budget.charges.set_limit(each * 13)  # A user has half, without the reserve.
@@ -79,7 +79,7 @@ def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_i
     assert "14 held when the connection ended, beyond the bound for such publishes" in line
 
 
-def test_no_more_sessions_linger_than_are_allowed(driver: BrokerDriver) -> None:
+def test_closed_sessions_that_linger_are_bounded(driver: BrokerDriver) -> None:
     first, second = publisher(driver), Dialogue(driver)
     second.say(publish("q", b"second"))
     driver.broker.closed_session_budget.sessions.set_limit(1)
@@ -90,14 +90,14 @@ def test_no_more_sessions_linger_than_are_allowed(driver: BrokerDriver) -> None:
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(SENT)]
 
 
-def test_after_the_last_of_a_connection_has_gone_no_gate_knows_it(driver: BrokerDriver) -> None:
+def test_closed_session_is_unknown_to_gates_after_its_last_publish(driver: BrokerDriver) -> None:
     end(driver, publisher(driver))
     take_all(driver, 105.0)
     gate = queue_of(driver).gate
     assert (len(gate.waiters), len(gate.blocked), gate.stats.blocked()) == (0, 0, {})
 
 
-def test_a_block_that_is_over_before_its_notice_went_out_is_not_told(driver: BrokerDriver) -> None:
+def test_block_that_ends_before_its_notice_was_sent_is_not_reported(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) > 0
     queue_of(driver).purge(driver.broker.now)
@@ -105,7 +105,7 @@ def test_a_block_that_is_over_before_its_notice_went_out_is_not_told(driver: Bro
     assert client.names(publish("q", b"2")) == ["connection.blocked"]
 
 
-def test_what_lingers_when_the_broker_stops_is_counted_and_logged(driver: BrokerDriver) -> None:
+def test_publishes_of_closed_sessions_are_counted_and_logged_at_a_broker_stop(driver: BrokerDriver) -> None:
     end(driver, publisher(driver))
     driver.end_lingering()
     assert not driver.run_turn()

@@ -1,4 +1,4 @@
-"""Hold budget of a connection, and its hold room: reserved beside what is held, one message always."""
+"""Hold budget of a connection, and the hold room that is reserved in it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_message_on_credit_is_held_beyond_the_budget_up_to_a_bound_of_its_own() 
     assert in_transactions.fits_on_credit(2 * HELD_ON_CREDIT_BYTES - 1000)
 
 
-def test_room_is_what_is_neither_held_nor_reserved() -> None:
+def test_hold_room_is_the_budget_less_held_and_reserved_messages() -> None:
     room = make_room()
     share = HoldShare(room)
     share.recharge(100)
@@ -58,7 +58,7 @@ def test_room_is_what_is_neither_held_nor_reserved() -> None:
     assert (int(room.free()), int(room.budget.reserved)) == (1000, 0)
 
 
-def test_one_message_has_room_in_an_unused_budget_however_large() -> None:
+def test_hold_budget_that_is_unused_has_room_for_one_message_however_large() -> None:
     share = HoldShare(make_room())
     share.recharge(5000)
     assert int(share.grant(10)) == 1
@@ -120,7 +120,7 @@ def test_credit_that_is_set_aside_takes_no_room_and_has_a_bound_for_the_connecti
     assert (int(room.aside_bytes), int(share.bytes()), int(other.bytes())) == (0, 0, 0)
 
 
-def test_share_is_what_passes_in_half_a_deadline_and_fades_when_nothing_does() -> None:
+def test_hold_share_is_the_drain_of_half_a_deadline_and_fades_without_drain() -> None:
     budget = HoldBudget(1000)
     assert budget.share(100.0) == UNLIMITED, "nothing is measured yet"
     budget.count_drained(500, NEVER, 100.0)

@@ -1,4 +1,4 @@
-"""Idle credit: taken back within 100 ms, only where others lack its room, whether the drain is answered or not."""
+"""Idle credit: revoked within 100 ms if others need its room, whether the drain is answered or not."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_full(house: House, budget: HoldBudget | None = None, octets: int = OCTE
     return links, producer
 
 
-def test_idle_credit_stays_as_long_as_nobody_waits(house: House) -> None:
+def test_idle_credit_stays_while_no_publisher_waits(house: House) -> None:
     house.queue("a", capacity_messages=20)
     link = Link(house, "a")
     run_until_quiet(house)
@@ -81,7 +81,7 @@ def test_sender_that_does_not_answer_keeps_its_credit_which_is_set_aside(house: 
     assert int(links[0].credit.hold.aside) == 0
 
 
-def test_sender_that_would_not_answer_is_not_asked_and_its_credit_is_set_aside_at_once(house: House) -> None:
+def test_sender_that_ignores_drains_is_not_asked_and_its_credit_is_set_aside(house: House) -> None:
     links, producer = make_full(house)
     before, notified = links[0].left, links[0].client.notified
     for link in links:
@@ -93,7 +93,7 @@ def test_sender_that_would_not_answer_is_not_asked_and_its_credit_is_set_aside_a
     assert int(links[0].credit.counts.idle) == 1
 
 
-def test_what_is_set_aside_has_a_bound_beyond_which_it_is_credit_without_any_room(house: House) -> None:
+def test_credit_set_aside_is_bounded_and_the_rest_keeps_no_room(house: House) -> None:
     budget = HoldBudget(MIB)
     links, producer = make_full(house, budget, MIB)
     pass_time(house, 0.12)
@@ -188,7 +188,7 @@ def test_end_of_a_link_that_is_asked_to_drain_leaves_no_timer(house: House) -> N
     assert all(int(link.producer.hold_budget.reserved) == 0 for link in links)
 
 
-def test_idle_links_without_a_road_are_asked_to_drain_where_another_of_their_connection_waits(house: House) -> None:
+def test_idle_links_without_a_road_drain_if_another_of_their_connection_waits(house: House) -> None:
     house.queue("a")
     budget = HoldBudget(4 * CHARGE)
     links = [Link(house, None, window=CreditWindow(1, MIB, OCTETS), budget=budget) for _ in range(5)]
@@ -202,7 +202,7 @@ def test_idle_links_without_a_road_are_asked_to_drain_where_another_of_their_con
     assert links[4].send(1, key="a") == 1
 
 
-def test_waiter_that_comes_soon_after_another_one_gets_the_room_of_links_that_came_between(house: House) -> None:
+def test_second_waiter_soon_after_the_first_gets_the_room_of_newer_links(house: House) -> None:
     links, producer = make_full(house)
     for link in links:
         link.producer.abort()
@@ -232,7 +232,7 @@ def test_room_of_idle_links_is_with_others_within_a_quarter_of_a_second(house: H
     assert newcomer.left > 0
 
 
-def test_links_without_a_road_that_send_nothing_take_no_room_from_others_of_their_connection(house: House) -> None:
+def test_silent_links_without_a_road_take_no_room_from_others(house: House) -> None:
     house.queue("a")
     budget = HoldBudget(MIB)
     silent = [Link(house, None, window=CreditWindow(), budget=budget) for _ in range(2000)]
@@ -257,7 +257,7 @@ def test_links_without_a_road_that_send_nothing_take_no_room_from_others_of_thei
     assert (int(budget.reserved), int(budget.room.aside_bytes)) == (0, 0)
 
 
-def test_waiting_publish_takes_back_what_moves_to_its_queue_with_a_binding(house: House) -> None:
+def test_waiting_publish_revokes_credit_that_moves_to_its_queue_by_a_binding(house: House) -> None:
     house.vhost.declare_exchange("x", "fanout", {}, False, False, False)
     for name in ("a", "b"):
         house.queue(name, capacity_messages=20, stop_messages=20, resume_messages=20)

@@ -1,4 +1,4 @@
-"""Rings of full queues that dead-letter to each other: they neither wait for themselves nor lose."""
+"""Rings of full queues that dead-letter to each other: neither deadlock nor loss."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_letter_that_waits_for_a_consumer_only_waits() -> None:
     ring.check(3, waiting=1)
 
 
-def test_many_small_letters_swap_with_a_large_one() -> None:
+def test_small_dead_letters_swap_with_a_large_one() -> None:
     ring = Ring(2, capacity_bytes=1000)
     ring.put(*[b"s"] * 10)
     ring.published("p", "retry", 950)
@@ -188,7 +188,7 @@ def test_letters_of_a_ring_behind_another_target_wait_for_it() -> None:
     assert ring.lost("work") + ring.lost("retry") == 0
 
 
-def test_letter_that_waits_in_a_ring_is_told_apart_from_a_deadline() -> None:
+def test_dead_letter_that_waits_in_a_ring_has_no_deadline() -> None:
     ring = Ring(2, capacity_messages=1, dead_letter_strategy="at-least-once")
     ring.fill(1)
     ring.reject_some("work")

@@ -1,4 +1,4 @@
-"""Entries of an outbox: what is refused at a deadline, and what a refusal ends."""
+"""Entries of an outbox: refusals at a deadline, and the ends that a refusal causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work on dead letters: deaths are published a slice a turn, and each search for a ring costs what it looked at."""
+"""Work on dead letters: published a slice a turn, and each search for a ring costs its steps."""
 
 from __future__ import annotations
 

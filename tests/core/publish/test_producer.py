@@ -1,4 +1,4 @@
-"""Publishes with and without confirms on one producer: each is treated as it was published."""
+"""Publishes with and without confirms on one producer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_accepted_publishes_are_numbered_as_they_were_published(house: House) ->
     assert told(producer) == [(1, 3, True)]
 
 
-def test_a_publish_without_a_confirm_does_not_join_a_run_of_withheld_ones(house: House) -> None:
+def test_publish_without_confirm_does_not_join_a_withheld_run(house: House) -> None:
     house.queue("zone", capacity_messages=100, stop_messages=1, resume_messages=0)
     producer = house.producer("p")
     publish(house, producer, "ccc-c", "zone")
@@ -57,7 +57,7 @@ def test_a_publish_without_a_confirm_does_not_join_a_run_of_withheld_ones(house:
     assert told(producer) == [(1, 4, True)]
 
 
-def test_a_refused_publish_with_a_confirm_keeps_the_session_open_although_the_last_one_had_none(house: House) -> None:
+def test_refused_publish_with_a_confirm_keeps_the_session_open(house: House) -> None:
     producer = house.producer("p")
     publish(house, producer, "cc")
     house.at(101.0)
@@ -69,7 +69,7 @@ def test_a_refused_publish_with_a_confirm_keeps_the_session_open_although_the_la
     assert (len(producer.outbox), told(producer)) == (0, [])
 
 
-def test_a_refused_publish_without_a_confirm_closes_the_session_although_the_last_one_had_one(house: House) -> None:
+def test_refused_publish_without_a_confirm_closes_the_session(house: House) -> None:
     producer = house.producer("p")
     publish(house, producer, "c")
     house.at(101.0)
@@ -84,7 +84,7 @@ def test_a_refused_publish_without_a_confirm_closes_the_session_although_the_las
     assert (len(producer.outbox), producer.hold_budget.messages) == (0, 0)
 
 
-def test_a_mandatory_publish_is_returned_at_its_deadline_although_the_last_one_had_no_confirm(house: House) -> None:
+def test_mandatory_publish_with_a_confirm_is_returned_at_its_deadline(house: House) -> None:
     producer = house.producer("p")
     route = house.vhost.route("", "full", True)
     house.vhost.resolve(route, {})
@@ -97,7 +97,7 @@ def test_a_mandatory_publish_is_returned_at_its_deadline_although_the_last_one_h
     assert (returned, producer.closing) == ([b"first", b"second"], None)
 
 
-def test_a_session_that_closes_normally_keeps_what_has_no_confirm_in_line(house: House) -> None:
+def test_session_that_closes_normally_keeps_unconfirmed_publishes_in_line(house: House) -> None:
     producer = house.producer("p")
     publish(house, producer, "c-c-")
     producer.close_gracefully()

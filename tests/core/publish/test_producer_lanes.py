@@ -1,4 +1,4 @@
-"""Lanes of producers: what their marks cover, who may continue them, and how many of them there may be."""
+"""Lanes of producers: coverage of their marks, their owners, and their bounds."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_held_publishes_are_not_covered_and_those_refused_among_the_taken_are_na
     assert lanes.answer(3) == (True, 6, [3, 5]), "the client has not heard it perhaps"
 
 
-def test_refused_publish_behind_a_held_one_is_named_once_and_its_number_given_anew(house: House, lanes: Lanes) -> None:
+def test_refused_publish_behind_a_held_one_is_named_once_and_renumbered(house: House, lanes: Lanes) -> None:
     house.queue("a", capacity_messages=2, stop_messages=1)
     session, _ = lanes.begin(1)
     house.publish(session, "a", CHARGE, count=4)
@@ -93,7 +93,7 @@ def test_refused_publish_behind_a_held_one_is_named_once_and_its_number_given_an
     assert lanes.answer(3) == (True, 2, [])
 
 
-def test_higher_epoch_drops_what_the_session_before_holds_and_ends_it(house: House, lanes: Lanes) -> None:
+def test_higher_epoch_ends_the_former_session_and_drops_its_held_publishes(house: House, lanes: Lanes) -> None:
     house.queue("a", capacity_messages=2, stop_messages=1)
     session, _ = lanes.begin(1)
     house.publish(session, "a", CHARGE, count=4)
@@ -117,7 +117,7 @@ def test_epoch_that_is_not_higher_is_fenced(lanes: Lanes) -> None:
     assert session.state is ProducerState.OPEN
 
 
-def test_two_lanes_of_a_producer_are_numbered_apart(house: House, lanes: Lanes) -> None:
+def test_lanes_of_a_producer_are_numbered_apart(house: House, lanes: Lanes) -> None:
     house.queue("a")
     one, _ = lanes.begin(1, "one")
     two, _ = lanes.begin(1, "two")
@@ -143,7 +143,7 @@ def test_publish_to_a_deleted_queue_and_a_returned_one_have_their_numbers(house:
     assert lanes.answer(2) == (True, 4, [2, 3])
 
 
-def test_outcome_that_is_told_by_other_means_has_its_number(house: House, lanes: Lanes) -> None:
+def test_outcome_reported_by_other_means_has_its_number(house: House, lanes: Lanes) -> None:
     house.queue("a", capacity_messages=2, stop_messages=1)
     session, _ = lanes.begin(1)
     house.publish(session, "a", CHARGE)

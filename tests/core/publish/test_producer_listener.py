@@ -1,4 +1,4 @@
-"""The client side of a producer is filled in by a protocol; the broker knows no class of it."""
+"""Producer listeners: the client side of a producer, which a protocol implements."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Client:
         return sum(word in line.text for line in self.lines)
 
 
-def test_a_listener_gets_blocks_returns_and_outcomes_in_this_order() -> None:
+def test_producer_listener_gets_blocks_returns_and_outcomes_in_this_order() -> None:
     client = Client()
     client.publish()
     client.publish()
@@ -97,7 +97,7 @@ def test_a_listener_gets_blocks_returns_and_outcomes_in_this_order() -> None:
     assert (client.logged("Flow Control Enforced"), client.logged("Flow Control Removed")) == (1, 1)
 
 
-def test_a_listener_says_whether_a_block_is_logged() -> None:
+def test_producer_listener_decides_if_a_block_is_logged() -> None:
     client = Client(logs=False)
     client.publish()
     client.publish()
@@ -105,7 +105,7 @@ def test_a_listener_says_whether_a_block_is_logged() -> None:
     assert client.logged("Flow Control") == 0
 
 
-def test_a_listener_closes_the_session_of_a_refused_publish_without_confirms() -> None:
+def test_producer_listener_closes_the_session_of_a_refused_unconfirmed_publish() -> None:
     client = Client(confirming=False)
     client.publish()
     client.publish()
@@ -113,7 +113,7 @@ def test_a_listener_closes_the_session_of_a_refused_publish_without_confirms() -
     assert client.turn(105.0) == ["closed 506"]
 
 
-def test_a_listener_counts_what_was_lost_when_the_session_ended() -> None:
+def test_producer_listener_counts_publishes_lost_at_the_end_of_the_session() -> None:
     client = Client(confirming=False)
     client.publish()
     client.publish()
@@ -122,7 +122,7 @@ def test_a_listener_counts_what_was_lost_when_the_session_ended() -> None:
     assert client.turn() == ["unblocked q", "departed 1"]
 
 
-def test_a_listener_may_refuse_a_publish_on_the_slow_path() -> None:
+def test_producer_listener_may_refuse_a_publish_on_the_slow_path() -> None:
     client = Client()
     client.publish()
     client.turn()
@@ -132,7 +132,7 @@ def test_a_listener_may_refuse_a_publish_on_the_slow_path() -> None:
     assert client.producer.closing is client.listener.forbidden
 
 
-def test_a_producer_without_a_client_keeps_its_outcomes_and_its_blocks_are_logged() -> None:
+def test_producer_without_a_listener_keeps_outcomes_and_logs_its_blocks() -> None:
     client = Client()
     producer = Producer(client.driver.broker, "other", HoldBudget(1000))
     producer.confirming = True

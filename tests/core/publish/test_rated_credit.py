@@ -1,4 +1,4 @@
-"""Credit under a rate: it is granted in turn, and saving it up makes nobody faster."""
+"""Credit under a rate: granted in turn, and saved credit makes no sender faster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.sender_links import CHARGE, Link, run_until_quiet
 @pytest.mark.once
 @pytest.mark.parametrize("scope", ["producer", "user", "address"])
 @pytest.mark.parametrize("rate", [3, 10, 200])
-def test_rate_lets_saved_credit_pass_as_slowly_as_all_else(house: House, scope: str, rate: int) -> None:
+def test_rate_paces_saved_credit_as_all_other_publishes(house: House, scope: str, rate: int) -> None:
     house.queue("a")
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     at_once.set_settings(
@@ -69,7 +69,7 @@ def test_link_and_channel_of_one_user_share_its_rate(house: House) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_rate_of_a_user_is_exceeded_in_no_second_whoever_sends(house: House, seed: int) -> None:
+def test_rate_of_a_user_is_exceeded_in_no_second_by_any_senders(house: House, seed: int) -> None:
     chance = random.Random(seed)
     house.set("user", "alice", rate_messages=10)
     house.queue("a")
@@ -101,7 +101,7 @@ def test_rate_of_a_user_is_exceeded_in_no_second_whoever_sends(house: House, see
     assert house.depth("a") == sent, "nothing is lost"
 
 
-def test_rate_that_is_taken_away_lets_go_what_waits_and_gives_the_whole_window(house: House) -> None:
+def test_rate_that_is_removed_releases_waiters_and_restores_the_window(house: House) -> None:
     house.queue("a")
     house.set("user", "alice", rate_messages=1)
     links = [Link(house, "a") for _ in range(5)]

@@ -1,4 +1,4 @@
-"""Room that is reserved for credit: in every amount on the road, never overrun, given back at once, shared."""
+"""Room reserved for credit: in each amount on the road, never overrun, released at once, shared."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_grant_is_a_part_of_the_free_room_and_gets_smaller_with_it(house: House)
     assert int(reservation.messages) == 100
 
 
-def test_grant_with_very_much_room_is_what_is_wanted_up_to_a_most(house: House) -> None:
+def test_grant_with_very_much_room_is_bounded(house: House) -> None:
     house.queue("a", capacity_bytes=1 << 40)
     reservation = reserve(house, "a", 1000)
     assert int(reservation.grant(500, NOW)) == 500
@@ -80,7 +80,7 @@ def test_grant_comes_from_no_closed_gate_and_passes_waiters_only_in_its_turn(hou
     assert int(reservation.grant(1, NOW, in_turn=True)) == 0
 
 
-def test_trial_is_what_a_part_of_the_free_room_takes_if_messages_are_large_and_one_at_least(house: House) -> None:
+def test_trial_reserves_a_part_of_the_free_room_and_at_least_one_message(house: House) -> None:
     house.queue("a", capacity_bytes=1000)
     reservation = reserve(house, "a", 10)
     assert [int(reservation.trial(50, charge, 4, NOW)) for charge in (1, 100, 250, 251, 5000)] == [250, 2, 1, 1, 1]
@@ -119,7 +119,7 @@ def test_larger_message_takes_the_room_of_those_after_it_where_there_is_no_free_
     assert int(queues[1].reserved.bytes) == 0
 
 
-def test_grants_share_what_is_free_among_senders(house: House) -> None:
+def test_grants_share_the_free_room_among_senders(house: House) -> None:
     house.queue("a", capacity_messages=64)
     senders = [reserve(house, "a", 1) for _ in range(3)]
     for sender in senders:
@@ -136,7 +136,7 @@ def test_operators_gate_stops_grants_at_every_part_of_the_road(house: House) -> 
 # Amounts
 
 
-def test_reservation_counts_in_its_queue_only_and_what_the_sums_have_left_limits_grants(house: House) -> None:
+def test_reservation_counts_in_its_queue_only_and_sums_limit_its_grants(house: House) -> None:
     house.broker.gates.set_memory_capacity(in_bytes(2_000, 1_900, 1_800), 0)
     house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1_000, 1_000, 1_000))
     host = house.broker.gates.vhosts["/"]
@@ -154,7 +154,7 @@ def test_reservation_counts_in_its_queue_only_and_what_the_sums_have_left_limits
     assert (int(host.bytes), int(reservation.messages)) == (1000, 3)
 
 
-def test_credit_beyond_what_an_address_has_left_waits_like_any_publish(house: House) -> None:
+def test_credit_beyond_the_room_of_an_address_waits_like_any_publish(house: House) -> None:
     for name in "ab":
         house.queue(name, capacity_messages=20)
     depth = fanout(house, "a", "b", limit=8)
@@ -195,7 +195,7 @@ def test_fast_path_ends_where_reserved_room_begins(house: House) -> None:
     assert (int(reservation.messages), int(queue.fast_path_max_messages)) == (1, 9)
 
 
-def test_policy_that_never_holds_reserves_nothing_and_its_messages_go_the_ordinary_way(house: House) -> None:
+def test_reservation_at_a_policy_that_never_holds_takes_no_room(house: House) -> None:
     house.queue("a", capacity_messages=10, overflow="drop-head")
     reservation = reserve(house, "a", 1)
     assert int(reservation.grant(50, NOW)) == 50
@@ -217,7 +217,7 @@ def test_larger_message_takes_the_rest_from_free_room_or_goes_the_ordinary_way(h
     assert int(house.vhost.queues["a"].bytes) == 100
 
 
-# Room that is given back
+# Released room
 
 
 def test_deleted_queue_gives_all_its_room_back_and_the_credit_has_no_room_any_more(house: House) -> None:
@@ -253,7 +253,7 @@ def test_changed_policy_takes_all_room_back(house: House) -> None:
     assert (int(reservation.messages), int(reservation.revoked)) == (0, 10)
 
 
-def test_room_that_is_given_back_lets_those_in_who_wait_for_it(house: House) -> None:
+def test_released_room_admits_waiting_publishes(house: House) -> None:
     house.queue("a", capacity_bytes=100_000)
     reservation = reserve(house, "a", 50_000)
     assert int(reservation.grant(1, NOW)) == 1

@@ -1,4 +1,4 @@
-"""Credit of a sender: granted from free room, used without a wait, and given back at the end."""
+"""Sender credit: granted from free room, used without a wait, and released at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_new_link_gets_its_first_credit_in_the_next_turn_and_is_notified_once(ho
     assert (link.left, link.client.notified) == (64, 1)
 
 
-def test_half_a_window_is_topped_up_and_the_window_is_the_smaller_of_messages_and_bytes(house: House) -> None:
+def test_credit_window_is_topped_up_at_half_in_messages_or_bytes(house: House) -> None:
     house.queue("a")
     link = Link(house, "a", window=CreditWindow(100, 200 * CHARGE, OCTETS))
     run_turn(house)
@@ -66,7 +66,7 @@ def test_charge_of_a_credit_is_the_largest_of_the_last_messages(house: House) ->
     assert house.reserved("a") == (100, 100 * CHARGE)
 
 
-def test_first_grant_of_unknown_sizes_is_a_trial_in_a_small_queue_and_more_in_a_large_one(house: House) -> None:
+def test_first_grant_is_a_trial_in_a_small_queue_and_more_in_a_large_one(house: House) -> None:
     house.queue("a", capacity_bytes=4 * MIB)
     house.queue("b")
     small, large, anywhere = (Link(house, key, window=CreditWindow()) for key in ("a", "b", None))
@@ -184,7 +184,7 @@ def test_sender_that_has_more_waits_in_line_for_it_although_it_has_credit(house:
 # The line
 
 
-def test_link_that_waits_at_a_closed_gate_holds_nobody_between_stop_and_capacity(house: House) -> None:
+def test_link_that_waits_at_a_closed_gate_holds_no_publish_in_the_zone(house: House) -> None:
     house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1)
     house.publish_now("a", CHARGE, count=4)
     link = Link(house, "a")
@@ -280,7 +280,7 @@ def test_deleted_queue_leaves_its_credit_to_the_hold_room(house: House) -> None:
     assert link.left == 32
 
 
-def test_credit_of_a_road_that_grows_too_wide_moves_to_the_hold_room_and_overruns_no_queue(house: House) -> None:
+def test_credit_of_a_road_that_grows_too_wide_moves_to_the_hold_room(house: House) -> None:
     house.vhost.declare_exchange("x", "fanout", {}, False, False, False)
     house.queue("a", capacity_messages=10, stop_messages=10, resume_messages=10)
     house.vhost.bind("x", house.vhost.queues["a"], None, "", {})
@@ -323,7 +323,7 @@ def test_rate_takes_its_tokens_with_the_grant_and_not_again_with_the_message(hou
     assert link.left == 3
 
 
-def test_operators_block_of_the_user_ends_grants_and_lets_messages_on_credit_in(house: House) -> None:
+def test_operator_block_of_the_user_ends_grants_but_admits_messages_on_credit(house: House) -> None:
     house.queue("a")
     link = Link(house, "a")
     run_until_quiet(house)
@@ -369,7 +369,7 @@ def test_full_memory_leaves_credit_to_the_senders_of_an_empty_queue_within_its_s
     assert house.reserved("empty") == (0, 0)
 
 
-# What people see
+# Descriptions
 
 
 def test_blocked_link_is_reported_once_with_its_gate_and_since_when(house: House) -> None:
@@ -407,7 +407,7 @@ def test_message_on_credit_takes_its_own_room_while_others_have_taken_all_the_re
     assert link.confirmed == 3
 
 
-def test_message_on_credit_takes_its_own_room_by_the_fast_path_while_others_wait_for_credit(house: House) -> None:
+def test_message_on_credit_uses_its_room_by_the_fast_path_while_others_wait(house: House) -> None:
     house.queue("a", capacity_messages=8, stop_messages=6, resume_messages=5)
     links = [Link(house, "a", window=CreditWindow(10, 1 << 20, OCTETS)) for _ in range(8)]
     run_until_quiet(house)
@@ -443,7 +443,7 @@ def test_message_on_credit_goes_in_behind_a_closed_gate_and_its_confirm_is_withh
     assert (link.confirmed, link.left) == (10, 9)
 
 
-def test_larger_message_without_room_is_held_and_its_link_gets_no_more_until_it_is_in(house: House) -> None:
+def test_larger_message_without_room_is_held_and_its_link_gets_no_credit(house: House) -> None:
     house.queue("a", capacity_bytes=10 * CHARGE, stop_bytes=10 * CHARGE, resume_bytes=10 * CHARGE)
     link = Link(house, "a", window=CreditWindow(3, 1 << 20, OCTETS))
     run_turn(house)
@@ -474,7 +474,7 @@ def test_message_without_credit_is_the_callers_question(house: House) -> None:
 # Hold room
 
 
-def test_link_without_a_road_gets_credit_from_hold_room_and_what_does_not_fit_is_held(house: House) -> None:
+def test_link_without_a_road_gets_credit_from_hold_room_and_overflow_is_held(house: House) -> None:
     house.queue("a", capacity_messages=1)
     link = Link(house, None, window=CreditWindow(10, 1 << 20, OCTETS))
     run_turn(house)
@@ -505,7 +505,7 @@ def test_link_waits_for_hold_room_that_others_of_its_connection_have(house: Hous
 # Transactions
 
 
-def test_message_of_a_transaction_leaves_its_room_and_no_gate_of_its_producer_counts_it_again(house: House) -> None:
+def test_message_of_a_transaction_uses_its_reserved_room_and_no_producer_gate(house: House) -> None:
     how = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 10})
     at_once.set_settings(house.broker, "producer", "alice", how)
     house.queue("a")
@@ -525,10 +525,10 @@ def test_message_of_a_transaction_leaves_its_room_and_no_gate_of_its_producer_co
     assert house.depth("a") == 10, "at once, although the rate has no tokens"
 
 
-# The end
+# End of a link
 
 
-def test_nothing_is_reserved_after_the_end_of_a_link(house: House) -> None:
+def test_reservation_is_released_at_the_end_of_a_link(house: House) -> None:
     house.queue("a", capacity_messages=10)
     links = [Link(house, "a"), Link(house, None)]
     run_turn(house)

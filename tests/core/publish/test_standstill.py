@@ -21,7 +21,7 @@ def house_with(producer_confirms: bool, sent: int, **arguments: object) -> tuple
     return house, producer
 
 
-def test_publish_without_a_confirm_is_refused_only_when_its_gate_stands_still() -> None:
+def test_publish_without_a_confirm_is_refused_only_after_a_standstill() -> None:
     house, producer = house_with(False, 60)
     for _ in range(45):
         house.later(DEADLINE_S / 10)
@@ -63,7 +63,7 @@ IN_BYTES = {"capacity_bytes": 1000, "stop_bytes": 900, "resume_bytes": 700, "hol
 
 @pytest.mark.parametrize("settings", [SETTINGS, IN_BYTES], ids=["count", "size"])
 @pytest.mark.parametrize("taken", [0, 1])
-def test_gate_that_moved_a_little_and_then_stands_still_refuses_after_a_deadline(
+def test_gate_that_moved_a_little_and_then_stops_refuses_after_a_deadline(
     settings: dict[str, object], taken: int
 ) -> None:
     house = House("q", **settings)
@@ -79,7 +79,7 @@ def test_gate_that_moved_a_little_and_then_stands_still_refuses_after_a_deadline
     assert str(producer.closing).startswith(f"{lost} publishes are lost: publish to exchange '' with routing key 'q' ")
 
 
-def test_rate_that_lets_one_publish_pass_now_and_then_is_no_standstill() -> None:
+def test_rate_that_passes_one_publish_now_and_then_is_no_standstill() -> None:
     house = House("q", hold_deadline=DEADLINE_S)
     house.set("user", "alice", rate_messages=1)
     producer = house.producer("p", confirming=False)
@@ -96,7 +96,7 @@ def test_publish_that_waits_for_ever_has_no_deadline_to_postpone() -> None:
     assert house.broker.next_deadline() is None
 
 
-def test_deadline_counts_anew_for_publishes_that_come_after_a_pause() -> None:
+def test_deadline_restarts_for_publishes_after_a_pause() -> None:
     house, producer = house_with(False, 12)
     house.take("q", 4)
     house.later(0.1)

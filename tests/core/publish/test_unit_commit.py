@@ -1,4 +1,4 @@
-"""How a commit waits, in turn and until its deadline, and which gates besides the queues' own stop it."""
+"""Waiting commits: their turn, their deadline, and the gates that stop them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.support import at_once
 from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client, traces
 
-# How it waits and how it ends
+# Waits and ends
 
 
-def test_a_commit_stands_in_line_and_nobody_passes_whom_it_waits_behind(house: House, client: Client) -> None:
+def test_commit_waits_in_line_and_later_publishes_wait_behind(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=4, resume_messages=3)
     house.publish_now("a", 1, count=4)
     before, after = house.producer("before"), house.producer("after")
@@ -34,7 +34,7 @@ def test_a_commit_stands_in_line_and_nobody_passes_whom_it_waits_behind(house: H
     assert told(after) == [(1, 1, True)]
 
 
-def test_between_stop_and_capacity_it_goes_in_and_its_answer_is_withheld(house: House, client: Client) -> None:
+def test_commit_between_stop_and_capacity_is_applied_and_its_answer_withheld(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=9, stop_messages=2, resume_messages=1)
     client.publish("a", 1, 1, 1)
     assert not client.commit()
@@ -50,7 +50,7 @@ def test_between_stop_and_capacity_it_goes_in_and_its_answer_is_withheld(house: 
     assert client.producer.closing is None
 
 
-def test_a_commit_that_finds_no_room_until_its_deadline_is_rolled_back(house: House, client: Client) -> None:
+def test_commit_without_room_until_its_deadline_is_rolled_back(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=3, hold_deadline=5)
     house.publish_now("a", 10, count=3)
     tag = client.get("a")
@@ -73,7 +73,7 @@ def test_a_commit_that_finds_no_room_until_its_deadline_is_rolled_back(house: Ho
     assert house.vhost.queues["a"].available() == 3
 
 
-def test_what_follows_a_held_commit_is_the_next_transaction_and_answered_in_order(house: House, client: Client) -> None:
+def test_transaction_after_a_held_commit_is_answered_in_order(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=2)
     house.queue("b")
     house.publish_now("a", 1)
@@ -94,7 +94,7 @@ def test_what_follows_a_held_commit_is_the_next_transaction_and_answered_in_orde
     assert house.depth("b") == 2
 
 
-def test_what_was_published_before_tx_select_stays_in_line_and_goes_first(house: House) -> None:
+def test_publishes_before_tx_select_stay_in_line_and_go_first(house: House) -> None:
     house.queue("a", capacity_messages=1)
     house.publish_now("a", 1)
     client = Client(house, "tx")
@@ -114,7 +114,7 @@ def test_what_was_published_before_tx_select_stays_in_line_and_goes_first(house:
     assert (plain.hold_budget.messages, plain.gate) == (0, None)
 
 
-def test_saying_goodbye_rolls_back_commits_and_keeps_what_was_published_before(house: House) -> None:
+def test_graceful_close_rolls_back_commits_and_keeps_earlier_publishes(house: House) -> None:
     house.queue("a", capacity_messages=1)
     house.publish_now("a", 1)
     plain = house.producer("plain", confirming=False)
@@ -133,7 +133,7 @@ def test_saying_goodbye_rolls_back_commits_and_keeps_what_was_published_before(h
 
 
 @pytest.mark.parametrize("graceful", [True, False])
-def test_a_session_that_goes_with_a_held_commit_leaves_no_trace(house: House, client: Client, graceful: bool) -> None:
+def test_session_that_ends_with_a_held_commit_leaves_no_trace(house: House, client: Client, graceful: bool) -> None:
     house.queue("a", capacity_messages=2)
     house.publish_now("a", 1, count=2)
     waiting = house.producer("waiting")
@@ -154,7 +154,7 @@ def test_a_session_that_goes_with_a_held_commit_leaves_no_trace(house: House, cl
     assert traces(house, client) == []
 
 
-def test_the_end_of_a_session_does_not_let_its_own_commit_in(house: House, client: Client) -> None:
+def test_session_end_does_not_admit_its_own_commit(house: House, client: Client) -> None:
     """Its consumer was the last of an auto-delete queue: the commit that waited for that queue must be gone first."""
     queue = house.vhost.declare_queue("a", {"capacity-messages": 1}, False, True, None, None)
     house.queue("b")
@@ -169,7 +169,7 @@ def test_the_end_of_a_session_does_not_let_its_own_commit_in(house: House, clien
     assert traces(house, client) == []
 
 
-def test_the_deletion_of_the_queue_that_was_full_lets_the_commit_go_on(house: House, client: Client) -> None:
+def test_commit_goes_on_when_its_full_queue_is_deleted(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=1)
     house.queue("b")
     house.publish_now("a", 1)
@@ -185,7 +185,7 @@ def test_the_deletion_of_the_queue_that_was_full_lets_the_commit_go_on(house: Ho
 # Other gates
 
 
-def test_the_sum_of_a_virtual_host_is_for_the_whole_commit(house: House, client: Client) -> None:
+def test_commit_is_checked_as_a_whole_against_the_sum_of_a_virtual_host(house: House, client: Client) -> None:
     house.queue("a", "b")
     house.set("vhost", "#", capacity_bytes=1000)
     house.publish_now("a", 100, count=9)
@@ -206,7 +206,7 @@ def test_the_sum_of_a_virtual_host_is_for_the_whole_commit(house: House, client:
     assert "never fit into vhost '/'" in str(big.producer.closing)
 
 
-def test_the_depth_of_an_address_counts_a_message_once_and_what_the_commit_frees(house: House, client: Client) -> None:
+def test_commit_counts_a_message_once_in_the_depth_of_an_address(house: House, client: Client) -> None:
     for name in ("a", "b"):
         house.queue(name)
         house.vhost.bind("amq.fanout", house.vhost.queues[name], None, "", {})
@@ -230,7 +230,7 @@ def test_the_depth_of_an_address_counts_a_message_once_and_what_the_commit_frees
     assert not half.commit(), "the other copy stays"
 
 
-def test_an_operators_gate_holds_a_commit_with_publishes(house: House, client: Client) -> None:
+def test_operator_gate_holds_a_commit_with_publishes(house: House, client: Client) -> None:
     house.queue("a")
     house.publish_now("a", 1)
     house.broker.gates.block("queue", "/", "a", "stocktaking")
@@ -244,7 +244,7 @@ def test_an_operators_gate_holds_a_commit_with_publishes(house: House, client: C
     assert house.vhost.queues["a"].unacked_messages == 0
 
 
-def test_a_rate_counts_every_message_of_a_commit(house: House, client: Client) -> None:
+def test_rate_gate_counts_each_message_of_a_commit(house: House, client: Client) -> None:
     house.queue("a")
     limits = read_settings("user", "alice", {"rate-messages": 10, "burst-messages": 2})
     at_once.set_settings(house.broker, "user", "alice", limits)
@@ -258,7 +258,7 @@ def test_a_rate_counts_every_message_of_a_commit(house: House, client: Client) -
     assert client.told() == 2
 
 
-# Commits that may be tried again
+# Commits that may be repeated
 
 
 @pytest.fixture
@@ -317,9 +317,7 @@ def test_commit_that_was_refused_may_be_rolled_back(house: House, retrying: Clie
     assert traces(house, retrying) == []
 
 
-def test_commits_behind_a_refused_one_are_refused_with_it_and_all_is_one_transaction_in_order(
-    house: House, retrying: Client
-) -> None:
+def test_commits_behind_a_refused_one_are_refused_with_it_and_kept_in_order(house: House, retrying: Client) -> None:
     house.queue("b", hold_deadline=60)
     house.publish_now("a", 1)
     retrying.publish("a", 10, 11)
@@ -344,7 +342,7 @@ def test_commits_behind_a_refused_one_are_refused_with_it_and_all_is_one_transac
     assert [int(each.charge) for each in house.vhost.queues["b"].ready_queue.ready] == [20, 21]
 
 
-def test_rollback_behind_a_held_commit_drops_what_is_refused_of_it(house: House, retrying: Client) -> None:
+def test_rollback_behind_a_held_commit_drops_its_refused_publishes(house: House, retrying: Client) -> None:
     house.publish_now("a", 1)
     tag = retrying.get("a")
     house.publish_now("a", 1)

@@ -1,4 +1,4 @@
-"""Looks at a commit that waits: what one costs, and what lets it pass; and held commits that are refused together."""
+"""Looks at a waiting commit: their cost and result; and held commits that are refused together."""
 
 from __future__ import annotations
 
@@ -59,9 +59,7 @@ def test_look_at_a_commit_that_waits_costs_the_same_however_large_it_is(
     assert steps[1] < 2 * steps[0]
 
 
-def test_commit_at_a_shared_limit_passes_when_the_queue_above_its_guaranteed_share_is_deleted(
-    house: House, client: Client
-) -> None:
+def test_commit_at_a_shared_limit_passes_when_the_largest_queue_is_deleted(house: House, client: Client) -> None:
     house.queue("a", "b")
     at_memory(house)
     house.publish_now("a", 100, count=10)
@@ -86,9 +84,7 @@ def test_commit_at_a_limit_passes_when_the_queue_of_a_part_is_deleted(house: Hou
     assert client.told() == 1
 
 
-def test_commit_at_an_address_passes_when_other_copies_of_what_it_settles_have_left(
-    house: House, client: Client
-) -> None:
+def test_commit_at_an_address_passes_when_other_copies_have_left(house: House, client: Client) -> None:
     for name in ("a", "b", "c"):
         house.queue(name)
     for name in ("a", "b"):

@@ -146,7 +146,7 @@ def test_held_commit_is_not_of_an_open_unit(rig: Rig) -> None:
     assert int(budget.uncommitted) == 0
 
 
-def test_all_units_may_be_rolled_back_for_a_reason(rig: Rig) -> None:
+def test_units_of_work_may_all_be_rolled_back_for_a_reason(rig: Rig) -> None:
     rig.house.publish_now("b", 1, count=4)
     held, open_unit = rig.unit_over_both(), rig.coordinator.begin()
     held.commit()

@@ -1,4 +1,4 @@
-"""Transactions, all or nothing: what is kept, and what a commit needs."""
+"""Transactions, all or nothing: pending work, and the conditions of a commit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def returned(house: House) -> list[str]:
     return [e.route.envelope.routing_key for e in house.broker.effects() if isinstance(e, Returned)]
 
 
-# What is kept
+# Pending work
 
 
-def test_nothing_goes_in_before_the_commit_and_everything_in_order_with_it(house: House, client: Client) -> None:
+def test_transaction_publishes_nothing_before_its_commit_and_all_in_order_then(house: House, client: Client) -> None:
     house.queue("a", "b")
     client.publish("a", 1, 2)
     client.publish("b", 3)
@@ -32,7 +32,7 @@ def test_nothing_goes_in_before_the_commit_and_everything_in_order_with_it(house
     assert client.producer.hold_budget.messages == 0
 
 
-def test_a_rollback_drops_the_publishes_and_leaves_the_deliveries_unacknowledged(house: House, client: Client) -> None:
+def test_rollback_drops_publishes_and_leaves_deliveries_unacknowledged(house: House, client: Client) -> None:
     house.queue("a")
     house.publish_now("a", 5)
     tag = client.get("a")
@@ -60,7 +60,7 @@ def test_acknowledgements_count_in_the_depth_and_the_prefetch_until_the_commit(h
     assert (house.depth("a"), client.session.credit.left()) == (1, 2)
 
 
-def test_a_delivery_is_settled_once_and_an_unknown_one_is_refused_at_once(house: House, client: Client) -> None:
+def test_delivery_in_a_transaction_is_settled_once_and_an_unknown_tag_refused(house: House, client: Client) -> None:
     house.queue("a")
     for _ in range(4):
         house.publish_now("a", 5)
@@ -80,7 +80,7 @@ def test_a_delivery_is_settled_once_and_an_unknown_one_is_refused_at_once(house:
     assert (house.depth("a"), queue.available(), client.session.unsettled.count()) == (1, 1, 0)
 
 
-def test_what_is_refused_leaves_and_what_is_put_back_comes_again(house: House, client: Client) -> None:
+def test_rejected_delivery_leaves_and_a_requeued_one_comes_back_at_the_commit(house: House, client: Client) -> None:
     house.queue("a")
     house.publish_now("a", 5, count=3)
     client.discard(client.get("a"))
@@ -91,7 +91,7 @@ def test_what_is_refused_leaves_and_what_is_put_back_comes_again(house: House, c
     assert int(house.vhost.queues["a"].ready_queue.pull().sequence) == 2
 
 
-def test_recover_puts_back_what_the_transaction_has_not_settled(house: House, client: Client) -> None:
+def test_recover_requeues_deliveries_not_settled_by_the_transaction(house: House, client: Client) -> None:
     house.queue("a")
     for _ in range(3):
         house.publish_now("a", 5)
@@ -119,7 +119,7 @@ def test_recover_of_very_many_puts_them_back_a_part_in_each_turn(house: House, c
     assert (int(queue.unacked_messages), queue.available()) == (1, many)
 
 
-def test_a_publish_past_the_bound_ends_the_session_and_nothing_is_applied(house: House) -> None:
+def test_publish_beyond_the_bound_of_a_transaction_ends_its_session(house: House) -> None:
     house.queue("a")
     client = Client(house, "tx", bound=100)
     client.publish("a", 500)
@@ -133,7 +133,7 @@ def test_a_publish_past_the_bound_ends_the_session_and_nothing_is_applied(house:
     assert traces(house, client) == []
 
 
-def test_a_message_that_can_never_fit_is_told_as_it_is_published(house: House, client: Client) -> None:
+def test_message_that_can_never_fit_is_refused_as_it_is_published(house: House, client: Client) -> None:
     house.queue("a", capacity_bytes=100)
     client.publish("a", 50, 101, 20)
     assert isinstance(client.producer.closing, ContentTooLarge)
@@ -143,10 +143,10 @@ def test_a_message_that_can_never_fit_is_told_as_it_is_published(house: House, c
         client.publish("k", 1, exchange="gone")
 
 
-# What a commit needs
+# Conditions of a commit
 
 
-def test_a_commit_waits_until_there_is_room_for_all_of_it(house: House, client: Client) -> None:
+def test_commit_waits_until_there_is_room_for_all_of_it(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=5, resume_messages=4)
     house.queue("b", capacity_messages=5)
     house.publish_now("a", 10, count=3)
@@ -163,7 +163,7 @@ def test_a_commit_waits_until_there_is_room_for_all_of_it(house: House, client: 
     assert not client.producer.gates
 
 
-def test_a_session_that_fills_what_it_empties_is_stopped_by_no_depth(house: House, client: Client) -> None:
+def test_commit_that_frees_as_much_as_it_brings_is_stopped_by_no_depth(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=3, hold_deadline=0)
     house.publish_now("a", 10, count=3)
     other = house.published("other", "a", 10)
@@ -177,7 +177,7 @@ def test_a_session_that_fills_what_it_empties_is_stopped_by_no_depth(house: Hous
     assert len(other.outbox) == 1
 
 
-def test_in_bytes_too_a_commit_passes_that_brings_no_more_than_it_frees(house: House, client: Client) -> None:
+def test_commit_that_frees_as_many_bytes_as_it_brings_passes(house: House, client: Client) -> None:
     house.queue("a", capacity_bytes=100)
     house.publish_now("a", 60)
     house.publish_now("a", 40)
@@ -190,7 +190,7 @@ def test_in_bytes_too_a_commit_passes_that_brings_no_more_than_it_frees(house: H
     assert not client.commit(), "one byte more than it frees"
 
 
-def test_what_is_put_back_frees_nothing(house: House, client: Client) -> None:
+def test_requeued_delivery_frees_no_room_for_a_commit(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=1)
     house.publish_now("a", 10)
     client.requeue(client.get("a"))
@@ -208,7 +208,7 @@ def test_acknowledgements_alone_wait_for_nothing(house: House, client: Client) -
     assert client.commit()
 
 
-def test_a_transaction_that_can_never_fit_is_refused_at_once(house: House, client: Client) -> None:
+def test_transaction_that_can_never_fit_is_refused_at_once(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=3)
     house.queue("b")
     client.publish("b", 1)
@@ -225,7 +225,7 @@ def test_a_transaction_that_can_never_fit_is_refused_at_once(house: House, clien
     assert traces(house, client) == []
 
 
-def test_a_held_commit_that_can_never_fit_any_more_is_refused(house: House, client: Client) -> None:
+def test_held_commit_that_can_no_longer_fit_is_refused(house: House, client: Client) -> None:
     house.set("queue", "a", capacity_messages=3)
     house.queue("a")
     house.publish_now("a", 1)
@@ -238,7 +238,9 @@ def test_a_held_commit_that_can_never_fit_any_more_is_refused(house: House, clie
 
 
 @pytest.mark.parametrize("policy", ["reject", "drop-new", "ring-strict", "self-destruct"])
-def test_a_policy_that_refuses_a_part_refuses_the_whole(house: House, client: Client, policy: str) -> None:
+def test_overflow_policy_that_refuses_one_publish_refuses_the_whole_commit(
+    house: House, client: Client, policy: str
+) -> None:
     house.queue("a", capacity_messages=2, overflow=policy)
     house.queue("b")
     house.publish_now("a", 1, count=2)
@@ -254,7 +256,7 @@ def test_a_policy_that_refuses_a_part_refuses_the_whole(house: House, client: Cl
 
 
 @pytest.mark.parametrize("policy", ["reject", "drop-new", "ring-strict", "drop-head"])
-def test_a_policy_is_asked_as_if_the_settlements_were_done(house: House, client: Client, policy: str) -> None:
+def test_overflow_policy_counts_the_settlements_of_a_commit_as_done(house: House, client: Client, policy: str) -> None:
     house.queue("a", capacity_messages=2, overflow=policy)
     house.publish_now("a", 1, count=2)
     client.get("a")
@@ -278,7 +280,7 @@ def test_drop_head_makes_room_and_keeps_the_last(house: House, client: Client) -
     assert client.producer.closing is not None
 
 
-def test_a_queue_that_was_deleted_takes_nothing_and_what_is_mandatory_goes_back(house: House, client: Client) -> None:
+def test_deleted_queue_takes_no_publish_of_a_commit_and_mandatory_ones_return(house: House, client: Client) -> None:
     house.queue("a", "b")
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     house.vhost.bind("amq.fanout", house.vhost.queues["b"], None, "", {})

@@ -1,9 +1,4 @@
-"""Producers that have waited a whole hold deadline at a closed gate: what they publish then is held outside.
-
-The states of a producer, and the transitions that are impossible.
-
-Publishes in a row behind a closed gate: they go the short way exactly as long as the long one would say the same.
-"""
+"""Producers stopped at a closed gate for a whole hold deadline, producer states, and withheld runs."""
 
 from __future__ import annotations
 
@@ -42,14 +37,14 @@ def stops(house: House) -> list[tuple[str, str, float]]:
     ]
 
 
-def test_the_zone_takes_what_was_under_way_when_the_gate_closed(house: House) -> None:
+def test_zone_takes_publishes_under_way_when_the_gate_closed(house: House) -> None:
     producer = house.published("p", "a", 100, count=4)
     house.at(104.9)
     house.publish(producer, "a", 100, count=5)
     assert (house.depth("a"), len(producer.outbox)) == (9, 0)
 
 
-def test_what_a_stopped_producer_publishes_is_held_although_there_is_room_and_refused_at_its_own_deadline(
+def test_stopped_producer_has_its_publishes_held_and_refused_at_the_deadline(
     house: House,
 ) -> None:
     producer = closed(house)
@@ -66,7 +61,7 @@ def test_what_a_stopped_producer_publishes_is_held_although_there_is_room_and_re
     assert house.depth("a") == 4
 
 
-def test_a_stopped_producer_without_confirms_has_its_channel_closed_with_the_reason(house: House) -> None:
+def test_stopped_producer_without_confirms_has_its_channel_closed_with_the_reason(house: House) -> None:
     producer = house.producer("p", confirming=False)
     house.publish(producer, "a", 100, count=4)
     house.at(105.0)
@@ -81,7 +76,7 @@ def test_a_stopped_producer_without_confirms_has_its_channel_closed_with_the_rea
     )
 
 
-def test_the_state_ends_when_the_gate_opens_and_what_is_held_goes_in_in_turn(house: House) -> None:
+def test_stopped_producer_goes_on_in_turn_when_the_gate_opens(house: House) -> None:
     producer = closed(house)
     house.publish(producer, "a", 100, count=2)
     for _ in range(3):
@@ -92,7 +87,7 @@ def test_the_state_ends_when_the_gate_opens_and_what_is_held_goes_in_in_turn(hou
     assert (house.depth("a"), len(producer.outbox)) == (8, 0), "the gate has closed anew: a new wait begins"
 
 
-def test_a_wait_counts_from_when_the_gate_last_closed_for_those_who_stand_in_line_all_the_time(house: House) -> None:
+def test_wait_of_a_producer_counts_from_the_last_closing_of_its_gate(house: House) -> None:
     first, second = house.producer("first"), house.producer("second")
     house.publish(first, "a", 100, count=10)
     house.publish(second, "a", 100, count=3)
@@ -106,7 +101,7 @@ def test_a_wait_counts_from_when_the_gate_last_closed_for_those_who_stand_in_lin
     assert not second.outbox, "the gate was open 2 s ago"
 
 
-def test_each_producer_waits_for_itself_but_nobody_goes_past_one_who_stands_in_line(house: House) -> None:
+def test_producer_that_has_not_waited_uses_the_zone_but_passes_no_waiter(house: House) -> None:
     other, late = house.producer("other"), house.producer("late")
     stopped = closed(house)
     house.publish(other, "a", 100)
@@ -116,7 +111,7 @@ def test_each_producer_waits_for_itself_but_nobody_goes_past_one_who_stands_in_l
     assert (house.depth("a"), len(stopped.outbox), len(late.outbox)) == (5, 1, 1)
 
 
-def test_who_comes_when_the_gate_is_closed_waits_as_long_as_that_is_closed(house: House) -> None:
+def test_producer_that_comes_at_a_closed_gate_waits_from_its_closing(house: House) -> None:
     """A client that connects anew for each try does not fill the queue."""
     house.publish(house.producer("p"), "a", 100, count=4)
     house.at(103.0)
@@ -132,7 +127,7 @@ def test_who_comes_when_the_gate_is_closed_waits_as_long_as_that_is_closed(house
     assert (told(early), told(late)) == ([(2, 2, False)], [(1, 1, False)])
 
 
-def test_a_producer_is_stopped_by_one_gate_and_not_by_others(house: House) -> None:
+def test_producer_stopped_at_one_gate_goes_on_at_others(house: House) -> None:
     house.queue("b", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
     producer = closed(house)
     house.publish(producer, "b", 100, count=4)
@@ -145,7 +140,7 @@ def test_a_producer_is_stopped_by_one_gate_and_not_by_others(house: House) -> No
     assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (4, 5, 2), "its order is kept"
 
 
-def test_a_message_for_two_queues_waits_for_the_gate_that_has_stopped_its_producer(house: House) -> None:
+def test_message_for_two_queues_waits_at_the_gate_that_stopped_its_producer(house: House) -> None:
     house.queue("b")
     for name in ("a", "b"):
         house.vhost.bind("amq.fanout", house.vhost.queues[name], None, "", {})
@@ -154,7 +149,7 @@ def test_a_message_for_two_queues_waits_for_the_gate_that_has_stopped_its_produc
     assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (4, 0, 1)
 
 
-def test_the_gate_of_a_virtual_host_stops_as_a_queues_does() -> None:
+def test_virtual_host_gate_stops_producers_as_a_queue_gate_does() -> None:
     house = House("a", hold_deadline=5)
     house.queue("b", hold_deadline=5)
     bound = in_bytes(1000, 500, 400)
@@ -165,7 +160,7 @@ def test_the_gate_of_a_virtual_host_stops_as_a_queues_does() -> None:
     assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (6, 0, 1)
 
 
-def test_a_queue_below_its_guaranteed_share_of_the_memory_is_not_stopped_by_the_memorys_gate() -> None:
+def test_queue_below_its_guaranteed_share_is_not_stopped_by_the_memory_gate() -> None:
     house = House("hog", hold_deadline=5)
     house.queue("small", hold_deadline=5)
     bound = in_bytes(9000, 5000, 4000)
@@ -180,7 +175,7 @@ def test_a_queue_below_its_guaranteed_share_of_the_memory_is_not_stopped_by_the_
     assert (house.depth("hog"), len(producer.outbox)) == (55, 1)
 
 
-def test_where_a_publish_may_wait_for_ever_nobody_is_ever_stopped() -> None:
+def test_producer_without_a_hold_deadline_is_never_stopped() -> None:
     house = House("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=0)
     producer = house.published("p", "a", 100, count=4)
     house.at(1e6)
@@ -190,7 +185,7 @@ def test_where_a_publish_may_wait_for_ever_nobody_is_ever_stopped() -> None:
 
 
 @pytest.mark.parametrize(("deadline", "held_at"), [(2, 110.0), (20, 128.0), (0, None)])
-def test_a_hold_deadline_that_changes_counts_from_then_on_for_who_is_stopped(
+def test_hold_deadline_that_changes_restarts_the_wait_of_a_stopped_producer(
     deadline: int, held_at: float | None
 ) -> None:
     house = House("a", capacity_messages=10, stop_messages=3, resume_messages=1)
@@ -206,7 +201,7 @@ def test_a_hold_deadline_that_changes_counts_from_then_on_for_who_is_stopped(
     assert len(producer.outbox) == (0 if held_at is None else 1)
 
 
-def test_a_producer_that_goes_away_leaves_no_trace_of_having_been_stopped(house: House) -> None:
+def test_stopped_producer_that_leaves_is_forgotten_by_its_gate(house: House) -> None:
     producer = closed(house)
     house.publish(producer, "a", 100)
     producer.abort()
@@ -217,7 +212,7 @@ def test_a_producer_that_goes_away_leaves_no_trace_of_having_been_stopped(house:
     assert house.depth("a") == 5
 
 
-def test_a_queue_that_is_deleted_stops_nobody(house: House) -> None:
+def test_deleted_queue_stops_no_producer(house: House) -> None:
     producer = closed(house)
     house.publish(producer, "a", 100)
     house.broker.delete_queue(house.vhost.queues["a"])
@@ -228,7 +223,7 @@ def test_a_queue_that_is_deleted_stops_nobody(house: House) -> None:
     assert (house.depth("a"), len(producer.outbox)) == (4, 0)
 
 
-def test_a_policy_that_refuses_does_so_at_once_also_for_who_is_stopped() -> None:
+def test_reject_policy_refuses_a_stopped_producer_at_once() -> None:
     house = House("a", capacity_messages=4, stop_messages=3, resume_messages=1, hold_deadline=5, overflow="reject")
     producer = closed(house)
     house.publish(producer, "a", 100)
@@ -236,7 +231,7 @@ def test_a_policy_that_refuses_does_so_at_once_also_for_who_is_stopped() -> None
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 3, 10])
-def test_with_any_capacity_the_second_publish_that_meets_the_closed_gate_is_refused(capacity: int) -> None:
+def test_second_publish_at_the_closed_gate_is_refused_with_each_capacity(capacity: int) -> None:
     house = House("a", capacity_messages=capacity, hold_deadline=5)
     producer = house.producer("p")
     number, now, outcomes = 0, 100.0, []
@@ -251,7 +246,7 @@ def test_with_any_capacity_the_second_publish_that_meets_the_closed_gate_is_refu
     assert house.depth("a") == number - 1 <= capacity
 
 
-def test_it_is_told_once_for_each_time_that_the_gate_closes(house: House) -> None:
+def test_stopped_producer_is_reported_once_for_each_closing_of_its_gate(house: House) -> None:
     producer = closed(house)
     assert stops(house) == [("p", "a", 5.0)]
     house.publish(producer, "a", 100, count=3)
@@ -267,7 +262,7 @@ def test_it_is_told_once_for_each_time_that_the_gate_closes(house: House) -> Non
     assert block.as_dict(130.0, house.vhost.queues["a"].gate.stats.since)["stopped"] is True
 
 
-def test_without_confirms_it_is_told_when_the_first_publish_is_held(house: House) -> None:
+def test_stopped_producer_without_confirms_is_reported_at_its_first_held_publish(house: House) -> None:
     producer = house.producer("p", confirming=False)
     house.publish(producer, "a", 100, count=4)
     house.at(120.0)
@@ -278,7 +273,7 @@ def test_without_confirms_it_is_told_when_the_first_publish_is_held(house: House
 # Transactions
 
 
-def test_a_stopped_transaction_is_held_although_there_is_room_and_rolled_back_at_its_deadline(house: House) -> None:
+def test_stopped_transaction_is_held_and_rolled_back_at_its_deadline(house: House) -> None:
     client = Client(house, "t")
     client.publish("a", *[100] * 4)
     assert not client.commit()
@@ -294,7 +289,7 @@ def test_a_stopped_transaction_is_held_although_there_is_room_and_rolled_back_at
     assert traces(house, client) == []
 
 
-def test_a_stopped_transaction_that_takes_as_much_as_it_brings_goes_on(house: House) -> None:
+def test_stopped_transaction_that_takes_as_much_as_it_brings_goes_on(house: House) -> None:
     client = Client(house, "t")
     client.publish("a", *[100] * 4)
     client.commit()
@@ -313,13 +308,13 @@ def narrow() -> House:
     return House("a", capacity_messages=1, hold_deadline=5)
 
 
-def test_a_closed_producer_stays_closed() -> None:
+def test_closed_producer_stays_closed() -> None:
     for state in ProducerState:
         with pytest.raises(InternalError):
             PRODUCER_STATES.move(ProducerState.CLOSED, state)
 
 
-def test_a_refused_publish_without_a_confirm_closes_its_producer(narrow: House) -> None:
+def test_refused_publish_without_a_confirm_closes_its_producer(narrow: House) -> None:
     producer = narrow.producer("p", confirming=False)
     assert producer.state is ProducerState.OPEN
     narrow.publish(producer, "a", 100, count=2)
@@ -329,7 +324,7 @@ def test_a_refused_publish_without_a_confirm_closes_its_producer(narrow: House) 
     assert producer.state is ProducerState.CLOSED
 
 
-def test_a_producer_lingers_until_its_last_held_publish_has_passed(narrow: House) -> None:
+def test_producer_lingers_until_its_last_held_publish_has_passed(narrow: House) -> None:
     producer = narrow.producer("p", confirming=False)
     narrow.publish(producer, "a", 100, count=2)
     producer.close_gracefully()
@@ -338,13 +333,13 @@ def test_a_producer_lingers_until_its_last_held_publish_has_passed(narrow: House
     assert (producer.state, narrow.depth("a")) == (ProducerState.CLOSED, 1)
 
 
-def test_a_producer_without_held_publishes_is_closed_at_once(narrow: House) -> None:
+def test_producer_without_held_publishes_is_closed_at_once(narrow: House) -> None:
     producer = narrow.producer("p", confirming=False)
     producer.close_gracefully()
     assert producer.state is ProducerState.CLOSED
 
 
-def test_a_producer_that_closes_with_an_error_drops_its_held_publishes_although_the_session_closes_normally(
+def test_producer_that_closes_with_an_error_drops_its_held_publishes(
     narrow: House,
 ) -> None:
     producer = narrow.producer("p", confirming=False)
@@ -362,7 +357,7 @@ def withheld(producer: Producer) -> list[tuple[int, int, float]]:
     return [(int(each.first), int(each.number), each.deadline) for each in producer.confirms.pending]
 
 
-def test_a_row_is_withheld_as_one_and_counted_one_by_one(house: House) -> None:
+def test_withheld_run_is_one_entry_and_counts_each_publish(house: House) -> None:
     producer = house.published("p", "a", 100, count=9)
     assert withheld(producer) == [(4, 9, 105.0)]
     assert producer.withheld_run is not None
@@ -372,13 +367,13 @@ def test_a_row_is_withheld_as_one_and_counted_one_by_one(house: House) -> None:
     assert house.vhost.queues["a"].tail == 9
 
 
-def test_a_row_ends_at_the_capacity_and_the_next_is_held(house: House) -> None:
+def test_withheld_run_ends_at_the_capacity_and_the_next_publish_is_held(house: House) -> None:
     producer = house.published("p", "a", 100, count=12)
     assert (house.depth("a"), len(producer.outbox), producer.withheld_run) == (10, 2, None)
     assert withheld(producer)[0] == (4, 10, 105.0)
 
 
-def test_nobody_in_a_row_goes_past_those_who_wait(house: House) -> None:
+def test_withheld_run_passes_no_waiting_publish(house: House) -> None:
     large, small = house.producer("large"), house.producer("small")
     house.queue("bytes", capacity_bytes=1000, stop_bytes=300, resume_bytes=100)
     house.publish(small, "bytes", 100, count=5)
@@ -388,14 +383,14 @@ def test_nobody_in_a_row_goes_past_those_who_wait(house: House) -> None:
     assert len(small.outbox) == 1, "there is room for it, but somebody waits"
 
 
-def test_a_row_ends_with_the_turn_for_the_next_has_a_later_deadline(house: House) -> None:
+def test_withheld_run_ends_with_the_turn_because_deadlines_differ(house: House) -> None:
     producer = house.published("p", "a", 100, count=5)
     house.broker.begin(101.0)
     house.publish(producer, "a", 100, count=2)
     assert withheld(producer) == [(4, 5, 105.0), (6, 7, 106.0)]
 
 
-def test_a_gate_that_opens_ends_the_row(house: House) -> None:
+def test_withheld_run_ends_when_its_gate_opens(house: House) -> None:
     producer = house.published("p", "a", 100, count=5)
     for _ in range(4):
         assert house.take("a")
@@ -412,7 +407,7 @@ def test_another_queue_between_does_not_join(house: House) -> None:
     assert [each[:2] for each in withheld(producer)] == [(4, 5), (6, 6), (7, 7)]
 
 
-def test_a_lowered_capacity_counts_in_the_same_turn(house: House) -> None:
+def test_lowered_capacity_counts_in_the_same_turn(house: House) -> None:
     def say(capacity: int) -> None:
         words = {"capacity-messages": capacity, "stop-messages": 3, "resume-messages": 1}
         house.set("queue", "said", **dict(words))
@@ -425,14 +420,14 @@ def test_a_lowered_capacity_counts_in_the_same_turn(house: House) -> None:
     assert (house.depth("said"), len(producer.outbox)) == (6, 1)
 
 
-def test_a_producer_that_is_closed_joins_nothing(house: House) -> None:
+def test_closed_producer_joins_no_withheld_run(house: House) -> None:
     producer = house.published("p", "a", 100, count=5)
     producer.close(PreconditionFailed("enough"))
     house.publish(producer, "a", 100)
     assert house.depth("a") == 5
 
 
-def test_neighbour_passes_at_once_while_all_who_wait_at_a_deleted_queue_are_answered_in_slices() -> None:
+def test_neighbour_passes_while_waiters_at_a_deleted_queue_are_answered_in_slices() -> None:
     house = House("a", "b", capacity_messages=10)
     house.published("first", "a", 100, count=10)
     waiting = [house.published(f"p{number}", "a", 100, count=3) for number in range(700)]
@@ -448,7 +443,7 @@ def test_neighbour_passes_at_once_while_all_who_wait_at_a_deleted_queue_are_answ
     assert house.broker.turns.totals.holds.cumulative()[-1] == 2100
 
 
-def test_many_deleted_queues_cost_those_who_wait_elsewhere_one_pass_in_slices() -> None:
+def test_deleted_queues_cost_waiters_elsewhere_one_pass_in_slices() -> None:
     house = House("a", *[f"gone{number}" for number in range(100)])
     house.broker.gates.block(VHOST, "/", "/", "")
     others = [house.published(f"p{number}", "a", 100) for number in range(500)]

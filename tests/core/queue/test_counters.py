@@ -1,9 +1,4 @@
-"""Counters of a queue: its losses in all, and since the last report.
-
-Queues with losses to report: each once until its report, and so many at once.
-
-Samples of a queue: what the flow log needs is counted whatever happens to a message, and sampling has a bound.
-"""
+"""Counters of a queue: losses in total and since the last report, and samples for the flow log."""
 
 from __future__ import annotations
 
@@ -44,7 +39,7 @@ def test_counters_have_losses_to_report_until_they_are_reported() -> None:
     assert (counters.dropped, counters.refused, counters.rare.dead_letters_lost) == (1, 1, 1)
 
 
-def test_counters_of_a_refusal_that_only_its_publisher_hears_of_have_nothing_to_report() -> None:
+def test_refusal_without_a_log_line_leaves_no_report() -> None:
     _, counters = new_counters()
     counters.count_refusal()
     assert counters.refused == 1
@@ -120,7 +115,7 @@ SHAPES = ({}, {"overflow": "drop-head"}, {"x_message_ttl": 5000}, LETTERS)
 
 @settings(max_examples=examples(200))
 @given(shape=st.sampled_from(SHAPES), operations=st.lists(st.sampled_from(OPERATIONS), max_size=40))
-def test_what_came_in_is_what_is_there_and_what_has_left(shape: dict, operations: list[str]) -> None:
+def test_counters_of_a_queue_balance_its_depth_after_any_operations(shape: dict, operations: list[str]) -> None:
     house = House("a", capacity_messages=6, hold_deadline=5, **shape)
     house.queue("b")
     producer, queue = house.producer("p"), house.vhost.queues["a"]
@@ -148,7 +143,7 @@ def test_what_came_in_is_what_is_there_and_what_has_left(shape: dict, operations
     assert producer.accepted_messages >= queue.tail
 
 
-def test_samples_stay_few_and_stand_for_all_messages() -> None:
+def test_samples_stay_few_and_represent_all_messages() -> None:
     samples = ArrivalSamples()
     taken, due, light = 0, 1, 0
     for sequence in range(1, 400_001):

@@ -24,7 +24,7 @@ def seen(lag: Lag | None, now: float) -> tuple[int, int, float | None]:
     return int(lag.messages), int(lag.bytes), lag.oldest_s(now)
 
 
-def test_lag_is_what_is_in_the_queue_beyond_the_settled_position() -> None:
+def test_lag_is_the_queue_beyond_the_settled_position() -> None:
     desk = Desk()
     first, last = desk.attach("first"), desk.attach("last")
     assert seen(desk.lag(first), 5.0) == (0, 0, 0.0)

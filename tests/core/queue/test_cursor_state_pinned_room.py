@@ -41,7 +41,7 @@ def test_chain_in_one_virtual_host_moves_though_its_limit_is_full() -> None:
     assert moved >= 10 * LIMIT // 4
 
 
-def test_three_queues_that_are_full_together_move_at_once() -> None:
+def test_full_queues_of_a_chain_move_together() -> None:
     chain = Chain("q1", "q2", "q3")
     sources = [chain.fill("q1")]
     batch(chain, "q1", "q2", 400)
@@ -114,7 +114,7 @@ def test_bytes_are_judged_as_messages_are() -> None:
     assert sink.outbox
 
 
-def test_a_plan_takes_no_more_than_a_part_of_the_smallest_limit() -> None:
+def test_plan_pins_at_most_a_part_of_the_smallest_limit() -> None:
     chain = Chain("q1", capacity_messages=1_000, capacity_bytes=8_000_000)
     most = most_to_plan(chain.cursors["q1"])
     assert (most.messages, most.bytes) == (500, 2_000_000)

@@ -32,7 +32,7 @@ def leftovers(broker: Broker) -> int:
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
 @pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}], ids=["plain", "priorities"])
-def test_what_a_purge_drops_is_gone_at_once_and_freed_in_slices(how: str, arguments: dict[str, object]) -> None:
+def test_purged_messages_are_gone_at_once_and_freed_in_slices(how: str, arguments: dict[str, object]) -> None:
     house = FullQueue(2 * UNITS_A_TURN * FREED_A_UNIT, **arguments)
     count = house.depth("q")
     gone = house.vhost.purge_queue if how == "purge" else house.vhost.delete_queue
@@ -48,7 +48,7 @@ def test_what_a_purge_drops_is_gone_at_once_and_freed_in_slices(how: str, argume
 
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
-def test_what_a_purge_drops_leaves_its_address_a_slice_a_turn(how: str) -> None:
+def test_purged_messages_leave_their_address_a_slice_a_turn(how: str) -> None:
     house = FullQueue(0)
     depth = AddressDepth("a", Thresholds(Level(), Level(), Level()), house.broker.turns)
     left = 2 * UNITS_A_TURN * RELEASED_A_UNIT
@@ -66,7 +66,7 @@ def test_what_a_purge_drops_leaves_its_address_a_slice_a_turn(how: str) -> None:
     assert (depth.messages, depth.bytes) == (0, 0)
 
 
-def test_queue_takes_messages_by_the_same_route_while_what_was_purged_is_freed() -> None:
+def test_queue_accepts_publishes_by_the_same_route_while_a_purge_is_freed() -> None:
     house = FullQueue()
     writer = house.producer("p")
     routes = [house.vhost.route("", "q", False), house.vhost.route("", "q", False).persistent()]
@@ -100,7 +100,7 @@ def test_mortal_messages_that_were_purged_expire_no_more() -> None:
     assert (queue.counters.expired, queue.messages, queue.ready_queue.tombstones) == (0, 0, 0)
 
 
-def test_what_is_acknowledged_at_once_is_settled_at_once_and_freed_in_slices() -> None:
+def test_acknowledged_messages_are_settled_at_once_and_freed_in_slices() -> None:
     house = FullQueue()
     house.deliver_all()
     house.session.unsettled.acknowledge(0, True, house.broker.now)

@@ -1,4 +1,4 @@
-"""Who looks after what expires in a queue goes with the queue."""
+"""Expiry of messages and queues, and timers that end with their queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.settings_bench import Bench
 
 
 @pytest.mark.parametrize("arguments", [{"expires": MILLISECONDS_MAX}, {"message_ttl": MILLISECONDS_MAX}])
-def test_what_comes_back_to_a_deleted_queue_leaves_no_deadline(arguments: dict[str, int]) -> None:
+def test_message_returned_to_a_deleted_queue_leaves_no_deadline(arguments: dict[str, int]) -> None:
     bench = Bench()
     broker = bench.broker
     queue = bench.queue("q", **arguments)
@@ -30,7 +30,7 @@ def test_what_comes_back_to_a_deleted_queue_leaves_no_deadline(arguments: dict[s
     assert broker.next_deadline() is None
 
 
-def test_of_many_queues_only_so_many_messages_expire_in_a_turn() -> None:
+def test_messages_expired_in_one_turn_are_bounded_over_all_queues() -> None:
     house = House()
     for number in range(20):
         house.queue(f"q{number}", message_ttl=1000)
@@ -49,7 +49,7 @@ def test_of_many_queues_only_so_many_messages_expire_in_a_turn() -> None:
     assert max(after - before for before, after in pairwise(expired)) == EXPIRED_A_TURN
 
 
-def test_what_is_not_too_old_does_not_wait_for_what_is_in_other_queues() -> None:
+def test_delivery_of_a_fresh_message_does_not_wait_for_expiry_elsewhere() -> None:
     house = FullQueue(3 * EXPIRED_A_TURN, message_ttl=1000)
     for number in range(5):
         house.queue(f"old{number}", message_ttl=1000)

@@ -18,7 +18,7 @@ def publish(house: House, producer: str, sizes: list[int]) -> None:
     house.broker.run(1000)
 
 
-def test_thousand_messages_of_100_octets_fit_into_204800_bytes_of_qpid_cpp() -> None:
+def test_thousand_messages_of_100_bytes_fit_into_204800_bytes_of_qpid_cpp() -> None:
     house = House("a", **{"qpid.max_size": 204_800})
     publish(house, "p", [102] * 1_604)
     queue = house.vhost.queues["a"]
@@ -28,7 +28,7 @@ def test_thousand_messages_of_100_octets_fit_into_204800_bytes_of_qpid_cpp() -> 
     assert int(queue.bytes) == 163_908 + 1_605 * OVERHEAD
 
 
-def test_message_larger_than_the_capacity_of_the_java_broker_goes_into_the_empty_queue() -> None:
+def test_message_above_the_capacity_of_the_java_broker_enters_an_empty_queue() -> None:
     house = House("a", capacity=1000)
     publish(house, "p", [1_202])
     queue = house.vhost.queues["a"]
@@ -37,7 +37,7 @@ def test_message_larger_than_the_capacity_of_the_java_broker_goes_into_the_empty
     assert queue.gate.open
 
 
-def test_queue_that_becomes_a_ring_opens_its_gate_and_confirms_what_it_withheld() -> None:
+def test_queue_that_becomes_a_ring_opens_its_gate_and_confirms_withheld_publishes() -> None:
     house = House("a", capacity_messages=10, stop_messages=1)
     producer = house.published("p", "a", OVERHEAD + 1, count=4)
     queue = house.vhost.queues["a"]

@@ -1,4 +1,4 @@
-"""Ready messages with an index: as any ready queue, and readable and takeable anywhere."""
+"""Ready messages with an index: readable and removable at any position."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_lines_of_priorities_have_an_index_each() -> None:
     assert [int(plain.pull().sequence) for _ in range(5)] == [5, 2, 3, 1, 4]
 
 
-def test_place_misses_what_was_away_when_it_passed() -> None:
+def test_position_misses_messages_that_were_away_when_it_passed() -> None:
     line = filled(5)
     place, other = Place(), Place()
     line.add_place(place)
@@ -215,7 +215,7 @@ def test_bit_of_a_removed_place_is_given_to_the_next_one_without_its_past() -> N
     assert second.missed == [2]
 
 
-def test_what_a_place_and_a_queue_remember_is_bounded() -> None:
+def test_indexed_ready_queue_and_its_positions_remember_a_bounded_number() -> None:
     line = filled(3000)
     place = Place()
     line.add_place(place)
@@ -258,7 +258,7 @@ STEPS = st.lists(
 
 @settings(max_examples=examples(500))
 @given(STEPS)
-def test_index_holds_what_a_sorted_list_would(steps: list[tuple[str, int]]) -> None:
+def test_index_agrees_with_a_sorted_list(steps: list[tuple[str, int]]) -> None:
     line = IndexedReadyQueue(ReadyQueue())
     model: list[int] = []
     away: deque[Message] = deque()
@@ -311,7 +311,7 @@ def test_index_holds_what_a_sorted_list_would(steps: list[tuple[str, int]]) -> N
         assert sorted(int(each.sequence) for each in line.messages()) == model
 
 
-def test_messages_up_to_a_sequence_are_counted_whatever_was_taken_and_returned() -> None:
+def test_messages_up_to_a_sequence_are_counted_after_any_returns() -> None:
     line = filled(3 * CHUNK)
     assert line.count_through(CHUNK) == (0, 0), "what is not in the index comes later"
     assert line.reach(CHUNK) or line.reach(CHUNK)
@@ -376,7 +376,7 @@ def test_counting_needs_no_way_through_the_chunks() -> None:
     assert line.count_through(200 * CHUNK) == (150 * CHUNK - 5, 10 * (150 * CHUNK - 5))
 
 
-def test_taking_between_positions_leaves_what_is_before_and_behind() -> None:
+def test_take_between_positions_leaves_messages_before_and_behind() -> None:
     line = filled(10 * CHUNK)
     lo, hi = CHUNK + 3, 7 * CHUNK + 9
     taken = [int(each.sequence) for each in line.take_between(lo, hi, 1 << 40)]

@@ -1,4 +1,4 @@
-"""The length limit of a queue: what is ready counts, and neither what consumers have nor what one takes at once."""
+"""The length limit of a queue: ready messages count, unacknowledged ones do not."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_oldest_ready_message_makes_room_and_the_publish_is_confirmed(line: Line
     assert (line.q.counters.dropped, line.depth("q")) == (1, 2)
 
 
-def test_what_consumers_have_does_not_count(line: Line) -> None:
+def test_unacknowledged_messages_do_not_count_to_the_length(line: Line) -> None:
     line.put(b"1", b"2")
     assert [line.get(), line.get()] == [b"1", b"2"]
     line.put(b"3", b"4", b"5")
@@ -84,7 +84,7 @@ def test_what_consumers_have_does_not_count(line: Line) -> None:
     assert line.depth("q") == 4
 
 
-def test_queue_that_refuses_counts_what_is_ready_as_well() -> None:
+def test_length_of_a_refusing_queue_counts_ready_messages_too() -> None:
     line = Line(x_max_length=2, x_overflow="reject-publish")
     line.put(b"1", b"2", b"3")
     assert told(line.writer) == [(3, 3, False), (1, 2, True)]
@@ -94,7 +94,7 @@ def test_queue_that_refuses_counts_what_is_ready_as_well() -> None:
     assert told(line.writer) == [(5, 5, False), (4, 4, True)]
 
 
-def test_our_own_capacity_keeps_meaning_the_whole_depth() -> None:
+def test_capacity_by_its_own_name_limits_the_whole_depth() -> None:
     line = Line(capacity_messages=2, overflow="drop-head")
     line.put(b"1", b"2")
     assert [line.get(), line.get()] == [b"1", b"2"]
@@ -124,7 +124,7 @@ def test_queue_that_refuses_counts_the_body_that_comes() -> None:
 
 
 @pytest.mark.parametrize("no_ack", [True, False])
-def test_consumer_gets_what_it_has_room_for_from_a_queue_of_length_0(no_ack: bool) -> None:
+def test_consumer_gets_as_many_messages_of_a_queue_of_length_0_as_it_has_room_for(no_ack: bool) -> None:
     line = Line(x_max_length=0)
     line.consume(prefetch=0 if no_ack else 2, no_ack=no_ack)
     line.put(b"1", b"2", b"3")
@@ -134,7 +134,7 @@ def test_consumer_gets_what_it_has_room_for_from_a_queue_of_length_0(no_ack: boo
     assert told(line.writer) == [(1, 3, True)]
 
 
-def test_queue_of_length_0_that_refuses_takes_what_its_consumer_has_room_for() -> None:
+def test_refusing_queue_of_length_0_accepts_as_many_as_its_consumer_has_room_for() -> None:
     line = Line(x_max_length=0, x_overflow="reject-publish")
     line.put(b"0")
     line.consume(prefetch=2)
@@ -143,7 +143,7 @@ def test_queue_of_length_0_that_refuses_takes_what_its_consumer_has_room_for() -
     assert line.turn() == [b"1", b"2"]
 
 
-def test_burst_goes_to_the_consumer_first_and_what_it_leaves_is_trimmed(line: Line) -> None:
+def test_burst_goes_to_the_consumer_first_and_the_rest_is_trimmed(line: Line) -> None:
     line.consume(prefetch=1)
     line.put(*[b"%d" % number for number in range(6)])
     assert line.turn() == [b"0"]
@@ -176,7 +176,7 @@ def test_burst_that_consumers_have_credit_for_loses_nothing(line: Line) -> None:
     assert [int(content) for content in got] == list(range(3_000))
 
 
-def test_what_comes_back_is_ready_again_and_the_oldest_go(line: Line) -> None:
+def test_returned_messages_count_to_the_length_and_the_oldest_are_dropped(line: Line) -> None:
     line.put(b"1", b"2")
     assert [line.get(), line.get()] == [b"1", b"2"]
     line.put(b"3")
@@ -185,7 +185,7 @@ def test_what_comes_back_is_ready_again_and_the_oldest_go(line: Line) -> None:
     assert line.q.counters.dropped == 1
 
 
-def test_of_a_queue_of_length_0_what_comes_back_dies() -> None:
+def test_message_returned_to_a_queue_of_length_0_is_dead_lettered() -> None:
     line = Line(x_max_length=0, x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     line.queue("dead")
     line.consume(prefetch=1)
@@ -198,7 +198,7 @@ def test_of_a_queue_of_length_0_what_comes_back_dies() -> None:
 
 
 @pytest.mark.parametrize(("policy", "confirmed"), [("drop-head", True), ("reject-publish-dlx", False)])
-def test_everything_that_a_queue_of_length_0_gets_is_dead_lettered(policy: str, confirmed: bool) -> None:
+def test_publishes_to_a_queue_of_length_0_are_dead_lettered(policy: str, confirmed: bool) -> None:
     line = Line(x_max_length=0, x_overflow=policy, x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     line.queue("dead")
     line.put(b"1", b"2")
@@ -207,7 +207,7 @@ def test_everything_that_a_queue_of_length_0_gets_is_dead_lettered(policy: str, 
     assert {outcome[2] for outcome in told(line.writer)} == {confirmed}
 
 
-def test_depth_never_passes_the_capacity_whatever_the_length_allows() -> None:
+def test_depth_never_passes_the_capacity_with_any_length() -> None:
     line = Line(x_max_length=100, capacity_bytes=3 * CHARGE)
     line.put(b"1", b"2", b"3", b"4")
     assert line.ready() == [b"1", b"2", b"3"], "the capacity holds what the length would have dropped the oldest for"
@@ -216,7 +216,7 @@ def test_depth_never_passes_the_capacity_whatever_the_length_allows() -> None:
     assert line.q.bytes == 3 * CHARGE
 
 
-def test_ring_at_its_capacity_refuses_what_consumers_leave_no_room_for() -> None:
+def test_ring_filled_by_unacknowledged_messages_refuses_publishes() -> None:
     line = Line(x_max_length=100, capacity_bytes=3 * CHARGE, x_overflow="drop-head")
     line.put(b"1", b"2", b"3", b"4")
     assert line.ready() == [b"2", b"3", b"4"]
@@ -284,7 +284,7 @@ def test_messages_of_an_expired_length_leave_the_count() -> None:
     assert (line.depth("q"), line.q.length.bodies) == (0, 0)
 
 
-def test_refusal_says_what_is_counted() -> None:
+def test_refusal_by_length_says_that_ready_messages_count() -> None:
     from penstock.core.publish.admission import refusal_error
 
     line = Line(x_max_length=1, x_overflow="reject-publish")
@@ -312,7 +312,7 @@ def test_commit_is_refused_as_a_whole_where_a_part_is_too_much(limit: dict[str, 
     assert line.depth("q") == 2
 
 
-def test_commit_that_gives_back_what_it_had_makes_it_ready_again() -> None:
+def test_commit_that_requeues_a_delivery_makes_it_ready_again() -> None:
     line = Line(x_max_length=2, x_overflow="reject-publish")
     client = Client(line, "t")
     line.put(b"1", b"2")

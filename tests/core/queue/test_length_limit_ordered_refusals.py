@@ -1,4 +1,4 @@
-"""Ordered refusals: exactly the next publishes are refused, in the fast path too, and the queue is as before."""
+"""Ordered refusals: exactly the next publishes are refused, also in the fast path."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_order_that_is_taken_back_leaves_the_fast_path_and_the_length_limit() ->
     assert line.outcomes() == [False, True, True, False]
 
 
-def test_full_queue_holds_as_always_and_refuses_what_has_waited() -> None:
+def test_full_queue_holds_publishes_and_refuses_ordered_ones() -> None:
     line = Line(**{"capacity-messages": 1})
     line.put(1)
     order = RefusalOrder([line.q], 1)

@@ -25,7 +25,7 @@ from tests.support.setting_values import in_bytes
 # To the disk and back
 
 
-def test_what_is_beyond_the_capacity_goes_to_the_disk_and_comes_back_in_order() -> None:
+def test_messages_beyond_the_capacity_are_paged_and_come_back_in_order() -> None:
     house = house_with(messages=50)
     queue = house.queues["q"]
     assert (queue.messages, house.pages("q").messages, queue.depth_messages()) == (4, 46, 50)
@@ -36,7 +36,7 @@ def test_what_is_beyond_the_capacity_goes_to_the_disk_and_comes_back_in_order() 
     assert not house.shelf.rows
 
 
-def test_nothing_overtakes_what_is_on_the_disk_though_there_is_room_in_memory() -> None:
+def test_paged_messages_are_not_overtaken_though_memory_has_room() -> None:
     house = house_with(messages=6)
     house.write()
     for _ in range(4):
@@ -67,7 +67,7 @@ def test_transient_message_that_is_paged_is_confirmed_at_once() -> None:
     assert house.drain("q") == numbered(1, 8)
 
 
-def test_no_more_is_asked_for_than_there_is_room_for_in_messages() -> None:
+def test_pager_reads_no_more_messages_than_there_is_room_for() -> None:
     house = settled(2000, capacity_messages=20)
     for _ in range(15):
         house.get("q")
@@ -89,7 +89,7 @@ def test_page_that_is_wanted_at_once_is_not_read_again() -> None:
     assert house.broker.take_page_reads() == []
 
 
-def test_settled_message_of_a_page_that_was_not_read_again_is_the_one_that_does_not_come_back() -> None:
+def test_settled_message_of_an_unread_page_does_not_come_back() -> None:
     shelf = Shelf()
     house = house_with(shelf, messages=7)
     for _ in range(4):
@@ -101,7 +101,7 @@ def test_settled_message_of_a_page_that_was_not_read_again_is_the_one_that_does_
     assert house_with(shelf).drain("q") == [*numbered(5, 5), *numbered(7, 7)]
 
 
-def test_message_that_comes_back_has_its_place_before_what_was_read_meanwhile() -> None:
+def test_returned_message_has_its_place_before_pages_read_meanwhile() -> None:
     house = settled(12)
     for _ in range(4):
         assert house.get("q", no_ack=False) is not None
@@ -134,7 +134,7 @@ def test_message_larger_than_the_capacity_goes_by_the_disk() -> None:
     assert house.drain("q") == numbered(1, 3)
 
 
-def test_slow_disk_holds_the_producers_until_what_waits_is_written() -> None:
+def test_slow_disk_holds_producers_until_waiting_pages_are_written() -> None:
     house = house_with()
     charge = UNWRITTEN_BYTES // 4
     publish(house, 1, 4 + 6, charge)
@@ -161,7 +161,7 @@ def test_time_to_live_ends_on_the_disk_and_is_seen_at_the_head() -> None:
     assert not house.shelf.rows
 
 
-def test_what_died_and_waits_for_room_elsewhere_is_not_joined_by_ever_more() -> None:
+def test_expired_messages_that_wait_for_room_elsewhere_are_bounded() -> None:
     full: dict[str, object] = {"capacity-messages": 1, "hold-deadline": 0}
     dying: dict[str, object] = {**FEW, "message-ttl": 1000, "dead-letter-exchange": "", "dead-letter-routing-key": "d"}
     house = PagedHouse(Shelf(), {"q": (dying, True), "d": (full, True)})
@@ -179,7 +179,7 @@ def test_what_died_and_waits_for_room_elsewhere_is_not_joined_by_ever_more() -> 
 # Limits
 
 
-def test_what_is_paged_does_not_pass_its_limit_and_goes_on_when_there_is_room() -> None:
+def test_page_limit_holds_publishes_until_there_is_room() -> None:
     house = house_with(page_limit_messages=6, messages=12)
     assert len(house.producers["q"].outbox) == 2
     house.settle()
@@ -191,7 +191,7 @@ def test_what_is_paged_does_not_pass_its_limit_and_goes_on_when_there_is_room() 
 
 
 @pytest.mark.parametrize("policy", ["reject", "drop-new"])
-def test_beyond_the_limit_a_message_is_refused_if_the_policy_says_so(policy: str) -> None:
+def test_page_full_policy_refuses_messages_beyond_the_page_limit(policy: str) -> None:
     house = house_with(page_limit_bytes=600, page_full_policy=policy, messages=8)
     house.write()
     assert sorted(told(house)) == [(1, 6, True), (7, 7, False), (8, 8, False)]
@@ -199,7 +199,7 @@ def test_beyond_the_limit_a_message_is_refused_if_the_policy_says_so(policy: str
     assert house.drain("q") == numbered(1, 6)
 
 
-def test_limit_that_is_raised_lets_those_in_who_wait() -> None:
+def test_raised_page_limit_admits_waiting_publishes() -> None:
     house = PagedHouse(Shelf(), {"q": ({}, True)})
     house.set("q", overflow="page", capacity_messages=4, page_limit_messages=2)
     publish(house, 1, 9)
@@ -210,7 +210,7 @@ def test_limit_that_is_raised_lets_those_in_who_wait() -> None:
     assert house.drain("q") == numbered(1, 9)
 
 
-def test_message_that_fits_neither_into_memory_nor_within_the_limit_is_refused_at_once() -> None:
+def test_message_that_fits_neither_memory_nor_page_limit_is_refused_at_once() -> None:
     house = house_with(capacity_messages="none", capacity_bytes=1000, page_limit_bytes=2000)
     publish(house, 1, 1, 3000)
     assert isinstance(house.producers["q"].closing, ContentTooLarge)
@@ -231,7 +231,7 @@ def test_queue_that_pages_no_more_reads_back_first_and_nothing_overtakes() -> No
     assert house.memory("q") == numbered(15, 18)
 
 
-def test_queue_that_pages_from_now_on_lets_those_in_who_wait() -> None:
+def test_queue_that_begins_to_page_admits_waiting_publishes() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 4}, True)})
     publish(house, 1, 9)
     assert len(house.producers["q"].outbox) == 5
@@ -263,7 +263,7 @@ def test_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
 # Purge, delete, cursors
 
 
-def test_purge_drops_what_is_on_the_disk_and_not_what_is_with_a_consumer() -> None:
+def test_purge_drops_paged_messages_and_no_unacknowledged_ones() -> None:
     house = settled(12)
     for _ in range(5):
         assert house.get("q", no_ack=False) is not None
@@ -300,7 +300,7 @@ def test_read_that_a_purge_has_overtaken_puts_nothing_in() -> None:
     assert not house.failed
 
 
-def test_page_that_is_on_the_disk_before_anybody_has_heard_of_it_is_not_read_by_chance() -> None:
+def test_page_written_but_not_yet_reported_is_not_read() -> None:
     house = house_with(messages=6)
     house.write()
     for _ in range(4):
@@ -326,7 +326,7 @@ def test_queue_that_is_deleted_leaves_nothing_on_the_disk() -> None:
     assert not house.shelf.rows
 
 
-def test_cursor_reads_what_is_loaded_and_settling_brings_more() -> None:
+def test_cursor_reads_loaded_messages_and_settling_loads_more() -> None:
     house = settled(11)
     cursor = Cursor("/", "c")
     cursor.attach([house.queues["q"]], {"q": "earliest"}, house.now)
@@ -362,7 +362,7 @@ def test_pages_that_a_lease_pins_stay_on_the_disk_until_it_ends() -> None:
     assert (queue.depth_messages(), house.pages("q").messages) == (0, 0)
 
 
-def test_cursor_that_begins_at_the_end_lets_go_what_is_on_the_disk() -> None:
+def test_cursor_that_begins_at_the_end_releases_paged_messages() -> None:
     house = settled(11)
     cursor = Cursor("/", "c")
     cursor.attach([house.queues["q"]], {"q": "latest"}, house.now)
@@ -416,7 +416,7 @@ def test_queue_with_priorities_cannot_page() -> None:
     assert house.queues["q"].overflow.name == "block"
 
 
-def test_without_a_store_nothing_can_page() -> None:
+def test_page_policy_without_a_store_is_refused() -> None:
     house = PagedHouse(Shelf(), {})
     house.broker.journal = None
     with pytest.raises(PreconditionFailed, match="queue 'q': the overflow policy page needs a data directory"):
@@ -433,14 +433,14 @@ def test_without_a_store_nothing_can_page() -> None:
         ({"x-page-full-policy": "drop-new", "x-max-length": 5}, "needs the overflow policy page, not block"),
     ],
 )
-def test_what_does_not_go_with_paging_is_refused(arguments: dict[str, object], part: str) -> None:
+def test_settings_incompatible_with_paging_are_refused(arguments: dict[str, object], part: str) -> None:
     house = PagedHouse(Shelf(), {})
     with pytest.raises(PreconditionFailed) as caught:
         house.vhost.declare_queue("q", arguments, True, False, None, None)
     assert part in str(caught.value)
 
 
-def test_paging_is_told_once_when_it_starts_and_once_when_it_has_stopped() -> None:
+def test_paging_is_reported_once_at_its_start_and_once_at_its_end() -> None:
     house = house_with(capacity_messages=10)
     for _ in range(5):  # The memory is full, and a page comes and goes.
         publish(house, 1, 12)

@@ -37,7 +37,7 @@ def test_queue_has_a_fast_path_up_to_its_stop_threshold_while_its_gate_is_open()
     assert found.withheld_max_messages == 10
 
 
-def test_queue_that_is_purged_keeps_what_consumers_have() -> None:
+def test_purged_queue_keeps_unacknowledged_messages() -> None:
     house, found = a_queue()
     house.publish_now("a", 100, count=3)
     house.session.get(found, False, 100.0)

@@ -1,4 +1,4 @@
-"""Roll of queues: a walk in parts has all that are there throughout, once."""
+"""Roll of queues: a walk in parts visits each queue that stays, once."""
 
 from __future__ import annotations
 

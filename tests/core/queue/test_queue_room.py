@@ -57,14 +57,14 @@ def test_overflow_at_a_length_is_described_beside_the_capacity() -> None:
     )
 
 
-def test_overflow_of_a_queue_that_pages_names_what_is_on_the_disk_and_its_limit() -> None:
+def test_depth_of_a_paging_queue_is_described_with_paged_messages_and_limit() -> None:
     house = house_with(page_limit_messages=20, messages=6)
     said = describe_depth(house.queues["q"])
     assert "holds 6 messages, 1,800 bytes" in said
     assert said.endswith("; of these 2, 600 bytes, are on the disk, where 20 messages is the most")
 
 
-def test_paging_is_described_by_what_waits_to_be_written_and_then_by_the_limit() -> None:
+def test_paging_is_described_by_unwritten_bytes_and_then_by_the_limit() -> None:
     house = house_with(page_limit_messages=2, messages=5)
     queue = house.queues["q"]
     pages = house.pages("q")
@@ -74,7 +74,7 @@ def test_paging_is_described_by_what_waits_to_be_written_and_then_by_the_limit()
     assert describe_paging(queue, pages) == "2 of 2 messages: no room for the next message"
 
 
-def test_paging_that_was_switched_off_is_described_by_what_is_read_back() -> None:
+def test_paging_that_was_switched_off_is_described_by_messages_to_read_back() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 4}, True)})
     house.set("q", overflow="page")
     publish(house, 1, 6)

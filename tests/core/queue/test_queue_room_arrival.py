@@ -1,4 +1,4 @@
-"""Arrival of a batch in a queue: its room is kept, and nobody sees a part of it.
+"""Arrival of a batch in a queue: its room is reserved, and no client sees a part of the batch.
 
 A `drop-head` queue makes room for a large message a slice a turn.
 """
@@ -16,7 +16,7 @@ from tests.support.restored_broker import journaled, queue_of
 from tests.support.settings_bench import Bench
 
 
-def test_promised_room_is_nobody_elses_and_is_given_up_message_by_message() -> None:
+def test_promised_room_is_reserved_and_released_message_by_message() -> None:
     bench = Bench()
     queue = bench.queue("a", capacity_messages=10)
     arrival = Arrival(queue, 6, 600)
@@ -53,7 +53,7 @@ def test_queue_that_drops_its_oldest_messages_promises_nothing() -> None:
     assert queue.reserved.messages == 0
 
 
-def test_what_was_there_before_may_be_taken_and_nothing_after_the_horizon() -> None:
+def test_messages_before_an_arrival_may_be_taken_and_later_ones_not() -> None:
     bench = Bench()
     queue = bench.queue("a")
     bench.publish(bench.producer(), "a", 100, 100)
@@ -77,7 +77,7 @@ def with_dead_letters(count: int, **arguments: object) -> FullQueue:
     return house
 
 
-def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -> None:
+def test_publish_that_displaces_messages_waits_while_too_many_dead_letters_do() -> None:
     house = with_dead_letters(10, capacity_messages=10, overflow="drop-head")
     writer = house.published("p", "q", CHARGE, count=LOOSE_MAX + 50)
     letters = house.q.dead_letters
@@ -88,7 +88,7 @@ def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -
     assert [outcome[2] for outcome in told(writer)] == [True]
 
 
-def test_who_is_refused_into_the_dead_letters_waits_likewise() -> None:
+def test_publish_refused_into_the_dead_letters_waits_likewise() -> None:
     house = with_dead_letters(1, x_max_length=1, overflow="reject-publish-dlx")
     writer = house.published("p", "q", CHARGE, count=LOOSE_MAX + 50)
     assert len(writer.outbox) == 50
@@ -97,7 +97,7 @@ def test_who_is_refused_into_the_dead_letters_waits_likewise() -> None:
     assert {outcome[2] for outcome in told(writer)} == {False}
 
 
-def test_nobody_waits_for_dead_letters_of_a_queue_that_has_none_any_more() -> None:
+def test_publish_that_waits_for_dead_letters_is_released_with_its_deleted_queue() -> None:
     house = with_dead_letters(10, capacity_messages=10, overflow="drop-head")
     writer = house.published("p", "q", CHARGE, count=LOOSE_MAX + 5)
     house.broker.delete_queue(house.q)
@@ -123,7 +123,7 @@ def test_large_message_displaces_many_a_slice_a_turn() -> None:
     assert [told(each)[0][2] for each in (writer, small)] == [True, True]
 
 
-def test_who_gives_up_waiting_for_room_leaves_the_others_free() -> None:
+def test_producer_that_gives_up_its_wait_for_room_frees_the_others() -> None:
     house = FullQueue(MANY, capacity_bytes=MANY * CHARGE, overflow="drop-head")
     writer, small = house.producer("p"), house.producer("s")
     house.publish(writer, "q", MANY * CHARGE)

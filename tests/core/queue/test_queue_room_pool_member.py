@@ -79,7 +79,7 @@ def test_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, int]
     assert memory.members == host.members == 4
 
 
-def test_large_publish_that_waits_at_a_sum_learns_of_every_decrease_far_from_the_thresholds() -> None:
+def test_large_publish_that_waits_at_a_sum_learns_of_each_decrease() -> None:
     house = House()
     limit = in_bytes(1_000 * MIB, 900 * MIB, 800 * MIB)
     house.broker.gates.set_vhost_limit(house.vhost, limit)

@@ -34,7 +34,7 @@ def test_queue_without_arguments_has_100_mib_and_blocks() -> None:
         ({"maximumQueueDepthMessages": 10, "overflowPolicy": "REJECT"}, (None, None)),
     ],
 )
-def test_length_by_rabbitmqs_names_is_of_what_is_ready_and_every_capacity_of_the_depth(
+def test_length_by_rabbitmq_names_counts_ready_messages_and_capacity_the_depth(
     arguments: dict[str, object], expected: tuple[int | None, int | None]
 ) -> None:
     length = settings_of(arguments).length.as_dict()

@@ -41,7 +41,7 @@ def test_ready_queue_gives_messages_in_their_order_and_requeued_ones_first() -> 
     assert queue.next() is None
 
 
-def test_ready_queue_has_expired_messages_only_when_their_own_time_or_the_queues_is_over() -> None:
+def test_ready_queue_expires_messages_by_their_own_ttl_or_that_of_the_queue() -> None:
     queue = ReadyQueue()
     queue.append(message(1, ttl_s=10.0))
     queue.append(message(2, ttl_s=5.0))
@@ -55,7 +55,7 @@ def test_ready_queue_has_expired_messages_only_when_their_own_time_or_the_queues
     assert pulled(queue) == [1, 3], "the tombstone of the second is skipped"
 
 
-def test_ready_queue_lets_no_message_expire_that_was_not_offered_to_consumers() -> None:
+def test_ready_queue_expires_no_message_that_was_not_offered_to_consumers() -> None:
     queue = ReadyQueue()
     queue.append(message(1, ttl_s=0.0, arrived=7.0))
     assert queue.take_due(7.0, NEVER, 6.9) is None
@@ -140,7 +140,7 @@ def test_entry_is_removed_from_anywhere_in_a_heap(seed: int) -> None:
         assert all(heap[(at - 1) // 2][:2] <= heap[at][:2] for at in range(1, len(heap)))
 
 
-def test_ready_queue_hands_all_over_and_keeps_its_line_only_where_routes_still_use_it() -> None:
+def test_ready_queue_hands_over_all_and_keeps_its_line_for_routes_that_use_it() -> None:
     for reroute in (True, False):
         queue, leftovers = ReadyQueue(), DeferredFree()
         for sequence in (1, 2):

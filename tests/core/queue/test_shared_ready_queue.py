@@ -1,4 +1,4 @@
-"""Cursors beside consumers on one queue: who gets which message, and that a planned range never changes."""
+"""Cursors beside consumers on one queue: the shares of both, and planned ranges that never change."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_message_that_comes_back_below_the_plan_is_for_consumers_alone() -> None
     assert [desk.get(), desk.get()] == [2, None]
 
 
-def test_message_that_comes_back_beyond_the_plan_goes_to_whoever_is_first() -> None:
+def test_message_returned_beyond_the_plan_goes_to_the_first_reader() -> None:
     desk = Desk(6)
     cursor = desk.attach()
     assert plan(cursor, 2) == [1, 2]
@@ -107,7 +107,7 @@ def test_message_that_comes_back_beyond_the_plan_goes_to_whoever_is_first() -> N
     assert plan(cursor) == [1, 2, 3, 5, 6]
 
 
-def test_all_cursors_get_what_one_has_acquired() -> None:
+def test_messages_acquired_by_one_cursor_are_read_by_all_cursors() -> None:
     desk = Desk(6)
     one, other = desk.attach("one"), desk.attach("other")
     assert plan(one, 4) == [1, 2, 3, 4]
@@ -128,7 +128,7 @@ def test_new_cursor_at_the_end_leaves_the_backlog_to_consumers() -> None:
     assert [desk.get() for _ in range(2 * CHUNK - 4)] == [*range(6, 2 * CHUNK + 1), None]
 
 
-def test_end_of_the_slower_cursor_leaves_what_the_other_never_reads_to_consumers() -> None:
+def test_end_of_the_slower_cursor_leaves_messages_of_no_cursor_to_consumers() -> None:
     desk = Desk(4)
     desk.consume(prefetch=1)
     slow = desk.attach("slow")
@@ -205,7 +205,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=examples(1500), derandomize=True, database=None)
 @given(st.lists(STEPS, min_size=15, max_size=60))
-def test_any_steps_of_two_cursors_and_consumers_agree_with_a_model(steps: list[tuple[str, int, int]]) -> None:
+def test_cursors_and_consumers_agree_with_a_model(steps: list[tuple[str, int, int]]) -> None:
     desk, model = Desk(), Model()
     cursors = [desk.attach("a"), desk.attach("b")]
     planned: list[dict[int, int]] = [{}, {}]
@@ -308,7 +308,7 @@ def test_pins_that_overlap_hold_until_the_last_of_them_ends() -> None:
     assert left(desk) == []
 
 
-def test_settled_messages_that_a_lease_pins_never_return_when_their_cursor_is_deleted() -> None:
+def test_settled_messages_pinned_by_a_lease_never_return_after_their_cursor() -> None:
     desk = Desk(6)
     cursor = desk.attach()
     plan(cursor)
@@ -323,7 +323,7 @@ def test_settled_messages_that_a_lease_pins_never_return_when_their_cursor_is_de
     assert not isinstance(desk.queue.ready_queue, SharedReadyQueue)
 
 
-def test_lag_of_a_cursor_leaves_out_what_a_lease_pins_before_it() -> None:
+def test_lag_of_a_cursor_omits_messages_pinned_by_a_lease() -> None:
     desk = Desk(20)
     cursor = desk.attach()
     leased(desk, 1, 0, 10)
@@ -338,7 +338,7 @@ def test_lag_of_a_cursor_leaves_out_what_a_lease_pins_before_it() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=5), st.lists(st.integers(1, 60), max_size=6)
 )
-def test_queue_has_what_is_pinned_or_not_settled(pins: list[tuple[int, int]], ends: list[int]) -> None:
+def test_queue_keeps_messages_that_are_pinned_or_unsettled(pins: list[tuple[int, int]], ends: list[int]) -> None:
     desk = Desk(60)
     cursor = desk.attach()
     leases = [leased(desk, number, lo, hi) for number, (lo, hi) in enumerate(pins)]

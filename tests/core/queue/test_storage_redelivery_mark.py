@@ -9,7 +9,7 @@ from tests.support.paging_broker import house_with, numbered, publish
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-def test_a_delivery_is_announced_only_where_its_message_can_come_back_after_a_kill(persistent: bool) -> None:
+def test_delivery_is_announced_if_its_message_can_come_back_after_a_kill(persistent: bool) -> None:
     house = house_with()
     publish(house, 1, 12, persistent=persistent)
     house.settle()
@@ -25,7 +25,7 @@ def test_a_delivery_is_announced_only_where_its_message_can_come_back_after_a_ki
     assert batch.waits_for_disk is persistent
 
 
-def test_a_second_delivery_waits_as_the_first_one_does_until_the_store_knows_of_that() -> None:
+def test_second_delivery_waits_until_the_store_knows_of_the_first() -> None:
     """The first may never go out, for its client is gone; of the second an acknowledgement may be lost in a kill."""
     house = house_with(messages=1)
     house.write()

@@ -1,4 +1,4 @@
-"""The two classes of a quorum queue: their order, and what does not depend on it."""
+"""The two classes of a quorum queue: their order, and properties that do not depend on it."""
 
 from __future__ import annotations
 
@@ -390,7 +390,7 @@ OPERATIONS = ["put", "put", "put", "take", "take", "settle", "release", "cursor"
 
 @settings(max_examples=examples(80), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 9)), max_size=60), st.booleans())
-def test_quorum_queue_loses_and_doubles_no_message_whatever_reads_it(steps: Script, pages: bool) -> None:
+def test_quorum_queue_loses_and_duplicates_no_message_for_any_readers(steps: Script, pages: bool) -> None:
     bench = Bench(**({"x_overflow": "page", "capacity_messages": 4} if pages else {"capacity_messages": 50}))
     there: set[int] = set()
     away: dict[int, int] = {}

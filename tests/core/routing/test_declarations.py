@@ -32,7 +32,7 @@ def store(driver: BrokerDriver) -> Declared:
     return Declared(driver)
 
 
-def test_a_queue_that_is_deleted_and_declared_again_is_another_one(vhost: VirtualHost, store: Declared) -> None:
+def test_queue_deleted_and_declared_again_has_a_new_number(vhost: VirtualHost, store: Declared) -> None:
     first = queue_of(vhost, "q")
     vhost.gates.broker.delete_queue(first)
     second = queue_of(vhost, "q", capacity_messages=7)
@@ -43,7 +43,7 @@ def test_a_queue_that_is_deleted_and_declared_again_is_another_one(vhost: Virtua
     assert (number_of(back), back.arguments) == (2, {"capacity-messages": 7})
 
 
-def test_a_number_is_never_given_again_not_even_after_a_restart(vhost: VirtualHost, store: Declared) -> None:
+def test_number_of_a_queue_is_never_reused_even_after_a_restart(vhost: VirtualHost, store: Declared) -> None:
     given = set()
     for _ in range(3):
         last = queue_of(vhost, "q")
@@ -99,7 +99,7 @@ def test_queues_that_end_with_the_broker_have_no_number(
     assert kinds(store) == []
 
 
-def test_without_a_journal_nothing_is_kept(vhost: VirtualHost) -> None:
+def test_declarations_without_a_journal_are_not_stored(vhost: VirtualHost) -> None:
     vhost.gates.broker.journal = None
     queue = queue_of(vhost, "q")
     vhost.bind("amq.direct", queue, None, "k", {})
@@ -107,7 +107,9 @@ def test_without_a_journal_nothing_is_kept(vhost: VirtualHost) -> None:
     assert queue.storage is None
 
 
-def test_only_a_binding_between_what_lasts_is_kept(driver: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
+def test_binding_is_stored_if_both_its_ends_are_durable(
+    driver: BrokerDriver, vhost: VirtualHost, store: Declared
+) -> None:
     durable, transient = queue_of(vhost, "d"), vhost.declare_queue("t", {}, False, False, None, None)
     lasting = vhost.declare_exchange("x", "fanout", {}, True, False, False)
     passing = vhost.declare_exchange("y", "fanout", {}, False, False, False)
@@ -152,7 +154,7 @@ def test_equivalence_of_queues_names_the_first_difference(
     assert said in str(refused.value)
 
 
-def test_equivalence_ignores_arguments_that_nobody_knows_and_a_type_that_is_the_default() -> None:
+def test_equivalence_ignores_unknown_arguments_and_the_default_type() -> None:
     house = House("a", x_max_length=5, x_colour="red")
     check_queue(house.vhost.queue("a"), {"x-max-length": 5, "x-queue-type": "classic"}, False, False)
 

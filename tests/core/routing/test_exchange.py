@@ -18,14 +18,14 @@ def where() -> VirtualHost:
     return a_vhost()
 
 
-def test_the_default_exchange_leads_to_the_queue_of_that_name(where: VirtualHost) -> None:
+def test_default_exchange_leads_to_the_queue_of_the_routing_key(where: VirtualHost) -> None:
     for name in "ab":
         declare(where, name)
     assert reached(where, "", "a") == ["a"]
     assert reached(where, "", "nobody") == []
 
 
-def test_each_type_takes_its_bindings(where: VirtualHost) -> None:
+def test_exchange_types_route_by_their_bindings(where: VirtualHost) -> None:
     a, b, c = (declare(where, name) for name in "abc")
     for exchange, queue, key in (
         ("amq.direct", a, "red"),
@@ -76,7 +76,7 @@ def test_exchanges_may_be_bound_in_a_circle(where: VirtualHost) -> None:
     assert reached(where, "x", "") == ["q"]
 
 
-def test_a_route_that_was_found_is_found_again_after_the_topology_changed(where: VirtualHost) -> None:
+def test_route_is_resolved_again_after_the_topology_changed(where: VirtualHost) -> None:
     a, b = (declare(where, name) for name in "ab")
     where.bind("amq.fanout", a, None, "", {})
     route = resolve(where, "amq.fanout")
@@ -88,7 +88,7 @@ def test_a_route_that_was_found_is_found_again_after_the_topology_changed(where:
     assert route.queues == [a, b]
 
 
-def test_a_deleted_queue_takes_its_bindings_along_and_an_exchange_that_is_auto_deleted_with_its_last() -> None:
+def test_deleted_queue_takes_its_bindings_and_auto_delete_exchanges_along() -> None:
     where = a_vhost()
     queue = declare(where, "q")
     where.declare_exchange("x", "fanout", {}, False, True, False)
@@ -102,7 +102,7 @@ def test_a_deleted_queue_takes_its_bindings_along_and_an_exchange_that_is_auto_d
         where.exchange("x")
 
 
-def test_binding_twice_is_once_and_unbinding_what_is_not_bound_is_no_error(where: VirtualHost) -> None:
+def test_binding_twice_is_once_and_unbinding_an_absent_one_is_no_error(where: VirtualHost) -> None:
     queue = declare(where, "q")
     where.bind("amq.direct", queue, None, "k", {})
     where.bind("amq.direct", queue, None, "k", {})
@@ -112,7 +112,7 @@ def test_binding_twice_is_once_and_unbinding_what_is_not_bound_is_no_error(where
     assert where.bindings.count == 0
 
 
-def test_what_cannot_be_is_refused_with_its_code(where: VirtualHost) -> None:
+def test_invalid_declaration_or_binding_is_refused_with_its_code(where: VirtualHost) -> None:
     queue = declare(where, "q")
     with pytest.raises(match="unknown exchange type 'x-random'; known are direct, fanout, topic and headers"):
         where.declare_exchange("x", "x-random", {}, False, False, False)
@@ -136,7 +136,7 @@ def counts(house: House, exchange: str) -> tuple[int, int, int, int]:
     return int(counters.published), int(counters.routed()), int(counters.returned), int(counters.dropped)
 
 
-def test_exchange_counts_what_comes_in_and_each_queue_that_it_goes_to() -> None:
+def test_exchange_counts_messages_in_and_out() -> None:
     house = House()
     for name in "abc":
         house.queue(name)
@@ -147,7 +147,7 @@ def test_exchange_counts_what_comes_in_and_each_queue_that_it_goes_to() -> None:
     assert counts(house, "") == (1, 1, 0, 0)
 
 
-def test_exchange_counts_unroutable_messages_by_what_becomes_of_them() -> None:
+def test_exchange_counts_unroutable_messages_by_their_fate() -> None:
     house = House()
     producer = house.published("p", "nowhere", 100, "amq.topic")
     route = house.vhost.route("amq.topic", "nowhere", True)
@@ -173,7 +173,7 @@ def test_held_publish_counts_when_it_passes() -> None:
     assert counts(house, "") == (2, 2, 0, 0)
 
 
-def test_exchange_declared_again_counts_anew() -> None:
+def test_exchange_declared_again_counts_from_0() -> None:
     house = House("q")
     for published in (2, 3):
         house.vhost.declare_exchange("x", "direct", {}, False, False, False)

@@ -1,4 +1,4 @@
-"""Bindings, found by their destination, and what makes two of them the same."""
+"""Bindings, found by their destination, and their identity."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_selector_of_a_binding_chooses_among_the_messages_of_its_key(bench: Sele
     assert (resolve.by_headers, resolve.selects, len(resolve.queues)) == (True, True, 3), "the message is not known"
 
 
-def test_a_message_that_cannot_be_read_has_no_fields(bench: SelectingBench) -> None:
+def test_unreadable_message_has_no_fields_for_a_selector(bench: SelectingBench) -> None:
     vhost = bench.vhost
     vhost.bind("amq.fanout", bench.queue, None, "", {SELECTOR: "color IS NULL"})
     route = vhost.route("amq.fanout", "", False)
@@ -151,7 +151,7 @@ def test_patterns_of_selectors_count_the_text_that_they_search() -> None:
             publish_to_patterns(pattern, 4096)
 
 
-def test_dead_letter_goes_where_the_selector_of_a_binding_lets_it(bench: SelectingBench) -> None:
+def test_dead_letter_follows_the_selectors_of_bindings(bench: SelectingBench) -> None:
     vhost = bench.vhost
     red = vhost.declare_queue("red", {}, False, False, None, None)
     vhost.bind("amq.fanout", red, None, "", {SELECTOR: "color = 'red'"})

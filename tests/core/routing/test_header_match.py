@@ -1,6 +1,6 @@
-"""Headers exchanges: which bindings a message matches, and how many are looked at.
+"""Headers exchanges: matching bindings, and the number of bindings examined.
 
-Values of field tables: which are alike, and what RabbitMQ calls their types.
+Values of field tables: equality, and RabbitMQ's names of their types.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.profiles import examples
 from tests.support.topology import declare, exchange, resolve, rule
 
 
-def test_a_headers_exchange_looks_at_what_a_message_has_and_not_at_all_its_bindings(vhost: VirtualHost) -> None:
+def test_headers_exchange_looks_at_matching_bindings_only(vhost: VirtualHost) -> None:
     exchange(vhost, "h", "headers")
     declare(vhost, "q")
     declare(vhost, "other")

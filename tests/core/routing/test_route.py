@@ -1,11 +1,4 @@
-"""Cached routes: the target of a lookup, its variants, and what the fast path needs of it.
-
-Priority, expiration and delivery mode of a publish choose the variant of its route.
-
-CC and BCC: further routing keys of one message, whatever its protocol.
-
-Exchanges, bindings and alternates that come and go, against a set of tuples and a walk that knows no index.
-"""
+"""Cached routes: the target of a lookup, variants, copies by CC and BCC, and changes of the topology."""
 
 from __future__ import annotations
 
@@ -38,7 +31,7 @@ from tests.support.durable_broker import Kept
 from tests.support.topology import checked_route, resolve, rule, topic_rule
 
 
-def test_a_route_to_one_queue_appends_to_its_lane_and_has_at_most_one_fast_queue() -> None:
+def test_route_to_one_queue_appends_directly_and_has_one_fast_queue() -> None:
     kept = Kept()
     stored, passing = resolve(kept.vhost, "", "a").persistent(), resolve(kept.vhost, "", "passing").persistent()
     assert (stored.single_queue, stored.stored_queue) == (None, kept.vhost.queues["a"])
@@ -58,7 +51,7 @@ def test_variants_of_a_route_share_its_target_until_it_is_resolved_again() -> No
     assert route.persistent() is not variants[0]
 
 
-def test_a_route_with_a_time_to_live_has_no_fast_queue() -> None:
+def test_route_with_a_time_to_live_has_no_fast_queue() -> None:
     route = resolve(Kept().vhost, "", "passing").variant(0, 1.5)
     assert (route.single_queue, route.stored_queue, len(route.queues)) == (None, None, 1)
     assert route.append == NOWHERE.append
@@ -68,7 +61,7 @@ def test_a_route_with_a_time_to_live_has_no_fast_queue() -> None:
     ("exchange", "control", "by_headers"),
     [("amq.direct", False, False), ("amq.headers", False, True), (CONTROL_EXCHANGE, True, False)],
 )
-def test_the_target_of_a_route_says_how_a_publish_is_handled(exchange: str, control: bool, by_headers: bool) -> None:
+def test_target_of_a_route_selects_the_handling_of_a_publish(exchange: str, control: bool, by_headers: bool) -> None:
     kept = Kept()
     if exchange != CONTROL_EXCHANGE:
         kept.vhost.bind(exchange, kept.vhost.queues["passing"], None, "k", {})
@@ -79,7 +72,7 @@ def test_the_target_of_a_route_says_how_a_publish_is_handled(exchange: str, cont
     assert route.target.is_current(), "nothing changed since the lookup"
 
 
-def test_a_route_is_current_until_an_exchange_on_its_way_changes() -> None:
+def test_route_is_current_until_an_exchange_on_its_way_changes() -> None:
     kept = Kept()
     kept.vhost.bind("amq.direct", kept.vhost.queues["passing"], None, "k", {})
     route = resolve(kept.vhost, "amq.direct", "k")
@@ -111,12 +104,12 @@ def test_route_without_a_store_ignores_the_delivery_mode() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "soon", "٣", str(MILLISECONDS_MAX + 1), "9" * 5000])
-def test_an_expiration_that_is_no_number_of_milliseconds_is_refused(text: str) -> None:
+def test_expiration_that_is_no_number_of_milliseconds_is_refused(text: str) -> None:
     with pytest.raises(PreconditionFailed, match="invalid expiration"):
         route_for(checked_route(), Properties(expiration=text))
 
 
-def test_the_longest_expiration_is_taken() -> None:
+def test_longest_expiration_is_accepted() -> None:
     assert expiration_s(b"%d" % MILLISECONDS_MAX) == MILLISECONDS_MAX / 1000
     assert expiration_s(b"0") == 0.0
 
@@ -125,12 +118,12 @@ def route() -> Route:
     return Route(Envelope("x", "k", 5, 1.5, True), True)
 
 
-def test_a_message_without_them_keeps_its_route() -> None:
+def test_message_without_cc_and_bcc_keeps_its_route() -> None:
     assert route_with_copies(route(), {}) is None
     assert route_with_copies(route(), {"CC": [], "BCC": [7]}) is None
 
 
-def test_both_headers_add_keys_and_blind_ones_stay_with_the_envelope() -> None:
+def test_cc_and_bcc_add_routing_keys_and_bcc_stays_in_the_envelope() -> None:
     found = route_with_copies(route(), {"CC": ["a", 5], "BCC": ["b"]})
     assert (found.copies, found.mandatory) == (["a", "b"], True)
     envelope = found.envelope
@@ -309,7 +302,7 @@ STEPS = st.tuples(
 
 @settings(max_examples=examples(250), derandomize=True, database=None, deadline=None)
 @given(st.lists(STEPS, max_size=30))
-def test_whatever_comes_and_goes_messages_go_where_the_bindings_say(
+def test_messages_follow_the_bindings_through_any_changes_of_topology(
     steps: list[tuple[str, str, str, str, Headers]],
 ) -> None:
     both = Both()
@@ -319,7 +312,7 @@ def test_whatever_comes_and_goes_messages_go_where_the_bindings_say(
         both.compare()
 
 
-def test_a_route_stands_while_nothing_changes_on_its_way() -> None:
+def test_route_stays_valid_while_its_exchanges_are_unchanged() -> None:
     real = Both().real
     queue = real.queues["q"]
     real.bind("f", None, real.exchanges["d"], "", {})

@@ -32,7 +32,7 @@ def test_topics_match_as_the_standard_says(pattern: list[str], words: list[str])
     st.lists(st.tuples(st.booleans(), PATTERNS, st.sampled_from("xyz")), max_size=25),
     st.lists(KEYS, min_size=1, max_size=4),
 )
-def test_a_tree_finds_what_each_of_its_patterns_matches(
+def test_topic_trie_finds_matches_of_its_patterns(
     changes: list[tuple[bool, tuple[str, ...], str]], keys: list[list[str]]
 ) -> None:
     topics: TopicTrie[str] = TopicTrie()
@@ -53,7 +53,7 @@ def test_a_tree_finds_what_each_of_its_patterns_matches(
 
 
 @pytest.mark.parametrize("end", ["a", "b"])
-def test_a_pattern_of_many_hashes_is_no_trap(end: str) -> None:
+def test_topic_pattern_of_many_hashes_is_matched_in_bounded_time(end: str) -> None:
     pattern = ["#", "a"] * 50
     words = ["a"] * 1000 + [end]
     topics: TopicTrie[str] = TopicTrie()
@@ -62,7 +62,7 @@ def test_a_pattern_of_many_hashes_is_no_trap(end: str) -> None:
     assert found(topics, words) == (["x"] if end == "a" else [])
 
 
-def test_an_empty_key_has_no_word() -> None:
+def test_empty_routing_key_has_no_word() -> None:
     assert split_words("") == []
     assert split_words(".") == ["", ""]
     topics: TopicTrie[str] = TopicTrie()

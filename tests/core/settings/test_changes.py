@@ -1,4 +1,4 @@
-"""Settings that change while everything runs: at once, in both directions."""
+"""Settings that change at run time: effective at once, in both directions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support import at_once
 from tests.support.settings_bench import Bench
 
 
-def test_raised_threshold_lets_blocked_producers_go_at_once(bench: Bench) -> None:
+def test_raised_threshold_releases_blocked_producers_at_once(bench: Bench) -> None:
     queue, producer = bench.queue("q"), bench.producer()
     bench.set("queue", "q", capacity_messages=4, stop_messages=2, resume_messages=1, hold_deadline=0)
     bench.publish(producer, "q", *[10] * 6)
@@ -53,7 +53,7 @@ def test_removed_threshold_opens_the_gate(bench: Bench) -> None:
     assert queue.thresholds.capacity.as_dict() == {"messages": None, "bytes": 100 * 1024 * 1024}
 
 
-def test_lowered_capacity_holds_what_comes_and_keeps_what_is_there(bench: Bench) -> None:
+def test_lowered_capacity_holds_new_messages_and_keeps_present_ones(bench: Bench) -> None:
     queue, producer = bench.queue("q", overflow="block"), bench.producer()
     bench.publish(producer, "q", *[10] * 9)
     bench.set("queue", "q", capacity_messages=5)
@@ -61,7 +61,7 @@ def test_lowered_capacity_holds_what_comes_and_keeps_what_is_there(bench: Bench)
     assert (queue.messages, len(producer.outbox)) == (9, 1)
 
 
-def test_another_policy_decides_at_once_about_what_is_held(bench: Bench) -> None:
+def test_changed_overflow_policy_decides_at_once_about_held_publishes(bench: Bench) -> None:
     queue, producer = bench.queue("q", capacity_messages=2, hold_deadline=0), bench.producer()
     bench.publish(producer, "q", *[10] * 4)
     assert len(producer.outbox) == 2
@@ -85,7 +85,7 @@ def test_held_publish_that_can_never_fit_any_more_is_refused_and_the_others_pass
     assert sorted(bench.told(producer)) == [(1, 1, True), (2, 2, False), (3, 3, True)]
 
 
-def test_without_confirms_the_channel_is_told_that_it_can_never_fit(bench: Bench) -> None:
+def test_channel_without_confirms_is_closed_if_its_publish_can_never_fit(bench: Bench) -> None:
     queue, producer = bench.queue("q", overflow="block", hold_deadline=0), bench.producer(confirming=False)
     bench.set("queue", "q", capacity_bytes=1000, stop_bytes=900)
     bench.publish(producer, "q", 900, 500, 10)
@@ -100,7 +100,7 @@ def test_without_confirms_the_channel_is_told_that_it_can_never_fit(bench: Bench
     assert not queue.gate.waiters
 
 
-def test_ttl_that_is_set_drops_what_is_too_old_already(bench: Bench) -> None:
+def test_ttl_set_later_drops_messages_that_are_too_old(bench: Bench) -> None:
     queue, producer = bench.queue("q"), bench.producer()
     bench.publish(producer, "q", 10)
     bench.run(10.0)
@@ -116,7 +116,7 @@ def test_ttl_that_is_set_drops_what_is_too_old_already(bench: Bench) -> None:
     assert queue.messages == 1
 
 
-def test_unused_queue_expires_when_that_is_said_later(bench: Bench) -> None:
+def test_expires_set_later_applies_to_an_unused_queue(bench: Bench) -> None:
     bench.queue("q")
     bench.set("queue", "q", expires=2000)
     bench.run(2.0)

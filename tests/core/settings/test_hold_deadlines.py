@@ -6,7 +6,7 @@ from tests.support import at_once
 from tests.support.settings_bench import Bench
 
 
-def test_deadline_counts_from_the_change_for_those_who_wait_already(bench: Bench) -> None:
+def test_hold_deadline_counts_from_the_change_for_waiting_publishes(bench: Bench) -> None:
     queue, producer = bench.queue("q", capacity_messages=2), bench.producer()
     bench.publish(producer, "q", 10, 10, 10)
     bench.run(20.0)
@@ -20,7 +20,7 @@ def test_deadline_counts_from_the_change_for_those_who_wait_already(bench: Bench
     assert queue.messages == 2
 
 
-def test_for_ever_gets_an_end_and_an_end_is_taken_back(bench: Bench) -> None:
+def test_hold_deadline_may_be_set_and_removed_while_a_publish_waits(bench: Bench) -> None:
     bench.queue("q", capacity_messages=1, stop_messages=1)
     producer = bench.producer()
     bench.set("queue", "q", hold_deadline=0)

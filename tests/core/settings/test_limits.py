@@ -79,7 +79,7 @@ def test_room(settings: dict[str, object], free_bytes: int, percent: float) -> N
         ({"disk-overful": 5}, "unknown setting disk-overful for scope broker; did you mean disk-overfull?"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_a_sentence(settings: dict[str, object], sentence: str) -> None:
+def test_invalid_disk_limit_is_refused_with_a_sentence(settings: dict[str, object], sentence: str) -> None:
     with pytest.raises(PreconditionFailed) as refused:
         limits("broker", **settings)
     assert str(refused.value) == sentence

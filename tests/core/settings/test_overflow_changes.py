@@ -1,4 +1,4 @@
-"""How queues overflow when policies and settings come and go, and what the commands say of it."""
+"""Overflow policies of queues when policies and settings change, and the sentences of the commands."""
 
 from __future__ import annotations
 
@@ -134,13 +134,13 @@ def test_thresholds_of_a_declaration_are_stronger_than_a_length_of_a_policy(benc
     assert queue.thresholds.stop.as_dict()["messages"] == 5
 
 
-def test_reply_queue_refuses_at_its_capacity_whatever_patterns_say(bench: Bench) -> None:
+def test_reply_queue_refuses_at_its_capacity_with_any_patterns(bench: Bench) -> None:
     bench.set("queue", "#", max_length=5)
     queue = bench.vhost.create_reply_queue("amq.rabbitmq.reply-to.1")
     assert ways(queue.settings) == ("reject", None)
 
 
-# Every name, source and order: who loses what
+# Names, sources and orders: the lost messages of each
 
 SENT = 12
 CHARGE = 1000

@@ -1,7 +1,4 @@
-"""One policy: what is read, what is refused, and what two of them say together.
-
-Regular expressions of policies: RE2, unanchored, with look-aheads behind `^`.
-"""
+"""Policies: reading, refusals, combination of two, and their regular expressions."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ def test_policy_sorts_its_keys() -> None:
     }  # fmt: skip
 
 
-def test_policy_for_one_kind_tells_the_keys_of_the_other() -> None:
+def test_policy_for_one_kind_lists_keys_of_the_other_as_idle() -> None:
     assert policy(apply_to="exchanges", max_length=5).idle == ["max-length"]
     assert policy(apply_to="queues", alternate_exchange="x").idle == ["alternate-exchange"]
 
@@ -137,13 +134,13 @@ PATTERNS = [
 
 
 @pytest.mark.parametrize("text", PATTERNS)
-def test_pattern_matches_what_a_backtracking_engine_matches(text: str) -> None:
+def test_policy_pattern_matches_as_a_backtracking_engine(text: str) -> None:
     pattern = PolicyPattern(text)
     assert [name for name in NAMES if pattern.matches(name)] == [name for name in NAMES if re.search(text, name)]
 
 
 @pytest.mark.parametrize("text", ["(", "[a", "a**", r"(a)\1", "a(?!b)", "^(?!a)b|c", "^(?!a", "(?<=a)b", "a{5000}"])
-def test_pattern_that_re2_refuses_is_told_with_its_reason(text: str) -> None:
+def test_policy_pattern_that_re2_refuses_is_refused_with_its_reason(text: str) -> None:
     with pytest.raises(PreconditionFailed, match="is refused by RE2: "):
         PolicyPattern(text)
 

@@ -1,4 +1,4 @@
-"""Settings of several sources: all of a change or none of it, and who beats whom."""
+"""Settings of several sources: changes are all or nothing, and sources have an order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.settings_bench import Bench, refused
 # All or nothing
 
 
-def test_what_contradicts_an_argument_is_refused_with_both_sources_and_nothing_is_changed(bench: Bench) -> None:
+def test_setting_that_contradicts_an_argument_is_refused_with_both_sources(bench: Bench) -> None:
     first, second = bench.queue("orders.a"), bench.queue("orders.b", capacity_messages=1000)
     said = refused(lambda: bench.set("queue", "orders.#", stop_messages=2000))
     assert said == (
@@ -33,7 +33,7 @@ def test_declaration_that_contradicts_a_pattern_is_refused_and_nothing_is_create
     bench.queue("orders.c", capacity_messages=1000, stop_messages=900)  # Its own stop beats the pattern's.
 
 
-def test_what_is_left_by_an_unset_must_be_possible_too(bench: Bench) -> None:
+def test_unset_that_leaves_an_impossible_setting_is_refused(bench: Bench) -> None:
     bench.queue("q")
     bench.set("queue", "q", capacity_messages=5000, stop_messages=2000, resume_messages=1000)
     said = refused(lambda: at_once.remove(bench.broker, "queue", "q", ["stop-messages", "capacity-messages"]))
@@ -57,7 +57,7 @@ def test_contradictions_of_an_address_or_a_virtual_host_are_refused_too(bench: B
     assert "a.b" not in bench.vhost.exchanges
 
 
-def test_of_a_file_with_one_contradiction_nothing_counts(bench: Bench) -> None:
+def test_settings_file_with_a_contradiction_changes_nothing(bench: Bench) -> None:
     queue = bench.queue("q", capacity_messages=100)
     bench.file(("queue", "q", {"stop-messages": 50}))
     with pytest.raises(PreconditionFailed):
@@ -67,7 +67,7 @@ def test_of_a_file_with_one_contradiction_nothing_counts(bench: Bench) -> None:
     assert [(each.scope, each.pattern) for each in bench.broker.table.entries()] == [("queue", "q")]
 
 
-# Who beats whom
+# Precedence of sources
 
 
 def test_arguments_beat_patterns_patterns_the_virtual_host_and_that_the_broker(bench: Bench) -> None:
@@ -80,7 +80,7 @@ def test_arguments_beat_patterns_patterns_the_virtual_host_and_that_the_broker(b
     assert bench.broker.table.limits("vhost", "/").hold_deadline_s == 20.0
 
 
-def test_each_setting_is_taken_from_the_most_specific_pattern_that_says_it(bench: Bench) -> None:
+def test_setting_is_taken_from_the_most_specific_pattern(bench: Bench) -> None:
     bench.set("queue", "#", capacity_messages=1000, stop_messages=900, hold_deadline=7)
     bench.set("queue", "orders.*", stop_messages=500)
     bench.set("queue", "orders.eu", resume_messages=100)
@@ -110,7 +110,7 @@ def test_default_of_many_never_makes_a_declaration_fail(bench: Bench) -> None:
     assert (marks.stop.as_dict()["messages"], marks.resume.as_dict()["messages"]) == (50, 50)
 
 
-def test_policy_of_a_pattern_beats_what_a_name_implies(bench: Bench) -> None:
+def test_policy_of_a_pattern_overrides_the_policy_that_a_name_implies(bench: Bench) -> None:
     queue = bench.queue("q", **{"x-max-length": 5})
     assert queue.dropping() is not None
     bench.set("queue", "q", overflow="block")
@@ -156,7 +156,7 @@ def test_settings_that_are_shared_have_a_bound(bench: Bench) -> None:
     assert bench.queue("last", capacity_messages=1).settings is not first.settings
 
 
-def test_unsetting_what_was_not_set_says_so(bench: Bench) -> None:
+def test_unset_of_an_unset_setting_is_refused_with_advice(bench: Bench) -> None:
     bench.set("queue", "orders.#", stop_messages=5)
     bench.file(("queue", "logs", {"stop-messages": 5}))
     remove = lambda pattern, *names: refused(lambda: at_once.remove(bench.broker, "queue", pattern, list(names)))  # noqa: E731
@@ -169,7 +169,7 @@ def test_unsetting_what_was_not_set_says_so(bench: Bench) -> None:
     assert len(bench.broker.table) == 2
 
 
-def test_entries_are_in_the_order_of_scopes_and_patterns_whatever_the_order_of_changes(bench: Bench) -> None:
+def test_entries_are_in_the_order_of_scopes_and_patterns(bench: Bench) -> None:
     for pattern in ("m", "b", "z", "a"):
         bench.set("queue", pattern, capacity_messages=10)
     bench.set("vhost", "#", capacity_bytes=1000)
@@ -195,7 +195,7 @@ def test_patterns_have_a_bound(bench: Bench) -> None:
 # Other scopes
 
 
-def test_limits_of_a_user_and_of_what_is_matched_by_its_name(bench: Bench) -> None:
+def test_limits_of_a_user_come_from_all_matching_patterns(bench: Bench) -> None:
     bench.set("user", "#", rate_messages=100, weight=2)
     bench.set("user", "alice", rate_bytes="0.5", burst_messages=10)
     found = bench.broker.table.limits("user", "alice")
@@ -230,7 +230,7 @@ def test_memory_is_bytes_or_a_share_of_the_machine(bench: Bench) -> None:
     assert "memory-stop=50%" in refused(lambda: bench.set("broker", "", memory_stop="50%"))
 
 
-def test_what_consumers_get_is_resolved_for_their_queue(bench: Bench) -> None:
+def test_consumer_settings_are_resolved_for_their_queue(bench: Bench) -> None:
     settings = bench.queue("q").settings
     assert (settings.consumer_window_bytes, settings.consumer_max_rate, settings.slow_consumer_rate) == (-1, -1.0, -1.0)
     assert (settings.slow_consumer_period_s, settings.slow_consumer_policy) == (5.0, "notify")

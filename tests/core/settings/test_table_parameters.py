@@ -1,4 +1,4 @@
-"""Parameters that are kept: their order, and their bounds."""
+"""Stored parameters: their order, and their bounds."""
 
 from __future__ import annotations
 

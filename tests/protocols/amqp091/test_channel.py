@@ -1,8 +1,6 @@
-"""A channel: its deliveries, its answers, and its end.
+"""Channels: deliveries, answers, states and ends; and channel.flow for clients that obey it.
 
-States of a channel: closes of the broker, of the client, of both at once, and of the connection.
-
-The lever that holds a client is chosen by what it is: channel.flow only to who obeys it, and enforced.
+Both sides can close a channel. channel.flow is sent only to clients that obey it, and is enforced.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ def test_channel_delivers_a_message_with_tag_address_and_content() -> None:
     assert body[2] == b"hello"
 
 
-def test_channel_tells_its_client_when_a_queue_is_deleted_under_a_consumer(driver: BrokerDriver) -> None:
+def test_channel_of_an_old_client_gets_no_cancel_for_a_deleted_queue(driver: BrokerDriver) -> None:
     client, other = Dialogue(driver), Dialogue(driver)
     client.declare("q")
     client.say(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t"))
@@ -37,7 +35,7 @@ def test_channel_tells_its_client_when_a_queue_is_deleted_under_a_consumer(drive
     assert not client.connection.engine.session(1).consumers  # type: ignore[union-attr]
 
 
-def test_channel_that_ends_gives_back_what_it_had() -> None:
+def test_channel_that_ends_requeues_its_deliveries() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"hello") + method_frame(1, spec.BASIC_CONSUME, queue="q"))
     queue = client.driver.broker.vhost("/").queue("q")
@@ -68,7 +66,7 @@ CLOSE_OK = method_frame(1, spec.CHANNEL_CLOSE_OK)
 OPEN = method_frame(1, spec.CHANNEL_OPEN)
 
 
-def test_an_error_closes_the_channel_and_its_number_is_free_after_close_ok() -> None:
+def test_channel_closed_by_an_error_frees_its_number_after_close_ok() -> None:
     client = Dialogue(make_driver())
     channel = client.connection.engine.channels[1]
     assert client.names(UNKNOWN_QUEUE) == ["channel.close"]
@@ -78,7 +76,7 @@ def test_an_error_closes_the_channel_and_its_number_is_free_after_close_ok() -> 
     assert channel.state == SessionState.ENDED
 
 
-def test_a_close_by_the_client_is_answered_once_the_channel_is_torn_down() -> None:
+def test_channel_closed_by_the_client_is_answered_once_it_is_torn_down() -> None:
     client = Dialogue(make_driver())
     channel = client.connection.engine.channels[1]
     assert client.names(CLOSE) == ["channel.close-ok"]
@@ -86,7 +84,7 @@ def test_a_close_by_the_client_is_answered_once_the_channel_is_torn_down() -> No
     assert client.connection.engine.channels == {}
 
 
-def test_a_channel_that_both_sides_have_closed_may_be_opened_again_before_close_ok() -> None:
+def test_channel_closed_by_both_sides_may_be_opened_again_before_close_ok() -> None:
     client = Dialogue(make_driver())
     before = client.connection.engine.channels[1]
     assert client.names(UNKNOWN_QUEUE) == ["channel.close"]
@@ -97,7 +95,7 @@ def test_a_channel_that_both_sides_have_closed_may_be_opened_again_before_close_
     assert client.connection.engine.channels[1].state == SessionState.OPEN
 
 
-def test_channels_end_with_their_connection_in_whatever_state() -> None:
+def test_channels_end_with_their_connection_in_any_state() -> None:
     client = Dialogue(make_driver())
     client.say(method_frame(2, spec.CHANNEL_OPEN) + UNKNOWN_QUEUE)
     first, second = client.connection.engine.channels[1], client.connection.engine.channels[2]
@@ -110,7 +108,7 @@ def flows(frames: list[Frame]) -> list[object]:
     return [method.args["active"] for method in methods(frames) if method.id == spec.CHANNEL_FLOW]
 
 
-def test_a_client_that_obeys_is_asked_to_stop_and_to_go_on() -> None:
+def test_client_that_obeys_is_asked_to_stop_and_to_go_on() -> None:
     driver, peer, came = blocked_publisher(obeys=True)
     assert flows(came) == [False]
     assert peer.say(method_frame(1, spec.CHANNEL_FLOW_OK, active=False)) == []
@@ -120,7 +118,7 @@ def test_a_client_that_obeys_is_asked_to_stop_and_to_go_on() -> None:
     assert flows(peer.say(publish("q", b"4"))) == [False]
 
 
-def test_client_that_goes_on_is_heard_within_the_enforcement_time_and_closed_after_it() -> None:
+def test_client_that_goes_on_is_served_until_the_enforcement_time_and_then_closed() -> None:
     driver, peer, _ = blocked_publisher(obeys=True)
     driver.begin(104.9)
     assert methods(peer.say(publish("q", b"3"))) == []
@@ -133,7 +131,7 @@ def test_client_that_goes_on_is_heard_within_the_enforcement_time_and_closed_aft
     assert driver.broker.vhosts["/"].queues["q"].messages == 3, "what was published in time is in the queue"
 
 
-def test_a_pause_that_ended_in_time_is_not_held_against_it_later() -> None:
+def test_pause_that_ended_in_time_does_not_count_later() -> None:
     driver, peer, _ = blocked_publisher(obeys=True)
     drain(driver, "q")
     peer.listen(103.0)
@@ -148,7 +146,7 @@ NOT_OBEYING = [row.product for row in PROFILES.values() if row.protocol == AMQP_
 
 
 @pytest.mark.parametrize("product", ["", "somebody's own", *NOT_OBEYING])
-def test_nobody_else_is_ever_asked(product: str) -> None:
+def test_client_that_is_not_known_to_obey_gets_no_channel_flow(product: str) -> None:
     _, peer, came = blocked_publisher(product=product, obeys=product in PROFILES)
     assert flows(came) == [], "not even who announces it, when its library is known not to obey"
     told = not (product in PROFILES and PROFILES[product].fails_when_blocked)
@@ -156,7 +154,7 @@ def test_nobody_else_is_ever_asked(product: str) -> None:
     assert flows(peer.listen(200.0)) == []
 
 
-def test_client_that_obeys_is_asked_to_go_on_at_the_hold_deadline_and_is_held_and_refused_as_everybody() -> None:
+def test_client_that_obeys_is_asked_to_go_on_at_the_hold_deadline() -> None:
     driver, peer, _ = blocked_publisher(obeys=True)
     assert flows(peer.listen(124.9)) == []
     assert flows(peer.listen(125.1)) == [True], "nobody else would ever tell its caller"
@@ -169,7 +167,7 @@ def test_client_that_obeys_is_asked_to_go_on_at_the_hold_deadline_and_is_held_an
     assert "refused after its hold deadline" in str(closed.args["reply_text"])
 
 
-def test_client_that_obeys_and_has_a_queue_that_holds_for_ever_is_never_asked_to_go_on_before_there_is_room() -> None:
+def test_client_that_obeys_waits_for_room_without_a_hold_deadline() -> None:
     driver = make_driver(now=100.0)
     peer = Dialogue(driver, obeys=True)
     peer.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0, hold_deadline=0)
@@ -187,7 +185,7 @@ def test_client_that_was_asked_to_stop_and_then_chose_confirms_is_asked_to_go_on
     assert flows(peer.listen(101.0)) == [True]
 
 
-def test_a_channel_that_ends_while_it_is_asked_to_stop_leaves_no_timer() -> None:
+def test_channel_that_ends_while_asked_to_stop_leaves_no_timer() -> None:
     driver, peer, _ = blocked_publisher(obeys=True)
     assert driver.broker.timers.next() == 125.0
     peer.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0))
@@ -205,7 +203,7 @@ def confirming(driver: BrokerDriver, **who: object) -> Dialogue:
     return peer
 
 
-def test_channel_with_confirms_is_asked_to_stop_where_its_client_has_announced_the_capability() -> None:
+def test_channel_with_confirms_is_asked_to_stop_if_its_client_obeys() -> None:
     driver = make_driver()
     peer = confirming(driver, obeys=True)
     came = peer.say(publish("q", b"1"))
@@ -215,7 +213,7 @@ def test_channel_with_confirms_is_asked_to_stop_where_its_client_has_announced_t
     assert [method.name for method in methods(peer.listen(101.0))] == ["channel.flow", "basic.ack"]
 
 
-def test_channel_with_confirms_is_asked_to_go_on_at_the_hold_deadline_with_its_confirm(driver: BrokerDriver) -> None:
+def test_channel_with_confirms_is_asked_to_go_on_with_its_confirm(driver: BrokerDriver) -> None:
     peer = confirming(driver, obeys=True)
     peer.say(publish("q", b"1"))
     assert [method.name for method in methods(peer.listen(125.1))] == ["channel.flow", "basic.ack"]
@@ -232,7 +230,7 @@ def test_channel_with_confirms_stays_asked_to_stop_while_one_of_two_gates_is_clo
     assert flows(peer.listen(102.0)) == [True]
 
 
-def test_channel_with_confirms_is_closed_if_its_client_goes_on_after_the_enforcement_time() -> None:
+def test_channel_with_confirms_is_closed_after_the_enforcement_time() -> None:
     driver = make_driver(limits(flow_enforcement_s=2.0))
     peer = confirming(driver, obeys=True)
     peer.say(publish("q", b"1"))

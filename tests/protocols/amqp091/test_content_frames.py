@@ -9,7 +9,7 @@ from penstock.wire.amqp091.codec import Properties, decode_properties
 
 
 @pytest.mark.parametrize("length", [0, 1, 131072 - 8, 131072 - 7, 300_000])
-def test_a_content_that_the_broker_makes_is_read_back(length: int) -> None:
+def test_content_made_by_the_broker_is_read_back(length: int) -> None:
     made = Properties()
     made.correlation_id = "17"
     body = bytes(at % 251 for at in range(length))

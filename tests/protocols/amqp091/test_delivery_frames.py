@@ -1,6 +1,6 @@
-"""Messages go out on other channels, with other frame sizes and to other connections than they came in; octets stay.
+"""Delivery frames: contents for other channels and frame sizes, and large messages in shares.
 
-Large contents of a channel: nothing comes between their frames, and all that follows comes in order.
+No frame of the channel comes between those of a large message.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def content(body: bytes, channel: int, frame_max: int) -> bytes:
     st.integers(4096, 9000),
     st.integers(4096, 9000),
 )
-def test_a_content_is_cut_anew_for_another_channel_and_frame_size(
+def test_content_is_cut_again_for_another_channel_and_frame_size(
     length: int, came_on: int, channel: int, came_with: int, frame_max: int
 ) -> None:
     body = bytes(at % 251 for at in range(length))
@@ -56,7 +56,7 @@ def test_a_content_is_cut_anew_for_another_channel_and_frame_size(
     assert b"".join(payload for _, _, payload in frames[1:]) == body
 
 
-def test_a_content_header_above_the_frame_size_is_sent_whole_and_only_the_body_is_split() -> None:
+def test_content_header_above_the_frame_size_is_sent_whole() -> None:
     properties = Properties()
     properties.headers = {"long": "x" * 5000}
     header = encode_header(5000, properties)
@@ -71,7 +71,7 @@ def test_a_content_header_above_the_frame_size_is_sent_whole_and_only_the_body_i
     ]
 
 
-def test_a_delivery_carries_tag_address_and_redelivered_and_goes_on_for_another_address() -> None:
+def test_delivery_carries_tag_address_and_redelivered() -> None:
     first, second = Envelope("", "q"), Envelope("amq.topic", "orders.new")
     failed = Message(first, content(b"three", 3, 4096), 1, 3, 0.0)
     failed.count_failure()
@@ -98,7 +98,7 @@ def test_a_delivery_carries_tag_address_and_redelivered_and_goes_on_for_another_
     assert [payload for kind, _, payload in frames if kind == spec.FRAME_BODY] == [b"one", b"two", b"three", b"four"]
 
 
-def test_a_delivery_count_is_the_number_of_failures() -> None:
+def test_delivery_count_is_the_number_of_failures() -> None:
     released = Message(Envelope("", "q"), content(b"one", 1, 4096), 1, 1, 0.0)
     released.mark_delivered()
     formats = make_driver().broker.formats
@@ -109,7 +109,7 @@ def test_a_delivery_count_is_the_number_of_failures() -> None:
 
 
 @pytest.mark.parametrize(("multiple", "confirmed"), [(False, True), (True, True), (False, False)])
-def test_a_confirmation_is_an_ack_or_a_nack(multiple: bool, confirmed: bool) -> None:
+def test_confirmation_is_an_ack_or_a_nack(multiple: bool, confirmed: bool) -> None:
     out = BytesWriter()
     write_confirm(out, 9, 1 << 40, multiple, confirmed)
     ((kind, channel, payload),) = cut(out.getvalue())
@@ -120,7 +120,7 @@ def test_a_confirmation_is_an_ack_or_a_nack(multiple: bool, confirmed: bool) -> 
 
 
 @pytest.mark.parametrize("length", [0, 1, 4088, 4089, 50_000])
-def test_a_large_message_reaches_a_client_with_small_frames(length: int) -> None:
+def test_large_message_reaches_a_client_with_small_frames(length: int) -> None:
     driver = make_driver()
     sender, receiver = Dialogue(driver), Dialogue(driver, frame_max=4096)
     sender.declare("q")
@@ -175,7 +175,7 @@ def begun(driver: BrokerDriver) -> tuple[Dialogue, list[Frame]]:
     return client, client.listen()
 
 
-def test_a_large_message_arrives_and_leaves_as_it_was(driver: BrokerDriver) -> None:
+def test_large_message_arrives_and_leaves_unchanged(driver: BrokerDriver) -> None:
     client = consuming(driver)
     send(driver, properties=Properties(message_id="7", headers={"color": "red"}))
     frames = frames_received(client)
@@ -186,7 +186,7 @@ def test_a_large_message_arrives_and_leaves_as_it_was(driver: BrokerDriver) -> N
     assert b"color" in header
 
 
-def test_a_share_of_it_is_written_at_once(driver: BrokerDriver) -> None:
+def test_large_message_is_written_a_share_at_a_time(driver: BrokerDriver) -> None:
     client, frames = begun(driver)
     assert CHUNK <= len(body_of(frames)) <= CHUNK + 65536
     assert body_of(frames + frames_received(client)) == BODY
@@ -200,14 +200,14 @@ def test_replies_of_the_channel_follow_it_in_order(driver: BrokerDriver) -> None
     assert words(frames) == ["basic.deliver", f"[{len(BODY)}]", "queue.declare-ok", "basic.qos-ok"]
 
 
-def test_other_channels_go_between(driver: BrokerDriver) -> None:
+def test_frames_of_other_channels_go_between_those_of_a_large_message(driver: BrokerDriver) -> None:
     client, frames = begun(driver)
     opened = client.say(method_frame(2, spec.CHANNEL_OPEN))
     assert words(opened, 2) == ["channel.open-ok"]
     assert body_of(frames + opened + frames_received(client)) == BODY
 
 
-def test_two_large_messages_of_two_channels_take_turns(driver: BrokerDriver) -> None:
+def test_large_messages_of_two_channels_take_turns(driver: BrokerDriver) -> None:
     client = consuming(driver, 1)
     client.say(method_frame(2, spec.CHANNEL_OPEN))
     client.say(method_frame(2, spec.BASIC_QOS, prefetch_count=1))
@@ -238,7 +238,7 @@ def test_deliveries_wait_for_the_end_of_a_large_message(driver: BrokerDriver) ->
     ]
 
 
-def test_a_batch_of_several_large_messages_comes_in_order(driver: BrokerDriver) -> None:
+def test_batch_of_several_large_messages_comes_in_order(driver: BrokerDriver) -> None:
     driver.connection_limits.min_large_message = 1000
     client = Dialogue(driver, frame_max=4096).declare("q")
     publisher = Dialogue(driver, frame_max=4096)
@@ -261,7 +261,7 @@ def test_basic_get_of_a_large_message(driver: BrokerDriver) -> None:
     assert body_of(frames) == BODY
 
 
-def test_an_unroutable_large_message_is_returned(driver: BrokerDriver) -> None:
+def test_unroutable_large_message_is_returned(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     client.confirm()
     data = publish("nowhere", BODY)
@@ -278,14 +278,14 @@ def test_an_unroutable_large_message_is_returned(driver: BrokerDriver) -> None:
         (method_frame(1, spec.QUEUE_DECLARE, queue="missing", passive=True), "channel.close"),
     ],
 )
-def test_a_channel_that_closes_completes_what_was_begun(driver: BrokerDriver, request_: bytes, answer: str) -> None:
+def test_closing_channel_completes_a_large_message(driver: BrokerDriver, request_: bytes, answer: str) -> None:
     client, frames = begun(driver)
     frames += client.say(request_) + frames_received(client)
     assert words(frames) == ["basic.deliver", f"[{len(BODY)}]", answer]
     assert driver.broker.vhosts["/"].queues["q"].available() == 1
 
 
-def test_a_connection_that_closes_breaks_it_off(driver: BrokerDriver) -> None:
+def test_closing_connection_breaks_off_a_large_message(driver: BrokerDriver) -> None:
     client, frames = begun(driver)
     frames += client.say(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200))
     assert words(frames, 0) == ["connection.close-ok"]
@@ -296,7 +296,7 @@ def test_a_connection_that_closes_breaks_it_off(driver: BrokerDriver) -> None:
     assert driver.broker.vhosts["/"].queues["q"].available() == 1
 
 
-def test_a_connection_that_the_broker_closes_writes_no_more_of_it(driver: BrokerDriver) -> None:
+def test_connection_closed_by_the_broker_writes_no_more_of_a_large_message(driver: BrokerDriver) -> None:
     client, _ = begun(driver)
     client.connection.shut_down()
     assert words(client.listen(), 0) == ["connection.close"]
@@ -304,7 +304,7 @@ def test_a_connection_that_the_broker_closes_writes_no_more_of_it(driver: Broker
     assert client.listen() == []
 
 
-def test_too_many_replies_behind_it_pause_the_input(driver: BrokerDriver) -> None:
+def test_replies_behind_a_large_message_pause_the_input_at_a_bound(driver: BrokerDriver) -> None:
     client, frames = begun(driver)
     request = method_frame(1, spec.QUEUE_DECLARE, queue="q" * 200, passive=False)
     count = 2 * OUTPUT_LEFT_UNREAD // 200
@@ -333,7 +333,7 @@ def test_pieces_come_from_the_store_as_the_peer_reads(driver: BrokerDriver) -> N
     assert body_of(frames) == BODY
 
 
-def test_a_piece_that_cannot_be_read_closes_the_connection(driver: BrokerDriver) -> None:
+def test_unreadable_piece_closes_the_connection(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = consuming(driver)
     send(driver, properties=Properties(delivery_mode=2))
@@ -346,7 +346,7 @@ def test_a_piece_that_cannot_be_read_closes_the_connection(driver: BrokerDriver)
     assert len(body_of(frames)) < len(BODY)
 
 
-def test_a_settled_large_message_leaves_the_store(driver: BrokerDriver) -> None:
+def test_settled_large_message_leaves_the_store(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = consuming(driver)
     send(driver, properties=Properties(delivery_mode=2))

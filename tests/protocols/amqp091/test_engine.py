@@ -35,7 +35,7 @@ def test_engine_knows_its_channels_as_sessions() -> None:
     assert engine.session(6) is None
 
 
-def test_engine_cuts_frames_wherever_the_octets_end() -> None:
+def test_engine_cuts_frames_from_input_byte_by_byte() -> None:
     client = Dialogue(make_driver())
     data = method_frame(1, spec.QUEUE_DECLARE, queue="q")
     found = [frame for octet in data for frame in client.say(bytes([octet]))]

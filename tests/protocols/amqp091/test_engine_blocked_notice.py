@@ -1,4 +1,4 @@
-"""connection.blocked and connection.unblocked: when they are sent, and what they say."""
+"""connection.blocked and connection.unblocked: their times and reasons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
     assert blocked.args["reason"] == ("queue q: 1 messages > stop 0 (opens at 0); what is held for 5 s is refused")
 
 
-def test_notice_to_a_publisher_without_confirms_waits_for_half_of_a_tenth_of_a_second_whatever_comes() -> None:
+def test_blocked_notice_without_confirms_waits_50_ms_in_all() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) == pytest.approx(0.05)
@@ -45,7 +45,7 @@ def test_notice_that_waits_is_not_put_off_by_another_reason() -> None:
     assert reasons(client, 100.1) == ["queue b"]
 
 
-def test_notice_is_written_before_reading_is_paused_and_before_it_what_was_sent_is_read() -> None:
+def test_blocked_notice_is_written_before_reading_is_paused() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     sent = b"".join(publish("q", bytes(100_000)) for _ in range(30))
@@ -60,7 +60,7 @@ def test_notice_is_written_before_reading_is_paused_and_before_it_what_was_sent_
     assert client.connection.may_pause()
 
 
-def test_hold_budget_is_the_ordinary_one_when_a_client_has_been_told_that_it_is_blocked_no_more() -> None:
+def test_hold_budget_is_the_ordinary_one_after_an_unblocked_notice() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     notices(client, publish("q", b"1") + b"".join(publish("q", bytes(100_000)) for _ in range(30)))
@@ -79,7 +79,7 @@ def test_hold_budget_is_the_ordinary_one_when_a_client_has_been_told_that_it_is_
     assert client.connection.may_pause()
 
 
-def test_notice_bounds_what_is_read_before_it() -> None:
+def test_blocked_notice_bounds_the_input_read_before_it() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1") + publish("q", bytes(5_000_000))) > 0
@@ -98,7 +98,7 @@ def test_notice_may_be_unread_only_where_no_confirms_are_awaited() -> None:
     assert not confirming.connection.losses.may_be_unread
 
 
-def test_a_notice_that_waits_goes_with_any_answer_and_never_waits_where_confirms_or_consumers_are() -> None:
+def test_blocked_notice_goes_with_an_answer_and_never_waits_with_confirms() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) > 0
@@ -158,7 +158,7 @@ def test_reason_stays_while_another_channel_is_blocked_by_the_named_gate() -> No
     assert reasons(peer, 104.0) == ["queue b"]
 
 
-def test_reason_names_the_gate_at_which_a_publish_is_held_when_that_of_withheld_ones_has_opened() -> None:
+def test_reason_names_the_gate_of_a_held_publish_once_the_other_has_opened() -> None:
     driver, peer = gated("a")
     peer.declare("b", capacity_messages=1, hold_deadline=0)
     peer.say(publish("a", b"1") + publish("b", b"2") + publish("b", b"held"))
@@ -166,7 +166,7 @@ def test_reason_names_the_gate_at_which_a_publish_is_held_when_that_of_withheld_
     assert reasons(peer, 102.0) == ["queue b"]
 
 
-def test_reason_names_the_gate_of_the_next_held_publish_when_that_of_the_first_has_opened() -> None:
+def test_reason_names_the_gate_of_the_next_held_publish_once_the_first_opened() -> None:
     driver, peer = gated()
     for queue in ("a", "b"):
         peer.declare(queue, capacity_messages=1, hold_deadline=0)
@@ -192,7 +192,7 @@ def test_another_reason_follows_a_notice_after_a_second_at_the_earliest() -> Non
         assert reasons(peer, 101.0 + step / 100) == [], "a gate that flips and was not named changes nothing"
 
 
-def test_reason_that_was_withdrawn_unsent_leaves_the_client_told_what_is_so() -> None:
+def test_blocked_notice_withdrawn_unsent_keeps_the_last_reason_sent() -> None:
     driver = recording_driver()
     client = Dialogue(driver)
     for queue in ("a", "b"):
@@ -298,7 +298,7 @@ USES = {
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("product", STOPS)
-def test_client_that_may_stop_writing_is_not_told_where_it_does_more_than_publish(product: str, use: str) -> None:
+def test_client_that_may_stop_writing_gets_no_notice_if_it_also_consumes(product: str, use: str) -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product=product).declare("q", capacity_messages=1, hold_deadline=0).declare("other")
     client.say(USES[use])
@@ -308,7 +308,7 @@ def test_client_that_may_stop_writing_is_not_told_where_it_does_more_than_publis
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("product", STOPS)
-def test_notice_is_taken_back_before_the_answer_to_who_begins_to_do_more(product: str, use: str) -> None:
+def test_unblocked_notice_precedes_the_answer_to_a_new_kind_of_use(product: str, use: str) -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product=product).declare("q", capacity_messages=1, hold_deadline=0).declare("other")
     assert [method.name for method in methods(client.say(publish("q", b"1")))] == ["connection.blocked"]
@@ -328,7 +328,7 @@ def test_notice_that_is_unsent_is_dropped_for_a_client_that_begins_to_consume(pr
 
 
 @pytest.mark.parametrize("product", STOPS)
-def test_client_that_consumes_no_more_is_told_of_a_gate_that_is_closed(product: str) -> None:
+def test_client_that_stops_consuming_is_notified_of_a_closed_gate(product: str) -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product=product).declare("q", capacity_messages=1, hold_deadline=0).declare("other")
     client.say(CONSUME)
@@ -343,7 +343,7 @@ def test_client_that_consumes_no_more_is_told_of_a_gate_that_is_closed(product: 
 
 
 @pytest.mark.parametrize("product", [*STOPS, "Pika Python Client Library"])
-def test_silence_of_a_client_that_was_told_to_stop_is_no_reason_to_give_it_up(product: str) -> None:
+def test_silence_of_a_client_that_was_asked_to_stop_is_no_time_out(product: str) -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product=product, heartbeat=2).declare("q", capacity_messages=1, hold_deadline=0)
     client.say(publish("q", b"1") + publish("q", b"2"))
@@ -359,7 +359,7 @@ def test_silence_of_a_client_that_was_told_to_stop_is_no_reason_to_give_it_up(pr
     assert driver.take_silent() == ([client.connection] if stops else [])
 
 
-def test_php_amqplib_is_never_told_for_its_publishes_would_fail() -> None:
+def test_php_amqplib_gets_no_notice_because_its_publishes_would_fail() -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product="AMQPLib", platform="PHP").declare("q", capacity_messages=1, hold_deadline=0)
     assert methods(client.say(publish("q", b"1") + publish("q", b"2"))) == []

@@ -1,4 +1,4 @@
-"""Frames as they arrive: in any pieces, and none larger than was agreed."""
+"""Frames as they arrive: in any pieces, and none larger than the agreed size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_positions_in_frames_are_literals_that_agree() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 100])
-def test_a_publish_that_comes_in_any_pieces_is_the_same(size: int) -> None:
+def test_publish_that_arrives_in_pieces_is_unchanged(size: int) -> None:
     client = Dialogue(make_driver()).declare("q")
     data = publish("q", b"x" * 50) * 3
     for start in range(0, len(data), size):
@@ -50,7 +50,7 @@ def closed_with(connection: Connection) -> tuple[int, str]:
     return int(str(method.args["reply_code"])), str(method.args["reply_text"])
 
 
-def test_a_frame_above_4096_octets_during_the_handshake_is_501() -> None:
+def test_frame_above_4096_bytes_during_the_handshake_is_501() -> None:
     connection = stranger(make_driver())
     connection.receive(GREETING + start_ok("guest", product="x" * 4096))
     code, text = closed_with(connection)
@@ -58,14 +58,14 @@ def test_a_frame_above_4096_octets_during_the_handshake_is_501() -> None:
     assert "is larger than the 4096 octets that it may have before connection.tune-ok" in text
 
 
-def test_the_bound_of_the_handshake_is_seen_at_the_first_octets_of_a_frame() -> None:
+def test_frame_size_in_the_handshake_is_checked_at_the_first_bytes() -> None:
     connection = stranger(make_driver())
     connection.receive(GREETING + b"\x01\x00\x00\x00\x01\x00\x00\x00")
     assert closed_with(connection)[0] == 501
     assert connection.unparsed == b""
 
 
-def test_a_frame_of_4096_octets_is_taken_during_the_handshake() -> None:
+def test_frame_of_4096_bytes_is_accepted_during_the_handshake() -> None:
     connection = stranger(driver := make_driver(), "127.0.0.1")
     connection.receive(GREETING)
     frame = start_ok("guest", product="")
@@ -180,7 +180,7 @@ def test_flood_of_small_frames_is_cut_into_shares(flood: str) -> None:
     assert client.driver.broker.work.done - before < SHARE * 1.5
 
 
-def test_after_the_handshake_frames_are_as_large_as_was_agreed() -> None:
+def test_frame_after_the_handshake_may_have_the_agreed_size() -> None:
     dialogue = Dialogue(make_driver())
     names = dialogue.names(method_frame(1, spec.QUEUE_DECLARE, queue="q", arguments={"x-note": "n" * 6000}))
     assert names == ["queue.declare-ok"]

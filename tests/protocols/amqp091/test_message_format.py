@@ -1,8 +1,6 @@
-"""Contents of AMQP 0-9-1: what is written on dead letters, and that everything else of them stays as it was.
+"""Contents of AMQP 0-9-1: headers of dead letters, with all other bytes unchanged.
 
-Rewriting a content header: what is not changed stays octet by octet.
-
-Rows of blocks as contents: the same as properties that are encoded one by one, and well formed.
+Also: rows of blocks as contents, compared with properties that are encoded one by one.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ def written(writer: Amqp091Format, content: bytes, death: DeathRecord) -> bytes:
 
 @settings(max_examples=examples(300), derandomize=True, database=None)
 @given(properties(), st.binary(max_size=300))
-def test_everything_else_stays_as_its_publisher_sent_it(made: Properties, body: bytes) -> None:
+def test_dead_letter_keeps_the_body_and_other_properties(made: Properties, body: bytes) -> None:
     writer = Amqp091Format()
     letter = written(writer, make_content(made, body), died("q"))
     assert body_of(letter) == body
@@ -77,7 +75,7 @@ def test_everything_else_stays_as_its_publisher_sent_it(made: Properties, body: 
         assert headers[name] == value
 
 
-def test_one_entry_for_each_queue_and_reason_the_last_one_first(writer: Amqp091Format) -> None:
+def test_death_entries_are_one_for_each_queue_and_reason_with_the_last_first(writer: Amqp091Format) -> None:
     content = make_content(Properties(), b"")
     for queue, reason in (("a", "rejected"), ("b", "expired"), ("a", "rejected"), ("a", "maxlen")):
         content = written(writer, content, died(queue, reason))
@@ -91,7 +89,7 @@ def test_one_entry_for_each_queue_and_reason_the_last_one_first(writer: Amqp091F
     assert headers["x-last-death-reason"] == "maxlen"
 
 
-def test_the_time_is_the_wall_clocks(writer: Amqp091Format) -> None:
+def test_death_time_is_that_of_the_wall_clock(writer: Amqp091Format) -> None:
     headers = properties_of(written(writer, make_content(Properties(), b""), died("q"))).headers
     (entry,) = headers["x-death"]  # type: ignore[misc]
     expected = datetime.fromtimestamp(5, UTC)
@@ -108,7 +106,7 @@ def test_deaths_are_bounded_and_the_oldest_is_left_out(writer: Amqp091Format) ->
 
 
 @pytest.mark.parametrize("value", [5, "text", [], [5, "x"], {"a": 1}, [{"queue": 5}], [{"count": "many"}]])
-def test_what_a_client_wrote_in_our_place_does_no_harm(writer: Amqp091Format, value: object) -> None:
+def test_x_death_header_of_a_client_does_no_harm(writer: Amqp091Format, value: object) -> None:
     content = make_content(Properties(headers={"x-death": value}), b"body")
     letter = written(writer, content, died("q"))
     assert writer.deaths(letter)[0] == ("q", "rejected")
@@ -124,7 +122,7 @@ def test_entries_without_a_count_are_made_one_that_says_how_many_they_were(write
     assert found == [("q", 3), ("a", 3), ("b", 1), ("c", 7)]
 
 
-def test_on_headers_that_cannot_be_read_nothing_is_written(writer: Amqp091Format) -> None:
+def test_death_is_not_written_on_unreadable_headers(writer: Amqp091Format) -> None:
     content = bytearray(make_content(Properties(headers={"name": "value"}), b"body"))
     at = content.index(b"S", content.index(b"name"))
     content[at : at + 1] = b"?"
@@ -133,7 +131,7 @@ def test_on_headers_that_cannot_be_read_nothing_is_written(writer: Amqp091Format
     assert writer.headers(bytes(content)) == {}
 
 
-def test_a_header_that_would_outgrow_its_frame_is_left_alone(writer: Amqp091Format) -> None:
+def test_header_that_would_outgrow_its_frame_is_left_unchanged(writer: Amqp091Format) -> None:
     headers: dict[str, object] = {"large": "x" * 130_900}
     assert len(encode_table(headers)) < 131_000
     assert writer.with_death(make_content(Properties(headers=headers), b""), died("q")) is None
@@ -178,12 +176,12 @@ def test_headers_are_added_and_the_rest_stays(writer: Amqp091Format) -> None:
 
 @settings(max_examples=examples(200), derandomize=True, database=None)
 @given(properties())
-def test_splitting_and_joining_gives_the_same_octets(made: Properties) -> None:
+def test_header_split_and_joined_has_the_same_bytes(made: Properties) -> None:
     payload = header_payload(make_content(made, b"body"))
     assert payload_of(payload, properties_in(payload)) == payload
 
 
-def test_headers_are_added_replaced_and_removed_and_others_keep_their_octets() -> None:
+def test_headers_are_added_replaced_and_removed_and_others_keep_their_bytes() -> None:
     content = make_content(Properties(message_id="m", headers={"a": 1, "b": "x", "c": 2.5}), b"body")
     header = HeaderRewriter(content)
     kept = header.headers["c"]
@@ -194,7 +192,7 @@ def test_headers_are_added_replaced_and_removed_and_others_keep_their_octets() -
     assert written.endswith(content[-12:])
 
 
-def test_a_header_that_would_not_fit_into_a_frame_is_not_written() -> None:
+def test_header_that_would_not_fit_into_a_frame_is_not_written() -> None:
     assert HeaderRewriter(make_content(Properties(), b"")).with_headers({"large": "x" * 131_072}) is None
 
 

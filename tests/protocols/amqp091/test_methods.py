@@ -1,10 +1,6 @@
-"""Every method, cut at every octet, too long, on every channel and in every state: one close with the right code.
+"""Methods: each one cut short, too long, and in each state; their audit records and handlers.
 
-Malformed octets as an error of the broker.
-
-Audit of methods: what is recorded of each one that changes the topology, and that others record nothing.
-
-Methods to their handlers: which channel expects what.
+Methods that change the topology are recorded in the audit log, and others are not.
 """
 
 from __future__ import annotations
@@ -31,7 +27,7 @@ def octets_of(method: MethodSpec) -> bytes:
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
-def test_a_method_that_is_cut_short_is_501_and_names_itself(method: MethodSpec) -> None:
+def test_method_that_is_cut_short_is_501_and_named(method: MethodSpec) -> None:
     driver = make_driver()
     neighbour = Dialogue(driver)
     payload = octets_of(method)
@@ -44,14 +40,14 @@ def test_a_method_that_is_cut_short_is_501_and_names_itself(method: MethodSpec) 
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
-def test_a_method_with_an_octet_too_many_is_501(method: MethodSpec) -> None:
+def test_method_with_a_byte_too_many_is_501(method: MethodSpec) -> None:
     (close,) = closes(Dialogue(make_driver()).say(frame(spec.FRAME_METHOD, 1, octets_of(method) + b"\0")))
     assert close.args["reply_code"] == 501
     assert close.args["reply_text"] == f"FRAME_ERROR - {method.name} has 1 octets too many"
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
-def test_before_the_connection_is_open_every_method_but_the_next_one_ends_it(method: MethodSpec) -> None:
+def test_method_out_of_turn_before_the_connection_is_open_ends_it(method: MethodSpec) -> None:
     driver = make_driver()
     for channel in (0, 1):
         connection = driver.connect(Peer("127.0.0.1:1", True))
@@ -66,7 +62,7 @@ def test_before_the_connection_is_open_every_method_but_the_next_one_ends_it(met
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
-def test_on_channel_0_and_on_one_that_is_not_open_nothing_is_expected_but_what_belongs_there(
+def test_method_on_the_wrong_channel_is_504(
     method: MethodSpec,
 ) -> None:
     driver = make_driver()
@@ -79,7 +75,7 @@ def test_on_channel_0_and_on_one_that_is_not_open_nothing_is_expected_but_what_b
             assert [(close.name, close.args["reply_code"]) for close in found] == [("connection.close", 504)]
 
 
-def test_octets_behind_a_close_are_not_acted_on() -> None:
+def test_bytes_behind_a_close_are_ignored() -> None:
     dialogue = Dialogue(make_driver())
     declare = frame(spec.FRAME_METHOD, 1, encode_method(spec.QUEUE_DECLARE, queue="q"))
     said = dialogue.names(frame(spec.FRAME_METHOD, 1, b"\0\x32\0\x0a") + declare * 3)
@@ -87,7 +83,7 @@ def test_octets_behind_a_close_are_not_acted_on() -> None:
     assert dialogue.vhost.queues == {}
 
 
-def test_malformed_octets_close_the_connection_with_the_code_and_reason_of_the_codec() -> None:
+def test_malformed_bytes_close_the_connection_with_code_and_reason_of_the_codec() -> None:
     error = Malformed(CodecError("a table is cut short", ReplyCode.SYNTAX_ERROR))
     assert (error.code, error.closes, error.reply_text) == (502, "connection", "SYNTAX_ERROR - a table is cut short")
 
@@ -114,7 +110,7 @@ def changes(driver):
     return [(r["operation"], r["subject"]) for r in driver.audit.take() if r["event"] == "change"]
 
 
-def test_each_method_that_changes_something_is_recorded_once(driver, dialogue):
+def test_method_that_changes_the_topology_is_recorded_once(driver, dialogue):
     bound = {"queue": "q", "exchange": "e", "routing_key": "k"}
     joined = {"source": "e", "destination": "amq.fanout", "routing_key": "k"}
     for method, args, subject in (

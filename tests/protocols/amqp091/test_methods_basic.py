@@ -1,8 +1,6 @@
-"""The methods of class basic that consume and settle.
+"""The methods of the classes basic and tx that consume, settle and commit.
 
-A basic.get from a queue full of messages that are too old is answered with one that is not, some turns later.
-
-The methods of class tx.
+A basic.get from a queue of expired messages is answered with the first fresh one, some turns later.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from tests.support.driven_connection import (
 )
 
 
-def test_methods_of_basic_deliver_up_to_the_prefetch_and_then_what_is_acknowledged() -> None:
+def test_methods_of_basic_deliver_up_to_the_prefetch_and_one_per_ack() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(b"".join(publish("q", b"x") for _ in range(3)))
     names = client.names(
@@ -53,7 +51,7 @@ def test_methods_of_basic_refuse_an_unknown_delivery_tag() -> None:
     assert "unknown delivery tag 9" in str(text)
 
 
-def test_methods_of_basic_cancel_a_consumer_and_leave_what_it_has() -> None:
+def test_methods_of_basic_cancel_a_consumer_and_leave_its_deliveries() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"x") + method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t"))
     assert client.names(method_frame(1, spec.BASIC_CANCEL, consumer_tag="t")) == ["basic.cancel-ok"]
@@ -100,7 +98,7 @@ class Old:
 
 
 @pytest.mark.once
-def test_a_get_drops_what_is_too_old_a_share_a_turn_and_has_the_first_that_is_not() -> None:
+def test_get_drops_expired_messages_in_slices_and_returns_the_first_fresh_one() -> None:
     old = Old()
     assert old.ask() <= 2 * EXPIRED_WORK * EXPIRED_AT_ONCE + 100  # Before it, the queue is looked at for its consumers.
     turns = []
@@ -112,7 +110,7 @@ def test_a_get_drops_what_is_too_old_a_share_a_turn_and_has_the_first_that_is_no
     assert (int(old.queue.counters.expired), int(old.queue.messages)) == (MANY, 0)
 
 
-def test_a_get_is_told_that_there_is_nothing_when_its_queue_goes_meanwhile() -> None:
+def test_get_from_a_queue_deleted_meanwhile_is_answered_as_empty() -> None:
     old = Old()
     old.ask()
     assert old.client.connection.busy
@@ -180,7 +178,7 @@ def retrying() -> Dialogue:
     return client
 
 
-def test_methods_of_tx_answer_a_refused_commit_with_the_reason_and_a_nack_that_names_no_tag() -> None:
+def test_tx_commit_that_is_refused_is_answered_with_the_reason_and_a_nack() -> None:
     client = retrying()
     assert "basic.nack" not in client.names(method_frame(1, spec.TX_COMMIT))
     frames = client.listen(105.1)
@@ -208,7 +206,7 @@ def test_methods_of_tx_roll_back_after_a_refused_commit() -> None:
     assert client.driver.broker.vhost("/").queue("q").messages == 0
 
 
-def test_methods_of_tx_answer_in_order_although_a_refusal_is_known_before_a_withheld_answer() -> None:
+def test_tx_methods_are_answered_in_order_though_a_refusal_is_known_early() -> None:
     """The first commit closes the gate of r, which withholds its answer for longer than the second may wait."""
     client = retrying()
     client.say(method_frame(1, spec.TX_ROLLBACK))

@@ -1,4 +1,4 @@
-"""The handshake: what is kept of a client, and what a failed login leaves."""
+"""The handshake: stored client properties, and failed logins without a trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.driven_connection import cut, make_driver, output_of
 from tests.support.logging_in import CLOSES, GREETING, start_ok, stranger
 
 
-def test_of_what_a_client_says_about_itself_only_known_names_are_kept() -> None:
+def test_client_properties_of_known_names_are_stored() -> None:
     connection = stranger(make_driver(), "127.0.0.1")
     capabilities = {"basic.nack": True, "connection.blocked": 1, "mine": {"deep": [1, 2, 3]}}
     connection.receive(
@@ -41,7 +41,7 @@ def test_rates_among_the_properties_of_a_client_are_those_of_its_channels_or_ref
     assert str(close.args["reply_text"]).startswith("NOT_ALLOWED - client: producerMaxRate=0 is not a positive")
 
 
-def test_nothing_is_left_in_memory_of_a_failed_login(driver: BrokerDriver) -> None:
+def test_failed_login_leaves_no_object_in_memory(driver: BrokerDriver) -> None:
     gc.collect()
     others = {id(each) for each in gc.get_objects() if isinstance(each, Connection)}  # Of tests before this one.
     gc.disable()  # What only a look for cycles would find is left for long in a quiet broker.
@@ -83,13 +83,13 @@ def choose(connection: Connection, mechanism: str, response: bytes = b"") -> str
     return decode_method(cut(output_of(connection))[0][2]).name
 
 
-def test_clients_are_offered_what_suits_them() -> None:
+def test_clients_are_offered_mechanisms_by_address_and_certificate() -> None:
     assert offers(make_driver())[1] == "PLAIN AMQPLAIN ANONYMOUS"
     assert offers(make_driver(), address="10.0.0.1")[1] == "PLAIN AMQPLAIN"
     assert offers(make_driver(), "guest", "10.0.0.1")[1] == "EXTERNAL PLAIN AMQPLAIN"
 
 
-def test_a_certificate_is_the_login_of_its_user(driver: BrokerDriver) -> None:
+def test_certificate_is_the_login_of_its_user(driver: BrokerDriver) -> None:
     driver.broker.access.put_user("ada", None, [])
     connection, _ = offers(driver, "ada", "10.0.0.1")
     assert choose(connection, "EXTERNAL") == "connection.tune"
@@ -110,7 +110,9 @@ def test_a_certificate_is_the_login_of_its_user(driver: BrokerDriver) -> None:
         (b"\xff", "connection.close"),
     ],
 )
-def test_response_to_external_names_nobody_else(response: bytes, answer: str, driver: BrokerDriver) -> None:
+def test_response_to_external_may_name_the_certificate_user_only(
+    response: bytes, answer: str, driver: BrokerDriver
+) -> None:
     for user in ("ada", "eve"):
         driver.broker.access.put_user(user, None, [])
     connection, _ = offers(driver, "ada", "10.0.0.1")
@@ -118,7 +120,7 @@ def test_response_to_external_names_nobody_else(response: bytes, answer: str, dr
     assert connection.logged_in is (answer == "connection.tune")
 
 
-def test_a_client_of_this_machine_may_be_anonymous_as_guest() -> None:
+def test_client_of_this_machine_may_be_anonymous_as_guest() -> None:
     connection, _ = offers(make_driver())
     assert choose(connection, "ANONYMOUS") == "connection.tune"
     assert connection.user == "guest"

@@ -9,7 +9,7 @@ from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish, refused
 
 
-def test_methods_of_the_topology_are_answered_and_make_what_they_name() -> None:
+def test_methods_of_the_topology_create_and_delete_their_objects() -> None:
     client = Dialogue(make_driver())
     vhost = client.driver.broker.vhost("/")
     assert client.names(

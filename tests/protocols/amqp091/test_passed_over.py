@@ -1,4 +1,4 @@
-"""Content headers that are larger than a frame of a consumer's connection: the consumer passes the message over."""
+"""Content headers larger than the frame size of a consumer: the consumer skips the message."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_get_of_a_content_header_larger_than_a_frame_is_refused_by_name(driver: 
     assert names == ["basic.get-ok"]
 
 
-def test_message_of_amqp10_whose_converted_header_is_larger_than_a_frame_is_passed_over() -> None:
+def test_amqp10_message_whose_converted_header_exceeds_a_frame_is_passed_over() -> None:
     client = sender()
     narrow = Dialogue(client.driver, NARROW)
     narrow.consume("q")

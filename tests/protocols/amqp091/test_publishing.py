@@ -1,15 +1,4 @@
-"""user_id and a direct reply_to, wherever they are in the property list.
-
-CC and BCC where they are looked for: in the octets, at the gates, and for a message that has no channel.
-
-The properties that matter to a route, read in place, against the same choice from decoded properties.
-
-Returned messages: which refusals a publisher hears by basic.return.
-
-Direct reply-to: replies to a channel without a declared queue.
-
-The publishing client of a channel: confirms, errors, blocks and returns as frames.
-"""
+"""Publishing: user_id, reply_to, CC and BCC, properties of routes, returns, and direct reply-to."""
 
 from __future__ import annotations
 
@@ -79,7 +68,7 @@ VALUES = st.one_of(st.sampled_from(["CC", "\x02CC", "\x03BCC", 5]), st.lists(st.
 
 @settings(max_examples=examples(1000), derandomize=True, database=None)
 @given(properties(), st.dictionaries(NAMES, VALUES, max_size=4), st.binary(max_size=20))
-def test_neither_is_overlooked_and_without_bcc_all_else_is_as_it_was(
+def test_cc_is_found_and_bcc_removed_without_other_changes(
     made: Properties, headers: dict[str, object], body: bytes
 ) -> None:
     made.headers = headers
@@ -104,7 +93,7 @@ def bound(dialogue: Dialogue, *queues: str) -> None:
         dialogue.say(method_frame(1, spec.QUEUE_BIND, queue=queue, exchange="amq.direct", routing_key=queue))
 
 
-def test_every_copy_is_charged_the_same_and_who_keeps_blind_keys_pays_for_them(driver: BrokerDriver) -> None:
+def test_copies_are_charged_equally_with_the_blind_keys_of_the_message(driver: BrokerDriver) -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a", "b", "c")
     queues = driver.broker.vhosts["/"].queues
@@ -115,7 +104,7 @@ def test_every_copy_is_charged_the_same_and_who_keeps_blind_keys_pays_for_them(d
     assert charges == {plain + BCC_OVERHEAD + 2 * BCC_KEY_OVERHEAD}
 
 
-def test_they_pass_the_gate_of_every_queue_and_are_held_where_one_is_closed(driver: BrokerDriver) -> None:
+def test_copies_pass_the_gates_of_their_queues_and_are_held_if_one_is_closed(driver: BrokerDriver) -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a")
     dialogue.say(method_frame(1, spec.QUEUE_DECLARE, queue="full", arguments={"capacity-messages": 1}))
@@ -128,7 +117,7 @@ def test_they_pass_the_gate_of_every_queue_and_are_held_where_one_is_closed(driv
     assert (queues["a"].messages, queues["full"].messages) == (1, 1)
 
 
-def test_a_message_without_a_channel_has_them_too(driver: BrokerDriver) -> None:
+def test_cc_and_bcc_of_a_message_without_a_channel_are_routed(driver: BrokerDriver) -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a", "b", "c")
     vhost = driver.broker.vhosts["/"]
@@ -140,7 +129,7 @@ def test_a_message_without_a_channel_has_them_too(driver: BrokerDriver) -> None:
 
 
 @pytest.mark.parametrize("header", ["CC", "BCC"])
-def test_a_key_that_is_too_long_for_a_name_is_refused(header: str, driver: BrokerDriver) -> None:
+def test_cc_key_that_is_too_long_is_refused(header: str, driver: BrokerDriver) -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a")
     assert dialogue.names(published({header: ["k" * 255]})) == []
@@ -167,7 +156,7 @@ def test_delivery_mode_matters_only_with_a_store() -> None:
     assert (property_mask(checked_route(True)), property_mask(checked_route(False))) == (0x1900, 0x0900)
 
 
-def test_a_mandatory_message_that_is_refused_comes_back_with_the_reason_before_its_nack() -> None:
+def test_mandatory_message_that_is_refused_is_returned_before_its_nack() -> None:
     peer = stopped_publisher(make_driver())
     assert peer.say(mandatory(b"second")) == []
     frames = peer.listen(110.0)
@@ -181,13 +170,13 @@ def test_a_mandatory_message_that_is_refused_comes_back_with_the_reason_before_i
     assert (nack.name, nack.args["delivery_tag"], nack.args["multiple"]) == ("basic.nack", 2, False)
 
 
-def test_a_message_that_is_not_mandatory_is_only_refused() -> None:
+def test_refused_message_that_is_not_mandatory_is_only_nacked() -> None:
     peer = stopped_publisher(make_driver())
     peer.say(publish("q", b"second"))
     assert [method.name for method in methods(peer.listen(110.0))] == ["basic.nack"]
 
 
-def test_a_client_that_takes_a_returned_message_for_a_success_only_gets_the_nack() -> None:
+def test_client_that_takes_a_return_for_success_only_gets_the_nack() -> None:
     peer = stopped_publisher(make_driver(), product="aiormq")
     peer.say(mandatory(b"second"))
     assert [method.name for method in methods(peer.listen(110.0))] == ["basic.nack"]
@@ -195,7 +184,7 @@ def test_a_client_that_takes_a_returned_message_for_a_success_only_gets_the_nack
     assert [method.name for method in unroutable] == ["basic.return", "basic.ack"], "that is as with RabbitMQ"
 
 
-def test_beyond_what_a_connection_may_hold_it_comes_back_too(driver: BrokerDriver) -> None:
+def test_publish_beyond_the_hold_budget_is_returned_and_nacked(driver: BrokerDriver) -> None:
     peer = stopped_publisher(driver)
     peer.say(method_frame(1, spec.QUEUE_DECLARE, queue="own"))
     peer.say(method_frame(1, spec.BASIC_CONSUME, queue="own"))
@@ -243,7 +232,7 @@ def full_queue() -> tuple[BrokerDriver, Dialogue]:
     return driver, peer
 
 
-def test_a_publish_held_before_confirm_select_is_not_numbered_when_it_passes() -> None:
+def test_publish_held_before_confirm_select_is_not_numbered_when_it_passes() -> None:
     driver, peer = full_queue()
     peer.say(publish("q", b"2"))
     peer.say(method_frame(1, spec.CONFIRM_SELECT))
@@ -258,7 +247,7 @@ def test_a_publish_held_before_confirm_select_is_not_numbered_when_it_passes() -
     assert [method.args["delivery_tag"] for method in confirms] == [1]
 
 
-def test_a_publish_held_before_confirm_select_closes_the_channel_at_its_deadline() -> None:
+def test_publish_held_before_confirm_select_closes_the_channel_at_its_deadline() -> None:
     _, peer = full_queue()
     peer.say(publish("q", b"2"))
     peer.say(method_frame(1, spec.CONFIRM_SELECT))
@@ -266,7 +255,7 @@ def test_a_publish_held_before_confirm_select_closes_the_channel_at_its_deadline
     assert closed.args["reply_code"] == 506
 
 
-def test_a_channel_is_blocked_and_unblocked_once_for_its_connection() -> None:
+def test_channel_is_blocked_and_unblocked_once_for_its_connection() -> None:
     driver, peer = full_queue()
     for body in (b"2", b"3"):
         peer.say(publish("q", body))
@@ -287,12 +276,12 @@ def test_channel_publisher_confirms_a_run_of_publishes_with_one_frame() -> None:
     assert (method.name, method.args["delivery_tag"], method.args["multiple"]) == ("basic.ack", 3, True)
 
 
-def test_channel_publisher_refuses_what_a_full_queue_does_not_take() -> None:
+def test_channel_publisher_is_nacked_by_a_full_queue() -> None:
     client = Dialogue(make_driver()).declare("q", capacity_messages=1, overflow="reject").confirm()
     assert sorted(client.names(publish("q", b"x") + publish("q", b"x"))) == ["basic.ack", "basic.nack"]
 
 
-def test_channel_publisher_without_confirms_hears_nothing() -> None:
+def test_channel_publisher_without_confirms_gets_no_answer() -> None:
     client = Dialogue(make_driver()).declare("q")
     assert client.say(publish("q", b"x")) == []
 

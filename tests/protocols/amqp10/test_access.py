@@ -1,4 +1,4 @@
-"""Authorization of AMQP 1.0: each row of the table with all it needs, and without each of its needs."""
+"""Authorization of AMQP 1.0: each row of the table with all its permissions, and without each of them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def cells(rows: dict[str, object]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("row", LINKS)
-def test_link_with_what_it_needs_is_attached(row: str) -> None:
+def test_link_with_its_permissions_is_attached(row: str) -> None:
     assert "detach" not in [each.name for each in LINKS[row](restricted(list(AMQP_1_0[row])))]
 
 
@@ -84,7 +84,7 @@ def test_link_without_one_of_its_needs_is_detached(row: str, need: str) -> None:
 
 
 @pytest.mark.parametrize("row", REQUESTS)
-def test_request_with_what_it_needs_is_carried_out(row: str) -> None:
+def test_request_with_its_permissions_is_carried_out(row: str) -> None:
     client = restricted(list(AMQP_1_0[row]), "new" if ", new with" in row else "")
     response = ManagementClient(client).ask(*REQUESTS[row])
     assert response.status in (200, 201, 204)
@@ -98,7 +98,7 @@ def test_request_without_one_of_its_needs_is_403(row: str, need: str) -> None:
     assert f"{need.partition(' ')[0]} access to " in str(response.body)
 
 
-def test_every_row_is_tried() -> None:
+def test_rows_of_the_access_table_are_all_tried() -> None:
     assert sorted([*LINKS, *REQUESTS, *TRANSFERS, *DYNAMIC, *SUBSCRIPTIONS, *OPEN]) == sorted(AMQP_1_0)
 
 
@@ -141,7 +141,7 @@ def transferred(row: str, needs: list[str]) -> str:
 
 
 @pytest.mark.parametrize("row", TRANSFERS)
-def test_transfer_with_what_it_needs_is_taken(row: str) -> None:
+def test_transfer_with_its_permissions_is_accepted(row: str) -> None:
     assert "unauthorized" not in transferred(row, list(AMQP_1_0[row]))
 
 
@@ -178,7 +178,7 @@ def subscribed(row: str, needs: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("row", SUBSCRIPTIONS)
-def test_subscription_with_what_it_needs_is_attached(row: str) -> None:
+def test_subscription_with_its_permissions_is_attached(row: str) -> None:
     assert "unauthorized" not in "".join(subscribed(row, list(AMQP_1_0[row])))
 
 

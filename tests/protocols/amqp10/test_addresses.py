@@ -1,8 +1,6 @@
-"""Addresses: RabbitMQ 4's and plain names, what they name, and the addresses of queues and exchanges.
+"""Addresses of AMQP 1.0: RabbitMQ 4's and plain names, their nodes, and automatic queues.
 
-Annotations that tell a consumer of AMQP 1.0 the exchange and routing key of a message.
-
-Queues that an attach creates where a pattern asks for it.
+Also: annotations with the exchange and routing key of a message.
 """
 
 from __future__ import annotations
@@ -347,7 +345,7 @@ def test_address_names_the_first_node_that_exists(
         ("n/k", [], "address 'n/k': no exchange 'n/k', no queue 'n/k', no exchange 'n' in vhost '/'"),
     ],
 )
-def test_address_that_names_nothing_is_refused_with_what_was_looked_for(
+def test_address_of_no_node_is_refused_with_the_name(
     vhost: VirtualHost, text: str, capabilities: list[str], reason: str
 ) -> None:
     with pytest.raises(NotFound) as refused:
@@ -376,7 +374,7 @@ def test_routing_key_is_that_of_the_address_or_the_subject() -> None:
 
 
 @given(NAMES)
-def test_any_queue_has_an_address_that_names_it(name: str) -> None:
+def test_queue_has_an_address_that_names_it(name: str) -> None:
     address = queue_address(name)
     assert address.isascii()
     assert len(address) <= ADDRESS_MAX
@@ -385,14 +383,14 @@ def test_any_queue_has_an_address_that_names_it(name: str) -> None:
 
 
 @given(NAMES.filter(lambda name: name != "amq.default"), st.none() | st.just("") | NAMES)
-def test_any_exchange_has_an_address_that_names_it(exchange: str, key: str | None) -> None:
+def test_exchange_has_an_address_that_names_it(exchange: str, key: str | None) -> None:
     address = exchange_address(exchange, key)
     assert len(address) <= ADDRESS_MAX
     assert nodes(parse_target(address)) == [("", exchange, key or "", key is None)]
 
 
 @given(st.text(), st.lists(st.sampled_from(["queue", "topic"])))
-def test_any_text_is_read_or_refused(text: str, capabilities: list[str]) -> None:
+def test_arbitrary_address_is_read_or_refused(text: str, capabilities: list[str]) -> None:
     for parse in (parse_target, parse_source):
         with suppress(InvalidField):
             parse(text, capabilities)
@@ -420,13 +418,13 @@ def sent(*messages: bytes) -> list[bytes]:
     return delivered(client.attach_receiver("/queues/q", credit=len(messages)))
 
 
-def test_constant_octets_follow_the_header_where_a_message_has_no_annotations() -> None:
+def test_constant_annotations_follow_the_header_of_a_message_without_any() -> None:
     for message in sent(BODY, BODY):
         assert message.endswith(annotations_octets(Envelope("amq.direct", "k")) + BODY)
         assert decode_message(message).annotations == ADDRESS
 
 
-def test_octets_of_an_envelope_are_cached() -> None:
+def test_annotation_bytes_of_an_envelope_are_cached() -> None:
     envelope = Envelope("", "q")
     assert annotations_octets(envelope) is annotations_octets(envelope.variant(1, 5.0, True))
 
@@ -449,7 +447,7 @@ def test_message_of_amqp_0_9_1_has_them_too() -> None:
     assert decode_message(message).annotations == {"x-exchange": "", "x-routing-key": "q"}
 
 
-def test_envelope_that_both_protocols_deliver_has_octets_of_each() -> None:
+def test_envelope_delivered_by_both_protocols_has_bytes_of_each() -> None:
     client = Amqp10Dialogue()
     other = Dialogue(client.driver).declare("a")
     vhost = client.vhost
@@ -480,7 +478,7 @@ def test_queue_of_a_pattern_is_created_with_the_settings_of_its_name(address: st
     assert (queue.durable, queue.thresholds.capacity.messages) == (True, 7)
 
 
-def test_nothing_else_is_created() -> None:
+def test_auto_create_applies_to_matching_queues_only() -> None:
     client = with_pattern(auto_create="true")
     for handle, address in enumerate(("/queues/others", "/exchanges/orders.new/key", "orders")):
         _, detached = client.attach_sender(address, handle)

@@ -1,4 +1,4 @@
-"""Attach: termini that are granted, and those that are refused."""
+"""Attach: granted and refused termini."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_sender_settle_mode_of_a_sender_is_granted(asked: int) -> None:
 
 
 @pytest.mark.parametrize(("asked", "granted"), [(0, 0), (1, 1), (2, 0)])
-def test_receiver_is_told_how_its_messages_are_settled(asked: int, granted: int) -> None:
+def test_receiver_gets_the_settle_modes_of_its_messages(asked: int, granted: int) -> None:
     client = Amqp10Dialogue().declare("q")
     attached = client.attach_receiver("/queues/q", snd_settle_mode=asked, rcv_settle_mode=1)[0]
     assert (attached.field("snd_settle_mode"), attached.field("rcv_settle_mode")) == (granted, 1)
@@ -67,7 +67,7 @@ def test_sender_must_give_its_delivery_count() -> None:
     assert (attached.field("target"), condition(detached)) == (None, "amqp:invalid-field")
 
 
-def test_attach_tells_the_settings_of_the_consumer_that_are_in_force() -> None:
+def test_attach_answers_the_effective_settings_of_the_consumer() -> None:
     client = Amqp10Dialogue().declare("q", consumer_max_rate=50, consumer_window_adaptive=True, consumer_window_max=20)
     asked = {"consumer-window-bytes": Typed("uint", 5000), "slow-consumer-rate": 0.5, "slow-consumer-policy": "cancel"}
     properties = {Symbol(name): value for name, value in asked.items()}

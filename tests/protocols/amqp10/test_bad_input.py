@@ -1,4 +1,4 @@
-"""Bad input: the smallest thing is closed, nothing is stored for it, and other links and connections go on."""
+"""Bad input: the smallest scope is closed, nothing is stored, and other links and connections go on."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_message_of_an_unknown_format_is_rejected(client: Amqp10Dialogue) -> Non
     assert client.depth("q") == 1
 
 
-def test_tag_of_more_than_32_octets_detaches_the_link(client: Amqp10Dialogue) -> None:
+def test_tag_of_more_than_32_bytes_detaches_the_link(client: Amqp10Dialogue) -> None:
     body = b"\x00\x53\x14\xc0\x28\x03\x43\x43\xa0\x21" + bytes(33)
     (detached,) = client.say(frame(0, body[:4] + bytes([len(body) - 5]) + body[5:]))
     assert detached.name == "detach"
@@ -128,7 +128,7 @@ def test_credit_that_wraps_around_is_no_credit_without_end(client: Amqp10Dialogu
     assert transfers(client.flow(1, 0, delivery_count=3)) == []
 
 
-def test_many_refused_links_take_no_memory_beyond_their_handles() -> None:
+def test_refused_links_take_no_memory_beyond_their_handles() -> None:
     client = Amqp10Dialogue()
     for handle in range(1024):
         client.attach_sender("/queues/none", handle)

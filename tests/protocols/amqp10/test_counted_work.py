@@ -1,4 +1,4 @@
-"""Work of frames that cost much: each counts about the microseconds that it takes."""
+"""Work of expensive frames: each counts about the microseconds that it takes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def consuming(count: int) -> Amqp10Dialogue:
     [(composite(spec.RELEASED), 1), (composite(spec.REJECTED), 1), (modified(0), 2), (modified(20), 80)],
     ids=["released", "rejected", "modified", "annotations"],
 )
-def test_dispositions_one_by_one_count_their_octets_and_what_they_do(state: Composite, least: int) -> None:
+def test_dispositions_one_by_one_count_their_bytes_and_their_work(state: Composite, least: int) -> None:
     client = consuming(100)
     frames = [performative(spec.DISPOSITION, role=True, first=n, last=n, settled=True, state=state) for n in range(100)]
     assert cost(client, *frames) >= 100 * least

@@ -54,7 +54,7 @@ def test_work_only_grows_when_a_delivery_becomes_large_with_frames_that_came_bef
     assert all(before < after for before, after in pairwise(done))
 
 
-def test_a_large_message_is_accepted_with_its_last_frame(driver: BrokerDriver) -> None:
+def test_large_message_is_accepted_with_its_last_frame(driver: BrokerDriver) -> None:
     client = sender(driver)
     message = HEADER + ANNOTATIONS + data_section(BODY) + FOOTER
     heard = send(client, message)
@@ -84,7 +84,7 @@ def test_several_data_sections_are_one_body(driver: BrokerDriver) -> None:
     assert driver.broker.formats.find(content).body(content) == BODY
 
 
-def test_a_large_text_goes_in_pieces(driver: BrokerDriver) -> None:
+def test_large_text_is_stored_in_pieces(driver: BrokerDriver) -> None:
     client = sender(driver)
     text = b"\x00\x53\x77\xb1" + (1_500_000).to_bytes(4, "big") + "é".encode() * 750_000
     send(client, text + FOOTER)
@@ -93,7 +93,7 @@ def test_a_large_text_goes_in_pieces(driver: BrokerDriver) -> None:
     assert driver.broker.formats.find(content).body(content) == text
 
 
-def test_a_list_is_put_together(driver: BrokerDriver) -> None:
+def test_large_list_is_stored_in_one_piece(driver: BrokerDriver) -> None:
     client = sender(driver)
     message = encode_value(Described(ulong(spec.AMQP_VALUE), ["x" * 1000] * 1500))
     assert names(send(client, message)) == ["disposition"]
@@ -116,7 +116,7 @@ def test_requests_to_the_control_exchange_are_put_together(driver: BrokerDriver)
         (b"\x00\x53\x77\xb1" + (1_500_000).to_bytes(4, "big") + b"\xff" * 1_500_000, "not UTF-8"),
     ],
 )
-def test_a_malformed_body_is_rejected_and_the_link_stays(driver: BrokerDriver, message: bytes, reason: str) -> None:
+def test_malformed_large_body_is_rejected_and_the_link_stays(driver: BrokerDriver, message: bytes, reason: str) -> None:
     store = PieceStore(driver.broker.large)
     client = sender(driver)
     heard: list[Heard] = []
@@ -135,7 +135,7 @@ def test_a_malformed_body_is_rejected_and_the_link_stays(driver: BrokerDriver, m
 
 
 @pytest.mark.parametrize("how", ["aborted", "detached"])
-def test_a_delivery_that_ends_in_the_middle_leaves_nothing(driver: BrokerDriver, how: str) -> None:
+def test_delivery_that_ends_unfinished_leaves_nothing(driver: BrokerDriver, how: str) -> None:
     store = PieceStore(driver.broker.large)
     client = sender(driver)
     for frame in frames_of(data_section(BODY * 2), 0)[:20]:
@@ -152,7 +152,7 @@ def test_a_delivery_that_ends_in_the_middle_leaves_nothing(driver: BrokerDriver,
     assert names(send(client, data_section(BODY), 1)) == ["disposition"]
 
 
-def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: BrokerDriver) -> None:
+def test_partial_delivery_with_a_store_counts_its_incomplete_piece_only(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = sender(driver)
     for frame in frames_of(data_section(BODY * 4), 0)[:-1]:
@@ -161,7 +161,7 @@ def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: Broker
     assert 0 < client.connection.arriving <= PIECE_OCTETS
 
 
-def test_the_input_waits_for_the_store(driver: BrokerDriver) -> None:
+def test_input_of_a_large_message_waits_for_the_store(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = sender(driver)
     for frame in frames_of(data_section(BODY * 16), 0):
@@ -176,7 +176,7 @@ def test_the_input_waits_for_the_store(driver: BrokerDriver) -> None:
     assert names(client.listen()) == ["disposition"]
 
 
-def test_a_message_that_is_too_large_detaches_the_link(driver: BrokerDriver) -> None:
+def test_message_that_is_too_large_detaches_the_link(driver: BrokerDriver) -> None:
     driver.connection_limits.message_bytes_max = 2 * len(BODY)
     client = sender(driver)
     heard = send(client, data_section(BODY * 3))

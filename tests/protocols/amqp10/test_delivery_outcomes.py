@@ -1,7 +1,4 @@
-"""Outcomes of delivery states, and what they add to their messages.
-
-Dispositions that tell outcomes.
-"""
+"""Outcomes of delivery states, their annotations, and dispositions."""
 
 from __future__ import annotations
 
@@ -106,7 +103,7 @@ def test_annotations_that_are_too_large_or_have_no_room_are_left_out(octets: int
     assert queue.bytes <= capacity
 
 
-def test_many_messages_with_annotations_are_changed_in_slices() -> None:
+def test_messages_with_annotations_are_modified_in_slices() -> None:
     client = Amqp10Dialogue().declare("q")
     client.attach_sender("q")
     client.put(*[b"x"] * 500, settled=True)
@@ -140,7 +137,7 @@ def test_small_and_large_states_are_written() -> None:
     assert not rejected.field("settled")
 
 
-def test_nothing_is_written_after_the_end() -> None:
+def test_outcome_after_the_end_of_a_session_is_not_written() -> None:
     client = Amqp10Dialogue()
     session = client.connection.engine.session(0)
     assert isinstance(session, AmqpSession)

@@ -76,7 +76,7 @@ def test_tags_that_count_are_not_stored(octets: int, total: TagCount) -> None:
 
 
 @pytest.mark.parametrize("told", [0, 40])
-def test_tags_that_grow_with_gaps_are_not_stored_and_each_is_known_until_it_is_told(told: int, total: TagCount) -> None:
+def test_tags_that_grow_with_gaps_are_recognised_without_being_stored(told: int, total: TagCount) -> None:
     tags = DeliveryTags(total)
     given = [number + 7 * (number // 3) for number in range(100)]
     for number, tag in enumerate(given, 1):
@@ -130,7 +130,7 @@ def test_tag_that_its_sender_is_to_settle_is_used_until_then(client: Amqp10Dialo
     assert condition(client.say(client.transfer(BODY, **again))[0]) == "amqp:invalid-field"
 
 
-def test_tag_of_a_delivery_that_is_refused_before_an_earlier_outcome_can_be_used_again() -> None:
+def test_delivery_tag_of_a_refused_delivery_can_be_used_again() -> None:
     client = Amqp10Dialogue().declare("held", capacity_messages=10, stop_messages=0, resume_messages=0)
     client.declare("full", capacity_messages=1, x_overflow="reject-publish")
     client.attach_sender(None)
@@ -277,7 +277,7 @@ def test_resumed_delivery_of_several_frames_is_read_over() -> None:
     assert client.depth("q") == 1
 
 
-def test_sender_without_a_map_begins_anew() -> None:
+def test_sender_without_a_map_starts_without_unsettled_deliveries() -> None:
     client = sender_of_unsent_outcomes()
     client.say(client.transfer(BODY))
     client.detach(0, closed=False)
@@ -325,7 +325,7 @@ def awaited(total: TagCount, count: int) -> UnsentOutcomes:
     return link
 
 
-def test_outcomes_of_all_connections_have_a_sixteenth_of_the_nodes_memory_and_each_connection_a_step() -> None:
+def test_stored_tags_have_a_sixteenth_of_the_memory_and_each_connection_a_step() -> None:
     gates, steps = House().broker.gates, 10
     level = Level(UNLIMITED, SHARE_OF_MEMORY * STEP_BYTES * (steps + 1))  # A sixteenth of it is for operators.
     gates.set_memory_capacity(Thresholds(level, level, level), 0)
@@ -345,7 +345,7 @@ def test_outcomes_of_all_connections_have_a_sixteenth_of_the_nodes_memory_and_ea
     assert gates.other_memory.bytes == 0
 
 
-def test_awaited_outcomes_take_at_most_what_is_counted_for_them(total: TagCount) -> None:
+def test_awaited_outcomes_take_at_most_the_memory_counted_for_them(total: TagCount) -> None:
     tracemalloc.start()
     try:
         link = awaited(total, TAGS_MAX)
@@ -454,7 +454,7 @@ def test_map_of_unsettled_deliveries_counts_its_entries() -> None:
 
 
 @pytest.mark.parametrize("target", [{}, {"expiry_policy": "session-end"}])
-def test_sender_that_detaches_in_its_session_is_told_the_outcomes_that_it_missed(target: dict[str, object]) -> None:
+def test_sender_that_reattaches_in_its_session_gets_missed_outcomes(target: dict[str, object]) -> None:
     """Its terminus lasts until the session ends (section 3.5.6), and so do the outcomes (section 2.6.13)."""
     client = Amqp10Dialogue().declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
     place = composite(spec.TARGET, address="/queues/q", **target)

@@ -45,7 +45,7 @@ def test_frames_beyond_the_window_wait_and_block_no_other_session() -> None:
 
 
 @pytest.mark.parametrize("said", [None, False, True])
-def test_stored_message_is_as_durable_as_its_sender_has_said(said: bool | None) -> None:
+def test_stored_message_is_as_durable_as_its_sender_declared(said: bool | None) -> None:
     client = Amqp10Dialogue().declare("q")
     queue = client.vhost.queues["q"]
     for fields in ({}, {"priority": 7}, {"ttl": 5000}):
@@ -124,7 +124,7 @@ def test_answer_to_a_drain_follows_the_last_message() -> None:
 
 @pytest.mark.parametrize("durable", [True, False])
 @pytest.mark.parametrize("more", [b"", encode(spec.PROPERTIES, message_id="m")])
-def test_header_with_durable_alone_is_written_anew_and_the_rest_is_sent_as_it_came(durable: bool, more: bytes) -> None:
+def test_header_with_durable_alone_is_rewritten_and_the_rest_is_unchanged(durable: bool, more: bytes) -> None:
     client = sender()
     rest = more + data_section(b"body")
     flag = b"\x41" if durable else b"\x42"

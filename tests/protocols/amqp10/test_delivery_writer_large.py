@@ -1,4 +1,4 @@
-"""Large deliveries: frames as the peer reads, other links between them, and ends in the middle."""
+"""Large deliveries: frames as the peer reads, other links between them, and early ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BODY = bytes(range(256)) * 4096  # 1 MiB: four pieces.
 SUM_FOOTER = b"\x00\x53\x78\xc1\x08\x02\xa3\x03sum\x54\x07"
 
 
-def test_a_large_message_arrives_and_leaves_as_it_was(driver: BrokerDriver) -> None:
+def test_large_message_arrives_and_leaves_unchanged(driver: BrokerDriver) -> None:
     message = data_section(BODY) + SUM_FOOTER
     client = filled(driver, message)
     heard = client.attach_receiver("/queues/q", credit=1) + received(client)
@@ -35,14 +35,14 @@ def test_a_large_message_arrives_and_leaves_as_it_was(driver: BrokerDriver) -> N
     assert found[0].field("delivery_id") == 0
 
 
-def test_a_share_of_it_is_written_at_once(driver: BrokerDriver) -> None:
+def test_large_message_is_written_a_share_at_a_time(driver: BrokerDriver) -> None:
     client = filled(driver, data_section(BODY))
     heard = client.attach_receiver("/queues/q", credit=1)
     assert SOURCES_FULL <= len(payload(heard)) <= SOURCES_FULL + 66_000
     assert payload(heard + received(client)).endswith(BODY)
 
 
-def test_other_links_go_between(driver: BrokerDriver) -> None:
+def test_frames_of_other_links_go_between_those_of_a_large_message(driver: BrokerDriver) -> None:
     client = filled(driver, data_section(BODY * 4))
     client.declare("other")
     client.attach_sender("/queues/other", 2)
@@ -56,7 +56,7 @@ def test_other_links_go_between(driver: BrokerDriver) -> None:
     assert payload(heard).endswith(BODY * 4)
 
 
-def test_the_same_link_waits_for_the_end_and_then_goes_on(driver: BrokerDriver) -> None:
+def test_link_of_a_large_message_waits_for_its_end_and_goes_on(driver: BrokerDriver) -> None:
     client = filled(driver, data_section(BODY), data_section(b"small"), data_section(BODY))
     heard = client.attach_receiver("/queues/q", credit=3)
     consumer = next(iter(client.session().consumers.values()))
@@ -115,7 +115,7 @@ def test_sessions_without_a_window_keep_no_piece_and_hold_up_no_other(driver: Br
     assert not client.connection.output.sources
 
 
-def test_a_link_that_detaches_in_the_middle_aborts(driver: BrokerDriver) -> None:
+def test_link_that_detaches_during_a_large_message_aborts_the_delivery(driver: BrokerDriver) -> None:
     client = filled(driver, data_section(BODY))
     heard = client.attach_receiver("/queues/q", credit=1)
     heard += client.detach(1) + received(client)
@@ -127,7 +127,7 @@ def test_a_link_that_detaches_in_the_middle_aborts(driver: BrokerDriver) -> None
     assert payload(heard, 5).endswith(BODY)
 
 
-def test_a_deleted_queue_aborts_and_detaches(driver: BrokerDriver) -> None:
+def test_deleted_queue_aborts_a_large_message_and_detaches_its_link(driver: BrokerDriver) -> None:
     client = filled(driver, data_section(BODY))
     heard = client.attach_receiver("/queues/q", credit=1)
     vhost = driver.broker.vhosts["/"]
@@ -137,7 +137,7 @@ def test_a_deleted_queue_aborts_and_detaches(driver: BrokerDriver) -> None:
     assert condition(heard[-1]) == "amqp:resource-deleted"
 
 
-def test_a_piece_that_cannot_be_read_detaches_the_link(driver: BrokerDriver) -> None:
+def test_unreadable_piece_detaches_the_link(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = filled(driver, data_section(BODY))
     store.write()
@@ -170,7 +170,7 @@ def test_drain_is_answered_behind_the_large_message_when_all_is_delivered(driver
     assert len([each for each in transfers(heard) if not each.field("more")]) == 2
 
 
-def test_a_session_that_ends_in_the_middle_stops(driver: BrokerDriver) -> None:
+def test_session_that_ends_during_a_large_message_stops_the_delivery(driver: BrokerDriver) -> None:
     client = filled(driver, data_section(BODY))
     client.attach_receiver("/queues/q", credit=1)
     heard = client.say(performative(spec.END)) + received(client)
@@ -179,7 +179,7 @@ def test_a_session_that_ends_in_the_middle_stops(driver: BrokerDriver) -> None:
     assert not client.connection.output.sources
 
 
-def test_a_connection_that_is_lost_in_the_middle_leaves_nothing(driver: BrokerDriver) -> None:
+def test_connection_lost_during_a_large_message_leaves_nothing(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = filled(driver, data_section(BODY))
     store.write()
@@ -195,7 +195,7 @@ def test_a_connection_that_is_lost_in_the_middle_leaves_nothing(driver: BrokerDr
 # From and to AMQP 0-9-1
 
 
-def test_a_large_message_of_amqp_0_9_1_is_one_data_section(driver: BrokerDriver) -> None:
+def test_large_message_of_amqp091_is_one_data_section(driver: BrokerDriver) -> None:
     other = Dialogue(driver).declare("q")
     other.say(publish("q", BODY, properties=Properties(message_id="7", headers={"color": "red"})))
     client = Amqp10Dialogue(driver)
@@ -222,7 +222,7 @@ def test_data_sections_cross_as_one_body(driver: BrokerDriver) -> None:
     assert int.from_bytes(header[4:12], "big") == len(BODY)
 
 
-def test_a_text_crosses_in_amqp_encoding(driver: BrokerDriver) -> None:
+def test_large_text_crosses_to_amqp091_in_amqp10_encoding(driver: BrokerDriver) -> None:
     text = b"\x00\x53\x77\xb1" + (1_200_000).to_bytes(4, "big") + b"x" * 1_200_000
     header, body = crossed(driver, text + SUM_FOOTER)
     assert body == text

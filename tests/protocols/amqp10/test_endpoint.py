@@ -52,7 +52,7 @@ def test_container_is_free_again_when_its_connection_has_ended(driver: BrokerDri
     assert names(opened(driver).opened) == ["open"]
 
 
-def test_others_are_not_concerned(driver: BrokerDriver) -> None:
+def test_connections_of_another_container_or_host_are_not_concerned(driver: BrokerDriver) -> None:
     driver.broker.add_vhost("other")
     opened(driver)
     for fields in ({"container_id": "two"}, {"hostname": "other"}, {"asks": False}):

@@ -1,4 +1,4 @@
-"""AMQP 1.0 engine: headers, open, begin, end and close, and what an error closes."""
+"""AMQP 1.0 engine: headers, open, begin, end and close, and the scopes of errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.driven_connection import make_driver, output_of
 from tests.support.limited_connections import limits
 
 
-def test_open_tells_limits_and_properties() -> None:
+def test_open_has_limits_and_properties() -> None:
     client = Amqp10Dialogue(session=False)
     (opened,) = client.opened
     assert opened.name == "open"
@@ -78,7 +78,7 @@ def test_connection_without_sasl_has_no_second_login() -> None:
     assert connection.is_closing() or connection.is_closed()
 
 
-def test_everything_may_come_in_one_piece(driver: BrokerDriver) -> None:
+def test_login_open_and_begin_may_come_in_one_piece(driver: BrokerDriver) -> None:
     connection = driver.connect(Peer("127.0.0.1:1", True))
     begin = performative(spec.BEGIN, next_outgoing_id=0, incoming_window=1, outgoing_window=1)
     connection.receive(login() + AMQP_HEADER + performative(spec.OPEN, container_id="c") + begin)

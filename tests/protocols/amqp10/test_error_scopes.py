@@ -97,7 +97,7 @@ def test_malformed_input_has_the_condition_of_the_codec(condition: str) -> None:
     assert (performative.ends, message.ends) == ("connection", "delivery")
 
 
-def test_malformed_input_has_a_code_of_amqp_0_9_1_whose_condition_is_the_same_where_there_is_one() -> None:
+def test_malformed_input_has_the_amqp091_code_of_the_same_condition() -> None:
     for name in CONDITIONS - {INVALID_FIELD}:
         assert CODES[MalformedMessage(CodecError("x", name)).code].condition == name
 

@@ -1,4 +1,4 @@
-"""Incoming links: messages in one and several frames, outcomes, and what is refused."""
+"""Incoming links: messages in one and several frames, outcomes, and refusals."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_frame_that_contradicts_the_first_of_its_delivery_detaches_the_link(said
 
 
 @pytest.mark.parametrize("first", [0, None])
-def test_frame_may_repeat_what_the_first_of_its_delivery_has_said(first: int | None, client: Amqp10Dialogue) -> None:
+def test_frame_may_repeat_the_fields_of_the_first_of_its_delivery(first: int | None, client: Amqp10Dialogue) -> None:
     body = data_section(bytes(1000))
     begun = client.transfer(body[:300], more=True, delivery_tag=b"tag", message_format=first)
     rest = performative(spec.TRANSFER, 0, body[300:], handle=0, delivery_id=0, delivery_tag=b"tag", message_format=0)
@@ -93,7 +93,7 @@ def test_deliveries_of_two_links_may_be_interleaved_and_those_of_one_may_not(cli
     assert names(client.put(b"x", handle=5)) == ["disposition"], "the other link goes on"
 
 
-def test_malformed_message_is_rejected_and_the_link_stands(client: Amqp10Dialogue) -> None:
+def test_malformed_message_is_rejected_and_the_link_stays(client: Amqp10Dialogue) -> None:
     (rejected,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc"))
     assert condition(rejected) == "amqp:decode-error"
     assert names(client.say(client.transfer(data_section(b"x")))) == ["disposition"]
@@ -178,9 +178,7 @@ def test_unroutable_message_is_released_only_where_the_source_lists_that(
 
 
 @pytest.mark.parametrize(("source", "name"), [(ACCEPTS, "detach"), (composite(spec.SOURCE), "disposition")])
-def test_message_held_past_its_deadline_is_rejected_or_detaches_a_sender_that_does_not_list_that(
-    source: Composite, name: str
-) -> None:
+def test_message_held_beyond_its_deadline_is_rejected_or_detaches_its_link(source: Composite, name: str) -> None:
     client = sender(capacity_messages=1, hold_deadline=1.0, attach={"source": source})
     client.driver.begin(100.0)
     client.say(client.transfer(data_section(b"x")))
@@ -200,7 +198,7 @@ def test_end_of_link_or_session_gives_all_reserved_room_back(code: int) -> None:
     assert queue.reserved.messages == 0
 
 
-def test_message_to_the_anonymous_terminus_that_names_nothing_is_rejected_and_the_link_stands() -> None:
+def test_unroutable_message_to_the_anonymous_terminus_is_rejected() -> None:
     client = sender()
     client.attach_sender(None, 7)
     lost = encode(spec.PROPERTIES, to="/queues/none") + data_section(b"x")
@@ -211,7 +209,7 @@ def test_message_to_the_anonymous_terminus_that_names_nothing_is_rejected_and_th
     assert client.depth("q") == 1
 
 
-def test_settled_message_to_the_anonymous_terminus_that_names_nothing_detaches_the_link(client: Amqp10Dialogue) -> None:
+def test_settled_unroutable_message_to_the_anonymous_terminus_detaches_the_link(client: Amqp10Dialogue) -> None:
     """Anonymous Terminus for Message Routing 1.0, section 2.2.2: nothing else would tell its sender."""
     client.attach_sender(None, 7)
     lost = encode(spec.PROPERTIES, to="/queues/none") + data_section(b"x")
@@ -281,7 +279,7 @@ def test_receiver_settles_second_where_the_link_or_the_transfer_says_so() -> Non
     assert condition(detached) == "amqp:invalid-field"
 
 
-def test_what_is_sent_on_credit_is_at_most_the_places_and_nothing_is_refused() -> None:
+def test_messages_sent_on_credit_fit_the_capacity_and_none_is_refused() -> None:
     client = Amqp10Dialogue().declare("q", capacity_messages=100)
     heard: list[Heard] = []
     for handle in range(8):
@@ -310,7 +308,7 @@ def test_sender_that_drains_gives_its_room_back() -> None:
     assert client.grants.get((0, 0)) is None or client.credit_of() == queue.reserved.messages
 
 
-def test_messages_beyond_the_credit_are_held_within_the_bound_and_then_the_link_is_detached() -> None:
+def test_messages_beyond_the_credit_are_held_up_to_a_bound_and_then_detach() -> None:
     client = sender(capacity_messages=10)
     body = data_section(bytes(100_000))
     heard: list[Heard] = []

@@ -1,4 +1,4 @@
-"""Aborted deliveries give their credit back, on links to every terminus, for senders that count them and others.
+"""Aborted deliveries restore their credit, on links to each terminus, whether the sender counts them or not.
 
 Qpid Proton counts an aborted delivery in its delivery-count, and ProtonJ2 does not.
 """
@@ -110,7 +110,7 @@ def test_messages_between_aborted_deliveries_are_accepted(terminus: str, capacit
 
 
 @pytest.mark.parametrize("counts", [True, False], ids=["counted", "not counted"])
-def test_broker_learns_from_used_up_credit_whether_its_sender_counts_aborted_deliveries(counts: bool) -> None:
+def test_credit_of_a_sender_shows_whether_it_counts_aborted_deliveries(counts: bool) -> None:
     sender = attached("queue", counts)
     client = sender.client
     for _ in range(4):

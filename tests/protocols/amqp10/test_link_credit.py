@@ -20,7 +20,7 @@ def client() -> Amqp10Dialogue:
     return Amqp10Dialogue().declare("q")
 
 
-def test_link_may_set_its_own_window_and_is_told_what_is_in_force(client: Amqp10Dialogue) -> None:
+def test_link_may_set_its_window_and_gets_the_effective_one(client: Amqp10Dialogue) -> None:
     attached, flow = client.attach_sender("/queues/q", properties={Symbol("credit-window-messages"): 10})
     assert attached.performative.mapping("properties")[Symbol("credit-window-messages")] == Typed("uint", 10)
     assert flow.field("link_credit") == 10
@@ -28,7 +28,7 @@ def test_link_may_set_its_own_window_and_is_told_what_is_in_force(client: Amqp10
     assert condition(detached) == "amqp:precondition-failed"
 
 
-def test_link_may_lower_its_rates_and_is_told_what_is_in_force(client: Amqp10Dialogue) -> None:
+def test_link_may_lower_its_rates_and_gets_the_effective_ones(client: Amqp10Dialogue) -> None:
     attached, _ = client.attach_sender("/queues/q", properties={Symbol("producerMaxRate"): 10})
     assert attached.performative.mapping("properties")[Symbol("rate-messages")] == 10.0
     credit = client.credit_of()
@@ -151,7 +151,7 @@ def answered(attached: Heard) -> tuple[object, object, object]:
     return known, taken.value if isinstance(taken, Typed) else taken, numbers
 
 
-def test_attach_is_answered_with_what_is_decided_of_the_lane(driver: BrokerDriver) -> None:
+def test_attach_is_answered_with_the_state_of_the_lane(driver: BrokerDriver) -> None:
     client = Amqp10Dialogue(driver).declare("q")
     assert answered(client.attach_sender("/queues/q", properties=asked(1))[0]) == (False, 0, [])
     for body in (b"1", b"2"):
@@ -174,7 +174,7 @@ def test_unroutable_deliveries_have_their_numbers(driver: BrokerDriver) -> None:
     assert answered(again.attach_sender("/exchanges/amq.direct/nowhere", properties=asked(2))[0]) == (True, 2, [1, 2])
 
 
-def test_link_that_asks_for_no_lane_is_told_of_none(client: Amqp10Dialogue) -> None:
+def test_link_without_a_lane_gets_no_lane_properties(client: Amqp10Dialogue) -> None:
     assert answered(client.attach_sender("/queues/q")[0]) == (None, None, None)
 
 

@@ -1,4 +1,4 @@
-"""Further producers of a link: what holds them is counted at their connection, until it lets go or they end."""
+"""Further producers of a link: their gates count at their connection until they open or the producers end."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_gate_that_holds_a_further_producer_counts_at_the_connection_until_it_op
 
 
 @KINDS
-def test_end_of_a_link_takes_back_what_its_further_producers_counted(
+def test_end_of_a_link_releases_the_counts_of_its_further_producers(
     begin: Callable[[], TransactionalPeer], handle: int
 ) -> None:
     client = begin()

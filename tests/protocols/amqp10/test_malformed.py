@@ -1,4 +1,4 @@
-"""Malformed performatives end the smallest thing that their readable fields permit, and all else goes on."""
+"""Malformed performatives end the smallest scope that their readable fields identify."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Management node: RabbitMQ 4's operations, with what each of them answers.
-
-HTTP over AMQP: what a request says, and what a response looks like.
-"""
+"""Management node: RabbitMQ 4's operations with their answers, and HTTP over AMQP."""
 
 from __future__ import annotations
 
@@ -138,7 +135,7 @@ def test_binding_is_made_listed_and_removed(client: ManagementClient) -> None:
     assert client.ask("GET", "/bindings?src=amq.topic&dstq=q%3B1&key=a%2Fb.%23").body == []
 
 
-def test_bindings_with_arguments_are_told_apart_by_their_location(client: ManagementClient) -> None:
+def test_bindings_with_arguments_have_different_locations(client: ManagementClient) -> None:
     client.ask("PUT", "/queues/q", {})
     for number in (1, 2):
         arguments = {"x-match": "any", "n": Typed("uint", number)}

@@ -47,7 +47,7 @@ FORMAT = Amqp10Format()
 
 @settings(max_examples=examples(300))
 @given(messages())
-def test_every_message_begins_with_the_octet_of_its_format(message: dict[int, list[bytes]]) -> None:
+def test_message_begins_with_the_byte_of_its_format(message: dict[int, list[bytes]]) -> None:
     content = octets_of(message)
     assert content[0] == FIRST_OCTET
     FORMAT.properties(content)
@@ -254,7 +254,7 @@ def test_message_with_an_id_leaves_no_head_behind_and_one_without_does(formats: 
     assert len(old.heads[FIRST_OCTET]) == 1
 
 
-def test_converted_heads_are_bounded_and_told_apart(formats: MessageFormats) -> None:
+def test_converted_heads_are_bounded_and_kept_apart(formats: MessageFormats) -> None:
     old, new = formats.by_octet(2), formats.by_octet(FIRST_OCTET)
     for number in range(3 * HEADS_MAX):
         content = old.encode(Properties(correlation_id=str(number)), b"body")
@@ -357,7 +357,7 @@ def test_application_property_of_each_type(value: object, found: object) -> None
 
 @settings(max_examples=examples(500))
 @given(messages())
-def test_every_field_of_any_message_can_be_looked_up(parts: dict[int, list[bytes]]) -> None:
+def test_selector_field_of_a_message_can_be_looked_up(parts: dict[int, list[bytes]]) -> None:
     content = octets_of(parts)
     found = SELECTABLE_MESSAGE_FORMAT.selectable(content)
     for name in (*FIELDS, "a"):

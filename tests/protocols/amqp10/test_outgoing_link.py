@@ -1,6 +1,6 @@
-"""Outgoing links: credit, drain, and what is left unsettled at the end.
+"""Outgoing links: credit, drain, unsettled deliveries at the end, and max-message-size.
 
-The max-message-size of a receiver: what is larger is not sent, and stays for others.
+A message larger than max-message-size is not sent, and stays for other consumers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def receiver(messages: int, credit: int, **fields: object) -> tuple[Amqp10Dialog
     return client, [each for each in heard if each.name == "transfer"]
 
 
-def test_nothing_is_sent_beyond_the_credit() -> None:
+def test_deliveries_stay_within_the_link_credit() -> None:
     client, sent = receiver(10, 4)
     assert len(sent) == 4
     assert len(client.flow(1, 2, delivery_count=4)) == 2
@@ -85,7 +85,7 @@ def test_message_that_is_too_large_stays_and_the_link_is_detached(mode: int) -> 
 
 
 @pytest.mark.parametrize("outcome", [spec.ACCEPTED, spec.REJECTED])
-def test_default_outcome_is_none_of_what_was_not_sent(outcome: int) -> None:
+def test_default_outcome_does_not_apply_to_unsent_messages(outcome: int) -> None:
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=composite(outcome))
     client = filled(None, data_section(b"1"), LARGE, data_section(b"3"))
     assert last_octets(attach(client, source=source)) == [b"1"]
@@ -101,7 +101,7 @@ def test_settled_deliveries_of_a_limited_receiver_leave_the_queue() -> None:
     assert client.session().unsettled.is_empty()
 
 
-def test_credit_counts_what_was_sent() -> None:
+def test_credit_counts_sent_messages() -> None:
     client = filled(None, data_section(b"1"), LARGE)
     attach(client, credit=1)
     client.settle(0, 0, accepted())
@@ -112,7 +112,7 @@ def test_credit_counts_what_was_sent() -> None:
     assert client.depth("q") == 1
 
 
-def test_limit_is_of_what_is_sent_to_the_octet() -> None:
+def test_max_message_size_is_exact_to_the_byte() -> None:
     for size in (MOST, MOST + 1):
         client = filled(None)
         client.say(client.transfer(data_section(bytes(size - 400)), settled=True))

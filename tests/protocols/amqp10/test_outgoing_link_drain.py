@@ -54,7 +54,7 @@ def listen_until_flow(client: Amqp10Dialogue, heard: list[Heard], now: float) ->
 @pytest.mark.parametrize("credit", [1, 3, 1000])
 @pytest.mark.parametrize("rate", [1.0, 100.0, 5000.0])
 @pytest.mark.parametrize("kind", SOURCES)
-def test_drain_at_a_rate_brings_what_credit_and_queue_have(kind: str, rate: float, credit: int) -> None:
+def test_drain_at_a_rate_brings_the_messages_of_credit_and_queue(kind: str, rate: float, credit: int) -> None:
     client = receiver(kind, rate)
     there = COUNT if "selector" in kind else 2 * COUNT
     got, flow, now = listen_until_flow(client, client.flow(1, credit, drain=True), 100.0)

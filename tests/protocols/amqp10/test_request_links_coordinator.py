@@ -1,4 +1,4 @@
-"""Coordinator links: attach, credit, declare and discharge, and what is refused."""
+"""Coordinator links: attach, credit, declare, discharge, and refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.amqp10_dialogue import accepted, condition, data_section, nam
 from tests.support.amqp10_transactions import COORDINATOR, TransactionalPeer, state_of, value_section
 
 
-def test_attach_tells_what_transactions_can_do_and_grants_credit() -> None:
+def test_attach_of_a_coordinator_has_capabilities_and_grants_credit() -> None:
     attach, flow = TransactionalPeer().attached
     target = attach.performative.inner("target")
     assert target.code == spec.COORDINATOR
@@ -24,7 +24,7 @@ def client() -> TransactionalPeer:
     return TransactionalPeer()
 
 
-def test_each_declare_gives_an_id_of_its_own(client: TransactionalPeer) -> None:
+def test_transaction_ids_are_unique(client: TransactionalPeer) -> None:
     ids = {client.begin_transaction() for _ in range(5)}
     assert len(ids) == 5
     for txn_id in ids:
@@ -45,7 +45,7 @@ def test_each_declare_gives_an_id_of_its_own(client: TransactionalPeer) -> None:
         (b"", "amqp:decode-error"),
     ],
 )
-def test_message_that_is_no_request_of_ours_is_rejected_and_the_link_stands(message: bytes, expected: str) -> None:
+def test_message_that_is_no_request_is_rejected_and_the_link_stays(message: bytes, expected: str) -> None:
     client = TransactionalPeer()
     heard = client.say(client.transfer(message, COORDINATOR))
     assert [condition(each) for each in heard if each.name != "flow"] == [expected]

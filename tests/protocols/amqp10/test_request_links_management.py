@@ -75,7 +75,7 @@ def test_large_responses_wait_for_credit_up_to_a_bound_of_bytes() -> None:
     assert RESPONSE_BYTES_MAX <= responses.bytes < 2 * RESPONSE_BYTES_MAX
 
 
-def test_nothing_is_left_of_a_pair_that_is_detached() -> None:
+def test_management_pair_that_is_detached_leaves_nothing() -> None:
     client = ManagementClient()
     client.ask("GET", "/queues/q")
     vhost = client.dialogue.vhost
@@ -86,7 +86,7 @@ def test_nothing_is_left_of_a_pair_that_is_detached() -> None:
     assert vhost.replies == {}
 
 
-def test_nothing_is_left_of_a_pair_whose_connection_ends() -> None:
+def test_management_pair_whose_connection_ends_leaves_nothing() -> None:
     client = ManagementClient()
     client.dialogue.say(performative(spec.CLOSE))
     assert client.dialogue.vhost.replies == {}
@@ -143,7 +143,7 @@ def test_request_link_is_never_without_credit(requester: Requester) -> None:
         count += credit
 
 
-def test_request_link_answers_an_echo_and_grants_what_was_given_up(requester: Requester) -> None:
+def test_request_link_answers_an_echo_and_restores_given_up_credit(requester: Requester) -> None:
     say = requester.dialogue.say
     say(performative(spec.FLOW, handle=requester.handle, delivery_count=0, echo=True, **FIELDS))
     assert requester.granted() == (0, WINDOW)

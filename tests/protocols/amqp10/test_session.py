@@ -1,8 +1,6 @@
-"""Sessions: what ends one, and dispositions of deliveries.
+"""Sessions: ends, states, handles, and dispositions of deliveries.
 
-States of a session: the table has each of them, and permits no way back.
-
-Links of a session: handles on both sides.
+The table of states has each state, and no way back.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def test_modified_counts_a_failed_delivery(failed: bool, count: int) -> None:
     assert (b"\x52\x01" in header) == bool(count)
 
 
-def test_receiver_that_settles_second_is_told_that_we_have() -> None:
+def test_receiver_that_settles_second_gets_our_settlement() -> None:
     client = consuming(1)
     (settled,) = client.settle(0, 0, accepted(), settled=False)
     assert (settled.name, settled.field("role"), settled.field("settled")) == ("disposition", False, True)

@@ -123,7 +123,7 @@ def test_overdue_delivery_that_a_transaction_has_settled_stays_until_its_end() -
 SLOW = {"slow_consumer_rate": 50, "slow_consumer_period": 1, "slow_consumer_policy": "cancel"}
 
 
-def test_slow_consumer_is_told_its_rate_and_the_least() -> None:
+def test_slow_consumer_is_detached_with_its_rate_and_the_least_rate() -> None:
     driver = make_driver()
     driver.begin(100.0)
     client = Amqp10Dialogue(driver).declare("q", **SLOW)
@@ -137,7 +137,7 @@ def test_slow_consumer_is_told_its_rate_and_the_least() -> None:
     assert client.available("q") == 3
 
 
-def test_consumer_of_a_deleted_queue_is_told_of_the_queue() -> None:
+def test_consumer_of_a_deleted_queue_is_detached_with_the_name_of_the_queue() -> None:
     client = two_receivers()
     client.driver.broker.delete_queue(client.vhost.queues["q"])
     heard = client.listen()

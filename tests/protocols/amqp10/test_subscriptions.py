@@ -50,7 +50,7 @@ def subscriptions(client: Amqp10Dialogue) -> list[str]:
     return [name for name in client.vhost.queues if name.startswith("amq.subscription")]
 
 
-def test_each_volatile_subscription_gets_every_message_and_ends_with_its_link(client: Amqp10Dialogue) -> None:
+def test_volatile_subscriptions_get_all_messages_and_end_with_their_links(client: Amqp10Dialogue) -> None:
     subscribe(client, 1, "a")
     subscribe(client, 2, "b")
     publish(client.driver, b"1")
@@ -71,7 +71,7 @@ def test_topic_without_a_key_is_all_of_it_unless_a_filter_names_one(client: Amqp
     assert sorted(heard) == [(1, b"1"), (1, b"2"), (2, b"2")]
 
 
-def test_durable_subscription_keeps_messages_while_nobody_is_there_and_ends_when_it_is_closed() -> None:
+def test_durable_subscription_keeps_messages_until_it_is_closed() -> None:
     client = Amqp10Dialogue(container_id="me")
     subscribe(client, 1, "sub", **DURABLE)
     client.detach(1, closed=False)
@@ -151,7 +151,7 @@ def test_unsubscribe_of_an_active_subscription_is_refused(kind: str, where: str)
 
 @pytest.mark.parametrize("how", ["detached", "connection closed"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_unsubscribe_ends_a_subscription_that_nobody_is_attached_to(kind: str, how: str) -> None:
+def test_unsubscribe_ends_a_subscription_without_attached_links(kind: str, how: str) -> None:
     client = Amqp10Dialogue(container_id="me")
     name, _, capabilities = KINDS[kind]
     subscribe(client, 1, name, *capabilities, **DURABLE)
@@ -258,7 +258,7 @@ def with_colours(*colours: str) -> Amqp10Dialogue:
     return client
 
 
-def test_consumer_gets_what_its_selector_matches_and_others_the_rest() -> None:
+def test_consumer_gets_messages_matching_its_selector_and_others_the_rest() -> None:
     client = with_colours("red", "blue", "red", "green")
     heard = client.attach_receiver(None, 1, credit=10, source=source("/queues/q", s=selector("colour = 'red'")))
     assert bodies(heard) == ["red", "red"]
@@ -267,7 +267,7 @@ def test_consumer_gets_what_its_selector_matches_and_others_the_rest() -> None:
     assert list(granted.mapping("filter")) == [Symbol("s")]
 
 
-def test_on_a_topic_the_selector_filters_before_the_queue() -> None:
+def test_selector_on_a_topic_filters_before_the_queue() -> None:
     client = Amqp10Dialogue()
     topic = source("amq.topic", ("topic",), s=selector("colour = 'red'"))
     client.attach_receiver(None, 1, credit=10, source=topic)
@@ -314,7 +314,7 @@ def test_browser_with_a_selector_drains() -> None:
     assert (flow.name, flow.field("link_credit"), flow.field("delivery_count")) == ("flow", 0, 10)
 
 
-def test_no_local_leaves_out_what_its_own_connection_has_published() -> None:
+def test_subscription_with_no_local_omits_messages_of_its_own_connection() -> None:
     client = with_colours("own")
     other = Amqp10Dialogue(client.driver)
     other.attach_sender("/queues/q")

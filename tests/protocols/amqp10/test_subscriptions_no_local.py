@@ -65,7 +65,7 @@ def kept(client: Amqp10Dialogue) -> int:
 @pytest.mark.parametrize("publisher", PUBLISHERS)
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @pytest.mark.parametrize("kind", SUBSCRIPTIONS)
-def test_no_local_subscription_keeps_messages_of_others_only(
+def test_subscription_with_no_local_keeps_messages_of_others_only(
     kind: str, exchange: str, publisher: str, selects: bool
 ) -> None:
     client = subscriber(kind, exchange, selects)
@@ -81,7 +81,7 @@ TARGETS = {"key": "/exchanges/amq.topic/k", "subject": "/exchanges/amq.topic", "
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_no_local_applies_to_all_kinds_of_targets(target: str) -> None:
+def test_subscription_with_no_local_applies_to_all_kinds_of_targets(target: str) -> None:
     client = subscriber("exclusive")
     properties = composite(spec.PROPERTIES, to="/exchanges/amq.topic/k", subject="k")
     client.attach_sender(TARGETS[target])
@@ -89,7 +89,7 @@ def test_no_local_applies_to_all_kinds_of_targets(target: str) -> None:
     assert kept(client) == 0
 
 
-def test_no_local_applies_behind_exchanges_that_are_bound_to_the_topic() -> None:
+def test_subscription_with_no_local_applies_behind_bound_exchanges() -> None:
     client = subscriber("durable", "amq.fanout")
     client.vhost.bind("amq.topic", None, client.vhost.exchange("amq.fanout"), "#", {})
     other = Amqp10Dialogue(client.driver, container_id="other")
@@ -110,7 +110,7 @@ def test_own_messages_never_close_the_gate_of_a_no_local_subscription() -> None:
     assert (kept(client), client.credit_of() > 0) == (0, True)
 
 
-def test_durable_no_local_subscription_excludes_its_container_while_nobody_is_there() -> None:
+def test_durable_no_local_subscription_excludes_its_container_while_detached() -> None:
     client = subscriber("durable")
     client.detach(1, closed=False)
     again = Amqp10Dialogue(client.driver, container_id="own")
@@ -121,7 +121,7 @@ def test_durable_no_local_subscription_excludes_its_container_while_nobody_is_th
     assert kept(client) == 1
 
 
-def test_no_local_subscription_leaves_other_subscriptions_alone() -> None:
+def test_subscription_with_no_local_leaves_other_subscriptions_alone() -> None:
     client = subscriber("exclusive")
     topic = composite(spec.SOURCE, address="amq.topic/k", capabilities=["topic"])
     client.attach_receiver(None, 2, source=topic)
@@ -141,7 +141,7 @@ def test_committed_messages_of_the_own_connection_enter_no_queue() -> None:
 
 
 @pytest.mark.parametrize("value", [True, 1.5, ["own"]])
-def test_no_local_argument_of_another_type_is_refused(value: object) -> None:
+def test_binding_argument_no_local_of_another_type_is_refused(value: object) -> None:
     client = Amqp10Dialogue().declare("q")
     with pytest.raises(InvalidField, match="x-no-local"):
         client.vhost.bind("amq.topic", client.vhost.queues["q"], None, "k", {BOUND_NO_LOCAL: value})

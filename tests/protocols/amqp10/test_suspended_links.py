@@ -1,6 +1,6 @@
-"""Suspended links: what is kept, for how long, within which bounds, and links that are stolen.
+"""Suspended links: stored state with its bounds, stolen links, and resumption of receivers.
 
-Resumption of a receiver's link: outcomes decided meanwhile, messages sent again, and those that are unknown.
+Resumed links get the outcomes decided meanwhile, and messages that must be sent again.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def test_deliveries_that_a_detached_link_was_not_sent_return_to_their_queue() ->
     assert client.depth("q") == 3
 
 
-def test_detached_link_returns_its_deliveries_before_the_acknowledgement_timeout_of_its_session() -> None:
+def test_detached_link_returns_its_deliveries_before_the_ack_timeout() -> None:
     client = receiver()
     client.driver.begin(100.0)
     detach(client)
@@ -268,7 +268,7 @@ def test_link_of_the_same_container_and_name_steals() -> None:
     assert client.detach(10) == []
 
 
-def test_another_connection_of_the_container_steals_and_another_container_or_user_does_not() -> None:
+def test_link_is_stolen_by_another_connection_of_the_same_container_only() -> None:
     client = receiver()
     stranger = Amqp10Dialogue(client.driver, container_id="another")
     stranger.attach_receiver("q", 1, name="r10")
@@ -391,7 +391,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=examples(120), deadline=None)
 @given(st.lists(STEPS, max_size=30))
-def test_no_message_is_lost_or_doubled_however_a_link_is_suspended(steps: list[tuple[Any, ...]]) -> None:
+def test_messages_are_neither_lost_nor_duplicated_by_suspended_links(steps: list[tuple[Any, ...]]) -> None:
     publisher = Amqp10Dialogue(container_id="publisher").declare("q")
     publisher.attach_sender("q")
     receiver = Receiver(publisher.driver)

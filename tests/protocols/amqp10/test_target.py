@@ -58,7 +58,7 @@ def test_shared_target_follows_the_topology_for_all_its_links() -> None:
     assert client.depth("q") == 2
 
 
-def test_only_so_many_targets_are_remembered() -> None:
+def test_shared_targets_are_bounded_and_the_oldest_is_dropped() -> None:
     client = Amqp10Dialogue()
     for number in range(SHARED_MAX + 2):
         client.declare(f"q{number}")
@@ -122,7 +122,7 @@ def test_subject_is_the_routing_key_of_an_exchange(vhost: VirtualHost) -> None:
 
 
 @pytest.mark.parametrize("address", ["/exchanges/x/hidden", "/exchanges/x", ""])
-def test_an_exchange_that_becomes_a_topic_has_its_keys_checked_on_routes_from_before(address: str) -> None:
+def test_topic_keys_are_checked_on_routes_from_before_the_exchange_was_a_topic(address: str) -> None:
     broker = make_driver().broker
     vhost = broker.vhosts["/"]
     vhost.declare_exchange("x", "fanout", {}, False, False, False)
@@ -206,7 +206,7 @@ def test_address_that_names_nothing_is_refused() -> None:
         target(a_vhost(), "none")
 
 
-def test_priority_of_a_message_without_one_orders_it_and_is_not_told() -> None:
+def test_default_priority_of_a_message_orders_it_and_is_not_sent() -> None:
     client = sender(x_max_priority=9)
     for priority in (3, None, 5, 0):
         header = b"" if priority is None else header_octets(False, priority)

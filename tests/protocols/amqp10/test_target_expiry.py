@@ -1,6 +1,6 @@
-"""Times of a message: it expires by its absolute-expiry-time or its ttl, whichever is earlier.
+"""Expiry of a message by absolute-expiry-time or ttl, whichever is earlier.
 
-Requests for a later delivery are refused, because nothing here would wait.
+Requests for a later delivery are refused, because the broker has no delayed delivery.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ends of transactions: of their links, sessions and connections, by time, and what they leave behind."""
+"""Ends of transactions: with their links, sessions and connections, by time, and without a trace."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def two_sessions(**fields: object) -> tuple[TransactionalPeer, bytes]:
     return client, txn_id
 
 
-def test_end_of_a_session_rolls_back_what_it_took_part_in() -> None:
+def test_end_of_a_session_rolls_back_its_transactions() -> None:
     client, txn_id = two_sessions()
     assert client.connection.engine.session(0).in_transaction()  # type: ignore[union-attr]
     client.say(performative(spec.END, 0))
@@ -140,7 +140,7 @@ def test_connection_with_a_coordinator_is_not_paused_and_may_have_more_held() ->
     assert int(client.connection.pausing.budget.bound) == client.connection.limits.hold_bytes
 
 
-def test_nothing_is_left_behind() -> None:
+def test_transactions_that_ended_leave_nothing() -> None:
     client = consuming(50)
     for number in range(0, 50, 2):
         txn_id = client.begin_transaction()
@@ -153,7 +153,7 @@ def test_nothing_is_left_behind() -> None:
     assert reserved(client) == 0
 
 
-# Commits that may be tried again
+# Commits that may be repeated
 
 RETRY = {"desired_capabilities": ["penstock:commit-retry"]}
 ROOM_FOR_ONE = {"capacity_messages": 2, "stop_messages": 2, "resume_messages": 2, "hold_deadline": 5}
@@ -214,7 +214,7 @@ def test_rejected_commit_may_be_rolled_back_by_a_discharge() -> None:
     assert client.depth("source") == 0, "the delivery is its receiver's again"
 
 
-def test_rejected_commit_that_nobody_discharges_again_ends_with_its_time_or_its_link() -> None:
+def test_rejected_commit_that_is_not_repeated_ends_with_its_time_or_its_link() -> None:
     client, txn_id, _ = refused(**RETRY)
     client.connection.limits.transaction_timeout_s = 60.0
     assert client.discharge(txn_id) == []
@@ -229,7 +229,7 @@ def test_rejected_commit_that_nobody_discharges_again_ends_with_its_time_or_its_
     assert (reserved(client), client.depth("q"), client.depth("source")) == (0, 1, 1)
 
 
-def test_rejected_commit_of_a_session_that_ends_in_that_turn_is_told_of_the_rollback() -> None:
+def test_rejected_commit_of_a_session_that_ends_in_that_turn_is_rolled_back() -> None:
     client, txn_id = two_sessions(**RETRY)
     client.driver.begin(100.0)
     client.declare("full", capacity_messages=1, hold_deadline=5)

@@ -1,4 +1,4 @@
-"""Any sequence of transactions: what a commit has answered is applied, all of it, and nothing else is."""
+"""Random sequences of transactions: exactly the committed ones are applied."""
 
 from __future__ import annotations
 

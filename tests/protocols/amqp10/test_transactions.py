@@ -35,7 +35,7 @@ def begun(client: TransactionalPeer) -> tuple[TransactionalPeer, bytes]:
 # Messages
 
 
-def test_messages_of_a_transaction_get_a_provisional_outcome_and_come_with_the_commit() -> None:
+def test_messages_of_a_transaction_have_a_provisional_outcome_until_the_commit() -> None:
     client, txn_id = begun(peer())
     (heard,) = client.say(*(client.post(txn_id) for _ in range(50)))
     assert (heard.field("last"), heard.field("settled")) == (int(str(heard.field("first"))) + 49, True)
@@ -143,7 +143,7 @@ def test_refused_message_rolls_its_transaction_back() -> None:
     assert client.depth("q") == 0
 
 
-def test_refused_message_that_was_sent_settled_is_told_by_the_discharge() -> None:
+def test_refused_message_that_was_sent_settled_fails_the_discharge() -> None:
     client, txn_id = begun(peer())
     malformed = client.transfer(b"\x00\x53\x75\xa0\x05abc", settled=True, state=in_transaction(txn_id))
     assert client.say(malformed) == []
@@ -177,7 +177,7 @@ def test_messages_past_the_bound_roll_back_and_free_the_memory() -> None:
     assert client.depth("q") == 0
 
 
-def test_message_for_nobody_is_released_provisionally_and_the_others_are_committed() -> None:
+def test_unroutable_message_is_released_provisionally_and_others_are_committed() -> None:
     client = peer()
     client.attach_sender("/exchanges/amq.topic/news", handle=3)
     txn_id = client.begin_transaction()
@@ -252,7 +252,7 @@ def test_held_commit_makes_room_only_for_itself() -> None:
 # Settlements
 
 
-def test_settlement_takes_effect_with_the_commit_and_the_receiver_is_told() -> None:
+def test_settlement_takes_effect_with_the_commit_and_is_confirmed_to_the_receiver() -> None:
     client, txn_id = begun(consuming(4))
     assert client.retire(txn_id, 0, 2) == []
     assert client.depth("q") == 4
@@ -263,7 +263,7 @@ def test_settlement_takes_effect_with_the_commit_and_the_receiver_is_told() -> N
     assert client.depth("q") == 1
 
 
-def test_receiver_that_has_settled_is_not_told_again() -> None:
+def test_receiver_that_has_settled_gets_no_disposition() -> None:
     client, txn_id = begun(consuming(2))
     client.retire(txn_id, 0, 1, settled=True)
     assert len(client.discharge(txn_id)) == 1
@@ -321,7 +321,7 @@ def test_settlement_outside_of_its_transaction_changes_nothing() -> None:
     assert (client.depth("q"), client.available()) == (2, 2)
 
 
-def test_receiver_that_settles_second_is_told_of_what_is_in_no_transaction() -> None:
+def test_receiver_that_settles_second_gets_dispositions_outside_transactions() -> None:
     client, txn_id = begun(consuming(3))
     client.retire(txn_id, 1, 1)
     heard = client.settle(0, 2, accepted(), settled=False)

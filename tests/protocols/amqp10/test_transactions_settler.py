@@ -40,7 +40,7 @@ def test_deliveries_settled_without_an_outcome_get_that_of_the_source_of_their_l
     assert depths(client, "a", "b", "c") == [(1, 1), (3, 0), (1, 1)]
 
 
-def test_range_with_gaps_leaves_out_what_is_settled() -> None:
+def test_range_with_gaps_omits_settled_deliveries() -> None:
     client = filled(10, "q")
     client.attach_receiver("q", 10, credit=10)
     for number in (2, 5, 8):

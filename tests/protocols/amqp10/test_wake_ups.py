@@ -1,4 +1,4 @@
-"""No wake-up is lost: senders hear the outcome as soon as the gate is open, and get credit while there is room.
+"""Wake-ups of senders: outcomes as soon as the gate is open, and credit while there is room.
 
 Links and a consumer of AMQP 0-9-1 act in random order, several times a turn, so that gates close and open within one.
 """
@@ -69,7 +69,7 @@ class Senders:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_gate_that_opens_in_the_turn_in_which_it_closed_leaves_nobody_waiting(seed: int) -> None:
+def test_gate_that_opens_in_the_turn_of_its_closing_leaves_no_sender_waiting(seed: int) -> None:
     senders = Senders(random.Random(seed))
     for _ in range(STEPS):
         senders.act()

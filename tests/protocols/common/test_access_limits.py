@@ -43,7 +43,7 @@ def test_channels_of_a_user_are_limited_over_all_its_connections(driver: BrokerD
     )
 
 
-def test_a_limit_that_is_lowered_closes_nothing(driver: BrokerDriver) -> None:
+def test_lowered_limit_closes_no_connection(driver: BrokerDriver) -> None:
     one, other = connect(driver)[0], connect(driver)[0]
     driver.broker.access.set_user_limits("guest", {"max-connections": 1, "max-channels": 1})
     assert not one.is_closing()
@@ -62,7 +62,7 @@ def test_queues_of_a_virtual_host_are_limited(driver: BrokerDriver) -> None:
     vhost.declare_queue("b", {}, False, False, None, None)
 
 
-def test_a_session_counts_as_a_channel(driver: BrokerDriver) -> None:
+def test_session_of_amqp10_counts_as_a_channel(driver: BrokerDriver) -> None:
     driver.broker.access.set_user_limits("guest", {"max-channels": 1})
     connection = connect(driver)[0]
     ask(connection, method_frame(1, spec.CHANNEL_OPEN))

@@ -1,4 +1,4 @@
-"""Every method of AMQP 0-9-1 has a row that says what it needs, and no row is left without a method."""
+"""Methods of AMQP 0-9-1 and rows of the access table: each has the other."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BEFORE_TABLES = {
 """Methods that methods.py and the frame reader handle without a table."""
 
 
-def test_every_method_of_amqp_0_9_1_has_a_row_and_every_row_a_method() -> None:
+def test_method_table_and_access_table_of_amqp091_agree() -> None:
     methods = {spec.METHODS[number].name for number in CHANNEL_METHODS} | BEFORE_TABLES
     assert {row.partition(",")[0] for row in AMQP_0_9_1} == methods
 
 
-def test_every_row_of_amqp_0_9_1_is_tried_or_says_why_not() -> None:
+def test_access_rows_of_amqp091_are_all_tried_or_excused() -> None:
     tried = set(access_matrix.METHODS) | set(access_matrix.PUBLISHES)
     assert tried.isdisjoint(access_matrix.ELSEWHERE)
     assert tried | set(access_matrix.ELSEWHERE) == set(AMQP_0_9_1)

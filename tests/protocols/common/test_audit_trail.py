@@ -1,7 +1,4 @@
-"""Audit trail: what is recorded, summed, hidden and bounded.
-
-Allowance of each user in the audit log.
-"""
+"""Audit trail: recorded, summed, hidden and bounded records, and the allowance of each user."""
 
 import json
 
@@ -43,7 +40,7 @@ def trail(broker):
     return trail
 
 
-def test_change_says_who_from_where_what_before_and_after(trail):
+def test_change_record_has_user_address_object_and_both_values(trail):
     trail.change(ANNA, "settings.set", "queue orders", {"capacity-messages": 10}, {"capacity-messages": 20})
     (record,) = trail.take()
     assert record == {
@@ -62,7 +59,7 @@ def test_change_says_who_from_where_what_before_and_after(trail):
     }
 
 
-def test_without_an_audit_log_nothing_is_kept(broker):
+def test_audit_trail_without_an_audit_log_records_nothing(broker):
     trail = AuditTrail(broker)
     trail.change(ANNA, "block", "queue orders")
     trail.login(ANNA, "PLAIN")
@@ -153,7 +150,7 @@ def test_addresses_that_strangers_choose_push_nothing_out(trail, broker):
     assert records_of_an_hour(trail, broker, guess) <= 61 * (KINDS_KEPT + 1)
 
 
-def test_objects_that_a_user_may_not_use_push_nothing_out_and_leave_room_for_other_users(trail, broker):
+def test_refused_operations_of_one_user_leave_room_for_records_of_others(trail, broker):
     def refuse(number):
         trail.refused(ANNA, "queue.declare", f"configure access to queue 'q{number}' refused")
 
@@ -169,7 +166,7 @@ def test_name_that_a_stranger_sends_is_cut_before_it_is_kept(trail):
     assert record["user"] == "x" * NAME_MAX
 
 
-def test_what_waits_is_bounded_and_what_is_lost_is_told(trail):
+def test_audit_records_are_bounded_and_their_loss_is_recorded(trail):
     for number in range(RECORDS_KEPT + 3):
         trail.change(ANNA, "queue.declare", f"q{number}")
     records = trail.take()
@@ -183,7 +180,7 @@ def test_what_waits_is_bounded_and_what_is_lost_is_told(trail):
     assert records[-1]["count"] == 2
 
 
-def test_at_the_end_sums_are_written(trail):
+def test_sums_of_the_audit_trail_are_written_at_the_end(trail):
     for _ in range(3):
         trail.passing(ANNA, "queue.declare", "amq.gen-1")
     trail.take()
@@ -241,7 +238,7 @@ def test_long_text_without_a_secret_stays_and_takes_no_time(trail, text):
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
-def test_any_arguments_of_a_client_are_a_text_of_bounded_length(value):
+def test_arguments_of_a_client_become_a_text_of_bounded_length(value):
     assert len(audit_trail.shown(value)) <= TEXT_MAX
 
 

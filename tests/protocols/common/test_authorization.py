@@ -1,4 +1,4 @@
-"""Authorization of AMQP 0-9-1: each row of the table with all it needs, and without each of its needs."""
+"""Authorization of AMQP 0-9-1: each row of the table with all its permissions, and without each of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def driver() -> BrokerDriver:
 
 
 @pytest.mark.parametrize("row", rows())
-def test_operation_with_what_it_needs_and_nothing_more_is_permitted(driver: BrokerDriver, row: str) -> None:
+def test_operation_with_exactly_its_permissions_is_allowed(driver: BrokerDriver, row: str) -> None:
     client = Dialogue(driver)
     restrict(driver, grants(AMQP_0_9_1[row], NEW.get(row, "")))
     assert close_reasons(client.say(octets_of(row))) == []
@@ -72,7 +72,7 @@ def open_vhost(driver: BrokerDriver, user: str) -> list[tuple[int, str]]:
     return close_reasons(cut(output_of(connection)))
 
 
-def test_nobody_may_do_nothing() -> None:
+def test_access_without_rules_permits_nothing() -> None:
     rules = NO_ACCESS.rules
     assert not rules.enters("/")
     assert not rules.permits("read", "/", "q")
@@ -99,7 +99,7 @@ def test_default_exchange_is_amq_default_in_permissions(driver: BrokerDriver) ->
 
 
 @pytest.mark.parametrize("name", ["dead-letter-exchange", "x-dead-letter-exchange"])
-def test_each_name_of_the_dead_letter_exchange_is_checked(driver: BrokerDriver, name: str) -> None:
+def test_dead_letter_exchange_by_each_of_its_names_needs_write_access(driver: BrokerDriver, name: str) -> None:
     restrict(driver, Grants(".*", "^x$", ".*", "", ""))
     declaration = method_frame(1, spec.QUEUE_DECLARE, queue="new", arguments={name: "dead"})
     assert refused(Dialogue(driver), declaration)[1] == 403
@@ -136,7 +136,7 @@ def test_publish_that_arrives_while_its_permission_goes_is_refused(driver: Broke
     assert close_reasons(client.say(frames[-3:]))[0][0] == 403
 
 
-def test_an_exchange_that_becomes_a_topic_has_its_keys_checked_on_routes_from_before(driver: BrokerDriver) -> None:
+def test_topic_keys_are_checked_on_routes_from_before_the_exchange_was_a_topic(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     client = Dialogue(driver)
     for kind, codes in (("fanout", []), ("topic", [403])):

@@ -1,4 +1,4 @@
-"""Profiles of client libraries: how each of them is held, and by what it is known."""
+"""Profiles of client libraries: their recognition and their treatment under a hold."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_sectio
 OBEYS: dict[str, object] = {"channel.flow": True}
 
 
-def test_an_unknown_client_bears_what_all_bear() -> None:
+def test_unknown_client_has_the_most_cautious_profile() -> None:
     assert profile_of("", "", {}) is UNKNOWN
     assert not UNKNOWN.obeys_flow
     assert profile_of("py-amqp", "", OBEYS).small_receive_buffer
     assert profile_of("new one", "", OBEYS).obeys_flow
 
 
-def test_profile_gets_channel_flow_with_confirms_only_if_its_client_announces_the_capability() -> None:
+def test_channel_flow_with_confirms_needs_the_capability_of_the_client() -> None:
     assert profile_of("new one", "", OBEYS).flow_with_confirms
     assert not profile_of("RabbitMQ", "Java", {}).flow_with_confirms
     assert profile_of("RabbitMQ", "Java", OBEYS).flow_with_confirms
@@ -27,7 +27,7 @@ def test_profile_gets_channel_flow_with_confirms_only_if_its_client_announces_th
     assert not UNKNOWN.flow_with_confirms
 
 
-def test_a_product_that_several_libraries_share_is_told_apart_by_its_platform() -> None:
+def test_product_shared_by_several_libraries_is_identified_by_its_platform() -> None:
     assert profile_of("RabbitMQ", "Java", {}).obeys_flow
     assert profile_of("RabbitMQ", ".NET", {}) is UNKNOWN
     assert profile_of("RabbitMQ", "Erlang/OTP", OBEYS).obeys_flow
@@ -66,7 +66,7 @@ def test_outcomes_of_a_sender_that_never_settles_are_settled() -> None:
     assert (mode, outcome.field("settled")) == (0, True)
 
 
-def test_unroutable_message_of_a_sender_that_does_not_hear_of_released_ones_is_rejected_with_all_fields() -> None:
+def test_unroutable_message_of_azure_is_rejected_with_all_fields_of_the_error() -> None:
     client, _ = azure("/exchanges/amq.topic/news")
     (rejected,) = client.say(client.transfer(data_section(b"x")))
     assert condition(rejected) == "amqp:not-found"

@@ -1,10 +1,6 @@
-"""Connection: what a lost one keeps, and the stages of a close.
+"""Connections: stages of a close, lost connections, their log lines, and teardown in slices.
 
-Times of a connection.
-
-Exclusive queues of a connection: those that were deleted are forgotten before it ends.
-
-Connections that end with very much to put back: a part in each turn, in order.
+Deleted exclusive queues are forgotten before their connection ends.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ from tests.support.long_teardown import CONNECTION_CLOSE, MANY, consume, heard, 
 CLOSE = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200, reply_text="bye", class_id=0, method_id=0)
 
 
-def test_a_connection_that_is_lost_keeps_nothing_of_its_input(driver: BrokerDriver) -> None:
+def test_lost_connection_keeps_nothing_of_its_input(driver: BrokerDriver) -> None:
     connection = stranger(driver)
     connection.receive(GREETING + start_ok("guest", product="x" * 2000)[:-20])
     assert len(connection.unparsed) > 2000
@@ -43,7 +39,7 @@ def test_a_connection_that_is_lost_keeps_nothing_of_its_input(driver: BrokerDriv
     assert len(connection.output.buffer) == 0
 
 
-def test_a_close_by_the_client_is_answered_after_the_teardown_and_leaves_the_socket_to_it_first() -> None:
+def test_connection_closed_by_the_client_is_answered_after_its_teardown() -> None:
     client = Dialogue(make_driver())
     assert client.names(CLOSE) == ["connection.close-ok"]
     assert client.connection.state is ConnectionState.CLOSED_BY_CLIENT
@@ -53,7 +49,7 @@ def test_a_close_by_the_client_is_answered_after_the_teardown_and_leaves_the_soc
     assert client.connection.origin is None
 
 
-def test_a_close_by_the_client_that_crosses_ours_is_answered_too() -> None:
+def test_close_of_the_client_that_crosses_ours_is_answered() -> None:
     client = Dialogue(make_driver())
     client.connection.close(ConnectionForced("enough"))
     assert client.connection.state is ConnectionState.CLOSE_SENT
@@ -61,14 +57,14 @@ def test_a_close_by_the_client_that_crosses_ours_is_answered_too() -> None:
     assert client.connection.state is ConnectionState.CLOSED_BY_CLIENT
 
 
-def test_a_close_after_the_answer_to_ours_changes_nothing() -> None:
+def test_close_after_the_answer_to_ours_changes_nothing() -> None:
     client = Dialogue(make_driver())
     client.connection.close(ConnectionForced("enough"))
     assert client.names(method_frame(0, spec.CONNECTION_CLOSE_OK) + CLOSE) == ["connection.close"]
     assert client.connection.state is ConnectionState.CLOSED
 
 
-def test_an_open_connection_without_channels_that_is_lost_is_freed_without_the_collector(driver: BrokerDriver) -> None:
+def test_lost_connection_without_channels_is_freed_without_the_collector(driver: BrokerDriver) -> None:
     gc.collect()
     gc.disable()
     try:
@@ -111,7 +107,7 @@ def give_up(client: Dialogue) -> None:
     client.connection.times.ending = GIVEN_UP
 
 
-def test_the_end_of_a_connection_is_logged_with_its_reason() -> None:
+def test_end_of_a_connection_is_logged_with_its_reason() -> None:
     assert ends_logged(lambda client: client.say(CLOSE)) == ("CON-1002", "by its client")
     forced = ConnectionForced("enough")
     assert ends_logged(lambda client: client.connection.close(forced)) == (
@@ -124,7 +120,7 @@ def test_the_end_of_a_connection_is_logged_with_its_reason() -> None:
     assert ends_logged(give_up) == ("CON-1003", GIVEN_UP)
 
 
-def test_only_errors_of_a_client_are_logged_as_such() -> None:
+def test_errors_of_a_client_alone_are_logged_as_such() -> None:
     """PST-2001 advises to correct the client: nothing is wrong with one that an operator or a stop closes."""
     for error, ids in ((ConnectionForced("enough"), []), (FrameError("odd"), ["PST-2001"])):
         driver = make_driver()
@@ -134,7 +130,7 @@ def test_only_errors_of_a_client_are_logged_as_such() -> None:
         assert [line.fields["id"] for line in driver.log_queue.take()] == ids
 
 
-def test_a_flood_of_connections_does_not_flood_the_log(driver: BrokerDriver) -> None:
+def test_flood_of_connections_does_not_flood_the_log(driver: BrokerDriver) -> None:
     for _ in range(500):
         driver.disconnect(Dialogue(driver).connection)
     assert len(driver.log_queue.take()) == 2 * LINES
@@ -219,7 +215,7 @@ def test_removed_queue_is_not_taken() -> None:
     assert exclusive.take() is None
 
 
-def test_a_socket_that_is_lost_in_the_middle_of_a_goodbye_changes_nothing_of_it() -> None:
+def test_socket_lost_during_a_close_does_not_change_the_teardown() -> None:
     client, _ = with_many_unsettled()
     client.connection.receive(CONNECTION_CLOSE)
     client.driver.disconnect(client.connection)
@@ -230,7 +226,7 @@ def test_a_socket_that_is_lost_in_the_middle_of_a_goodbye_changes_nothing_of_it(
 
 
 @pytest.mark.once
-def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_and_go(driver: BrokerDriver) -> None:
+def test_lost_connection_with_many_channels_ends_over_turns(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     channels, each = 90, 150
     client.say(method_frame(1, spec.QUEUE_DECLARE, queue="own", exclusive=True))
@@ -257,7 +253,7 @@ def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_
     assert not client.connection.engine.sessions()
 
 
-def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before_anything_younger() -> None:
+def test_messages_of_a_lost_connection_are_redelivered_before_younger_ones() -> None:
     driver = make_driver()
     client, other = Dialogue(driver), Dialogue(driver)
     other.declare("q")
@@ -282,7 +278,7 @@ def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before
     assert got == [*range(MANY + 1)]
 
 
-def test_a_shut_down_tells_everybody_at_once_whatever_there_is_to_put_back() -> None:
+def test_shutdown_closes_connections_at_once_however_much_they_must_requeue() -> None:
     client, other = with_many_unsettled()
     for each in (client, other):
         each.connection.shut_down()

@@ -11,7 +11,7 @@ def test_connection_limits_budget_pulses_for_the_hold_deadline_within_a_bound() 
     assert limits.pulsing_s(0.0) == limits.pulsing_s(10 * PULSING_S_MAX) == PULSING_S_MAX
 
 
-def test_connection_limits_of_what_may_be_held_grow_with_the_deadline_up_to_a_bound() -> None:
+def test_connection_limits_of_held_bytes_grow_with_the_deadline_up_to_a_bound() -> None:
     limits = ConnectionLimits()
     short, long = limits.hold_bytes_most(1.0), limits.hold_bytes_most(30.0)
     pulses = int(1.0 / limits.pulse_s * limits.pulse_bytes) * CHARGE_PER_OCTET
@@ -19,6 +19,6 @@ def test_connection_limits_of_what_may_be_held_grow_with_the_deadline_up_to_a_bo
     assert short < long < limits.hold_bytes_most(1000.0) == limits.hold_bytes_most(0.0)
 
 
-def test_connection_limits_let_the_largest_message_arrive_in_small_pieces() -> None:
+def test_connection_limits_admit_the_largest_message_in_small_pieces() -> None:
     limits = ConnectionLimits()
     assert limits.largest_arrival() > limits.message_bytes_max + limits.frame_max

@@ -1,7 +1,4 @@
-"""Output of a connection: its bounds, and what wakes at room in it.
-
-Replies that wait for the disk: in order, and for no longer than the hold deadline.
-"""
+"""Output of a connection: its bounds, wake-ups, and replies that wait for the disk."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from tests.support.driven_connection import drain, methods, publish
 from tests.support.durable_queue import MANY, PURGE, SLICE, DurableQueue
 
 
-def test_connection_output_takes_no_deliveries_from_its_bound_until_the_peer_has_taken_it() -> None:
+def test_connection_output_takes_no_deliveries_until_the_peer_has_read() -> None:
     output = ConnectionOutput()
     output.buffer.write(bytes(OUTPUT_FULL - 1))
     output.bound()
@@ -95,7 +92,7 @@ def test_sources_take_turns_until_the_output_is_full() -> None:
     assert not output.sources
 
 
-def test_buffer_whose_octets_became_parts_is_given_back() -> None:
+def test_buffer_whose_bytes_became_parts_is_reused() -> None:
     output = ConnectionOutput()
     output.open_source(Source(output, 1))
     buffer = output.buffer
@@ -105,7 +102,7 @@ def test_buffer_whose_octets_became_parts_is_given_back() -> None:
     assert output.renew() is output.buffer
 
 
-def test_only_some_sources_are_open_and_the_next_begins_when_one_is_closed() -> None:
+def test_open_sources_are_bounded_and_the_next_begins_when_one_closes() -> None:
     output = ConnectionOutput()
     sources = [Source(output, 2, bytes([ord("a") + number])) for number in range(OPEN_SOURCES + 2)]
     for source in sources:
@@ -119,7 +116,7 @@ def test_only_some_sources_are_open_and_the_next_begins_when_one_is_closed() -> 
     assert found == "abcdabcdee"
 
 
-def test_all_sources_end_with_the_connection() -> None:
+def test_output_sources_end_with_the_connection() -> None:
     output = ConnectionOutput()
     sources = [Source(output, 2) for _ in range(OPEN_SOURCES + 2)]
     for source in sources:
@@ -132,7 +129,7 @@ def test_all_sources_end_with_the_connection() -> None:
 DECLARE = method_frame(1, spec.QUEUE_DECLARE, queue="durable", durable=True)
 
 
-def test_a_purge_longer_than_the_hold_deadline_is_answered_and_one_that_the_disk_keeps_ends_with_541() -> None:
+def test_purge_beyond_the_hold_deadline_is_answered_unless_the_disk_fails() -> None:
     kept = DurableQueue()
     hold_deadline_s = kept.broker.defaults.hold_deadline_s
     kept.ask(PURGE)
@@ -154,7 +151,7 @@ def test_a_purge_longer_than_the_hold_deadline_is_answered_and_one_that_the_disk
     assert kept.replies() == ["connection.close"]
 
 
-def test_nobody_is_told_of_a_purge_whose_connection_is_gone() -> None:
+def test_purge_of_a_closed_connection_is_not_answered() -> None:
     kept = DurableQueue()
     kept.ask(PURGE)
     kept.client.connection.on_disconnect()

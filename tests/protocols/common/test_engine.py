@@ -1,4 +1,4 @@
-"""The choice of the protocol by the first octets."""
+"""The choice of the protocol by the first bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.logging_in import stranger
 HEADER = b"AMQP\x00\x00\x09\x01"
 
 
-def test_protocol_header_may_come_octet_by_octet() -> None:
+def test_protocol_header_may_come_byte_by_byte() -> None:
     found = stranger(make_driver(), "127.0.0.1")
     for octet in HEADER[:-1]:
         found.receive(bytes([octet]))
@@ -21,7 +21,7 @@ def test_protocol_header_may_come_octet_by_octet() -> None:
     assert cut(output_of(found))[0][0] == spec.FRAME_METHOD
 
 
-def test_protocol_header_that_is_unknown_is_answered_with_ours_at_the_first_wrong_octet() -> None:
+def test_unknown_protocol_header_is_answered_at_its_first_wrong_byte() -> None:
     for start in (b"G", b"AMQP\x07", b"HTTP/1.1"):
         found = stranger(make_driver(), "127.0.0.1")
         found.receive(start)

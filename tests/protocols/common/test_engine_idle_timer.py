@@ -1,4 +1,4 @@
-"""Heartbeats and idle time-outs by the clock: when one goes out, and when a silent peer is given up."""
+"""Heartbeats and idle time-outs by the clock: sent in time, and silent peers closed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def beats(client: Dialogue, until: float, says: bool = True) -> list[float]:
 
 
 @pytest.mark.parametrize("interval_s", [1, 2, 5, 60])
-def test_a_heartbeat_goes_out_every_half_interval(interval_s: int) -> None:
+def test_heartbeat_is_sent_every_half_interval(interval_s: int) -> None:
     client = beating(make_driver(), interval_s)
     assert beats(client, 100.0 + 4 * interval_s) == [100.0 + half * interval_s / 2 for half in range(1, 9)]
 
 
-def test_none_goes_out_before_half_an_interval_without_any_other_output() -> None:
+def test_heartbeat_is_sent_half_an_interval_after_other_output() -> None:
     client = beating(make_driver(), 10)
     client.driver.begin(104.0)
     client.declare("q")
@@ -58,12 +58,12 @@ def test_beats_of_many_connections_share_their_times(driver: BrokerDriver) -> No
     assert driver.next_deadline() == 160.0
 
 
-def test_without_an_interval_there_is_no_timer() -> None:
+def test_connection_without_a_heartbeat_interval_has_no_timer() -> None:
     assert beating(make_driver(), 0).driver.next_deadline() is None
 
 
 @pytest.mark.parametrize("interval_s", [1, 60])
-def test_a_peer_that_is_silent_for_two_intervals_is_given_up_and_no_earlier(interval_s: int) -> None:
+def test_silent_peer_is_given_up_after_two_intervals(interval_s: int) -> None:
     driver = make_driver()
     client = beating(driver, interval_s)
     beats(client, 100.0 + 2 * interval_s - 0.001, says=False)
@@ -75,7 +75,7 @@ def test_a_peer_that_is_silent_for_two_intervals_is_given_up_and_no_earlier(inte
     assert driver.next_deadline() is None
 
 
-def test_anything_that_comes_is_a_sign_of_life(driver: BrokerDriver) -> None:
+def test_input_of_any_kind_is_a_sign_of_life(driver: BrokerDriver) -> None:
     client = beating(driver, 1)
     for step in range(1, 20):
         driver.begin(100.0 + step * 0.9)
@@ -83,7 +83,7 @@ def test_anything_that_comes_is_a_sign_of_life(driver: BrokerDriver) -> None:
     assert driver.take_silent() == []
 
 
-def test_a_connection_that_is_closed_in_good_order_leaves_no_timer(driver: BrokerDriver) -> None:
+def test_closed_connection_leaves_no_heartbeat_timer(driver: BrokerDriver) -> None:
     client = beating(driver, 1)
     client.say(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200))
     driver.disconnect(client.connection)
@@ -97,7 +97,7 @@ def test_empty_frame_is_sent_after_half_of_the_peers_time_out() -> None:
     assert client.listen_raw(105.0) == bytes((0, 0, 0, 8, 2, 0, 0, 0))
 
 
-def test_silent_peer_is_closed_after_twice_what_was_announced() -> None:
+def test_silent_peer_is_closed_after_twice_the_announced_time() -> None:
     driver = make_driver(now=100.0)
     client = Amqp10Dialogue(driver)
     assert client.listen(219.0) == []

@@ -1,4 +1,4 @@
-"""A delivery that is not acknowledged in time ends its channel, and goes to somebody else (RabbitMQ's timeout)."""
+"""A delivery that is not acknowledged in time closes its channel and is requeued (RabbitMQ's timeout)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def consumer(driver: BrokerDriver, no_ack: bool = False, prefetch: int = 0, **ar
     return peer
 
 
-def test_half_an_hour_is_what_a_delivery_has_and_then_its_channel_is_closed(driver: BrokerDriver) -> None:
+def test_default_ack_timeout_of_half_an_hour_closes_the_channel(driver: BrokerDriver) -> None:
     peer = consumer(driver)
     assert names(peer.say(publish("q", b"x"))) == ["basic.deliver"]
     assert peer.listen(100.0 + HALF_AN_HOUR - 0.1) == []
@@ -43,7 +43,7 @@ def test_half_an_hour_is_what_a_delivery_has_and_then_its_channel_is_closed(driv
     assert got.args["redelivered"] is True
 
 
-def test_each_delivery_has_its_own_time(driver: BrokerDriver) -> None:
+def test_ack_timeout_runs_for_each_delivery(driver: BrokerDriver) -> None:
     peer = consumer(driver, consumer_timeout=10_000, prefetch=2)
     peer.say(publish("q", b"1"))
     driver.begin(106.0)
@@ -55,7 +55,7 @@ def test_each_delivery_has_its_own_time(driver: BrokerDriver) -> None:
     assert closed.args["reply_text"] == TOLD.format(10_000)
 
 
-def test_what_is_got_without_a_subscription_has_the_same_time() -> None:
+def test_ack_timeout_applies_to_basic_get() -> None:
     driver = make_driver(now=100.0)
     peer = Dialogue(driver).declare("q", consumer_timeout=10_000)
     peer.say(publish("q", b"x"))
@@ -63,7 +63,7 @@ def test_what_is_got_without_a_subscription_has_the_same_time() -> None:
     assert names(peer.listen(110.0)) == ["channel.close"]
 
 
-def test_a_consumer_that_keeps_up_is_never_closed(driver: BrokerDriver) -> None:
+def test_consumer_that_keeps_up_is_never_closed(driver: BrokerDriver) -> None:
     peer = consumer(driver, consumer_timeout=10_000)
     for tag in range(1, 100):
         driver.begin(100.0 + tag * 9)
@@ -72,14 +72,14 @@ def test_a_consumer_that_keeps_up_is_never_closed(driver: BrokerDriver) -> None:
     assert peer.listen(10_000.0) == []
 
 
-def test_without_acknowledgements_there_is_no_time_to_pass(driver: BrokerDriver) -> None:
+def test_ack_timeout_does_not_apply_without_acknowledgements(driver: BrokerDriver) -> None:
     peer = consumer(driver, no_ack=True, consumer_timeout=10_000)
     assert names(peer.say(publish("q", b"x"))) == ["basic.deliver"]
     assert peer.listen(10_000.0) == []
     assert driver.next_deadline() is None
 
 
-def test_a_closed_channel_leaves_no_deadline_behind(driver: BrokerDriver) -> None:
+def test_closed_channel_leaves_no_ack_timeout(driver: BrokerDriver) -> None:
     peer = consumer(driver, consumer_timeout=10_000)
     peer.say(publish("q", b"x"))
     assert driver.next_deadline() == 110.0
@@ -88,7 +88,7 @@ def test_a_closed_channel_leaves_no_deadline_behind(driver: BrokerDriver) -> Non
 
 
 @pytest.mark.parametrize("scope", ["broker", "vhost", "queue"])
-def test_the_time_is_a_setting_of_broker_virtual_host_and_queue_and_none_is_for_ever(scope: str) -> None:
+def test_ack_timeout_is_a_setting_of_broker_virtual_host_and_queue(scope: str) -> None:
     driver = make_driver()
     pattern = {"broker": "", "vhost": "/", "queue": "#"}[scope]
     at_once.set_named(driver.broker, scope, pattern, consumer_timeout=5000)
@@ -103,7 +103,7 @@ def test_the_time_is_a_setting_of_broker_virtual_host_and_queue_and_none_is_for_
 
 
 @pytest.mark.parametrize("value", [0, -1, "soon", 1.5])
-def test_a_time_that_cannot_be_meant_is_refused(value: object, driver: BrokerDriver) -> None:
+def test_invalid_ack_timeout_is_refused(value: object, driver: BrokerDriver) -> None:
     peer = Dialogue(driver)
     declare = method_frame(1, spec.QUEUE_DECLARE, queue="q", arguments={"x-consumer-timeout": value})
     (closed,) = methods(peer.say(declare))

@@ -1,4 +1,4 @@
-"""Refusals of strangers in the log: one line a second of each kind, the others counted."""
+"""Rate-limited log lines: one line a second of each kind, the others counted."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def line(text: str, log_id: str = LOGIN) -> LogLine:
     return LogLine(text, {"id": log_id})
 
 
-def test_the_first_refusal_is_told_at_once_and_the_others_are_counted() -> None:
+def test_first_line_is_logged_at_once_and_others_are_counted() -> None:
     refusals = LimitedLines()
     assert refusals.admit(line("first"), 10.0)
     assert not any(refusals.admit(line(f"number {number}"), 10.0) for number in range(1800))
@@ -18,7 +18,7 @@ def test_the_first_refusal_is_told_at_once_and_the_others_are_counted() -> None:
     assert [each.text for each in refusals.take(11.0)] == ["number 1799 (and 1,799 more since the last such line)"]
 
 
-def test_a_flood_has_one_line_a_second_for_as_long_as_it_lasts() -> None:
+def test_repeated_line_is_logged_once_a_second_while_it_lasts() -> None:
     refusals = LimitedLines()
     lines = 0
     for tenth in range(100):
@@ -28,7 +28,7 @@ def test_a_flood_has_one_line_a_second_for_as_long_as_it_lasts() -> None:
     assert lines == 10
 
 
-def test_a_second_without_any_lets_the_next_one_be_told_at_once() -> None:
+def test_line_after_a_second_of_silence_is_logged_at_once() -> None:
     refusals = LimitedLines()
     assert refusals.admit(line("one"), 0.0)
     assert refusals.take(1.0) == []
@@ -41,7 +41,7 @@ def test_kinds_are_counted_apart() -> None:
     assert refusals.admit(line("two", HTTP), 0.0)
 
 
-def test_some_lines_a_second_are_told_of_a_kind_that_may_have_more() -> None:
+def test_lines_of_a_kind_with_a_higher_limit_are_logged_up_to_it() -> None:
     lines = LimitedLines()
     assert sum(lines.admit(line(str(number), OPENED), 0.0) for number in range(LINES + 2)) == LINES
     (told,) = lines.take(1.0)
@@ -50,7 +50,7 @@ def test_some_lines_a_second_are_told_of_a_kind_that_may_have_more() -> None:
 
 
 @pytest.mark.parametrize("log_id", CATALOGUE, ids=lambda log_id: log_id.name)
-def test_every_log_id_has_a_limit_of_lines_or_says_why_not(log_id: LogId) -> None:
+def test_log_id_has_a_limit_of_lines_or_a_reason(log_id: LogId) -> None:
     limited, flood = LimitedLines(), 1_000
     admitted = sum(limited.admit(line("again", log_id.name), 0.0) for _ in range(flood))
     if log_id.unlimited:

@@ -1,11 +1,4 @@
-"""Logins: a wrong password is answered late, and nothing else may be tried meanwhile.
-
-Verifications that are run at once: for pure tests and the simulation.
-
-Connections of tokens end with them, by the wall clock.
-
-Updates of secrets (connection.update-secret): newer tokens, and passwords that nobody asks for again.
-"""
+"""Logins: delayed refusals, slow checks, inline checks, expiry of tokens, and updates of secrets."""
 
 from __future__ import annotations
 
@@ -35,7 +28,7 @@ from tests.support.logging_in import log_in
 from tests.support.tokens import policy, rsa_key, token
 
 
-def test_a_wrong_password_is_answered_at_its_time_and_a_right_one_at_once(driver: BrokerDriver) -> None:
+def test_wrong_password_is_answered_late_and_a_right_one_at_once(driver: BrokerDriver) -> None:
     for _ in range(3):
         assert log_in(driver, "wrong").state is ConnectionState.CLOSED
     late = log_in(driver, "wrong")
@@ -51,7 +44,7 @@ def test_a_wrong_password_is_answered_at_its_time_and_a_right_one_at_once(driver
     assert driver.services.backoff.waits() == 0
 
 
-def test_who_waits_for_a_refusal_may_try_nothing_else_and_is_forgotten_when_it_goes(driver: BrokerDriver) -> None:
+def test_login_that_waits_for_its_refusal_may_try_nothing_else(driver: BrokerDriver) -> None:
     for _ in range(4):
         late = log_in(driver, "wrong")
     login = plain_response("guest", "guest")
@@ -74,7 +67,7 @@ def held_login(
     return driver, authenticator, connection
 
 
-def test_the_outcome_of_a_slow_check_comes_in_a_later_turn() -> None:
+def test_login_that_is_checked_slowly_is_answered_in_a_later_turn() -> None:
     driver, authenticator, connection = held_login()
     assert (connection.state, output_of(connection)) == (ConnectionState.VERIFYING, b"")
     assert connection.state.word() == "start"
@@ -102,7 +95,7 @@ def test_input_waits_for_the_outcome_but_is_read_within_a_bound() -> None:
     assert driver.receive(connection, b"x" * VERIFYING_OCTETS_MAX, 1.0), "too much: its socket is read no more"
 
 
-def test_a_connection_that_closes_meanwhile_drops_its_attempt() -> None:
+def test_connection_that_closes_during_its_login_drops_the_attempt() -> None:
     driver, authenticator, connection = held_login()
     (attempt,) = authenticator.held
     driver.disconnect(connection)
@@ -113,21 +106,21 @@ def test_a_connection_that_closes_meanwhile_drops_its_attempt() -> None:
     assert driver.services.logins.count("10.0.0.1") == 0
 
 
-def test_a_connection_that_the_broker_closes_meanwhile_is_not_logged_in() -> None:
+def test_connection_closed_by_the_broker_during_its_login_is_not_logged_in() -> None:
     _, authenticator, connection = held_login()
     connection.shut_down()
     authenticator.let_go()
     assert (connection.state, connection.logged_in) == (ConnectionState.CLOSED, False)
 
 
-def test_a_client_is_turned_away_where_too_many_wait() -> None:
+def test_client_is_refused_if_too_many_logins_wait() -> None:
     driver, authenticator, connection = held_login()
     authenticator.held.pop().turn_away()
     assert connection.state is ConnectionState.CLOSED
     assert driver.log_queue.take(1)[0].text.endswith("login refused: too many logins are being verified")
 
 
-def test_who_hangs_up_to_guess_again_has_no_more_guesses_for_it(driver: BrokerDriver) -> None:
+def test_client_that_hangs_up_after_wrong_guesses_gains_no_guesses(driver: BrokerDriver) -> None:
     driver.services.backoff.succeeded("guest", "10.0.0.2")
     for _ in range(3 + WAITING_MOST):
         driver.disconnect(log_in(driver, "wrong", "10.0.0.1"))
@@ -157,13 +150,13 @@ class Leaving(Noted):
         self.cancelled = True
 
 
-def test_a_verification_is_run_and_concluded_at_once() -> None:
+def test_inline_verification_is_run_and_concluded_at_once() -> None:
     calls: list[str] = []
     InlineAuthenticator().start(Noted(calls))
     assert calls == ["run", "conclude"]
 
 
-def test_one_that_nobody_waits_for_is_not_concluded() -> None:
+def test_inline_verification_that_was_cancelled_is_not_concluded() -> None:
     calls: list[str] = []
     InlineAuthenticator().start(Leaving(calls))
     assert calls == ["run"]
@@ -182,7 +175,7 @@ def client() -> Dialogue:
     return Dialogue(driver)
 
 
-def test_the_connection_is_closed_when_its_token_has_expired(client: Dialogue) -> None:
+def test_connection_is_closed_when_its_token_has_expired(client: Dialogue) -> None:
     client.connection.login.expire(client.connection, WALL + 60)
     assert client.listen(59.0) == []
     (close,) = methods(client.listen(60.0))
@@ -191,7 +184,7 @@ def test_the_connection_is_closed_when_its_token_has_expired(client: Dialogue) -
     assert close.args["reply_text"] == f"ACCESS_REFUSED - {words}"
 
 
-def test_a_newer_token_puts_the_end_off(client: Dialogue) -> None:
+def test_newer_token_postpones_the_expiry(client: Dialogue) -> None:
     client.connection.login.expire(client.connection, WALL + 60)
     client.connection.login.expire(client.connection, WALL + 120)
     assert client.listen(119.0) == []
@@ -199,7 +192,7 @@ def test_a_newer_token_puts_the_end_off(client: Dialogue) -> None:
     assert client.listen(1_000.0) == []
 
 
-def test_the_wall_clock_counts_also_when_it_is_set_back(client: Dialogue) -> None:
+def test_token_expiry_follows_the_wall_clock_when_it_is_set_back(client: Dialogue) -> None:
     client.connection.login.expire(client.connection, WALL + 60)
     client.driver.broker.wall_offset = WALL - 100
     assert client.listen(60.0) == []
@@ -207,7 +200,7 @@ def test_the_wall_clock_counts_also_when_it_is_set_back(client: Dialogue) -> Non
     assert [method.name for method in methods(client.listen(160.0))] == ["connection.close"]
 
 
-def test_a_connection_that_is_gone_expires_no_more(client: Dialogue) -> None:
+def test_closed_connection_has_no_expiry(client: Dialogue) -> None:
     expiry = CredentialExpiry(client.connection)
     expiry.set(WALL + 60)
     client.driver.disconnect(client.connection)
@@ -233,13 +226,13 @@ def update(dialogue: Dialogue, secret: str) -> list[Method]:
     return methods(dialogue.say(request))
 
 
-def test_a_token_is_a_password_and_names_the_user() -> None:
+def test_token_is_a_password_and_names_the_user() -> None:
     dialogue = client_of_secret_update(make(), "penstock.read:*/*")
     assert dialogue.connection.user == "anna"
     assert dialogue.connection.access.rules.permits(READ, "/", "q")
 
 
-def test_a_newer_token_has_other_scopes_and_another_end() -> None:
+def test_newer_token_has_other_scopes_and_another_expiry() -> None:
     dialogue = client_of_secret_update(make(), "penstock.read:*/*", exp=WALL + 60)
     rules = dialogue.connection.access.rules
     epoch = rules.epoch.count
@@ -262,7 +255,7 @@ def test_a_newer_token_has_other_scopes_and_another_end() -> None:
         "",
     ],
 )
-def test_a_secret_that_is_no_token_of_the_user_closes_the_connection(secret: str) -> None:
+def test_secret_that_is_no_token_of_the_user_closes_the_connection(secret: str) -> None:
     (close,) = update(client_of_secret_update(make(), "penstock.read:*/*"), secret)
     assert (close.name, close.args["reply_code"]) == ("connection.close", 530)
     assert close.args["reply_text"] == "NOT_ALLOWED - New secret was refused by one of the backends"
@@ -273,7 +266,7 @@ def renewals(number: int) -> bytes:
     return method_frame(0, spec.CONNECTION_UPDATE_SECRET, new_secret=secret, reason="it expires") * number
 
 
-def test_renewals_of_one_user_are_verified_at_a_bounded_rate_and_then_its_input_waits() -> None:
+def test_token_renewals_of_a_user_are_verified_at_a_bounded_rate() -> None:
     driver = make()
     eager, other = (
         client_of_secret_update(driver, "penstock.read:*/*"),
@@ -312,13 +305,13 @@ def test_renewal_that_waits_is_forgotten_with_its_connection() -> None:
     assert driver.services.renewal_rate.reserve("anna", now) == pytest.approx(now + 1 / RENEWALS_A_S)
 
 
-def test_a_user_with_a_password_is_not_asked_for_it_again() -> None:
+def test_secret_update_of_a_user_with_a_password_is_not_checked() -> None:
     dialogue = Dialogue(make())
     assert [method.name for method in update(dialogue, "whatever")] == ["connection.update-secret-ok"]
     assert dialogue.connection.user == "guest"
 
 
-def test_a_refused_token_is_answered_as_a_wrong_password() -> None:
+def test_refused_token_is_answered_as_a_wrong_password() -> None:
     driver = make()
     dialogue = Dialogue(driver)
     other = driver.connect(dialogue.connection.peer)
@@ -342,7 +335,7 @@ def amqp10_client(exp: float) -> ManagementClient:
     return ManagementClient(Amqp10Dialogue(driver, password=given))
 
 
-def test_a_newer_token_over_the_management_node_of_amqp_1_0() -> None:
+def test_newer_token_is_accepted_by_the_amqp10_management_node() -> None:
     client_of_secret_update = amqp10_client(WALL - 20)
     rules = client_of_secret_update.dialogue.connection.access.rules
     newer = token("penstock.write:*/*", exp=WALL)
@@ -354,7 +347,7 @@ def test_a_newer_token_over_the_management_node_of_amqp_1_0() -> None:
     assert "has expired" in str(closed.field("error"))
 
 
-def test_a_token_over_amqp_1_0_that_is_refused_ends_the_connection() -> None:
+def test_refused_token_over_amqp10_ends_the_connection() -> None:
     client_of_secret_update = amqp10_client(WALL + 60)
     message = request_message("PUT", "/auth/tokens", token("penstock.read:*/*", sub="eve").encode())
     heard = client_of_secret_update.dialogue.say(client_of_secret_update.dialogue.transfer(message, 20, settled=True))

@@ -1,13 +1,4 @@
-"""Wrong passwords are answered ever later; right ones at once, and nobody is locked out for long.
-
-Limits of logins a second: who is refused, how each protocol says so, and whom a flood does not touch.
-
-The line of passwords that wait for a thread: networks take turns, and nobody keeps a place who is gone.
-
-Before the login: small frames, little memory, few sockets; and a neighbour gets in.
-
-Bounds of open connections: who is refused, with which words, and that a place is free when its connection ends.
-"""
+"""Bounds of logins: delays of wrong passwords, rates, the login line, handshakes, and open connections."""
 
 from __future__ import annotations
 
@@ -45,11 +36,11 @@ def fail(backoff: Backoff, times: int, user: str = "ada", address: str = HERE, n
     return [backoff.failed(user, address, now) for _ in range(times)]
 
 
-def test_the_first_wrong_passwords_are_answered_at_once_and_then_the_delay_doubles_up_to_a_bound() -> None:
+def test_delay_of_wrong_passwords_begins_at_the_fourth_and_doubles_up_to_a_bound() -> None:
     assert fail(Backoff(table_of({"ada": "a"})), 10) == [0, 0, 0, 0.5, 1, 2, 4, 8, 8, 8]
 
 
-def test_the_delay_on_this_machine_is_short() -> None:
+def test_delay_on_this_machine_is_short() -> None:
     assert max(fail(Backoff(table_of({"ada": "a"})), 30, address=THIS_MACHINE)) == 2
 
 
@@ -77,7 +68,7 @@ def test_guesses_at_one_user_from_many_addresses_are_delayed_as_well(backoff: Ba
 
 
 @pytest.mark.parametrize(("user", "shares"), [("ada", 0), ("served", SHARES)], ids=["stored", "of a back end"])
-def test_a_user_is_not_delayed_by_guesses_elsewhere_where_it_has_logged_in_before(
+def test_delay_by_guesses_elsewhere_spares_addresses_of_earlier_logins(
     backoff: Backoff, user: str, shares: int
 ) -> None:
     backoff.shares = shares or backoff.shares
@@ -92,7 +83,7 @@ def test_a_user_is_not_delayed_by_guesses_elsewhere_where_it_has_logged_in_befor
     assert backoff.refusal(user, "10.0.0.7") == ""
 
 
-def test_at_the_bound_of_waiting_answers_an_address_is_refused_and_others_are_not() -> None:
+def test_address_at_the_bound_of_waiting_answers_is_refused_and_others_are_not() -> None:
     backoff = Backoff(table_of({"ada": "a", "bob": "b"}))
     keys = [backoff.wait("ada", HERE) for _ in range(WAITING_MOST)]
     assert backoff.refusal("bob", HERE) == "16 wrong passwords from 10.0.0.1 are not answered yet"
@@ -101,7 +92,7 @@ def test_at_the_bound_of_waiting_answers_an_address_is_refused_and_others_are_no
     assert backoff.refusal("bob", HERE) == ""
 
 
-def test_a_neighbour_at_the_address_that_guesses_gets_in_if_it_has_before() -> None:
+def test_user_at_a_guessing_address_is_admitted_if_it_has_logged_in_before() -> None:
     backoff = Backoff(table_of({"ada": "a", "bob": "b"}))
     backoff.succeeded("bob", HERE)
     for _ in range(WAITING_MOST):
@@ -112,13 +103,13 @@ def test_a_neighbour_at_the_address_that_guesses_gets_in_if_it_has_before() -> N
     assert backoff.refusal("bob", HERE) != ""
 
 
-def test_on_this_machine_every_password_is_looked_at(backoff: Backoff) -> None:
+def test_passwords_on_this_machine_are_all_checked(backoff: Backoff) -> None:
     for _ in range(10 * USER_WAITING_MOST):
         backoff.wait("ada", THIS_MACHINE)
     assert backoff.refusal("ada", THIS_MACHINE) == ""
 
 
-def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten(backoff: Backoff) -> None:
+def test_backoff_memory_is_bounded_and_drops_the_oldest(backoff: Backoff) -> None:
     backoff.succeeded("ada", "first")
     fail(backoff, 8, user="nobody", address="first")
     for index in range(REMEMBERED):
@@ -137,7 +128,7 @@ def test_waiting_answers_leave_nothing_behind(backoff: Backoff) -> None:
 
 
 @pytest.mark.once
-def test_an_address_that_guesses_has_a_few_guesses_a_second_and_the_rest_is_not_looked_at(driver: BrokerDriver) -> None:
+def test_guessing_address_has_a_few_guesses_a_second_checked(driver: BrokerDriver) -> None:
     failures = driver.services.backoff._addresses
     looked: list[float] = []
     open_ones: list[Connection] = []
@@ -161,13 +152,13 @@ def admitted(rate: LoginRate, network: str, now: float, tries: int = 20) -> int:
     return sum(not rate.refusal(network, now) for _ in range(tries))
 
 
-def test_without_a_limit_nothing_is_refused_or_remembered() -> None:
+def test_login_rate_without_a_limit_refuses_nothing() -> None:
     rate = LoginRate(limits())
     assert admitted(rate, "203.0.113.9", 0.0) == admitted(rate, THIS_MACHINE, 0.0) == 20
     assert rate.addresses() == 0
 
 
-def test_the_logins_of_a_second_may_come_at_once_and_return_with_time() -> None:
+def test_login_rate_allows_a_second_of_logins_at_once() -> None:
     rate = LoginRate(limits(login_rate_max=10))
     assert admitted(rate, "203.0.113.9", 0.0) == 10
     assert admitted(rate, "203.0.113.10", 0.0) == 0
@@ -175,7 +166,7 @@ def test_the_logins_of_a_second_may_come_at_once_and_return_with_time() -> None:
     assert admitted(rate, "203.0.113.9", 100.0) == 10
 
 
-def test_a_flood_of_one_address_takes_nothing_from_others() -> None:
+def test_login_flood_of_one_address_takes_nothing_from_others() -> None:
     rate = LoginRate(limits(login_rate_max=6, login_rate_address_max=2))
     assert admitted(rate, "203.0.113.9", 0.0) == 2
     assert admitted(rate, "203.0.113.10", 0.0) == 2
@@ -185,7 +176,7 @@ def test_a_flood_of_one_address_takes_nothing_from_others() -> None:
     assert "address login limit (2 a second) of 203.0.113.9" in rate.refusal("203.0.113.9", 0.2)
 
 
-def test_this_machine_has_a_share_of_its_own() -> None:
+def test_login_rate_has_a_separate_share_for_this_machine() -> None:
     rate = LoginRate(limits(login_rate_max=5, login_rate_address_max=1))
     for number in range(20):
         rate.refusal(f"203.0.113.{number}", 0.0)
@@ -204,7 +195,7 @@ def test_addresses_are_bounded_and_the_one_used_longest_ago_is_forgotten() -> No
     assert admitted(rate, "second", 0.0) == 1
 
 
-def test_a_refused_login_is_closed_with_530_and_its_password_does_not_count() -> None:
+def test_refused_login_is_closed_with_530_and_its_password_does_not_count() -> None:
     driver = make_driver(limits(login_rate_address_max=1))
     refusals = [ask(stranger(driver), GREETING, start_ok("wrong")) for _ in range(20)]
     assert refusals[0].code == 403
@@ -229,7 +220,7 @@ def test_networks_take_turns_and_each_is_served_in_order() -> None:
     assert len(line) == 0
 
 
-def test_who_guesses_at_one_user_delays_no_other_one() -> None:
+def test_guesses_at_one_user_do_not_delay_another_user() -> None:
     line = LoginLine()
     guesses = [waiting(line, "a") for _ in range(3)]
     bob = waiting(line, "a", "bob")
@@ -237,7 +228,7 @@ def test_who_guesses_at_one_user_delays_no_other_one() -> None:
     assert [line.next() for _ in range(5)] == [guesses[0], elsewhere, bob, guesses[1], guesses[2]]
 
 
-def test_who_is_gone_leaves_no_place_behind() -> None:
+def test_login_that_left_keeps_no_place_in_the_line() -> None:
     line = LoginLine()
     first, second = waiting(line, "a"), waiting(line, "a")
     line.remove(first)
@@ -248,7 +239,7 @@ def test_who_is_gone_leaves_no_place_behind() -> None:
     assert len(line) == 0
 
 
-def test_a_network_and_the_whole_line_are_bounded() -> None:
+def test_login_line_is_bounded_in_all_and_for_each_network() -> None:
     line = LoginLine()
     for _ in range(NETWORK_MOST):
         waiting(line, "a")
@@ -262,7 +253,7 @@ def test_a_network_and_the_whole_line_are_bounded() -> None:
     assert line.add(Verification("c"))
 
 
-def test_sockets_of_an_address_that_do_not_log_in_are_bounded_and_the_newest_is_turned_away() -> None:
+def test_sockets_of_an_address_without_login_are_bounded() -> None:
     driver = make_driver(limits(handshakes_address_max=3))
     first = [stranger(driver) for _ in range(3)]
     late = stranger(driver)
@@ -274,7 +265,7 @@ def test_sockets_of_an_address_that_do_not_log_in_are_bounded_and_the_newest_is_
     assert [driver.services.logins.count(each.peer.network) for each in (other, local)] == [1, 1]
 
 
-def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() -> None:
+def test_socket_that_waits_longer_than_a_login_takes_gives_way_to_a_newcomer() -> None:
     driver = make_driver(limits(handshakes_address_max=3))
     first = [stranger(driver) for _ in range(3)]
     driver.begin(2.0)
@@ -283,7 +274,7 @@ def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() 
     assert driver.services.logins.take_turned_away() == first[:2]
 
 
-def test_handshakes_of_an_address_have_half_of_its_places_and_the_oldest_gives_way_to_a_new_one() -> None:
+def test_tls_handshakes_of_an_address_have_half_of_its_places() -> None:
     driver = make_driver(limits(handshakes_address_max=4))
     logins = driver.services.logins
     flood = [driver.connect(peer_at(securing=True)) for _ in range(5)]
@@ -297,7 +288,7 @@ def test_handshakes_of_an_address_have_half_of_its_places_and_the_oldest_gives_w
     assert (logins.take_turned_away(), logins.count(plain[0].peer.network)) == ([late], 4)
 
 
-def test_a_handshake_that_is_over_counts_as_any_other_connection() -> None:
+def test_finished_tls_handshake_counts_as_an_ordinary_connection() -> None:
     driver = make_driver(limits(handshakes_address_max=4))
     logins = driver.services.logins
     for _ in range(4):
@@ -317,7 +308,7 @@ def test_hellos_do_not_take_the_places_of_other_addresses() -> None:
     assert logins.take_turned_away() == flood[:2]
 
 
-def test_where_all_places_are_taken_the_address_with_the_most_gives_one_up() -> None:
+def test_address_with_most_sockets_gives_one_up_when_all_places_are_taken() -> None:
     driver = make_driver(limits(handshakes_max=5))
     crowd = [stranger(driver, "10.0.0.9") for _ in range(5)]
     stranger(driver, "10.0.0.2")
@@ -337,7 +328,7 @@ def test_strangers_elsewhere_leave_the_places_of_this_machine_alone() -> None:
     assert operator.logged_in
 
 
-def test_who_has_logged_in_or_is_lost_takes_no_place_any_more() -> None:
+def test_connection_that_logged_in_or_was_lost_takes_no_place() -> None:
     driver = make_driver(limits(handshakes_address_max=2))
     for _ in range(10):
         connection = stranger(driver, "127.0.0.1")
@@ -355,7 +346,7 @@ def test_addresses_of_one_ipv6_network_count_as_one() -> None:
     assert network_of("unknown", False) == "unknown"
 
 
-def test_the_line_about_too_many_sockets_names_the_address_and_the_setting() -> None:
+def test_log_line_of_too_many_sockets_names_address_and_setting() -> None:
     driver = make_driver(limits(handshakes_address_max=1))
     for _ in range(100):
         stranger(driver)
@@ -382,7 +373,7 @@ def test_login_that_waits_for_its_verdict_stays_when_a_crowd_of_silent_sockets_c
     assert all(each.logged_in for each in waiting)
 
 
-def test_login_that_waits_for_its_verdict_goes_after_the_silent_sockets_of_its_address() -> None:
+def test_login_that_waits_for_its_verdict_outlasts_silent_sockets() -> None:
     driver, _ = holding(handshakes_address_max=3)
     waiting = logging_in(driver, "10.0.0.1")
     silent = [stranger(driver) for _ in range(2)]
@@ -417,7 +408,7 @@ def test_refused_login_is_spared_no_more() -> None:
     assert driver.services.logins.take_turned_away() == [late, silent]
 
 
-def test_bound_stays_exact_whatever_waits_for_a_verdict() -> None:
+def test_bound_of_handshakes_is_exact_with_any_logins_under_verification() -> None:
     driver, authenticator = holding(handshakes_max=12, handshakes_address_max=5)
     logins = driver.services.logins
     for step in range(200):
@@ -438,7 +429,7 @@ def test_bound_stays_exact_whatever_waits_for_a_verdict() -> None:
         assert sum(counts) == len(pending)
 
 
-def test_connection_beyond_the_limit_of_the_node_is_refused_with_rabbitmqs_code_and_its_limit():
+def test_connection_beyond_the_limit_of_the_node_is_refused_with_530():
     driver = make_driver(limits(connections_max=2))
     first = [connect(driver)[0] for _ in range(2)]
     third, answer = connect(driver)

@@ -24,7 +24,7 @@ from tests.support.log_lines import texts
 from tests.support.longest_turn import LongestTurn
 
 
-def test_what_is_held_when_the_peer_resets_its_socket_is_lost_counted_logged_and_recorded_once_a_connection() -> None:
+def test_publishes_held_at_a_socket_reset_are_lost_and_logged_once() -> None:
     driver = recording_driver()
     client = publisher(driver)
     client.say(method_frame(2, spec.CHANNEL_OPEN))
@@ -54,7 +54,7 @@ def test_publishes_that_come_after_their_channel_was_refused_are_counted_too() -
     assert sorted(refusals(driver), key=str) == [("channel-closed", 2), ("deadline", SENT - CAPACITY)]
 
 
-def test_a_publisher_without_confirms_that_is_held_gets_one_line_that_says_what_it_risks() -> None:
+def test_held_publisher_without_confirms_gets_one_log_line_of_the_risk() -> None:
     driver = recording_driver()
     client = publisher(driver)
     client.say(method_frame(2, spec.CHANNEL_OPEN) + publish("q", b"more", channel=2))

@@ -1,6 +1,6 @@
-"""Messages that arrive in pieces: counted as they come, bounded by connection and for the node, and given back.
+"""Messages that arrive in pieces: charged as they come, bounded by connection and node, and released.
 
-Large messages that arrive: what counts as memory, and when the input waits for the store.
+Large messages: the part that counts as memory, and input that waits for the store.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_pieces_count_with_their_connection_and_the_nodes_memory_as_they_come() 
     assert driver.broker.vhosts["/"].queues["q"].messages == 1
 
 
-def test_the_bound_of_a_connection_closes_the_channel_that_passes_it_and_no_other() -> None:
+def test_bound_of_partial_messages_closes_the_channel_that_passes_it() -> None:
     driver = small_hub()
     dialogue, neighbour = talk(driver), talk(driver)
     dialogue.declare("q")
@@ -106,7 +106,7 @@ def test_the_bound_of_a_connection_closes_the_channel_that_passes_it_and_no_othe
     assert neighbour.names(method_frame(2, spec.BASIC_QOS)) == ["basic.qos-ok"]
 
 
-def test_the_largest_message_always_fits_however_small_its_pieces_and_the_bound() -> None:
+def test_largest_message_fits_however_small_its_pieces_and_the_bound() -> None:
     driver = small_hub(connection=1, memory=256 * KIB)
     dialogue = talk(driver, 1)
     dialogue.declare("q")
@@ -129,7 +129,7 @@ def test_large_content_headers_count_as_well() -> None:
     assert dialogue.connection.arriving <= driver.services.partial_messages.connection_most()
 
 
-def test_at_the_nodes_bound_the_connection_with_the_most_gives_way_to_others() -> None:
+def test_connection_with_most_partial_messages_gives_way_at_the_node_bound() -> None:
     driver = small_hub(connection=1, memory=256 * KIB)  # So the node has as much as one connection.
     hog, other = talk(driver), talk(driver)
     hog.declare("q")
@@ -146,7 +146,7 @@ def test_at_the_nodes_bound_the_connection_with_the_most_gives_way_to_others() -
     assert driver.services.partial_messages.pool.taken == 0
 
 
-def test_a_client_that_never_ends_its_messages_does_not_keep_others_from_publishing() -> None:
+def test_client_of_unfinished_messages_does_not_keep_others_from_publishing() -> None:
     driver = small_hub(connection=MIB, memory=2 * MIB)
     hogs = [talk(driver, 12) for _ in range(3)]
     hogs[0].declare("q")
@@ -167,7 +167,7 @@ ENDS = st.sampled_from(["begin", "go on", "end", "close channel", "disconnect"])
 
 @settings(deadline=None, max_examples=examples(160))
 @given(st.lists(st.tuples(ENDS, st.integers(0, 1), st.integers(1, 3), st.integers(1, 60 * KIB)), max_size=30))
-def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int, int, int]]) -> None:
+def test_charge_of_partial_messages_is_released_exactly(steps: list[tuple[str, int, int, int]]) -> None:
     driver = small_hub(memory=MIB)
     dialogues = [talk(driver, 3), talk(driver, 3)]
     dialogues[0].declare("q")
@@ -217,7 +217,7 @@ def leaves_nothing(client: Dialogue, store: PieceStore) -> None:
     assert client.driver.broker.large.unwritten == 0
 
 
-def test_without_a_store_all_that_came_counts_as_memory(driver: BrokerDriver) -> None:
+def test_partial_message_without_a_store_counts_whole_as_memory(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(2 * MIB))[: MIB + 500_000])
     partial = client.connection.services.partial_messages
@@ -228,7 +228,7 @@ def test_without_a_store_all_that_came_counts_as_memory(driver: BrokerDriver) ->
     assert partial.pool.taken == 0
 
 
-def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: BrokerDriver) -> None:
+def test_partial_message_with_a_store_counts_its_incomplete_piece_only(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(2 * MIB))[:500_000])
@@ -240,7 +240,7 @@ def test_with_a_store_only_the_incomplete_piece_counts_as_partial(driver: Broker
     assert client.connection.pausing.pieces.unwritten == 0
 
 
-def test_the_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None:
+def test_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q").confirm()
     send(client, persistent("q", bytes(32 * MIB)))
@@ -256,7 +256,7 @@ def test_the_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None
     assert [method.name for method in methods(client.listen())] == ["basic.ack"]
 
 
-def test_a_connection_whose_input_waits_is_not_silent(driver: BrokerDriver) -> None:
+def test_connection_whose_input_waits_is_not_silent(driver: BrokerDriver) -> None:
     PieceStore(driver.broker.large)
     client = Dialogue(driver, heartbeat=1).declare("q")
     send(client, persistent("q", bytes(12 * MIB)))
@@ -277,7 +277,7 @@ def test_another_connection_is_read_meanwhile(driver: BrokerDriver) -> None:
     assert driver.broker.vhosts["/"].queues["q"].available() == 1
 
 
-def test_a_connection_that_ends_leaves_nothing(driver: BrokerDriver) -> None:
+def test_connection_that_ends_leaves_nothing_of_a_partial_message(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(12 * MIB)))
@@ -300,7 +300,7 @@ def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(dri
     leaves_nothing(client, store)
 
 
-def test_client_is_told_when_the_disk_blocks_its_large_message_and_when_it_does_no_more(driver: BrokerDriver) -> None:
+def test_client_is_blocked_and_unblocked_with_its_large_message(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q").confirm()
     send(client, persistent("q", bytes(12 * MIB)))
@@ -323,7 +323,7 @@ def test_client_is_told_when_the_disk_blocks_its_large_message_and_when_it_does_
     assert [method.name for method in methods(client.listen())] == ["connection.unblocked", "basic.ack"]
 
 
-def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver: BrokerDriver) -> None:
+def test_large_message_while_the_disk_is_short_is_blocked_at_once(driver: BrokerDriver) -> None:
     PieceStore(driver.broker.large)
     driver.broker.gates.disk.fails("the disk is broken", driver.broker.now)
     client = Dialogue(driver).declare("q").confirm()
@@ -335,7 +335,7 @@ def test_large_message_that_comes_while_the_disk_is_short_is_told_at_once(driver
     driver.run_turn()
 
 
-def test_deadline_begins_anew_when_the_store_writes(driver: BrokerDriver) -> None:
+def test_hold_deadline_restarts_when_the_store_writes(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(32 * MIB)))
@@ -347,7 +347,7 @@ def test_deadline_begins_anew_when_the_store_writes(driver: BrokerDriver) -> Non
     assert not client.connection.is_closing()
 
 
-def test_a_body_in_one_frame_is_not_large(driver: BrokerDriver) -> None:
+def test_body_in_one_frame_is_not_large(driver: BrokerDriver) -> None:
     driver.connection_limits.min_large_message = 1000
     PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
@@ -372,7 +372,7 @@ def test_control_requests_are_put_together(driver: BrokerDriver) -> None:
     assert driver.broker.large.is_idle()
 
 
-def test_a_body_that_is_too_long_is_refused_as_ever(driver: BrokerDriver) -> None:
+def test_body_that_is_too_long_is_refused_at_its_header(driver: BrokerDriver) -> None:
     driver.connection_limits.message_bytes_max = MIB
     client = Dialogue(driver).declare("q")
     name, code, _ = refused(client, publish("q", bytes(MIB + 1))[:1000])

@@ -1,9 +1,4 @@
-"""The network of a peer, which bounds apply to.
-
-Octets of a connection, and their rates.
-
-TLS of a connection in RabbitMQ's words.
-"""
+"""Network of a peer, traffic rates of a connection, and its TLS in RabbitMQ's words."""
 
 from __future__ import annotations
 
@@ -57,7 +52,7 @@ def counts(traffic: Traffic) -> tuple[int, int, int, int]:
     return int(traffic.received), int(traffic.sent), int(traffic.reads), int(traffic.writes)
 
 
-def test_traffic_counts_what_a_connection_reads_and_writes(driver: BrokerDriver) -> None:
+def test_traffic_counts_reads_and_writes_of_a_connection(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q")
     before = counts(client.connection.peer.traffic)
     assert min(before) > 0
@@ -74,7 +69,7 @@ def test_traffic_counts_what_a_connection_reads_and_writes(driver: BrokerDriver)
     assert counts(client.connection.peer.traffic)[3] == writes + 1, "nothing to write is no write"
 
 
-def test_traffic_has_rates_since_the_last_sample_and_first_since_the_connection_was_opened() -> None:
+def test_traffic_rates_are_since_the_last_sample_or_the_opening() -> None:
     traffic = Traffic()
     traffic.count_received(1000)
     traffic.count_sent(10)
@@ -90,7 +85,7 @@ def test_traffic_has_rates_since_the_last_sample_and_first_since_the_connection_
     assert traffic.sent_rate == 20.0, "and nothing was lost"
 
 
-def test_traffic_of_what_ends_is_added_up() -> None:
+def test_traffic_of_ended_connections_is_added_up() -> None:
     one, other = Traffic(), Traffic()
     one.count_received(3)
     other.count_received(4)
@@ -110,7 +105,7 @@ def test_traffic_of_what_ends_is_added_up() -> None:
         ("AES128-SHA", "rsa", "aes_128_cbc", "sha"),
     ],
 )
-def test_cipher_suite_is_told_in_the_words_of_rabbitmq(suite: str, exchange: str, cipher: str, digest: str) -> None:
+def test_cipher_suite_is_named_as_in_rabbitmq(suite: str, exchange: str, cipher: str, digest: str) -> None:
     fields = rabbitmq_fields(TlsSession("TLSv1.3", suite))
     assert fields["ssl_protocol"] == "tlsv1.3"
     assert (fields["ssl_key_exchange"], fields["ssl_cipher"], fields["ssl_hash"]) == (exchange, cipher, digest)

@@ -14,7 +14,7 @@ from tests.support.driven_connection import Dialogue, blocked_publisher, drain, 
 
 
 @pytest.mark.parametrize("consuming", [False, True], ids=["publishing-only", "consuming-too"])
-def test_what_was_under_way_when_a_client_was_asked_to_stop_is_held_and_its_connection_is_read_on(
+def test_connection_asked_to_stop_is_still_read_and_its_publishes_are_held(
     consuming: bool,
 ) -> None:
     driver, peer, _ = blocked_publisher(obeys=True)
@@ -60,7 +60,7 @@ def consume(driver: BrokerDriver, consumer: Dialogue, start: float, end: float) 
         consumer.say(method_frame(1, spec.BASIC_ACK, delivery_tag=tag))
 
 
-def test_publisher_without_confirms_is_not_read_beyond_what_drains_within_half_a_deadline() -> None:
+def test_publisher_without_confirms_is_read_as_far_as_half_a_deadline_drains() -> None:
     driver, peer, consumer = slow_queue()
     consume(driver, consumer, 105.0, 140.0)
     pausing = peer.connection.pausing
@@ -71,7 +71,7 @@ def test_publisher_without_confirms_is_not_read_beyond_what_drains_within_half_a
     assert peer.connection.readable() == READ_LEAST_BYTES
 
 
-def test_share_of_a_publisher_without_confirms_is_never_less_than_it_may_have_held_at_least() -> None:
+def test_share_of_a_publisher_without_confirms_has_a_least_size() -> None:
     driver, peer, consumer = slow_queue()
     assert peer.connection.may_pause()
     pausing = peer.connection.pausing
@@ -84,14 +84,14 @@ def test_share_of_a_publisher_without_confirms_is_never_less_than_it_may_have_he
     assert peer.connection.readable() <= max(SHARE_LEAST_BYTES // CHARGE_PER_OCTET, READ_LEAST_BYTES)
 
 
-def test_publisher_whose_socket_fails_unread_is_read_in_pulses_although_its_share_is_used_up() -> None:
+def test_publisher_whose_unread_socket_fails_is_read_in_pulses() -> None:
     _, peer, _ = slow_queue(product="py-amqp")
     peer.connection.pausing.begin_pause(105.0)
     assert peer.connection.may_pause()
     assert peer.connection.may_pulse(105.5)
 
 
-def test_publisher_with_confirms_has_its_hold_budget_whatever_drains() -> None:
+def test_publisher_with_confirms_has_its_hold_budget_at_any_drain() -> None:
     driver, peer, consumer = slow_queue(confirms=True)
     consume(driver, consumer, 105.0, 109.0)
     pausing = peer.connection.pausing
@@ -100,7 +100,7 @@ def test_publisher_with_confirms_has_its_hold_budget_whatever_drains() -> None:
     assert not peer.connection.may_pause()
 
 
-def test_publisher_that_also_consumes_is_read_on_whatever_its_share() -> None:
+def test_publisher_that_also_consumes_is_read_with_any_share() -> None:
     _, peer, _ = slow_queue()
     peer.declare("other")
     peer.consume("other")

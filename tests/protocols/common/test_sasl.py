@@ -108,7 +108,7 @@ def test_mechanisms_can_be_left_out_and_are_refused_then(driver: BrokerDriver) -
     assert (step.is_challenge, step.delay_s, login.mechanism) == (False, 0.0, "")
 
 
-def test_anonymous_is_guest_on_this_machine_as_long_as_everybody_knows_its_password() -> None:
+def test_anonymous_login_is_guest_on_this_machine_with_the_default_password() -> None:
     for trace in (None, b"", b"somebody@example"):
         login = exchange()
         assert accepted(login.init("ANONYMOUS", trace))
@@ -268,7 +268,7 @@ def test_scram_counts_its_work(driver: BrokerDriver) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_wrong_passwords_are_answered_late_whatever_the_mechanism(mechanism: str, driver: BrokerDriver) -> None:
+def test_wrong_passwords_are_answered_late_with_each_mechanism(mechanism: str, driver: BrokerDriver) -> None:
 
     def attempt(password: str) -> SaslStep:
         login = exchange(driver, "10.0.0.1")
@@ -303,7 +303,7 @@ def test_refusal_never_quotes_a_password() -> None:
         assert "secret" not in exchange().init("PLAIN", response).refusal
 
 
-def test_fault_is_named_of_a_client_that_does_not_follow_sasl_and_not_of_wrong_credentials() -> None:
+def test_sasl_fault_is_reported_for_protocol_errors_and_not_wrong_credentials() -> None:
     services = driver_with_passwords().services
     faults = []
     for mechanism, response in (("CRAM-MD5", b""), ("PLAIN", b"ada"), ("EXTERNAL", b"eve")):
@@ -338,7 +338,7 @@ def test_exchange_goes_its_way_only_once() -> None:
     st.none() | st.binary(max_size=80),
     st.lists(st.binary(max_size=80) | st.just(b"n,,n=ada,r=abc"), max_size=3),
 )
-def test_arbitrary_responses_log_nobody_in_but_guest(
+def test_arbitrary_responses_log_in_no_user_but_guest(
     mechanism: str, initial: bytes | None, responses: list[bytes]
 ) -> None:
     login = exchange()

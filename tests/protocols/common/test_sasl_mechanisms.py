@@ -1,4 +1,4 @@
-"""Mechanisms that a client is offered."""
+"""SASL mechanisms that the broker offers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.logging_in import peer_at
 ALL = (EXTERNAL, SCRAM, PLAIN, AMQPLAIN, ANONYMOUS)
 
 
-def test_a_protocol_offers_what_it_knows_in_the_order_of_the_settings() -> None:
+def test_sasl_mechanisms_are_offered_in_the_order_of_the_settings() -> None:
     services = make_driver().services
     assert offered_mechanisms(services, peer_at(), ALL) == [SCRAM, PLAIN, AMQPLAIN]
     assert offered_mechanisms(services, peer_at(), (PLAIN, EXTERNAL)) == [PLAIN]

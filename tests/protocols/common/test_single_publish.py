@@ -1,4 +1,4 @@
-"""Single messages of those who have no channel, at a gate that stays closed."""
+"""Single publishes without a channel, at a gate that stays closed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def at(driver: BrokerDriver, now: float) -> None:
     driver.run_turn()
 
 
-def test_a_loop_of_single_messages_does_not_fill_the_zone_of_a_gate_that_stays_closed(driver: BrokerDriver) -> None:
+def test_single_messages_in_a_loop_do_not_fill_the_zone_of_a_closed_gate(driver: BrokerDriver) -> None:
     at(driver, 100.0)
     Dialogue(driver).declare("q", capacity_messages=10, stop_messages=0, hold_deadline=5)
     queue = driver.broker.vhosts["/"].queues["q"]

@@ -14,7 +14,7 @@ from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.input_shares import declarations, turn
 
 
-def test_a_connection_whose_input_waits_most_of_the_time_is_told_of_as_slowed_by_its_own_work() -> None:
+def test_connection_whose_input_waits_is_logged_as_slowed_by_its_own_work() -> None:
     driver = make_driver()
     driver.recorder = Recorder(driver.broker)
     hog, quiet = Dialogue(driver), Dialogue(driver)

@@ -1,4 +1,4 @@
-"""Queues that clients declare, purge and delete, whatever their protocol."""
+"""Queues that clients declare, purge and delete, over any protocol."""
 
 from __future__ import annotations
 

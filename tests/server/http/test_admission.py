@@ -1,4 +1,4 @@
-"""Strangers at the HTTP API shut nobody out, learn nothing, and have a bounded time; health checks get through."""
+"""Clients without a login at the HTTP API: bounded in sockets and time, and health checks are answered."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_open(client: socket.socket) -> bool:
         return False
 
 
-def test_256_half_requests_shut_nobody_out(own_served: BrokerProcess) -> None:
+def test_http_half_requests_leave_logins_of_users_alone(own_served: BrokerProcess) -> None:
     web, begun = Web(own_served.http), time.monotonic()
     with contextlib.ExitStack() as sockets:
         strangers = [sockets.enter_context(web.connected()) for _ in range(256)]
@@ -78,7 +78,7 @@ def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_roo
     undisturbed(crowd, own_served)
 
 
-def test_request_is_refused_and_health_check_is_not_where_all_sockets_of_users_are_busy(
+def test_request_is_refused_and_health_check_allowed_at_the_socket_bound(
     own_served: BrokerProcess,
 ) -> None:
     web = Web(own_served.http)
@@ -112,19 +112,19 @@ def test_strangers_are_answered_alike_wherever_they_ask(web: Web, method: str, p
     assert {**answer.headers, "date": ""} == {**expected.headers, "date": ""}
 
 
-def test_users_hear_what_there_is_not(web: Web) -> None:
+def test_users_get_404_and_405_for_unknown_paths_and_methods(web: Web) -> None:
     assert web.ask("GET", "/nothing").status == 404
     assert web.ask("PATCH", "/overview").status == 405
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1", "Via: 1.1 proxy"])
-def test_what_a_proxy_says_makes_nobody_local(web: Web, header: str) -> None:
+def test_forwarded_headers_of_a_proxy_make_no_client_local(web: Web, header: str) -> None:
     name, value = header.split(": ")
     assert web.ask("GET", "/whoami").status == 200
     assert web.ask("GET", "/whoami", headers={name: value}).status == 401
 
 
-def test_64_wrong_passwords_that_wait_for_their_answers_shut_nobody_out(own_served: BrokerProcess) -> None:
+def test_http_wrong_passwords_under_delay_leave_other_requests_alone(own_served: BrokerProcess) -> None:
     web, eve = Web(own_served.http), Web(own_served.http, "eve", "wrong")
     with contextlib.ExitStack() as sockets:
         for _ in range(200):

@@ -1,4 +1,4 @@
-"""Debts of users of the HTTP API: each step of a request is measured, and its user waits before the next."""
+"""Debts of users of the HTTP API: each step of a request is charged, and its user waits before the next."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_user_with_a_debt_rests_and_others_do_not(world: tuple[BrokerDrive
     assert admission.monotonic() - began >= LONG_S
 
 
-async def test_step_before_the_login_is_counted_and_charged_to_nobody(
+async def test_step_before_the_login_is_counted_and_charged_to_no_user(
     world: tuple[BrokerDriver, Machine, HttpDebts],
 ) -> None:
     driver, machine, found = world

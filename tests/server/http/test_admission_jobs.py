@@ -1,4 +1,4 @@
-"""Jobs for which coroutines wait: results, errors, and waiters that are gone."""
+"""Jobs that coroutines wait for: results, errors, and cancelled waiters."""
 
 from __future__ import annotations
 

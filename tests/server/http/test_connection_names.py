@@ -92,7 +92,7 @@ def test_connection_is_shown_and_closed_by_the_name_of_rabbitmq(seen: Seen, quot
     eventually(lambda: seen.web.ask("GET", path).status == 404, "it is gone")
 
 
-def test_each_name_finds_a_connection_and_its_channel(seen: Seen) -> None:
+def test_connection_and_its_channel_are_found_by_each_of_their_names(seen: Seen) -> None:
     web = seen.web
     for name in (seen.theirs, seen.own, seen.given, str(seen.row["penstock"]["number"])):
         assert web.get(f"/connections/{whole(name)}")["name"] == seen.theirs

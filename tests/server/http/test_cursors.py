@@ -26,7 +26,7 @@ def test_cursors_are_shown_and_deleted(served: BrokerProcess, web: Web, name: st
     assert web.ask("GET", "/penstock/cursors/nowhere").status == 404
 
 
-def test_cursor_is_moved_once_nobody_reads(served: BrokerProcess, web: Web, name: str) -> None:
+def test_cursor_is_moved_once_no_reader_is_attached(served: BrokerProcess, web: Web, name: str) -> None:
     web.declare(name)
     for number in range(3):
         web.publish(name, str(number))

@@ -10,7 +10,7 @@ from tests.support.brokers import BrokerProcess, penstock_command
 from tests.support.http_client import Web
 
 
-def test_port_that_is_in_use_is_told_in_a_sentence(served: BrokerProcess, web: Web) -> None:
+def test_port_that_is_in_use_is_reported_in_a_sentence(served: BrokerProcess, web: Web) -> None:
     done = penstock_command("serve", "--memory", "--listen", "127.0.0.1:0", "--http", web.address)
     assert (done.returncode, done.stdout) == (1, "")
     assert "the port is in use" in done.stderr

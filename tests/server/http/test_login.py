@@ -32,7 +32,7 @@ def check(url: str) -> None:
         assert web.ask("GET", "/whoami", headers={"Authorization": f"Bearer {refused}"}, login=False).status == 401
 
 
-async def test_requests_beyond_the_logins_of_a_second_are_told_to_come_again(tmp_path: Path) -> None:
+async def test_requests_beyond_the_login_rate_are_answered_with_retry_after(tmp_path: Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(
         "[broker]\nlogin-rate-max = 1\n[users]\nada = 'lovelace'\n"

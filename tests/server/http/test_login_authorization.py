@@ -71,7 +71,7 @@ def admitted(path: str, method: str, tag: str, enters: bool) -> bool:
 
 
 @pytest.mark.parametrize(("path", "method"), ROWS, ids=lambda value: str(value))
-def test_each_path_is_for_its_tag_and_its_virtual_host(path: str, method: str) -> None:
+def test_path_is_allowed_by_its_tag_and_virtual_host(path: str, method: str) -> None:
     need = HTTP[path][method]
     for tag in TAGS:
         for enters in (True, False):
@@ -83,7 +83,7 @@ def test_each_path_is_for_its_tag_and_its_virtual_host(path: str, method: str) -
 
 
 @pytest.mark.parametrize(("row", "expected"), MEASURED.items(), ids=lambda value: str(value))
-def test_rabbitmq_lets_the_same_users_in(row: tuple[str, str], expected: str) -> None:
+def test_table_of_paths_admits_the_users_that_rabbitmq_admits(row: tuple[str, str], expected: str) -> None:
     path, method = row
     found = [[admitted(path, method, tag, enters) for enters in (True, False)] for tag in TAGS]
     assert found == [[letter != "-" for letter in pair] for pair in expected.split(" ")]
@@ -129,7 +129,7 @@ MESSAGE = {"properties": {}, "routing_key": "q", "payload": "m", "payload_encodi
 CELLS = [(*row, need) for row in TAKEN for need in HTTP[row[0]][row[1]].permissions]
 
 
-def test_every_row_with_permissions_for_queues_and_exchanges_is_tried() -> None:
+def test_rows_with_permissions_for_queues_and_exchanges_are_all_tried() -> None:
     rows = {(path, method) for path, methods in HTTP.items() for method, need in methods.items() if need.permissions}
     others = {row for row in rows if "own connection" in HTTP[row[0]][row[1]].permissions[0]}
     assert set(TAKEN) == rows - others
@@ -189,9 +189,7 @@ def test_request_without_one_of_the_permissions_is_401(
     assert "refused for user 'bob'" in answer.reason
 
 
-def test_virtual_host_of_a_query_that_may_not_be_entered_is_refused_as_one_that_is_not_there(
-    served: BrokerProcess, web: Web
-) -> None:
+def test_virtual_host_that_may_not_be_entered_is_refused_as_an_absent_one(served: BrokerProcess, web: Web) -> None:
     web.do("PUT", "/vhosts/hidden", status=201)
     web.do("PUT", "/users/looker", {"password": "x", "tags": "policymaker"}, 201)
     looker = Web(served.http, "looker", "x")

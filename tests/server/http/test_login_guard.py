@@ -1,4 +1,4 @@
-"""Requests that a web page made in an operator's browser, told by their Host and their Origin."""
+"""Requests that a web page made in an operator's browser, recognised by Host and Origin."""
 
 import asyncio
 import socket
@@ -59,13 +59,13 @@ def test_page_of_the_broker_itself_may_ask(web: Web) -> None:
     assert web.ask("GET", "/overview", headers={"Origin": f"http://{web.address}"}).status == 200
 
 
-def test_every_answer_tells_the_browser_what_not_to_do_with_it(web: Web) -> None:
+def test_response_has_the_security_headers(web: Web) -> None:
     for answer in (web.ask("GET", "/overview"), web.ask("GET", "/nothing"), web.ask("GET", "/overview", login=False)):
         assert {name: answer.headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS
         assert "strict-transport-security" not in answer.headers, "without TLS"
 
 
-async def test_configured_names_and_sites_are_let_in() -> None:
+async def test_configured_hosts_and_origins_are_admitted() -> None:
     settings = Settings(
         flow_log=NO_LOG, http_hosts=["*.svc.cluster.local"], http_origins=["https://console.example.com/"]
     )
@@ -106,7 +106,7 @@ LENGTHS = (
         b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b: folded\x00\r\n\r\n",
     ],
 )
-def test_request_that_two_servers_may_cut_differently_is_refused_and_nothing_after_it_is_read(
+def test_ambiguous_request_is_refused_and_the_rest_is_not_read(
     served: BrokerProcess, web: Web, request_: bytes
 ) -> None:
     host, port = web.address.split(":")

@@ -1,4 +1,4 @@
-"""Publishing through the gates, taking and purging over HTTP."""
+"""Publishing through the gates, getting and purging over HTTP."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_ack_modes_put_back_or_take_out(web: Web, name: str) -> None:
     assert web.take(name) == []
 
 
-def test_priority_and_expiration_count_as_for_anybody(web: Web, name: str) -> None:
+def test_priority_and_expiration_apply_to_messages_over_http(web: Web, name: str) -> None:
     web.declare(name, **{"x-max-priority": 5})
     web.publish(name, "low", properties={"priority": 1})
     web.publish(name, "high", properties={"priority": 4})
@@ -89,14 +89,14 @@ def test_priority_and_expiration_count_as_for_anybody(web: Web, name: str) -> No
     assert "fast reply consumer" in web.publish(name, properties={"reply_to": "amq.rabbitmq.reply-to"}).reason
 
 
-def test_how_often_a_message_came_back_is_told_where_it_counts(web: Web, name: str) -> None:
+def test_delivery_count_of_a_quorum_queue_message_is_in_its_headers(web: Web, name: str) -> None:
     web.do("PUT", f"/queues/%2F/{name}", {"durable": True, "arguments": {"x-queue-type": "quorum"}}, status=201)
     assert web.queue(name)["type"] == "quorum"
     web.publish(name)
     assert [web.take(name)[0]["properties"] for _ in range(2)] == [[], {"headers": {"x-delivery-count": 1}}]
 
 
-def test_unroutable_is_told_and_an_unknown_exchange_is_an_error(web: Web, name: str) -> None:
+def test_unroutable_message_is_reported_and_an_unknown_exchange_is_an_error(web: Web, name: str) -> None:
     assert web.publish(name).json == {"routed": False}
     assert web.publish(name, exchange=name).status == 404
     control = web.publish("status", exchange="penstock.control")
@@ -147,7 +147,7 @@ def test_queue_that_rejects_says_so(web: Web, name: str) -> None:
     assert "its overflow policy reject" in answer.reason
 
 
-def test_publish_is_held_until_its_deadline_and_the_answer_says_by_what(web: Web, name: str) -> None:
+def test_publish_is_held_until_its_deadline_and_the_answer_names_the_gate(web: Web, name: str) -> None:
     web.declare(name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0.3})
     assert web.publish(name).status == 200
     answer = web.publish(name)
@@ -171,7 +171,7 @@ def test_held_publish_passes_when_there_is_room(web: Web, name: str) -> None:
     assert [each["payload"] for each in web.take(name)] == ["second"]
 
 
-def test_between_stop_and_capacity_the_answer_is_withheld(web: Web, name: str) -> None:
+def test_publish_between_stop_and_capacity_is_answered_when_the_gate_opens(web: Web, name: str) -> None:
     web.declare(name, **{"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
     web.publish(name, "first")
     answered = threading.Event()
@@ -182,7 +182,9 @@ def test_between_stop_and_capacity_the_answer_is_withheld(web: Web, name: str) -
         assert answered.wait(PATIENCE)
 
 
-def test_who_goes_away_while_held_leaves_no_trace(served: BrokerProcess, web: Web, name: str) -> None:
+def test_client_that_leaves_while_its_publish_is_held_leaves_no_trace(
+    served: BrokerProcess, web: Web, name: str
+) -> None:
     web.declare(name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
     web.publish(name, "first")
     body = b'{"properties":{},"routing_key":"%b","payload":"x","payload_encoding":"string"}' % name.encode()

@@ -1,4 +1,4 @@
-"""Messages taken over HTTP: in order, in slices, and with a bound on an answer."""
+"""Messages got over HTTP: in order, in slices, and with a bound of the answer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_get_from_a_queue_that_pages_reads_on_from_the_disk(tmp_path: Path
         await asyncio.to_thread(go)
 
 
-async def test_queue_that_is_deleted_during_a_get_is_told() -> None:
+async def test_queue_that_is_deleted_during_a_get_is_reported() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         await asyncio.to_thread(web.fill, 100)
@@ -67,7 +67,7 @@ async def test_queue_that_is_deleted_during_a_get_is_told() -> None:
         assert (answer.status, answer.json["error"]) == (404, "not_found")
 
 
-async def test_large_bodies_come_back_as_they_were_whatever_is_in_them() -> None:
+async def test_large_bodies_come_back_unchanged_with_any_content() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         texts = ["x" * 300_000, 'é€\U0001f600\n"\\' * 40_000, "", "\x00" * 100_000]

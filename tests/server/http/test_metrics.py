@@ -1,4 +1,4 @@
-"""Metrics over HTTP: who may read them, in which format, and a scraper that does not read."""
+"""Metrics over HTTP: access, formats, and a scraper that does not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask, what the broker says about itself, and the bounds of what it takes."""
+"""Logins, the node's description, and the bounds of requests over HTTP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Web
 
 
-def test_only_users_are_answered(web: Web) -> None:
+def test_request_without_a_valid_login_is_refused_with_401(web: Web) -> None:
     for login in ("", "Basic", "Basic !!", "Basic Z3Vlc3Q6bm8=", "Bearer x"):
         answer = web.ask("GET", "/overview", headers={"Authorization": login}, login=False)
         assert (answer.status, answer.json) == (401, {"error": "not_authorized", "reason": "Login failed"})

@@ -1,4 +1,4 @@
-"""An import is carried out some entries at a time; what fails is taken back, but for what is in use already."""
+"""Imports of definitions over HTTP: in slices, and undone on failure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def topology(**more: Any) -> bytes:
     return json.dumps({"queues": QUEUES, **more}).encode()
 
 
-async def test_import_makes_some_queues_in_a_turn_whoever_else_imports() -> None:
+async def test_import_creates_queues_in_slices_beside_other_imports() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         queues = broker.driver.broker.vhosts["/"].queues
@@ -48,7 +48,7 @@ async def test_import_over_amqp_is_cut_as_well_and_is_answered_at_its_end() -> N
         assert max(steps) <= AT_ONCE
 
 
-async def test_what_fails_at_its_end_is_taken_back_some_at_a_time() -> None:
+async def test_failed_import_is_undone_in_slices() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         queues = broker.driver.broker.vhosts["/"].queues
@@ -89,7 +89,7 @@ def test_imports_of_19_000_queues_are_made_and_more_than_20_000_objects_refused(
     web.do("DELETE", f"/vhosts/{name}")
 
 
-def test_import_with_options_tells_what_it_made_and_what_it_skipped(web: Web) -> None:
+def test_import_with_options_reports_created_and_skipped_entries(web: Web) -> None:
     name = "imported,with:options"
     exchange = {"vhost": "/", "name": name, "type": "x-delayed-message"}
     binding = {"vhost": "/", "source": name, "destination": name, "destination_type": "queue"}
@@ -109,7 +109,7 @@ def test_import_with_options_tells_what_it_made_and_what_it_skipped(web: Web) ->
     web.do("DELETE", f"/queues/%2F/{quote(name)}")
 
 
-async def test_many_invalid_entries_are_listed_some_in_a_turn() -> None:
+async def test_invalid_entries_of_an_import_are_listed_in_slices() -> None:
     file = b'{"queues": [' + b",\n".join([b'{"name": 7, "x": [[[[]]]]}'] * ENTRIES_MOST) + b"]}"
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)

@@ -40,7 +40,7 @@ def test_queue_is_declared_once_and_is_then_there_as_it_was_asked_for(web: Web, 
         (b'{"arguments": {"k": "\\ud800"}}', "half a character"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_in_a_sentence_and_nothing_is_declared(
+def test_invalid_declaration_is_refused_in_a_sentence_and_nothing_declared(
     web: Web, name: str, body: object, reason: str
 ) -> None:
     answer = web.ask("PUT", f"/queues/%2F/{name}", body)
@@ -49,7 +49,7 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence_and_nothing_is_declared(
     assert web.ask("GET", f"/queues/%2F/{name}").status == 404
 
 
-def test_reserved_and_unknown_names_are_told_apart(web: Web, name: str) -> None:
+def test_reserved_and_unknown_names_have_different_errors(web: Web, name: str) -> None:
     assert web.ask("PUT", "/queues/%2F/amq.mine", {}).status == 401
     assert web.ask("PUT", f"/queues/nowhere/{name}", {}).json["error"] == "not_found"
     assert web.ask("PUT", "/exchanges/%2F/amq.mine", {"type": "direct"}).status == 401

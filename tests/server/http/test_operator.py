@@ -1,4 +1,4 @@
-"""What an operator does over HTTP: blocks, and settings with a preview."""
+"""Operations of an operator over HTTP: blocks, and settings with a preview."""
 
 from __future__ import annotations
 

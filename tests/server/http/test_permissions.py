@@ -86,7 +86,7 @@ def test_limits_of_a_virtual_host_that_a_user_may_not_enter_are_not_shown_to_it(
     web.do("DELETE", f"/users/{name}")
 
 
-def test_use_of_limits_is_counted_and_shown_to_those_who_may_see_it(served: BrokerProcess, web: Web) -> None:
+def test_use_of_limits_is_shown_to_permitted_users(served: BrokerProcess, web: Web) -> None:
     own, other, vhost = some_name("own"), some_name("other"), some_name("vhost")
     login = {"password": "a long password", "tags": "management"}
     web.do("PUT", f"/vhosts/{vhost}", None, 201)

@@ -35,7 +35,7 @@ def test_policies_are_set_shown_and_cleared(web: Web, name: str) -> None:
     assert web.queue(name)["policy"] is None
 
 
-def test_answers_about_limits_tell_how_queues_overflow(web: Web, name: str) -> None:
+def test_answers_about_limits_describe_the_overflow_of_queues(web: Web, name: str) -> None:
     made = web.ask("PUT", f"/queues/%2F/{name}", {"arguments": {"capacity-messages": 4}})
     assert (made.status, made.headers["penstock-overflow"]) == (201, f"queue {name} holds publishers at 4 messages")
     body = {"pattern": f"^{name}$", "definition": {"max-length": 5_000_000}}

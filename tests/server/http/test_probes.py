@@ -1,4 +1,4 @@
-"""Metrics and probes at an address of their own, without a login, before and while the broker serves clients."""
+"""Metrics and probes at a separate address, without a login, before and while the broker serves clients."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_address_in_use_is_an_error_of_the_start() -> None:
             await Broker(listen="127.0.0.1:0", settings=Settings(metrics_listen=taken)).start()
 
 
-async def test_reason_for_not_being_ready_is_told() -> None:
+async def test_reason_for_not_being_ready_is_reported() -> None:
     async with Broker(listen="127.0.0.1:0", settings=PROBED) as broker:
         broker._event_loop.readiness.obstacle = "standing by: the store is held by process 1 on host a"
         answer = await fetched(broker, "/ready")

@@ -45,7 +45,7 @@ def asked(broker: Broker, path: str) -> Any:
     return asyncio.to_thread(Web(broker.http_url).ask, "GET", f"/health/checks/{path}")
 
 
-async def test_certificate_that_ends_within_the_time_is_told(tmp_path: Path) -> None:
+async def test_certificate_that_expires_within_the_time_fails_its_health_check(tmp_path: Path) -> None:
     localhost(tmp_path).issue("server", "localhost", days=20)
     file = tmp_path / "penstock.toml"
     file.write_text(

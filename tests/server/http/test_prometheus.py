@@ -86,7 +86,7 @@ def queries() -> dict[str, str]:
     return found
 
 
-def test_every_panel_has_data_and_every_rule_is_evaluated(tmp_path: Path, data: str) -> None:
+def test_panels_have_data_and_rules_are_evaluated(tmp_path: Path, data: str) -> None:
     with (
         serving(tmp_path, "--http", "127.0.0.1:0", "--data", data) as broker,
         traffic(broker),

@@ -1,4 +1,4 @@
-"""RabbitMQ's own command line for its HTTP API, where Debian's rabbitmq-server is installed, against ours."""
+"""rabbitmqadmin of Debian's rabbitmq-server, against our HTTP API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def listed(web: Web, kind: str, *columns: str) -> list[dict[str, object]]:
     return found
 
 
-def test_it_declares_publishes_gets_exports_imports_and_deletes(web: Web, name: str, tmp_path: Path) -> None:
+def test_rabbitmqadmin_declares_publishes_gets_exports_imports_and_deletes(web: Web, name: str, tmp_path: Path) -> None:
     assert admin(web, "declare", "vhost", f"name={name}") == "vhost declared\n"
     admin(web, "declare", "queue", f"name={name}", "durable=true", 'arguments={"x-max-length": 100}')
     admin(web, "declare", "exchange", f"name={name}", "type=topic")
@@ -64,11 +64,11 @@ def test_it_declares_publishes_gets_exports_imports_and_deletes(web: Web, name: 
     ["connections", "channels", "consumers", "exchanges", "queues", "bindings", "users", "vhosts", "permissions",
      "nodes", "parameters", "policies", "operator_policies", "vhost_limits"],
 )  # fmt: skip
-def test_it_lists_everything_that_it_knows(served: BrokerProcess, web: Web, kind: str) -> None:
+def test_rabbitmqadmin_lists_all_kinds_of_objects(served: BrokerProcess, web: Web, kind: str) -> None:
     assert listed(web, kind) or kind not in ("exchanges", "users", "vhosts", "permissions", "nodes")
     admin(web, "list", kind)
     admin(web, "-f", "long", "-d", "3", "list", kind)
 
 
-def test_it_shows_the_overview(web: Web) -> None:
+def test_rabbitmqadmin_shows_the_overview(web: Web) -> None:
     assert "cluster_name" in admin(web, "show", "overview")

@@ -1,4 +1,4 @@
-"""The reference of the HTTP API is whole: every path and method of the application, with its tag and its purpose."""
+"""The reference of the HTTP API: each path and method of the application, with its tag and purpose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_reference_has_every_method_of_every_path_with_its_tag() -> None:
     }
 
 
-def test_every_handler_says_what_it_does() -> None:
+def test_http_handlers_have_a_first_sentence() -> None:
     silent = [
         f"{method} {path}"
         for path, all_ in TABLE.items()

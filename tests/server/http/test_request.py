@@ -1,4 +1,4 @@
-"""Requests over HTTP: bodies, credentials and values that cannot be read."""
+"""Requests over HTTP: unreadable bodies, credentials and values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_name_that_is_not_utf_8_is_refused_and_names_nothing(web: Web, part: str
     assert not [each for each in web.get("/queues") + web.get("/vhosts") if "\ufffd" in each["name"]]
 
 
-def test_two_lengths_of_a_body_are_refused_and_nothing_after_it_is_a_request(web: Web) -> None:
+def test_request_with_two_body_lengths_is_refused_and_the_rest_is_not_read(web: Web) -> None:
     smuggled = b"0\r\n\r\n" + web.whole("/api/overview")
     for lengths in (
         "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
@@ -90,7 +90,7 @@ def test_credentials_that_cannot_be_read_are_401(web: Web, credentials: bytes) -
 
 @pytest.mark.parametrize("digits", [20, 4300, 5000])
 @pytest.mark.parametrize("sign", ["", "-"])
-def test_number_of_thousands_of_digits_is_400_wherever_it_stands(web: Web, name: str, digits: int, sign: str) -> None:
+def test_number_of_thousands_of_digits_is_400_in_any_field(web: Web, name: str, digits: int, sign: str) -> None:
     number = sign + "9" * digits
     queue, publish = f"/queues/%2F/{name}", "/exchanges/%2F/amq.default/publish"
     arguments = ("capacity-bytes", "x-max-length", "hold-deadline", "k")
@@ -118,7 +118,7 @@ def test_arguments_that_are_nested_deeply_are_400(web: Web, name: str) -> None:
         assert web.ask("PUT", f"/queues/%2F/{name}", body).status in (201, 204, 400)
 
 
-def test_body_is_bounded_by_what_its_path_needs(web: Web, name: str) -> None:
+def test_body_is_bounded_by_the_need_of_its_path(web: Web, name: str) -> None:
     long = "x" * 200_000
     for method, path in (("PUT", f"/queues/%2F/{name}"), ("POST", f"/queues/%2F/{name}/get"), ("PUT", "/vhosts/v")):
         answer = web.ask(method, path, {"arguments": {}, "note": long})

@@ -1,4 +1,4 @@
-"""Every path of RabbitMQ's API is served, or refused with a sentence; answers have the shapes of typed readers."""
+"""Paths of RabbitMQ's API: each is served or refused with a sentence, in the shapes that typed readers expect."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_list_of_paths_is_that_of_a_whole_release() -> None:
 
 
 @pytest.mark.parametrize("where", list(stand_ins.REFUSED))
-def test_refused_path_tells_why(web: Web, where: str) -> None:
+def test_refused_path_names_the_reason(web: Web, where: str) -> None:
     *methods, path = where.split()
     for method in methods:
         answer = web.ask(method, re.sub(r"\{(\w+)\}", lambda part: {"vhost": "%2F"}.get(part[1], "x"), path), {})
@@ -57,7 +57,7 @@ def node(web: Web) -> str:
     return str(web.get("/overview")["node"])
 
 
-def test_empty_lists_stand_for_links_that_do_not_exist(web: Web) -> None:
+def test_empty_lists_are_answered_for_links_that_do_not_exist(web: Web) -> None:
     for path in ("/federation-links", "/federation-links/%2F", "/shovels", "/shovels/%2F", "/deprecated-features/used"):
         assert web.get(path) == []
     assert web.ask("GET", "/shovels/nosuch").status == 404
@@ -85,7 +85,7 @@ def test_memory_of_the_node_is_shown_by_use(web: Web, node: str) -> None:
     assert web.ask("GET", "/nodes/other@host/memory").status == 404
 
 
-def test_health_of_the_node_is_told_by_its_name(web: Web, node: str) -> None:
+def test_health_of_the_node_is_answered_by_its_name(web: Web, node: str) -> None:
     assert web.get(f"/healthchecks/node/{node}") == {"status": "ok"}
     assert web.ask("GET", "/healthchecks/node/other@host").status == 404
     for path in (

@@ -1,4 +1,4 @@
-"""Requests before a login: they are parsed in slices, malformed ones are answered, and what takes long is charged."""
+"""Requests before a login: parsed in slices, malformed ones answered, and long work charged."""
 
 from __future__ import annotations
 

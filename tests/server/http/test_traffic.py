@@ -1,4 +1,4 @@
-"""Octets of connections: those that a proxy has passed on, in the API, in metrics and in the list."""
+"""Traffic of connections: bytes that a proxy has passed on, in the API, in metrics and in the list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def exact(web: Web, proxy: Proxy) -> dict[str, Any]:
     return eventually(look, f"the octets of the proxy {proxy.octets} in {web.get('/connections')}")
 
 
-def test_connection_of_amqp_0_9_1_has_the_octets_of_its_socket(served: BrokerProcess, web: Web, name: str) -> None:
+def test_connection_of_amqp_0_9_1_has_the_bytes_of_its_socket(served: BrokerProcess, web: Web, name: str) -> None:
     eventually(lambda: not web.get("/connections"), "no connection")
     with (
         proxied(f"{served.host}:{served.port}") as proxy,
@@ -61,7 +61,7 @@ def test_connection_of_amqp_0_9_1_has_the_octets_of_its_socket(served: BrokerPro
         assert {"recv_oct", "send_oct"} < set(run(served, "list", "connections").split())
 
 
-def test_connection_of_amqp_1_0_has_the_octets_of_its_socket(served: BrokerProcess, web: Web, name: str) -> None:
+def test_connection_of_amqp_1_0_has_the_bytes_of_its_socket(served: BrokerProcess, web: Web, name: str) -> None:
     web.declare(name)
     eventually(lambda: not web.get("/connections"), "no connection")
     with proxied(f"{served.host}:{served.port}") as proxy, SocketPeer(proxy) as peer:
@@ -76,7 +76,7 @@ def test_connection_of_amqp_1_0_has_the_octets_of_its_socket(served: BrokerProce
     web.do("DELETE", f"/queues/%2F/{name}")
 
 
-def test_sums_of_octets_keep_those_of_ended_connections(served: BrokerProcess, web: Web) -> None:
+def test_sums_of_bytes_keep_those_of_ended_connections(served: BrokerProcess, web: Web) -> None:
     def sums() -> tuple[float, float]:
         found = samples_of(web.fetch("/metrics").text)
         names = ("rabbitmq_connection_incoming_bytes_total", "rabbitmq_connection_outgoing_bytes_total")

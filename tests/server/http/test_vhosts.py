@@ -1,4 +1,4 @@
-"""Virtual hosts over HTTP, and their definitions: out in RabbitMQ's format, and in again, everything or nothing."""
+"""Virtual hosts over HTTP, and their definitions in RabbitMQ's format: imports are all or nothing."""
 
 from __future__ import annotations
 
@@ -138,7 +138,9 @@ POLICY = {"vhost": "/", "name": "p", "pattern": "^orders$", "definition": {"max-
         (changed(parameters=[{"component": "shovel", "vhost": "/", "name": "", "value": 1}]), "parameters[0]: "),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line_and_nothing_is_imported(unchanged: Web, file: Any, reason: str) -> None:
+def test_invalid_definitions_are_refused_with_the_line_and_nothing_is_imported(
+    unchanged: Web, file: Any, reason: str
+) -> None:
     before = unchanged.get("/definitions")
     text = json.dumps(file, indent=2, ensure_ascii=False)
     answer = unchanged.ask("POST", "/definitions", text.encode())
@@ -153,7 +155,7 @@ def test_what_is_wrong_is_told_with_its_line_and_nothing_is_imported(unchanged: 
         assert f'"{key}"' in text.splitlines()[line - 1]
 
 
-def test_what_is_no_json_is_told_with_its_line(unchanged: Web) -> None:
+def test_malformed_json_is_refused_with_its_line(unchanged: Web) -> None:
     answer = unchanged.ask("POST", "/definitions", b'{\n  "queues": [\n    {,\n  ]\n}')
     assert answer.reason.startswith("line 3, column 6: ")
     assert unchanged.ask("POST", "/definitions", b"[]").reason.startswith("line 1, column 1: an object is expected")
@@ -165,7 +167,7 @@ def test_what_is_no_json_is_told_with_its_line(unchanged: Web) -> None:
     assert unchanged.ask("POST", "/definitions", b"x").status == 400
 
 
-def test_import_that_fails_at_its_end_takes_back_policies_and_leaves_what_was_there(its: Web) -> None:
+def test_import_that_fails_at_its_end_undoes_policies_and_keeps_former_objects(its: Web) -> None:
     its.do("PUT", "/queues/%2F/orders", {"durable": True, "arguments": {"x-max-length": 10}}, status=201)
     its.do("PUT", "/policies/%2F/orders.%23", {"pattern": ".*", "definition": {"max-length": 8}}, status=201)
     its.publish("orders", "kept")
@@ -177,7 +179,7 @@ def test_import_that_fails_at_its_end_takes_back_policies_and_leaves_what_was_th
     assert its.get("/queues/%2F/orders")["effective_policy_definition"] == {"max-length": 8}
 
 
-def test_import_tells_what_it_would_do_and_leaves_kinds_out(its: Web) -> None:
+def test_dry_run_of_an_import_lists_changes_and_omits_skipped_kinds(its: Web) -> None:
     before = its.get("/definitions")
     told = its.ask("POST", "/definitions?dry_run=true&skip=bindings,policies", TOPOLOGY).json
     assert [(each["kind"], each["change"]) for each in told["differences"]] == [

@@ -50,7 +50,7 @@ def test_text_without_a_certificate_and_a_damaged_one_are_refused(tmp_path: Path
 
 
 @given(st.binary(max_size=200))
-def test_any_octets_are_read_or_refused(octets: bytes) -> None:
+def test_arbitrary_bytes_are_read_as_a_certificate_or_refused(octets: bytes) -> None:
     with pytest.raises(NotACertificate):
         read_certificate(octets)
 
@@ -59,7 +59,7 @@ DER = ssl.PEM_cert_to_DER_cert(trustme.CA().issue_cert("a.example.org").cert_cha
 
 
 @given(st.data())
-def test_any_damage_is_read_or_refused(data: st.DataObject) -> None:
+def test_damaged_certificate_is_read_or_refused(data: st.DataObject) -> None:
     der = bytearray(DER)
     der[data.draw(st.integers(0, len(der) - 1))] = data.draw(st.integers(0, 255))
     try:
@@ -100,7 +100,7 @@ def test_issuer_of_a_list_is_compared_without_regard_to_case_spaces_and_kind_of_
     assert issuer(0x0C, b"Root CB") != same[0]
 
 
-def test_all_certificates_of_a_text_are_read(tmp_path: Path) -> None:
+def test_certificates_of_a_text_are_all_read(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     below = authority.intermediate("below")
     text = "Root:\n" + authority.ca.read_text() + "Below:\n" + below.ca.read_text()

@@ -60,14 +60,14 @@ def test_key_of_another_certificate_is_refused(authority: Authority) -> None:
     assert "client-key.pem' does not belong to certificate" in said
 
 
-def test_wrong_password_of_a_key_and_a_missing_one_are_told(authority: Authority) -> None:
+def test_wrong_or_missing_password_of_a_key_is_reported(authority: Authority) -> None:
     key = authority.encrypt_key("server", "the secret")
     assert "is encrypted: set key-password" in refusal(settings(authority, key))
     assert "cannot be decrypted: its password is wrong" in refusal(settings(authority, key, "another secret"))
     assert Contexts(settings(authority, key, "the secret")).served[0].certificate.names[0] == "localhost"
 
 
-def test_files_that_are_missing_or_of_another_kind_are_told(authority: Authority) -> None:
+def test_missing_files_and_files_of_another_kind_are_reported(authority: Authority) -> None:
     nowhere = authority.folder / "nowhere.pem"
     assert refusal(settings(authority, nowhere)) == f"[tls] key '{nowhere}' cannot be read: No such file or directory"
     assert "has no private key in PEM form" in refusal(settings(authority, authority.ca))
@@ -81,12 +81,12 @@ def test_files_that_are_missing_or_of_another_kind_are_told(authority: Authority
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-def test_key_that_must_not_be_read_is_told(authority: Authority) -> None:
+def test_unreadable_key_is_reported(authority: Authority) -> None:
     authority.key("server").chmod(0)
     assert "cannot be read: Permission denied" in refusal(settings(authority))
 
 
-def test_certificate_tells_its_end_when_it_is_near(authority: Authority) -> None:
+def test_certificate_near_its_end_has_a_warning(authority: Authority) -> None:
     served = Contexts(settings(authority)).served[0]
     assert served.warning(now()) == ""
     assert "expires in 29 days" in served.warning(served.certificate.ends - timedelta(days=29, hours=1))
@@ -139,7 +139,7 @@ def test_certificate_of_a_client_that_a_list_has_is_refused(authority: Authority
     assert contexts.warnings(now()) == []
 
 
-def test_after_the_end_of_a_list_all_clients_are_refused_and_a_warning_says_so(authority: Authority) -> None:
+def test_clients_are_refused_with_a_warning_after_the_end_of_a_revocation_list(authority: Authority) -> None:
     crl = authority.revoke(days=-1)
     contexts = Contexts(settings(authority, ca=authority.ca, crl=crl, client_certificates="optional"))
     assert refusal_of(contexts, authority, "client") == "CRL has expired"
@@ -147,7 +147,7 @@ def test_after_the_end_of_a_list_all_clients_are_refused_and_a_warning_says_so(a
     assert said.startswith(f"crl '{crl}' has a list that was to be renewed by ")
 
 
-def test_list_of_another_authority_lets_nobody_in(authority: Authority, tmp_path: Path) -> None:
+def test_revocation_list_of_another_authority_admits_no_client(authority: Authority, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     crl = Authority(tmp_path / "other").revoke()
     contexts = Contexts(settings(authority, ca=authority.ca, crl=crl, client_certificates="required"))
@@ -182,7 +182,7 @@ def test_client_of_a_revoked_authority_is_refused_where_the_chain_is_checked(aut
     assert refusal_of(chain.contexts(crl_check="chain"), authority, "client") == "certificate revoked"
 
 
-def test_client_that_is_revoked_itself_is_refused_whatever_is_checked(authority: Authority) -> None:
+def test_revoked_client_is_refused_with_each_check(authority: Authority) -> None:
     chain = Chain(authority)
     chain.revoke("client")
     for check in ("leaf", "chain"):
@@ -198,7 +198,7 @@ def test_chain_is_checked_for_names_as_well(authority: Authority, by_name: bool)
     assert refusal_of(contexts, authority, "client") == "certificate revoked"
 
 
-def test_authority_without_a_list_is_told_where_the_chain_is_checked(authority: Authority) -> None:
+def test_authority_without_a_revocation_list_is_reported_for_chain_checks(authority: Authority) -> None:
     chain = Chain(authority)
     both = authority.folder / "both.pem"
     both.write_bytes(authority.ca.read_bytes() + chain.below.ca.read_bytes())
@@ -226,7 +226,7 @@ def test_authority_that_the_client_sends_needs_a_list_at_its_handshake(authority
     assert refusal_of(contexts, authority, "client") == "unable to get certificate CRL"
 
 
-def test_faults_of_lists_are_told(authority: Authority) -> None:
+def test_faults_of_revocation_lists_are_reported(authority: Authority) -> None:
     def said_of(crl: Path) -> str:
         return refusal(settings(authority, ca=authority.ca, crl=crl, client_certificates="required"))
 

@@ -1,4 +1,4 @@
-"""Certificates of a whole broker: what clients see, their reload, and the warnings about them."""
+"""Certificates of a whole broker: as clients see them, their reload, and warnings."""
 
 from __future__ import annotations
 
@@ -99,7 +99,9 @@ class Metered:
         self._sock.close()
 
 
-def test_octets_of_a_connection_are_those_inside_of_tls(broker: BrokerProcess, authority: Authority) -> None:
+def test_traffic_of_a_tls_connection_counts_the_bytes_inside_of_tls(
+    broker: BrokerProcess, authority: Authority
+) -> None:
     with peer_of(("127.0.0.1", broker.tls_port)) as peer:
         sock = authority.trusting().wrap_socket(peer.socket, server_hostname="localhost")
         meter = Metered(sock)
@@ -125,7 +127,7 @@ def test_large_body_passes_by_tls_both_ways(broker: BrokerProcess, authority: Au
             assert delivery.body == body
 
 
-def test_client_that_speaks_no_tls_is_told_in_the_log(broker: BrokerProcess) -> None:
+def test_client_without_tls_is_named_in_the_log(broker: BrokerProcess) -> None:
     with socket.create_connection(("127.0.0.1", broker.tls_port)) as sock:
         sock.sendall(b"AMQP\0\0\x09\x01")
         assert sock.recv(10) == b""
@@ -160,7 +162,7 @@ def test_reload_of_a_certificate_that_has_expired_keeps_the_old_one_and_says_why
         assert days_shown(broker, authority) == before
 
 
-def test_reload_by_a_signal_reads_the_table_and_tells_a_certificate_that_expires_soon(
+def test_reload_by_signal_reads_certificates_and_reports_an_early_expiry(
     broker: BrokerProcess, authority: Authority
 ) -> None:
     authority.issue("fresh", "localhost", "127.0.0.1", days=10)
@@ -250,7 +252,7 @@ async def test_connection_that_ends_no_handshake_is_given_up_and_others_are_serv
         await asyncio.to_thread(connection.close)
 
 
-def test_files_of_a_client_that_cannot_be_used_are_told(authority: Authority) -> None:
+def test_unusable_tls_files_of_a_client_are_reported(authority: Authority) -> None:
     with pytest.raises(ValueError, match="the file '/nowhere' for TLS is not there"):
         tls_context("/nowhere")
     with pytest.raises(ValueError, match="cannot be used"):

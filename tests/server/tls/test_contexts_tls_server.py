@@ -12,7 +12,7 @@ from penstock.file_tables import CertificateFiles, TlsSettings
 from penstock.server.tls.contexts import TlsServer
 
 
-async def test_files_that_cannot_be_used_are_told_at_once(tmp_path: Path) -> None:
+async def test_unusable_tls_files_are_reported_at_once(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere.pem"
     with pytest.raises(ConfigError, match="cannot be read"):
         TlsServer(asyncio.get_running_loop(), TlsSettings(CertificateFiles(nowhere, nowhere)), print)

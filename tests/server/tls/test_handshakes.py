@@ -20,7 +20,7 @@ def context(tmp_path: Path) -> ssl.SSLContext:
     return Contexts(TlsSettings(localhost(tmp_path).files())).context
 
 
-async def test_steps_are_done_in_another_thread_and_told_in_the_loop(context: ssl.SSLContext) -> None:
+async def test_handshake_steps_run_in_a_thread_and_end_in_the_loop(context: ssl.SSLContext) -> None:
     handshakes = Handshakes(asyncio.get_running_loop())
     told: asyncio.Future[tuple[bool, Exception | None, str]] = asyncio.get_running_loop().create_future()
     handshakes.submit(
@@ -39,7 +39,7 @@ def test_handshake_whose_connection_is_gone_costs_nothing(context: ssl.SSLContex
     assert isinstance(error, ConnectionAbortedError)
 
 
-def test_octets_that_are_no_handshake_end_it_with_a_reason(context: ssl.SSLContext) -> None:
+def test_handshake_of_other_bytes_ends_with_a_reason(context: ssl.SSLContext) -> None:
     handshake = Handshake(context)
     handshake.incoming.write(b"GET / HTTP/1.1\r\n\r\n")
     over, error = handshake.step()

@@ -147,7 +147,7 @@ async def by_tls(far: socket.socket, context: ssl.SSLContext) -> Any:
             await writer.wait_closed()
 
 
-def test_octets_pass_both_ways_and_the_tls_is_told_before_them(authority: Authority, loop_factory: Any) -> None:
+def test_tls_layer_passes_bytes_both_ways_after_its_session_is_known(authority: Authority, loop_factory: Any) -> None:
     async def story(protocol: Recording, far: socket.socket, refused: list[str]) -> None:
         async with by_tls(far, authority.trusting("client")) as (reader, writer):
             writer.write(LARGE)
@@ -187,9 +187,7 @@ def test_output_that_the_socket_does_not_take_is_bounded_by_pause_and_resume(
     run(authority, loop_factory, story)
 
 
-def test_nothing_is_passed_on_while_reading_is_paused_and_nothing_is_lost(
-    authority: Authority, loop_factory: Any
-) -> None:
+def test_tls_layer_passes_no_data_while_reading_is_paused(authority: Authority, loop_factory: Any) -> None:
     """The buffer is smaller than a record, so that a part of one waits in the layer."""
 
     async def story(protocol: Recording, far: socket.socket, _: list[str]) -> None:
@@ -214,7 +212,7 @@ def test_nothing_is_passed_on_while_reading_is_paused_and_nothing_is_lost(
     run(authority, loop_factory, story, room=1000)
 
 
-def test_our_end_is_told_to_the_peer_and_its_end_is_still_heard(authority: Authority, loop_factory: Any) -> None:
+def test_tls_layer_sends_our_end_and_still_receives_that_of_the_peer(authority: Authority, loop_factory: Any) -> None:
     async def story(protocol: Recording, far: socket.socket, _: list[str]) -> None:
         async with by_tls(far, authority.trusting()) as (reader, _writer):
             await protocol.heard.wait()
@@ -238,7 +236,7 @@ def test_our_end_is_told_to_the_peer_and_its_end_is_still_heard(authority: Autho
     ],
     ids=["amqp", "http", "damaged"],
 )
-def test_octets_that_are_no_handshake_end_the_connection_with_a_reason(
+def test_connection_of_other_bytes_than_a_handshake_ends_with_a_reason(
     authority: Authority, loop_factory: Any, octets: bytes, reason: str
 ) -> None:
     async def story(protocol: Recording, far: socket.socket, refused: list[str]) -> None:
@@ -279,7 +277,7 @@ def test_client_without_a_certificate_that_holds_is_refused_with_a_reason(
     run(authority, LOOPS[0], story, client_certificates=wanted)
 
 
-def test_client_that_does_not_trust_the_authority_is_told_in_the_log(authority: Authority) -> None:
+def test_client_that_does_not_trust_the_authority_is_named_in_the_log(authority: Authority) -> None:
     async def story(protocol: Recording, far: socket.socket, refused: list[str]) -> None:
         loop = asyncio.get_running_loop()
         client, incoming, outgoing = client_in_memory(ssl.create_default_context())
@@ -315,7 +313,7 @@ def test_handshake_in_many_pieces_is_given_up(authority: Authority) -> None:
     run(authority, LOOPS[0], story)
 
 
-def test_nothing_is_said_before_the_handshake_and_a_close_ends_it(authority: Authority, loop_factory: Any) -> None:
+def test_tls_layer_sends_no_data_before_the_handshake(authority: Authority, loop_factory: Any) -> None:
     async def story(protocol: Recording, far: socket.socket, _: list[str]) -> None:
         protocol.transport.write(b"too early")
         protocol.transport.close()
@@ -334,7 +332,7 @@ def client_in_memory(context: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.Memory
     return client, incoming, outgoing
 
 
-def test_damaged_record_ends_the_connection_after_what_came_before_it(authority: Authority, loop_factory: Any) -> None:
+def test_damaged_record_ends_the_connection_after_the_data_before_it(authority: Authority, loop_factory: Any) -> None:
     async def story(protocol: Recording, far: socket.socket, refused: list[str]) -> None:
         loop = asyncio.get_running_loop()
         client, incoming, outgoing = client_in_memory(authority.trusting())
@@ -369,7 +367,7 @@ def full_records(maker: RecordMaker) -> tuple[bytes, int]:
 
 
 @pytest.mark.parametrize("flood", [bare_key_updates, tiny_records, full_records])
-def test_octets_without_data_are_charged(
+def test_tls_bytes_without_data_are_charged(
     flood: Callable[[RecordMaker], tuple[bytes, int]], authority: Authority, tmp_path: Path, loop_factory: Any
 ) -> None:
     """All but the last and those that came with the handshake are charged, a read and `BARE_OCTETS` at most at once."""
@@ -392,7 +390,7 @@ def test_octets_without_data_are_charged(
 
 
 @pytest.mark.skipif(not turn_loop.HAS_EPOLL, reason="polls are those of the broker's loop")
-def test_poll_reads_one_peer_whose_octets_may_be_bare(authority: Authority, tmp_path: Path) -> None:
+def test_poll_reads_one_peer_that_may_send_bytes_without_data(authority: Authority, tmp_path: Path) -> None:
     async def story(protocol: Recording, far: socket.socket, _: list[str]) -> None:
         loop = asyncio.get_running_loop()
         maker = RecordMaker(authority.trusting(), tmp_path)
@@ -413,7 +411,7 @@ def test_poll_reads_one_peer_whose_octets_may_be_bare(authority: Authority, tmp_
 
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
-def test_any_octets_instead_of_a_handshake_or_within_one_end_it(authority: Authority, data: st.DataObject) -> None:
+def test_damaged_handshake_ends_the_connection(authority: Authority, data: st.DataObject) -> None:
     """A hello of a client, damaged or cut, and any octets after it."""
     hello = bytearray(client_in_memory(authority.trusting())[2].read())
     for _ in range(data.draw(st.integers(0, 4))):

@@ -1,4 +1,4 @@
-"""Acknowledgements that are lost on their way: no message with an id comes twice."""
+"""Lost acknowledgements: a message with an id does not come twice."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ def test_acknowledgement_that_is_lost_makes_no_message_with_an_id_come_twice(bro
         reader.stop()
 
 
-def test_no_message_with_an_id_comes_twice_when_broker_and_spool_process_die_after_its_acknowledgement(
-    broker, reader_of, tmp_path
-):
+def test_message_with_an_id_does_not_come_twice_after_a_lost_acknowledgement(broker, reader_of, tmp_path):
     queue = queue_of_twenty(broker)
     with proxied(broker.address) as proxy:
         reader = reader_of(broker, queue, servers=proxy.address)

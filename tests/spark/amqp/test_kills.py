@@ -1,4 +1,4 @@
-"""Kills at random: of the spool's process, the driver and the broker, with a producer that never rests."""
+"""Random kills of the spool's process, the driver and the broker, under a steady producer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Producer(threading.Thread):
 # pika leaves sockets of its own open when a broker dies while it connects.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("acknowledge", ["settled", "spooled"])
-def test_nothing_is_lost_in_kills_at_random(broker, reader_of, acknowledge):
+def test_messages_survive_kills_at_random(broker, reader_of, acknowledge):
     """The test keeps what Spark keeps: the borders of each batch before it is read, and its rows when it is done."""
     random = Random(acknowledge)
     queue = broker.declare()

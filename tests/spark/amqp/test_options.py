@@ -1,3 +1,5 @@
+"""Options of the AMQP source: reading, defaults, and refusals."""
+
 import json
 import pickle
 
@@ -36,7 +38,7 @@ def test_batches_have_the_defaults_of_the_source_penstock():
     assert AmqpStreamReader(here).getDefaultReadLimit() == PenstockStreamReader(there).getDefaultReadLimit()
 
 
-def test_everything_given():
+def test_options_of_the_amqp_source_are_all_read():
     options = amqp_options({
         "SERVERS": "amqps://a, amqps://[::1]:5674/", "protocol": "AMQP1", "vhost": "shop", "user": "u", "password": "p",
         "tlsCaFile": "/ca", "tlsCertificateFile": "/c", "tlsKeyFile": "/k", "tlsKeyPassword": "s",
@@ -81,12 +83,12 @@ def test_everything_given():
         ({"servers": "amqps://a", "tlsKeyFile": "/k"}, "need tlsCertificateFile"),
     ],
 )
-def test_option_that_cannot_be_is_told(given, sentence):
+def test_invalid_option_is_refused(given, sentence):
     with pytest.raises(OptionError, match=sentence):
         amqp_options({**LEAST, **given})
 
 
 @pytest.mark.parametrize("name", LEAST)
-def test_option_that_is_missing_is_told(name):
+def test_missing_option_is_named(name):
     with pytest.raises(OptionError, match=f"the amqp source needs the option {name}"):
         amqp_options({key: text for key, text in LEAST.items() if key != name})

@@ -1,4 +1,4 @@
-"""What other brokers of AMQP 1.0 do in their own way: RabbitMQ 3 with its plugin, and Artemis.
+"""Peculiarities of other AMQP 1.0 brokers: RabbitMQ 3 with its plugin, and Artemis.
 
 PENSTOCK_BESIDE='rabbitmq artemis' runs the tests of `test_reader.py` and `test_kills.py` with them as well.
 """
@@ -49,7 +49,7 @@ def test_queue_goes_by_its_name_and_the_spool_by_both_protocols(rabbitmq, reader
     rabbitmq.await_ready(queue, 0)
 
 
-def test_headers_that_rabbitmq_3_leaves_out_by_amqp_1_0_are_told(rabbitmq, reader_of, capfd):
+def test_headers_that_rabbitmq_3_omits_over_amqp_1_0_are_reported(rabbitmq, reader_of, capfd):
     dead = rabbitmq.declare()
     queue = rabbitmq.declare(x_dead_letter_exchange="", x_dead_letter_routing_key=dead, x_message_ttl=0)
     rabbitmq.publish(queue, [b"one"], headers={"x-shop": "a", "ü": "b"})
@@ -62,7 +62,7 @@ def test_headers_that_rabbitmq_3_leaves_out_by_amqp_1_0_are_told(rabbitmq, reade
     assert (told in capfd.readouterr().err) is by_1_0
 
 
-def test_stream_is_told_by_its_first_message(peers, reader_of):
+def test_stream_is_recognised_by_its_first_message(peers, reader_of):
     broker = peers(RABBITMQ)
     stream = broker.declare(x_queue_type="stream")
     reader = reader_of(broker, stream, protocol=AMQP1)

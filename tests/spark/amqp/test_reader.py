@@ -1,4 +1,4 @@
-"""The reader without a JVM: its methods called directly, in the order in which Spark was seen to call them."""
+"""The reader without a JVM: its methods called directly, in Spark's order."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_restart_with_other_options_cuts_a_planned_batch_as_its_plan_did(ours, q
     assert len(restarted.partitions(start, before)) == -(-end["n"] // 3), "an earlier version recorded no cut"
 
 
-def test_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(spooled, queue, reader_of):
+def test_batch_committed_before_a_crash_is_settled_by_the_first_offset_request(spooled, queue, reader_of):
     spooled.publish(queue, numbered(0, 10))
     reader = reader_of(spooled, queue)
     _, end = read_until(reader, reader.initialOffset(), 10)
@@ -109,7 +109,7 @@ def test_commit_settles_too_and_twice_is_once(ours, queue, reader_of):
     ours.await_ready(queue, 1)
 
 
-def test_broker_that_is_killed_loses_nothing_and_repeats_nothing_that_is_in_the_spool(broker, queue, reader_of):
+def test_broker_kill_loses_and_repeats_no_spooled_message(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 300))
     reader = reader_of(broker, queue)
     start = reader.initialOffset()
@@ -212,7 +212,7 @@ def test_driver_that_is_killed_ends_its_spool_process_and_the_next_one_goes_on(s
     spooled.await_ready(queue, 0)
 
 
-def test_second_query_on_a_spool_is_told_who_holds_it(ours, queue, reader_of, monkeypatch):
+def test_second_query_on_a_spool_is_refused_with_the_owner(ours, queue, reader_of, monkeypatch):
     first = reader_of(ours, queue)
     first.initialOffset()
     second = reader_of(ours, queue)
@@ -278,7 +278,7 @@ def test_spool_is_never_larger_than_its_bound_and_everything_passes(spooled, que
     spooled.await_ready(queue, 0)
 
 
-def test_message_that_no_spool_of_this_bound_can_hold_ends_the_query_and_stays_with_its_broker(ours, queue, reader_of):
+def test_message_larger_than_the_spool_ends_the_query_and_stays_in_its_queue(ours, queue, reader_of):
     ours.publish(queue, [bytes(2 << 20)])
     reader = reader_of(ours, queue, spoolBytes="1m")
     start = reader.initialOffset()
@@ -288,7 +288,7 @@ def test_message_that_no_spool_of_this_bound_can_hold_ends_the_query_and_stays_w
     ours.await_ready(queue, 1)
 
 
-def test_query_that_ends_reads_what_was_there_and_goes_on_where_it_ended(broker, queue, reader_of):
+def test_query_that_ends_reads_present_messages_and_resumes_there(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 250))
     end: dict[str, object] | None = None
     for expected in (numbered(0, 250), numbered(250, 270), []):
@@ -349,7 +349,7 @@ def test_disk_that_stays_full_ends_the_query_and_the_broker_keeps_the_messages(o
     assert read_until(again, again.initialOffset(), 5)[0] == numbered(0, 5)
 
 
-def test_broker_that_closes_for_its_consumer_timeout_is_told_before_and_nothing_is_lost(broker, reader_of, capfd):
+def test_consumer_timeout_is_warned_of_and_loses_no_message(broker, reader_of, capfd):
     broker.set_consumer_timeout(2_000)
     queue = broker.declare(consumer_timeout=2_000)
     broker.publish(queue, numbered(0, 20))
@@ -393,7 +393,7 @@ def test_message_with_an_id_that_the_spool_has_is_dropped_on_request(ours, queue
     ours.await_ready(queue, 0)
 
 
-def test_every_property_is_a_column(broker, reader_of):
+def test_message_properties_are_columns(broker, reader_of):
     import pika
 
     if broker.name == ARTEMIS:
@@ -454,7 +454,7 @@ def test_connection_by_tls_with_an_authority_of_its_own(ours, reader_of, tmp_pat
         ({"protocol": "amqp1", "vhost": "nowhere"}, "nowhere"),
     ],
 )
-def test_what_another_attempt_does_not_help_ends_the_query_at_once(ours, reader_of, options, said):
+def test_error_that_no_attempt_heals_ends_the_query_at_once(ours, reader_of, options, said):
     reader = reader_of(ours, **{"queue": ours.declare(), **options})
     start = reader.initialOffset()
     with pytest.raises(BrokerUnreachable, match=said):
@@ -502,7 +502,7 @@ def test_broker_that_stays_away_ends_the_query_when_all_is_read(ours, queue, rea
         ours.start()
 
 
-def test_checkpoint_of_another_spool_an_emptied_and_an_older_one_are_told(ours, queue, reader_of):
+def test_checkpoint_of_another_or_emptied_spool_is_refused(ours, queue, reader_of):
     ours.publish(queue, numbered(0, 20))
     reader = reader_of(ours, queue)
     start = reader.initialOffset()
@@ -526,7 +526,7 @@ def test_checkpoint_of_another_spool_an_emptied_and_an_older_one_are_told(ours, 
     assert bodies(lenient, start, newest) == [b"news"]
 
 
-def test_executor_that_does_not_share_the_folder_is_told(ours, queue, reader_of, tmp_path):
+def test_executor_that_does_not_share_the_folder_is_reported(ours, queue, reader_of, tmp_path):
     ours.publish(queue, [b"one"])
     reader = reader_of(ours, queue)
     start = reader.initialOffset()
@@ -536,7 +536,7 @@ def test_executor_that_does_not_share_the_folder_is_told(ours, queue, reader_of,
         list(reader.read(partition))
 
 
-def test_no_password_in_arguments_and_environment(ours, reader_of):
+def test_password_is_in_no_argument_and_no_environment(ours, reader_of):
     reader = reader_of(ours, ours.declare(), password="opensesame")
     reader.initialOffset()
     for name in ("cmdline", "environ"):

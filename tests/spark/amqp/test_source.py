@@ -1,4 +1,4 @@
-"""The source in a JVM, against a real broker; and what it refuses without one."""
+"""The source in a JVM, against a real broker; and its refusals without one."""
 
 import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
@@ -11,7 +11,7 @@ LEAST = {"subscribe": "orders", "spool": "/data/spool"}
 
 
 @pytest.mark.spark
-def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, ours, tmp_path):
+def test_available_now_drains_present_messages_and_resumes_there(spark, ours, tmp_path):
     queue = ours.declare()
     for first, last, protocol in ((0, 500, "amqp091"), (500, 600, "amqp1")):
         frame = (
@@ -33,7 +33,7 @@ def test_available_now_drains_what_is_there_and_goes_on_where_it_ended(spark, ou
     assert rows[-1].headers[0].asDict() == {"key": "first", "value": b"500"}
 
 
-def test_only_streams_are_read_and_nothing_is_written():
+def test_amqp_format_reads_streams_only_and_writes_nothing():
     source = DefaultSource({**LEAST, "columns": "value"})
     assert (source.name(), source.schema()) == ("amqp", "value binary")
     schema = StructType([StructField("value", BinaryType())])

@@ -1,4 +1,4 @@
-"""The lease of a PostgreSQL store: who is refused, who takes over, and what a broker may do that has lost it."""
+"""The lease of a PostgreSQL store: refusals, takeovers, and a broker that lost the lease."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
 """Brokers in a row that die, or wake up too late; 50 were run."""
 
 
-def test_second_broker_is_refused_and_told_who_the_first_is(engine: PostgresEngine) -> None:
+def test_second_broker_is_refused_with_the_name_of_the_first(engine: PostgresEngine) -> None:
     with engine.opened():
         second = engine.make()
         with pytest.raises(StoreBusy) as raised:
@@ -35,7 +35,7 @@ def test_second_broker_is_refused_and_told_who_the_first_is(engine: PostgresEngi
     second.close()
 
 
-def test_who_stands_by_gets_the_lease_when_it_is_let_go(engine: PostgresEngine) -> None:
+def test_standby_gets_the_lease_when_it_is_released(engine: PostgresEngine) -> None:
     second = engine.make()
     first = engine.make()
     first.open()
@@ -52,7 +52,7 @@ def test_who_stands_by_gets_the_lease_when_it_is_let_go(engine: PostgresEngine) 
     second.close()
 
 
-def test_two_schemas_are_two_stores(cluster: Cluster) -> None:
+def test_schemas_of_one_database_are_separate_stores(cluster: Cluster) -> None:
     with PostgresEngine(cluster).opened() as one, PostgresEngine(cluster).opened() as other:
         one.commit(committing(rows=[some_row(1)]))
         assert list(other.rows()) == []
@@ -96,7 +96,7 @@ def test_broker_whose_lease_was_taken_writes_nothing_ever_again(cluster: Cluster
     assert engine.contents().rows == [some_row(1)]
 
 
-def test_lease_that_was_taken_in_spite_of_a_live_session_is_refused_in_the_commit_itself(
+def test_lease_taken_in_spite_of_a_live_session_is_refused_in_the_commit(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     """As it is behind a pooler that gives one session to two brokers: the lock then means nothing, the epoch does."""
@@ -124,7 +124,7 @@ def test_released_lease_is_free_at_once_and_counts_as_a_death(engine: PostgresEn
     second.close()
 
 
-def test_released_lease_that_nobody_took_comes_back_with_the_next_use(engine: PostgresEngine) -> None:
+def test_released_lease_that_was_not_taken_comes_back_with_the_next_use(engine: PostgresEngine) -> None:
     other = engine.make()
     with engine.opened() as store:
         for number in range(1, 4):
@@ -144,7 +144,7 @@ def test_idle_broker_finds_out_that_its_lease_was_taken(cluster: Cluster, engine
             store.reclaim_space()
 
 
-def test_broker_that_does_nothing_for_long_loses_the_lease_to_who_stands_by(engine: PostgresEngine) -> None:
+def test_broker_that_idles_for_long_loses_the_lease_to_a_standby(engine: PostgresEngine) -> None:
     first, second = engine.make(), engine.make()
     first.open()
     first.commit(committing(rows=[some_row(1)]))
@@ -156,9 +156,7 @@ def test_broker_that_does_nothing_for_long_loses_the_lease_to_who_stands_by(engi
     second.close()
 
 
-def test_broker_that_does_nothing_for_long_goes_on_if_nobody_stands_by(
-    cluster: Cluster, engine: PostgresEngine
-) -> None:
+def test_broker_that_idles_for_long_goes_on_without_a_standby(cluster: Cluster, engine: PostgresEngine) -> None:
     with engine.opened() as store:
         store._session.set("idle_session_timeout", "100ms")
         backend = store._session.pid
@@ -215,13 +213,15 @@ def test_broker_that_was_stopped_and_goes_on_after_another_took_over_writes_noth
     assert_state_of(engine.contents(), active.committed(), active.committed() + 1)
 
 
-def test_writer_that_nobody_disturbs_leaves_the_state_of_its_last_commit(engine: PostgresEngine) -> None:
+def test_undisturbed_writer_leaves_the_state_of_its_last_commit(engine: PostgresEngine) -> None:
     with writing(engine.url) as writer:
         last = writer.await_commits(25)
     assert_state_of(engine.contents(), last, writer.committed() + 1)
 
 
-def test_only_a_broker_that_has_written_what_it_found_leaves_in_order(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_store_is_left_in_order_by_a_broker_that_wrote_its_recovered_state(
+    cluster: Cluster, engine: PostgresEngine
+) -> None:
     store = engine.make()
     store.open()
     assert store.was_left

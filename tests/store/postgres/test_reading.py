@@ -29,9 +29,7 @@ def filled(store: PostgresStore) -> None:
         )  # fmt: skip
 
 
-def test_record_that_somebody_has_changed_is_told_and_the_rest_is_there(
-    cluster: Cluster, engine: PostgresEngine
-) -> None:
+def test_changed_record_is_reported_and_the_rest_is_there(cluster: Cluster, engine: PostgresEngine) -> None:
     schema = schema_of(engine)
     with engine.opened() as store:
         filled(store)
@@ -100,7 +98,7 @@ def filled_with(engine: PostgresEngine, rows: int) -> PostgresStore:
     return store
 
 
-def test_space_counts_what_is_live_and_what_was_deleted(engine: PostgresEngine) -> None:
+def test_space_counts_live_and_deleted_bytes(engine: PostgresEngine) -> None:
     store = filled_with(engine, 2)
     assert (store._space.live, store._space.deleted) == (2 * LARGE, 0)
     store.commit(committing(rows_gone=[1]))

@@ -22,7 +22,7 @@ def set_form(cluster: Cluster, name: str, form: int) -> None:
     cluster.ask(f"UPDATE \"{name}\".about SET value = %s WHERE name = 'form'", str(form))
 
 
-def test_without_psycopg_the_store_says_what_to_install() -> None:
+def test_postgresql_store_without_psycopg_names_the_package_to_install() -> None:
     program = (
         "import sys; sys.modules['psycopg'] = None\n"
         "from penstock.errors import ConfigError\n"
@@ -37,7 +37,7 @@ def test_without_psycopg_the_store_says_what_to_install() -> None:
 
 
 @needs_postgres
-def test_new_store_says_its_form_and_who_made_it(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_new_store_has_its_schema_version_and_the_version_of_penstock(cluster: Cluster, engine: PostgresEngine) -> None:
     engine.contents()
     name = postgres_store(engine.url).address.schema
     about = cluster.ask(f'SELECT name, value FROM "{name}".about ORDER BY name')
@@ -45,7 +45,7 @@ def test_new_store_says_its_form_and_who_made_it(cluster: Cluster, engine: Postg
 
 
 @needs_postgres
-def test_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(
+def test_store_of_a_newer_version_is_refused_with_that_version_and_advice(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     with engine.opened() as store:
@@ -103,7 +103,7 @@ def test_schema_may_have_any_name(cluster: Cluster, name: str) -> None:
 
 
 @needs_postgres
-def test_migrations_that_a_store_has_not_seen_run_in_order_and_one_that_fails_leaves_the_old_form(
+def test_migrations_run_in_order_and_a_failed_one_leaves_the_old_version(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     with engine.opened() as store:

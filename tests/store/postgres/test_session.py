@@ -1,9 +1,4 @@
-"""Sessions of a PostgreSQL store: how they are set up, and what follows when they end.
-
-Errors of PostgreSQL in one sentence with advice, and without passwords.
-
-Ending every wait for a server that does not answer.
-"""
+"""Sessions of a PostgreSQL store: set-up, ends, errors in one sentence, and waits that can be ended."""
 
 from __future__ import annotations
 
@@ -32,7 +27,7 @@ from tests.support.store_writers import assert_state_of, writing
 pytestmark = needs_postgres
 
 
-def test_session_is_set_up_for_what_it_promises_whatever_the_database_says(cluster: Cluster) -> None:
+def test_session_has_its_durable_settings_against_those_of_the_database(cluster: Cluster) -> None:
     database = some_name("loose")
     cluster.ask(f'CREATE DATABASE "{database}"')
     cluster.ask(f'ALTER DATABASE "{database}" SET synchronous_commit = off')
@@ -70,7 +65,7 @@ def await_successor(cluster: Cluster, engine: PostgresEngine, ended: int) -> int
     return eventually(found, "a session after the crash") or 0
 
 
-def test_session_whose_server_process_crashes_is_made_anew(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_session_whose_server_process_crashes_is_opened_again(cluster: Cluster, engine: PostgresEngine) -> None:
     with writing(engine.url) as writer:
         for _ in range(2):
             before = writer.await_commits(5)
@@ -83,7 +78,7 @@ def test_session_whose_server_process_crashes_is_made_anew(cluster: Cluster, eng
     assert_state_of(engine.contents(), last, writer.committed() + 1)
 
 
-def test_wrong_password_is_told_and_not_shown(cluster: Cluster) -> None:
+def test_wrong_password_is_reported_and_not_shown(cluster: Cluster) -> None:
     cluster.ask("DROP ROLE IF EXISTS locked")
     cluster.ask("CREATE ROLE locked LOGIN PASSWORD 'right'")
     cluster.ask("CREATE DATABASE locked OWNER locked")
@@ -100,7 +95,7 @@ def test_wrong_password_is_told_and_not_shown(cluster: Cluster) -> None:
     store.close()
 
 
-def test_database_or_a_user_that_is_not_there_is_named_with_what_to_do(cluster: Cluster) -> None:
+def test_missing_database_or_user_is_named_with_advice(cluster: Cluster) -> None:
     assert refusal(cluster.url("nowhere")).endswith(
         'database "nowhere" does not exist; create it with: createdb, or give another database in the URL'
     )
@@ -109,7 +104,7 @@ def test_database_or_a_user_that_is_not_there_is_named_with_what_to_do(cluster: 
     )
 
 
-def test_database_that_may_only_be_read_is_refused_at_start_and_told_at_run_time(cluster: Cluster) -> None:
+def test_read_only_database_is_refused_at_start_and_reported_at_run_time(cluster: Cluster) -> None:
     database = some_name("readonly")
     cluster.ask(f'CREATE DATABASE "{database}"')
     read_only = f'ALTER DATABASE "{database}" SET default_transaction_read_only = '
@@ -130,9 +125,7 @@ def test_database_that_may_only_be_read_is_refused_at_start_and_told_at_run_time
     store.close()
 
 
-def test_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_room(
-    cluster: Cluster, engine: PostgresEngine
-) -> None:
+def test_full_disk_is_reported_and_the_commit_can_be_repeated(cluster: Cluster, engine: PostgresEngine) -> None:
     with small_disk(cluster) as folder, engine.opened() as store:
         cluster.ask("DROP TABLESPACE IF EXISTS small")
         cluster.ask(f"CREATE TABLESPACE small LOCATION '{folder}'")
@@ -184,9 +177,7 @@ def has_been_sent(cluster: Cluster, line: socket.socket) -> bool:
     return octets[0] > 0
 
 
-def test_who_waits_for_a_server_that_does_not_answer_comes_back_when_another_thread_ends_it(
-    cluster: Cluster, engine: PostgresEngine
-) -> None:
+def test_wait_for_a_silent_server_can_be_ended_by_another_thread(cluster: Cluster, engine: PostgresEngine) -> None:
     for work in ("commit", "tidy", "rows"):
         store = engine.make()
         store.open()

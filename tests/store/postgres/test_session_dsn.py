@@ -1,4 +1,4 @@
-"""Addresses of PostgreSQL stores: valid ones, invalid ones, and the name that people see."""
+"""Addresses of PostgreSQL stores: valid ones, invalid ones, and their display names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL store whose server goes away and comes back: what was committed stays."""
+"""A PostgreSQL store whose server goes away and comes back: committed records stay."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_server_that_goes_away_and_comes_back_has_all_that_was_committed(
     assert_state_of(engine.contents(), last, writer.committed() + 1)
 
 
-def test_server_that_is_down_is_named_with_what_to_do(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_server_that_is_down_is_named_with_advice(cluster: Cluster, engine: PostgresEngine) -> None:
     cluster.stop()
     store = postgres_store(cluster.url(user="locked:secret", tcp=True))
     with pytest.raises(StoreError) as raised:

@@ -38,7 +38,7 @@ def test_malformed_amqplain_response_is_refused(response: bytes) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_arbitrary_octets_raise_nothing_but_a_sasl_error(response: bytes) -> None:
+def test_arbitrary_bytes_raise_sasl_errors_only(response: bytes) -> None:
     try:
         user, _ = parse_amqplain(response)
     except SaslError:

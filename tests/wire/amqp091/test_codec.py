@@ -1,4 +1,4 @@
-"""Methods from arguments to octets and back, with pamqp as a second opinion about every one of them."""
+"""Methods from arguments to bytes and back, with pamqp as a second opinion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KNOWN_TO_PAMQP = [method for method in METHODS.values() if method.id in commands
 
 
 @given(amqp091_strategies.methods())
-def test_every_method_comes_back_as_it_went_out(method: tuple[int, dict[str, object]]) -> None:
+def test_method_comes_back_as_it_was_encoded(method: tuple[int, dict[str, object]]) -> None:
     method_id, args = method
     read = decode_method(encode_method(method_id, **args))
     assert (read.id, read.args) == (method_id, args)
@@ -52,7 +52,7 @@ def sample(method: MethodSpec, bits: int) -> dict[str, object]:
 @pytest.mark.filterwarnings("ignore:This command is deprecated")
 @pytest.mark.parametrize("bits", [0b00000, 0b11111, 0b00001, 0b01010, 0b10100])
 @pytest.mark.parametrize("method", KNOWN_TO_PAMQP, ids=lambda method: method.name)
-def test_pamqp_reads_what_we_write_and_writes_the_same(method: MethodSpec, bits: int) -> None:
+def test_method_that_we_write_is_read_and_written_the_same_by_pamqp(method: MethodSpec, bits: int) -> None:
     args = sample(method, bits) | {name: _for_pamqp(method, name) for name, kind in method.fields if kind in TEXTS}
     args = {name: value for name, value in args.items() if not name.startswith("reserved") or value == "0"}
     ours = encode_method(method.id, **args)
@@ -80,7 +80,7 @@ def _comparable(value: object) -> object:
     return value.encode() if isinstance(value, str) else value
 
 
-def test_consecutive_bits_share_one_octet_and_the_first_is_the_lowest() -> None:
+def test_consecutive_bits_share_one_byte_and_the_first_is_the_lowest() -> None:
     payload = encode_method(spec.BASIC_CONSUME, queue="q", no_ack=True, no_wait=True)
     assert payload == bytes.fromhex("003c0014 0000 01 71 00 0a 00000000")
 

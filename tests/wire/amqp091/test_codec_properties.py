@@ -1,7 +1,4 @@
-"""Content headers: body size and the fourteen properties.
-
-The content header that is looked at in place, against the codec that reads it field by field.
-"""
+"""Content headers: body size, properties, and the header checked in place against the codec."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ def _pamqp_name(name: str) -> str:
     return "message_type" if name == "type" else name
 
 
-def test_we_write_the_same_octets_as_pamqp() -> None:
+def test_content_header_has_the_same_bytes_as_that_of_pamqp() -> None:
     theirs = commands.Basic.Properties(
         content_type="text/plain",
         content_encoding="utf-8",
@@ -108,7 +105,7 @@ def test_timestamp_in_milliseconds_passes_unchanged() -> None:
     assert decode_properties(encode_header(0, properties))[1].timestamp == 1_700_000_000_000
 
 
-def test_properties_show_what_is_present() -> None:
+def test_properties_show_present_values_only() -> None:
     assert repr(Properties(priority=3, type="order")) == "Properties(priority=3, type='order')"
 
 
@@ -195,7 +192,7 @@ def fits(payload: bytes) -> bool:
 
 @settings(max_examples=examples(500), derandomize=True, database=None)
 @given(properties())
-def test_whatever_the_codec_writes_fits(made: Properties) -> None:
+def test_content_header_written_by_the_codec_fits(made: Properties) -> None:
     assert fits(encode_header(5, made))
 
 
@@ -235,7 +232,7 @@ def test_list_that_is_cut_or_too_long_does_not_fit(made: Properties, less: int, 
 
 @settings(max_examples=examples(3000), derandomize=True, database=None)
 @given(st.binary(max_size=40))
-def test_whatever_the_codec_reads_fits_and_what_does_not_fit_it_refuses(octets: bytes) -> None:
+def test_content_header_fits_exactly_if_the_codec_reads_it(octets: bytes) -> None:
     payload = b"\x00\x3c\x00\x00" + bytes(8) + octets
     try:
         decode_properties(payload)
@@ -246,7 +243,7 @@ def test_whatever_the_codec_reads_fits_and_what_does_not_fit_it_refuses(octets: 
 
 @settings(max_examples=examples(2000), derandomize=True, database=None)
 @given(properties(), st.integers(0, 200), st.integers(0, 255))
-def test_when_an_octet_is_changed_what_the_codec_still_reads_still_fits(made: Properties, at: int, octet: int) -> None:
+def test_content_header_with_a_changed_byte_fits_if_the_codec_reads_it(made: Properties, at: int, octet: int) -> None:
     payload = bytearray(encode_header(5, made))
     at = 12 + at % (len(payload) - 12)
     payload[at] = octet
@@ -278,7 +275,7 @@ def test_headers_table_fits_where_the_codec_can_read_it(entries: bytes) -> None:
 
 
 @given(amqp091_strategies.tables)
-def test_every_headers_table_that_can_be_written_fits(table: dict[str, object]) -> None:
+def test_headers_table_that_can_be_written_fits(table: dict[str, object]) -> None:
     octets = encode_table(table)
     assert table_fits(octets, 4, len(octets), 1)
 

@@ -1,9 +1,4 @@
-"""Octets to field tables: every type that RabbitMQ and its clients use.
-
-Field tables to octets: every type that RabbitMQ and its clients use.
-
-Whatever arrives, the codec reads it or raises CodecError; it never breaks in any other way.
-"""
+"""Field tables from and to bytes: each type of RabbitMQ and its clients, and malformed ones."""
 
 from __future__ import annotations
 
@@ -45,7 +40,7 @@ def test_table_is_read_where_it_lies(table: dict[str, object], before: bytes, af
 
 
 @given(amqp091_strategies.tables)
-def test_we_read_the_same_from_the_tables_of_pamqp(table: dict[str, object]) -> None:
+def test_field_tables_of_pamqp_are_read_as_pamqp_reads_them(table: dict[str, object]) -> None:
     data = pamqp_encode.field_table(_without_what_pamqp_cannot_say(table))  # type: ignore[arg-type]
     assert decode_table(data, 0)[0] == pamqp_decode.field_table(data)[1]
 
@@ -93,14 +88,14 @@ def _without_what_pamqp_cannot_say(value: object) -> object:
         ("46 00000003 016b 56", {"k": None}),
     ],
 )
-def test_every_type_of_value_is_read(octets: str, value: object) -> None:
+def test_field_value_of_each_type_is_read(octets: str, value: object) -> None:
     field = b"\x01v" + bytes.fromhex(octets)
     table, _ = decode_table(len(field).to_bytes(4, "big") + field, 0)
     assert table == {"v": value}
     assert type(table["v"]) is type(value)
 
 
-def test_of_a_name_that_occurs_twice_the_last_value_is_kept() -> None:
+def test_field_name_that_occurs_twice_has_its_last_value() -> None:
     assert decode_table(bytes.fromhex("00000008 0176 7400 0176 7401"), 0)[0] == {"v": True}
 
 
@@ -170,7 +165,7 @@ def test_pamqp_reads_the_same_from_our_tables(table: dict[str, object]) -> None:
         ((1,), "41 00000005 49 00000001"),
     ],
 )
-def test_every_type_of_value_is_written(value: object, octets: str) -> None:
+def test_field_value_of_each_type_is_written(value: object, octets: str) -> None:
     assert encode_table({"v": value})[4:] == b"\x01v" + bytes.fromhex(octets)
 
 
@@ -198,7 +193,7 @@ def test_value_that_no_table_can_hold_is_refused(value: object) -> None:
         encode_table({"v": value})
 
 
-def test_not_a_number_is_a_number_on_the_wire() -> None:
+def test_nan_is_a_number_on_the_wire() -> None:
     value = decode_table(encode_table({"v": math.nan}), 0)[0]["v"]
     assert isinstance(value, float)
     assert math.isnan(value)
@@ -265,7 +260,7 @@ def test_length_beyond_the_payload_is_refused_before_anything_is_allocated(kind:
         decode_table(len(value).to_bytes(4, "big") + value, 0)
 
 
-def test_value_may_not_reach_beyond_its_table_into_what_follows() -> None:
+def test_value_may_not_reach_beyond_its_table() -> None:
     with pytest.raises(CodecError, match="needs 4 octets where 2 are left"):
         decode_table(bytes.fromhex("00000005 0176 49 0000") + bytes(100), 0)
 
@@ -288,7 +283,7 @@ def test_unknown_method_is_not_implemented_rather_than_malformed() -> None:
     assert caught.value.code is ReplyCode.NOT_IMPLEMENTED
 
 
-def test_octets_after_the_last_field_are_refused() -> None:
+def test_bytes_after_the_last_field_are_refused() -> None:
     with pytest.raises(CodecError, match=r"tx\.select has 1 octets too many"):
         decode_method(encode_method(spec.TX_SELECT) + b"\0")
 
@@ -301,7 +296,7 @@ def test_reason_names_the_method() -> None:
 
 @given(st.binary(max_size=200))
 @example(b"")
-def test_arbitrary_octets_raise_nothing_but_a_codec_error(data: bytes) -> None:
+def test_arbitrary_bytes_raise_codec_errors_only(data: bytes) -> None:
     with suppress(CodecError):
         decode_table(data, 0)
     with suppress(CodecError):
@@ -314,7 +309,7 @@ def test_arbitrary_octets_raise_nothing_but_a_codec_error(data: bytes) -> None:
 
 @settings(max_examples=examples(300))
 @given(amqp091_strategies.methods(), st.data())
-def test_method_with_a_spoilt_octet_raises_nothing_but_a_codec_error(
+def test_method_with_a_spoilt_byte_raises_codec_errors_only(
     method: tuple[int, dict[str, object]], data: st.DataObject
 ) -> None:
     payload = bytearray(encode_method(method[0], **method[1]))
@@ -323,7 +318,7 @@ def test_method_with_a_spoilt_octet_raises_nothing_but_a_codec_error(
         decode_method(bytes(payload))
 
 
-def test_codec_error_is_one_of_ours_tells_its_reason_and_can_be_pickled() -> None:
+def test_codec_error_has_a_reason_and_can_be_pickled() -> None:
     error = CodecError("a reason", ReplyCode.SYNTAX_ERROR)
     again = pickle.loads(pickle.dumps(error))
     assert isinstance(error, PenstockError)
@@ -356,6 +351,6 @@ def test_tolerant_reader_reads_sound_tables_as_the_other(table: dict[str, object
 
 
 @given(amqp091_strategies.octets)
-def test_tolerant_reader_reads_or_refuses_whatever_arrives(octets: bytes) -> None:
+def test_tolerant_reader_reads_or_refuses_any_input(octets: bytes) -> None:
     with suppress(CodecError):
         TolerantFieldReader(octets).table()

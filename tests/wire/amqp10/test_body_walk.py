@@ -1,4 +1,4 @@
-"""Bodies walked as they come: the same data is found however they are cut, and what is malformed is refused."""
+"""Bodies walked as they come: the same data is found in any pieces, and malformed ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Composites: every field of every one, and errors that name the field."""
+"""Composites: each field of each type, and errors that name the field."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.support.amqp10_wide import widened
 
 @settings(max_examples=examples(1500))
 @given(amqp10_strategies.composites)
-def test_what_is_written_is_read(value: Composite) -> None:
+def test_composite_is_read_as_it_was_written(value: Composite) -> None:
     octets = encode_composite(value)
     found, end = decode_composite(octets)
     assert (found, end) == (value, len(octets))
@@ -154,7 +154,7 @@ def test_malformed_composite_names_the_field(octets: str, reason: str, condition
     assert caught.value.condition == condition
 
 
-def test_only_a_transfer_has_a_payload() -> None:
+def test_performative_other_than_a_transfer_has_no_payload() -> None:
     assert decode_performative(encode(spec.TRANSFER, handle=0) + b"payload")[1] == 7
     with pytest.raises(CodecError, match="close: 7 octets too many"):
         decode_performative(encode(spec.CLOSE) + b"payload")
@@ -177,7 +177,7 @@ def test_only_a_transfer_has_a_payload() -> None:
         (spec.ERROR, {"condition": "a", "info": {"a": 1}}),
     ],
 )
-def test_what_does_not_fit_its_field_is_not_written(code: int, fields: dict[str, object]) -> None:
+def test_composite_with_a_field_out_of_range_is_not_written(code: int, fields: dict[str, object]) -> None:
     with pytest.raises(CodecError) as caught:
         encode(code, **fields)
     assert str(caught.value).startswith(spec.COMPOSITES[code].name)

@@ -1,4 +1,4 @@
-"""One conversation in octets: a sender and a broker, with the codec on both sides."""
+"""One conversation in bytes: a sender and a broker, with the codec on both sides."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_broker_grants_credit_and_settles_a_delivery_of_two_frames() -> None:
     assert disposition.state_code == spec.ACCEPTED
 
 
-def test_error_of_a_close_is_told_with_its_reasons() -> None:
+def test_error_of_a_close_is_read_with_its_reasons() -> None:
     error = composite(spec.ERROR, condition="amqp:resource-limit-exceeded", description="queue 'q' is full")
     (closed,) = performatives(FrameSplitter(512), frame(0, encode(spec.CLOSE, error=error)))
     found = closed.inner("error")

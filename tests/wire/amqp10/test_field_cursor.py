@@ -33,7 +33,7 @@ def test_descriptor_is_read_in_every_form(octets: str) -> None:
     assert cursor.pos == len(data)
 
 
-def test_descriptor_that_nobody_knows_is_none_and_a_malformed_one_an_error() -> None:
+def test_unknown_descriptor_is_none_and_a_malformed_one_an_error() -> None:
     cursor = FieldCursor()
     assert cursor.open(bytes.fromhex("00a3017845"), 0, 5) == NONE
     for octets in ("", "00", "40", "4545", "0053", "00a30578"):

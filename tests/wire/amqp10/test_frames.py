@@ -1,4 +1,4 @@
-"""Frames: whole, in pieces, and those that cannot be any."""
+"""Frames: whole, in pieces, and malformed."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_extended_header_is_skipped() -> None:
         ("00000010 02 02 0000", "a frame of the unknown type 2"),
     ],
 )
-def test_what_cannot_be_a_frame_is_refused_at_its_eighth_octet(start: str, reason: str) -> None:
+def test_malformed_frame_is_refused_at_its_eighth_byte(start: str, reason: str) -> None:
     data = bytes.fromhex(start)
     assert frame_end(data, 0, 7, 512) == INCOMPLETE
     with pytest.raises(CodecError) as caught:

@@ -1,12 +1,6 @@
-"""x-opt-deaths, as RabbitMQ 4 writes it.
+"""Neutral properties in messages of AMQP 1.0: read, sent, and converted between protocols.
 
-Neutral properties that are sent, and read again.
-
-Addresses of queues and exchanges, as RabbitMQ 4 has them.
-
-Properties that are read, row by row of the table in `neutral_properties`.
-
-Values that cross between AMQP 1.0 and the headers of other protocols.
+Also: addresses of queues and exchanges, and x-opt-deaths, as RabbitMQ 4 has them.
 """
 
 from __future__ import annotations
@@ -143,7 +137,7 @@ def test_neutral_properties_have_their_sections() -> None:
     }
 
 
-def test_what_amqp_1_0_cannot_carry_is_left_out() -> None:
+def test_properties_that_amqp10_cannot_carry_are_omitted() -> None:
     made = Properties(
         headers={"list": [1], "table": {}, "BCC": ["b"], "x-ü": 1},
         expiration="soon",
@@ -174,7 +168,7 @@ def test_body_in_amqp_encoding_comes_back_as_sections() -> None:
 
 @settings(max_examples=examples(500))
 @given(messages())
-def test_any_message_has_neutral_properties_that_can_be_sent_on(message: dict[int, list[bytes]]) -> None:
+def test_message_has_neutral_properties_that_can_be_sent_on(message: dict[int, list[bytes]]) -> None:
     content = octets_of(message)
     found = properties_of(content, walked(content))
     again = encode_message(found, b"")
@@ -183,7 +177,7 @@ def test_any_message_has_neutral_properties_that_can_be_sent_on(message: dict[in
 
 @settings(max_examples=examples(500))
 @given(amqp091_strategies.properties)
-def test_any_neutral_properties_make_a_well_formed_message(given_properties: dict[str, Any]) -> None:
+def test_neutral_properties_make_a_well_formed_message(given_properties: dict[str, Any]) -> None:
     content = encode_message(Properties(**given_properties), b"body")
     assert walked(content).body_code == spec.DATA
 
@@ -307,7 +301,7 @@ def test_application_properties_and_annotations_are_headers() -> None:
     }
 
 
-def test_type_is_an_annotation_or_tells_the_encoding_of_the_body() -> None:
+def test_type_is_an_annotation_or_the_encoding_of_the_body() -> None:
     assert neutral(section(spec.MESSAGE_ANNOTATIONS, {Symbol("x-basic-type"): "t"})) == {"type": "t"}
     assert neutral(body=section(spec.AMQP_VALUE, "text")) == {"type": "amqp-1.0"}
     assert neutral(body=section(spec.AMQP_SEQUENCE, [1])) == {"type": "amqp-1.0"}
@@ -318,7 +312,7 @@ def test_reply_to_that_names_no_queue_stays(address: str) -> None:
     assert reply_queue(address) == address
 
 
-def test_percent_encoding_that_is_none_is_told() -> None:
+def test_invalid_percent_encoding_is_refused() -> None:
     assert percent_decoded("a%20%C3%BC") == "a ü"
     for part, said in (("a%2", "two hexadecimal digits"), ("%ff", "octets that are not UTF-8")):
         with pytest.raises(ValueError, match=said):
@@ -355,7 +349,7 @@ MOMENT_MS = 1767323045000
         (Described(Symbol("x"), uint(1)), 1),
     ],
 )
-def test_each_type_has_its_neutral_value(value: object, neutral: object) -> None:
+def test_amqp10_type_has_its_neutral_value(value: object, neutral: object) -> None:
     assert to_neutral(value) == neutral
 
 
@@ -373,13 +367,13 @@ def test_each_type_has_its_neutral_value(value: object, neutral: object) -> None
         (None, None),
     ],
 )
-def test_each_neutral_value_has_a_type(neutral: object, value: object) -> None:
+def test_neutral_value_has_an_amqp10_type(neutral: object, value: object) -> None:
     assert to_amqp10(neutral) == value
 
 
 @settings(max_examples=examples(500))
 @given(amqp10_strategies.application_properties)
-def test_any_application_properties_make_headers_that_amqp_0_9_1_can_carry(entries: dict[object, object]) -> None:
+def test_application_properties_make_headers_that_amqp091_can_carry(entries: dict[object, object]) -> None:
     table = neutral_table(entries)
     check_table(table)
     encode_table(table)
@@ -387,17 +381,17 @@ def test_any_application_properties_make_headers_that_amqp_0_9_1_can_carry(entri
 
 @settings(max_examples=examples(500))
 @given(st.dictionaries(st.text(max_size=5), amqp10_strategies.anything, max_size=3))
-def test_any_value_makes_a_header_that_amqp_0_9_1_can_carry(entries: dict[object, object]) -> None:
+def test_amqp10_value_makes_a_header_that_amqp091_can_carry(entries: dict[object, object]) -> None:
     encode_table(neutral_table(entries))
 
 
 @settings(max_examples=examples(300))
 @given(amqp091_strategies.values)
-def test_any_neutral_value_can_be_encoded(value: object) -> None:
+def test_neutral_value_can_be_encoded(value: object) -> None:
     encode_value(to_amqp10(value))
 
 
-def test_what_lies_too_deep_is_left_out() -> None:
+def test_value_nested_too_deep_is_omitted() -> None:
     value: object = []
     for _ in range(31):
         value = [value]

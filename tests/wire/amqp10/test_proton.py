@@ -1,4 +1,4 @@
-"""Qpid Proton as a second opinion about values, composites and messages, both ways, and about malformed octets."""
+"""Qpid Proton as a second opinion about values, composites and messages, and about malformed bytes."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def spoilt(octets: bytes, changes: list[tuple[str, int, int]]) -> bytes:
 
 @settings(max_examples=examples(2000))
 @given(strategies.anything)
-def test_any_value_passes_through_proton(value: object) -> None:
+def test_value_passes_through_proton(value: object) -> None:
     assume(is_carried(value))
     assert decode_value(rewritten(encode_value(value)))[0] == value
 
 
 @settings(max_examples=examples(1000))
 @given(strategies.composites)
-def test_any_composite_passes_through_proton(found: Composite) -> None:
+def test_composite_passes_through_proton(found: Composite) -> None:
     assume(is_carried(found))
     assert decode_composite(rewritten(encode_composite(found)))[0] == found
 
@@ -92,7 +92,7 @@ def test_float_is_the_same_to_proton(number: float) -> None:
 
 @settings(max_examples=examples(500))
 @given(strategies.messages())
-def test_any_message_passes_through_proton(message: dict[int, list[bytes]]) -> None:
+def test_message_passes_through_proton(message: dict[int, list[bytes]]) -> None:
     """Proton drops footers, takes an absent body for null, and joins no sections; 0 is absent to it."""
     message.pop(spec.FOOTER, None)
     octets = strategies.octets_of(message)

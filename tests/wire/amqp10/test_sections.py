@@ -111,7 +111,7 @@ def test_message_that_is_cut_ends_with_a_whole_section_or_is_refused(message: di
 
 @settings(max_examples=examples(1500))
 @given(messages(), st.integers(0, 10_000), st.binary(min_size=1, max_size=2))
-def test_whatever_passes_is_described_values_with_the_right_contents(
+def test_sections_that_pass_are_described_values_of_the_right_contents(
     message: dict[int, list[bytes]], at: int, octets: bytes
 ) -> None:
     data = bytearray(octets_of(message))
@@ -225,7 +225,7 @@ def test_positions_of_the_message_before_are_forgotten() -> None:
 
 @settings(max_examples=examples(300))
 @given(amqp10_strategies.arguments(PROPERTIES))
-def test_each_property_is_found_where_it_lies(fields: dict[str, Any]) -> None:
+def test_property_is_found_at_its_position(fields: dict[str, Any]) -> None:
     data = encode(spec.PROPERTIES, **fields)
     found = walked(data)
     for index, field in enumerate(PROPERTIES.fields):

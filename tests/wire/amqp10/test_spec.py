@@ -1,4 +1,4 @@
-"""The table of composites against what the specification says about all of them."""
+"""The table of composites against the specification."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ MANDATORY = {
 }
 
 
-def test_every_composite_has_as_many_fields_as_in_the_specification() -> None:
+def test_composites_have_as_many_fields_as_in_the_specification() -> None:
     assert {each.name: len(each.fields) for each in COMPOSITES.values()} == NUMBERS
 
 
@@ -75,7 +75,7 @@ def test_mandatory_fields_are_those_of_the_specification() -> None:
     assert {name: fields for name, fields in found.items() if fields} == MANDATORY
 
 
-def test_every_field_has_a_type_that_the_codec_knows() -> None:
+def test_fields_of_composites_have_a_type_that_the_codec_knows() -> None:
     for each in COMPOSITES.values():
         for field in each.fields:
             assert field.kind in {*KINDS, ANY, ROLE, MESSAGE_ID}, field.name

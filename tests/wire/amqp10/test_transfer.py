@@ -103,7 +103,7 @@ def test_delivery_and_continuation_are_transfers(
         assert two.getvalue() == one.getvalue()
 
 
-def test_transfer_is_read_inside_other_octets() -> None:
+def test_transfer_is_read_inside_other_bytes() -> None:
     data = b"..." + encode(spec.TRANSFER, handle=5, delivery_tag=b"ab") + b"payload"
     cursor = FieldCursor()
     assert cursor.open(data, 3, len(data)) == spec.TRANSFER

@@ -1,4 +1,4 @@
-"""Octets to values: every encoding of section 1.6, and what is malformed."""
+"""Values from bytes: each encoding of section 1.6, and malformed ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ from tests.support.amqp10_wide import wide
         ),
     ],
 )  # fmt: skip
-def test_every_encoding_of_the_specification(octets: str, value: object) -> None:
+def test_encodings_of_the_specification_are_all_read(octets: str, value: object) -> None:
     data = bytes.fromhex(octets)
     assert decode_value(b"\xff" + data + b"\xff", 1) == (value, 1 + len(data))
 
@@ -117,7 +117,7 @@ def test_book_of_the_specification() -> None:
         ("c0 02 01" * 40, "needs 1 octets where 0 are left"),
     ],
 )
-def test_malformed_octets_are_refused_with_a_reason(octets: str, reason: str) -> None:
+def test_malformed_bytes_are_refused_with_a_reason(octets: str, reason: str) -> None:
     with pytest.raises(CodecError) as caught:
         decode_value(bytes.fromhex(octets))
     assert reason in str(caught.value)

@@ -68,7 +68,7 @@ def test_value_that_is_cut_is_malformed(value: object, at: int) -> None:
 
 @settings(max_examples=examples(2000))
 @given(amqp10_strategies.anything, st.integers(0, 10_000), st.integers(0, 255))
-def test_walk_and_reader_agree_when_an_octet_is_changed(value: object, at: int, octet: int) -> None:
+def test_walk_and_reader_agree_when_a_byte_is_changed(value: object, at: int, octet: int) -> None:
     data = bytearray(encode_value(value))
     data[at % len(data)] = octet
     agree(bytes(data))
@@ -85,7 +85,7 @@ def test_walk_and_reader_agree_when_an_octet_is_changed(value: object, at: int, 
 @example([0xE0, 0x02, 0x11, 0x40])
 @example([0xE0, 0x02, 0x10, 0x40])
 @example([0xC1, 0x03, 0x02, 0x00, 0x40])
-def test_walk_and_reader_agree_on_any_octets(octets: list[int]) -> None:
+def test_walk_and_reader_agree_on_any_bytes(octets: list[int]) -> None:
     agree(bytes(octets))
 
 
@@ -146,7 +146,7 @@ def test_keys_of_another_type_do_not_fit(key: object) -> None:
 @pytest.mark.parametrize(
     "octets", ["", "40", "45", "c0 01 00", "c1 02 01 40", "c1 04 04 a100 40", "c1 05 02 a100 40 40"]
 )
-def test_what_is_no_map_does_not_fit(octets: str) -> None:
+def test_map_of_another_form_does_not_fit(octets: str) -> None:
     data = bytes.fromhex(octets)
     assert map_end(data, 0, len(data), STRING_KEYS, 2) == UNFIT
 
@@ -176,7 +176,7 @@ def test_text_of_a_string_or_symbol() -> None:
 
 @settings(max_examples=examples(300))
 @given(amqp10_strategies.annotations)
-def test_entries_are_the_octets_of_keys_and_values(entries: dict[Any, Any]) -> None:
+def test_entries_are_the_bytes_of_keys_and_values(entries: dict[Any, Any]) -> None:
     data = encode_value(entries)
     found = entries_of(data, 0, len(data))
     assert {decode_value(key)[0]: decode_value(value)[0] for key, value in found} == entries

@@ -19,7 +19,7 @@ CODES = bytes.fromhex("40414243444550515253545556606170717273748081828384 9498 a
 """All codes of section 1.6."""
 
 
-def test_every_code_of_the_specification_has_a_type_and_no_other_has() -> None:
+def test_format_codes_of_the_specification_alone_have_a_type() -> None:
     assert bytes(code for code in range(256) if KINDS[code]) == CODES
 
 

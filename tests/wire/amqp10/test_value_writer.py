@@ -1,6 +1,6 @@
-"""Values to octets: the smallest form, and what does not fit.
+"""Values to bytes: the smallest encoding, and values out of range.
 
-Fields on a writer, and the sizes that are filled in.
+Also: fields on a writer, and sizes that are filled in later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.frame_splitter import FrameSplitter
 
 @settings(max_examples=examples(1000))
 @given(amqp10_strategies.anything)
-def test_what_is_written_is_read(value: object) -> None:
+def test_value_is_read_as_it_was_written(value: object) -> None:
     octets = encode_value(value)
     found, end = decode_value(octets)
     assert (found, end) == (value, len(octets))
@@ -68,7 +68,7 @@ def test_what_is_written_is_read(value: object) -> None:
         (memoryview(b"a"), "a00161"),
     ],
 )
-def test_each_value_has_its_smallest_form(value: object, octets: str) -> None:
+def test_value_has_its_smallest_form(value: object, octets: str) -> None:
     assert encode_value(value).hex() == octets
 
 
@@ -103,13 +103,13 @@ def test_each_value_has_its_smallest_form(value: object, octets: str) -> None:
         Array("no such type", []),
     ],
 )
-def test_what_does_not_fit_is_refused(value: object) -> None:
+def test_value_writer_refuses_values_that_do_not_fit_their_type(value: object) -> None:
     with pytest.raises(CodecError) as caught:
         encode_value(value)
     assert caught.value.condition == INVALID_FIELD
 
 
-def test_what_lies_too_deep_is_refused_before_it_is_sent() -> None:
+def test_value_nested_too_deep_is_refused_before_it_is_sent() -> None:
     value: object = []
     for _ in range(31):
         value = [value]
@@ -144,7 +144,7 @@ def test_boolean() -> None:
     assert out.getvalue().hex() == "414240"
 
 
-def test_sizes_are_filled_in_after_what_lies_before() -> None:
+def test_sizes_are_filled_in_behind_earlier_data() -> None:
     out = BytesWriter()
     out.write(b"before")
     start = begin_performative(out, 513, spec.DETACH)

@@ -1,8 +1,6 @@
-"""Python values that carry their AMQP type.
+"""Python values that carry their AMQP type, and decoding of arbitrary bytes.
 
-Whatever arrives, the codec reads it or raises CodecError, and memory is in proportion to what arrived.
-
-Numbers that begin again at 0.
+Arbitrary bytes are read or raise CodecError, with memory in proportion to their number. Also: serial numbers.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ def test_symbols_and_typed_values_are_keys_of_a_dict_and_arrays_are_not() -> Non
         hash(Array("uint", []))
 
 
-def test_value_is_marked_only_where_its_python_type_does_not_tell() -> None:
+def test_value_is_marked_only_if_its_python_type_is_ambiguous() -> None:
     assert tagged(values.LONG, 5) == 5
     assert tagged(values.STRING, "a") == "a"
     assert tagged(values.SYMBOL, "a") == Symbol("a")
@@ -102,7 +100,7 @@ def test_composite_that_is_cut_is_refused(value: Composite) -> None:
 @given(st.binary(max_size=60))
 @example(b"\x00" * 60)
 @example(b"\x00\x53\x70\xc0\xff\xff")
-def test_any_octets_are_read_or_refused(data: bytes) -> None:
+def test_arbitrary_bytes_are_read_or_refused(data: bytes) -> None:
     read_all_ways(data)
     read_all_ways(b"\x00\x53" + data)
 
@@ -118,7 +116,7 @@ def test_any_octets_are_read_or_refused(data: bytes) -> None:
         b"\xb0\xff\xff\xff\xff",
     ],
 )
-def test_memory_is_in_proportion_to_the_octets(data: bytes) -> None:
+def test_memory_is_in_proportion_to_the_bytes(data: bytes) -> None:
     tracemalloc.start()
     try:
         with suppress(CodecError):
@@ -141,7 +139,7 @@ NUMBERS = st.integers(0, 2**32 - 1)
 
 
 @given(NUMBERS, st.integers(-(2**31), 2**31 - 1))
-def test_distance_is_what_was_added(number: int, count: int) -> None:
+def test_distance_is_the_added_count(number: int, count: int) -> None:
     after = serial_add(number, count)
     assert 0 <= after < 2**32
     assert serial_distance(number, after) == count

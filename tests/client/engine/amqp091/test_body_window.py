@@ -1,4 +1,4 @@
-"""Window in bytes by arithmetic alone: what waits, and the prefetch that follows the largest body of late."""
+"""Byte window of a consumer by arithmetic alone: waiting bytes, and the prefetch for the largest recent body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engine of AMQP 0-9-1 without a broker: octets that no broker sends, and logins that cannot be."""
+"""AMQP 0-9-1 engine without a broker: bytes that no broker sends, and impossible logins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start(mechanisms: bytes) -> bytes:
         (b"AMQP\x03\x01\x00\x00", "speaks another version of AMQP (03 01 00 00)"),
     ],
 )
-def test_other_servers_are_named(octets: bytes, text: str) -> None:
+def test_server_of_another_protocol_is_named(octets: bytes, text: str) -> None:
     engine = begun()
     engine.receive(octets, 0.0)
     assert isinstance(engine.fault, ConnectError)
@@ -62,7 +62,7 @@ def test_malformed_input_breaks_the_connection_off(octets: bytes, text: str) -> 
     assert text in str(engine.fault)
 
 
-def test_input_in_single_octets_is_read_as_in_one_piece() -> None:
+def test_input_byte_by_byte_is_read_as_in_one_piece() -> None:
     engine = begun()
     for octet in start(b"PLAIN"):
         engine.receive(bytes([octet]), 0.0)
@@ -70,7 +70,7 @@ def test_input_in_single_octets_is_read_as_in_one_piece() -> None:
     assert b"\0guest\0guest" in engine.take_output()
 
 
-def test_server_that_offers_scram_is_not_told_the_password() -> None:
+def test_server_that_offers_scram_does_not_get_the_password() -> None:
     engine = Engine091(ConnectionTerms(host="h", port=5, mechanism="SCRAM-SHA-256", password="secret"))
     engine.begin(0.0)
     engine.receive(start(b"SCRAM-SHA-256 PLAIN"), 0.0)

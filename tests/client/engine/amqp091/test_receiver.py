@@ -1,4 +1,4 @@
-"""Receiver of AMQP 0-9-1 at a broker that counts messages alone: its window in bytes, and what it does to a queue."""
+"""Receiver of AMQP 0-9-1 at a broker that counts messages only: its byte window, and its effect on a queue."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_large_message_among_small_ones_returns_each_at_most_once() -> None:
     assert next(iter(broker.consumers.values()))[0] == 100, "the prefetch grows again when the large ones are gone"
 
 
-def test_drain_returns_what_is_over_the_window_and_hands_over_the_rest() -> None:
+def test_drain_returns_messages_beyond_the_window_and_delivers_the_rest() -> None:
     broker = CountingBroker([10, *[400] * 30], 100, 1000)
     broker.pass_all()
     waiting = len(broker.receiver.ready)

@@ -29,7 +29,9 @@ from tests.client.engine.dialogues import begin, opened_10, performative, releas
         ({"product": "RabbitMQ"}, "orders", "/queues/orders"),
     ],
 )
-def test_address_is_what_the_broker_has_for_the_queue(properties: dict[str, object], queue: str, address: str) -> None:
+def test_address_of_a_queue_follows_the_properties_of_the_broker(
+    properties: dict[str, object], queue: str, address: str
+) -> None:
     assert address_of(queue, properties) == address
 
 

@@ -1,4 +1,4 @@
-"""Engine of AMQP 1.0 without a broker: octets that no broker sends, and logins that cannot be."""
+"""AMQP 1.0 engine without a broker: bytes that no broker sends, and impossible logins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mechanisms(*names: str) -> bytes:
         (b"AMQP\x00\x00\x09\x01", WrongProtocol, "speaks another version of AMQP (00 00 09 01)"),
     ],
 )
-def test_other_servers_are_named(octets: bytes, kind: type[Exception], text: str) -> None:
+def test_server_of_another_protocol_is_named(octets: bytes, kind: type[Exception], text: str) -> None:
     engine = begun()
     engine.receive(octets, 0.0)
     assert type(engine.fault) is kind

@@ -1,4 +1,4 @@
-"""Logins and idle time-outs, with scripts and with a broker."""
+"""Logins and idle time-outs of AMQP 1.0, with scripted peers and with a broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def until_its_end(port: int, **options: Any) -> None:
             connection.poll(1)
 
 
-def test_login_as_nobody(broker_url: str) -> None:
+def test_login_without_a_user_is_anonymous(broker_url: str) -> None:
     with penstock.sync.connect(url_of(broker_url, "amqp10"), user="") as connection:
         assert connection.protocol == "amqp10"
 

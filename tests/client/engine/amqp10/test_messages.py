@@ -74,6 +74,6 @@ def test_message_that_may_have_been_acquired_counts_as_redelivered(header: bytes
 
 
 @pytest.mark.parametrize("message", [b"", b"text", section(spec.DATA, b"x") + section(spec.PROPERTIES, [])])
-def test_octets_that_are_no_message(message: bytes) -> None:
+def test_bytes_of_no_message_raise_codec_error(message: bytes) -> None:
     with pytest.raises(CodecError):
         delivery_of(message)

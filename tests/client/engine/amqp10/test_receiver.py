@@ -1,4 +1,4 @@
-"""Links of receivers: deliveries, credit, settlement and drains, with a peer that plays a script."""
+"""Receiver links: deliveries, credit, settlement and drains, with a scripted peer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def stocked(connection: penstock.sync.Connection, count: int) -> str:
     return queue
 
 
-def test_prefetch_counts_what_is_not_settled(broker_url: str) -> None:
+def test_prefetch_counts_unsettled_messages(broker_url: str) -> None:
     with penstock.sync.connect(url_of(broker_url, "amqp10", consumerWindowSize=-1)) as connection:
         queue = stocked(connection, 300)
         with connection.receiver(queue, prefetch=100) as receiver:
@@ -201,7 +201,7 @@ def test_message_that_is_malformed_ends_its_link_alone() -> None:
         assert take(good, 1)[0].body == b"good"
 
 
-def test_broker_that_asks_gets_a_flow_and_one_that_does_not_answer_is_not_waited_for_long() -> None:
+def test_receiver_answers_an_echo_and_stops_waiting_for_a_silent_broker() -> None:
     def script(peer: Amqp10Peer) -> None:
         peer.begin()
         peer.flow(echo=True)

@@ -1,4 +1,4 @@
-"""Messages as RabbitMQ until 3.13 sends them; tests/spark/amqp/test_other_brokers.py has the broker itself."""
+"""Corrections of messages that RabbitMQ up to 3.13 sends malformed."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_keys_of_annotations_and_the_user_may_be_strings(long: int) -> None:
     "properties",
     [section(spec.PROPERTIES, []), section(spec.PROPERTIES, ["m"]), section(spec.PROPERTIES, ["m", None])],
 )
-def test_what_has_neither_stays_as_it_is(properties: bytes) -> None:
+def test_correction_leaves_valid_messages_unchanged(properties: bytes) -> None:
     message = FRESH + section(spec.MESSAGE_ANNOTATIONS, {}) + properties + BODY
     assert corrected(message) == message
     assert delivery_of(message).body == b"one"
 
 
 @given(st.data())
-def test_what_is_malformed_otherwise_is_told(data: st.DataObject) -> None:
+def test_correction_of_a_malformed_message_raises_codec_errors_only(data: st.DataObject) -> None:
     whole = FRESH + section(spec.MESSAGE_ANNOTATIONS, {"x-a": [1]}) + encode(spec.PROPERTIES, user_id=b"u") + BODY
     at = data.draw(st.integers(0, len(whole) - 1))
     changed = whole[:at] + data.draw(st.binary(max_size=3)) + whole[at + data.draw(st.integers(0, 3)) :]

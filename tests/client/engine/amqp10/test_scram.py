@@ -1,4 +1,4 @@
-"""SCRAM of the client: a server proves that it knows the password, or there is no login."""
+"""SCRAM of the client: a server must prove that it knows the password."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from penstock.core.queue.overflow.policy import HOLD
 from tests.support.broker_fixture import House, told
 
 
-def test_block_holds_what_passes_the_capacity_until_a_consumer_makes_room() -> None:
+def test_block_policy_holds_publishes_above_the_capacity_until_there_is_room() -> None:
     house = House("a", capacity_messages=2)
     producer = house.published("p", "a", 100, count=3)
     assert (house.depth("a"), len(producer.outbox)) == (2, 1)

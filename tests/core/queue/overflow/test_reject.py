@@ -6,7 +6,7 @@ from penstock.core.queue.overflow import POLICIES
 from tests.support.broker_fixture import House, told
 
 
-def test_reject_refuses_what_passes_the_capacity_and_takes_it_when_there_is_room() -> None:
+def test_reject_policy_refuses_publishes_above_the_capacity() -> None:
     house = House("a", capacity_messages=2, overflow="reject")
     producer = house.published("p", "a", 100, count=3)
     assert told(producer) == [(3, 3, False), (1, 2, True)]

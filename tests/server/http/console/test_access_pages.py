@@ -56,7 +56,7 @@ def test_limit_of_a_user_is_set_and_cleared(process: BrokerProcess, web: Web, pa
     assert web.get(path) == []
 
 
-def test_limit_of_a_virtual_host_shows_what_is_used(process: BrokerProcess, web: Web, page: Page) -> None:
+def test_limit_of_a_virtual_host_shows_its_use(process: BrokerProcess, web: Web, page: Page) -> None:
     vhost = some_name("vhost <b>")
     at = quote(vhost, safe="")
     web.do("PUT", f"/vhosts/{at}", {}, 201)
@@ -97,7 +97,7 @@ def test_limits_are_seen_with_management_and_changed_by_administrators(
         web.do("DELETE", f"/users/{each}")
 
 
-def test_refusal_of_a_limit_is_said(process: BrokerProcess, page: Page) -> None:
+def test_refusal_of_a_limit_is_shown(process: BrokerProcess, page: Page) -> None:
     visit(process, page, "limits")
     submit(page, "Set a limit of a user", "Set", User="guest", Limit="max-channels", Most="9999999999")
     page.get_by_text("limit max-channels must be 2147483647 at most").wait_for()

@@ -1,4 +1,4 @@
-"""The console in a real browser: what a person sees of a blocked producer, and can do about it."""
+"""The console in a real browser: a blocked producer, and the actions of a person."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def fill(process: BrokerProcess, queue: str, count: int) -> Connection:
     return connection
 
 
-def test_blocked_producer_is_on_the_map_and_why_says_what_would_open_it(
-    process: BrokerProcess, web: Web, page: Page
-) -> None:
+def test_blocked_producer_is_on_the_map_and_why_names_the_gate(process: BrokerProcess, web: Web, page: Page) -> None:
     queue = some_name("orders")
     with fill(process, queue, 4):
         page.goto(f"{process.http}/#/flow")
@@ -82,7 +80,7 @@ def test_message_is_published_and_taken_by_hand(process: BrokerProcess, web: Web
     assert web.queue(queue)["messages"] == 0
 
 
-def test_every_page_opens_and_shows_what_there_is(process: BrokerProcess, web: Web, page: Page) -> None:
+def test_console_pages_open_and_show_their_objects(process: BrokerProcess, web: Web, page: Page) -> None:
     queue = some_name("seen")
     web.declare(queue)
     with Connection(process.url) as connection, connect(process.url, protocol="amqp091") as control:

@@ -1,4 +1,4 @@
-"""Colours of the console: every text can be read by those who see contrasts badly (WCAG 2.2, 1.4.3 and 1.4.11: AA)."""
+"""Colours of the console: contrasts of all texts (WCAG 2.2, 1.4.3 and 1.4.11: AA)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", [":root", ":root.dark"])
-def test_texts_and_lines_stand_out(theme: str) -> None:
+def test_texts_and_lines_have_enough_contrast(theme: str) -> None:
     found = colours(theme)
     for ground in GROUNDS:
         for text in TEXTS:

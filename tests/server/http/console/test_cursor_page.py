@@ -1,4 +1,4 @@
-"""The page of a cursor: where it is, and moves that say first what they would do."""
+"""The page of a cursor: its position, and moves with a preview."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_cursor_is_moved_after_a_preview_and_a_question(
     web.do("DELETE", f"/penstock/cursors/%2F/{quote(cursor, safe='')}")
 
 
-def test_move_back_says_what_is_read_again(process: BrokerProcess, web: Web, page: Page) -> None:
+def test_move_back_says_how_many_messages_are_read_again(process: BrokerProcess, web: Web, page: Page) -> None:
     slow, fast, queue = some_name("slow"), some_name("fast"), some_name("q")
     with reading(process, slow, queue), connect(process.url, protocol="amqp091") as control:
         control.attach_cursor(fast, [queue])

@@ -1,4 +1,4 @@
-"""Definitions in the console: what is tried, what is imported, and what is skipped."""
+"""Definitions in the console: dry run, import, and skipped entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flow map as it is drawn: every text within its box, however long the names are and however wide the screen is."""
+"""The flow map as drawn: texts stay within their boxes, for long names and any screen width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hub of the console's events: one map for all who may see the same, and none while nobody watches."""
+"""The hub of the console's events: one map for all viewers with the same access, none without viewers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every page of the console keeps to: it fits a narrow screen, and it offers nobody what is refused."""
+"""Pages of the console: they fit a narrow screen, and offer no action that would be refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PAGES = {
 """Pages, and what they have when they are loaded."""
 
 
-def test_every_page_fits_a_narrow_screen_and_shows_where_it_is(
+def test_console_page_fits_a_narrow_screen_and_marks_its_place(
     browser: Browser, process: BrokerProcess, web: Web
 ) -> None:
     for name in (LONG, HTML):
@@ -63,7 +63,7 @@ def test_charts_show_a_minute_at_least_and_hours_of_a_day(process: BrokerProcess
     assert page.evaluate("import('/static/format.js').then((all) => all.clock(86399.5, 1).length)") == 8
 
 
-def test_list_of_users_tells_who_has_a_password(process: BrokerProcess, web: Web, page: Page) -> None:
+def test_list_of_users_shows_which_have_a_password(process: BrokerProcess, web: Web, page: Page) -> None:
     without = some_name("without")
     web.do("PUT", f"/users/{without}", {"password_hash": "", "tags": ""}, status=201)
     page.goto(f"{process.http}/#/users")
@@ -83,7 +83,7 @@ def test_list_of_users_tells_who_has_a_password(process: BrokerProcess, web: Web
         ("settings", "Settings are changed with the tag policymaker."),
     ],
 )
-def test_forms_are_shown_to_those_who_may_use_them(
+def test_forms_are_hidden_from_users_without_the_tag(
     browser: Browser, process: BrokerProcess, web: Web, key: str, said: str
 ) -> None:
     name = some_name("seer")

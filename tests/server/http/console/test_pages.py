@@ -1,4 +1,4 @@
-"""The files of the console as they are served: to anybody, with a strict policy, and nothing besides."""
+"""The files of the console as served: without a login, with a strict policy, and no other files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_first_page_needs_no_login_and_runs_scripts_of_this_broker_only(web: Web
     assert b"style=" not in answer.body
 
 
-def test_every_file_that_a_file_names_is_served(web: Web) -> None:
+def test_file_named_by_a_console_file_is_served(web: Web) -> None:
     served = {route.path for route in routes()}
     for path in FILES.rglob("*.html"):
         named = re.findall(r'(?:src|href)="(/static/[^"]+)"', path.read_text())
@@ -41,11 +41,11 @@ def test_known_file_is_not_sent_again(web: Web) -> None:
 
 
 @pytest.mark.parametrize("path", ["/static/../pages.py", "/static/%2e%2e/pages.py", "/static/", "/index.html", "/x"])
-def test_no_other_path_is_a_file(web: Web, path: str) -> None:
+def test_other_path_below_static_needs_a_login(web: Web, path: str) -> None:
     assert web.fetch(path, login=False).status == 401
 
 
-def test_no_page_makes_markup_of_a_text() -> None:
+def test_console_scripts_make_no_markup_of_text() -> None:
     forbidden = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|eval\(|new Function")
     for path in [*FILES.glob("*.js"), *FILES.glob("pages/*.js")]:
         assert forbidden.findall(path.read_text()) == [], path.name

@@ -1,4 +1,4 @@
-"""The stream of events: who may have it, its form, and its end."""
+"""The stream of events: access, format, and end."""
 
 from __future__ import annotations
 

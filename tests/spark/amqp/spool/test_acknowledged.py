@@ -1,4 +1,4 @@
-"""Digests that outlive the process of a spool."""
+"""Digests of acknowledged messages, which survive the process of a spool."""
 
 import os
 
@@ -33,20 +33,20 @@ def test_digest_that_was_torn_is_written_over(tmp_path):
     assert AcknowledgedFile(tmp_path, 10).recall() == [digest(1), digest(3)]
 
 
-def test_octets_that_a_power_failure_left_are_no_digest(tmp_path):
+def test_bytes_left_by_a_power_failure_are_no_digest(tmp_path):
     (tmp_path / NAME).write_bytes(digest(1) + bytes(3 * DIGEST_OCTETS))
     assert AcknowledgedFile(tmp_path, 10).recall() == [digest(1)]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_folder_that_takes_nothing_stops_nobody(tmp_path):
+def test_unwritable_folder_stops_no_query(tmp_path):
     tmp_path.chmod(0o500)
     AcknowledgedFile(tmp_path, 10).append([digest(1)])
     tmp_path.chmod(0o700)
     assert AcknowledgedFile(tmp_path, 10).recall() == []
 
 
-def test_next_process_knows_what_was_acknowledged_with_an_id(tmp_path):
+def test_next_process_knows_messages_acknowledged_with_an_id(tmp_path):
     known = Duplicates(redelivered=True, ids=False)
     known.keep(AcknowledgedFile(tmp_path, 10))
     for number, message_id in enumerate(["x", None, "z"]):
@@ -57,7 +57,7 @@ def test_next_process_knows_what_was_acknowledged_with_an_id(tmp_path):
     assert [again.was_acknowledged(digest(number)) for number in range(3)] == [True, False, False]
 
 
-def test_next_process_knows_what_was_settled_while_it_could_not_be_acknowledged(tmp_path):
+def test_next_process_knows_messages_settled_but_not_acknowledged(tmp_path):
     known = Duplicates(redelivered=True, ids=False)
     known.keep(AcknowledgedFile(tmp_path, 10))
     known.add(1, digest(1), "x")
@@ -69,7 +69,7 @@ def test_next_process_knows_what_was_settled_while_it_could_not_be_acknowledged(
     assert (known.recognise(digest(1)), known.recognise(digest(2))) == (1, 2)
 
 
-def test_message_that_was_settled_while_its_acknowledgement_waited_behind_others_is_known(tmp_path):
+def test_settled_message_with_a_waiting_acknowledgement_is_known(tmp_path):
     known = Duplicates(redelivered=True, ids=False)
     known.keep(AcknowledgedFile(tmp_path, 10))
     known.add(1, digest(1), "x")

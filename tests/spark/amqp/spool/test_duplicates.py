@@ -1,4 +1,4 @@
-"""A message that comes again is dropped as often as the spool has it, and never more often."""
+"""Repeated messages: dropped exactly as often as the spool has them."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ CONTENTS = st.sampled_from([b"a", b"b", b"c"])
 
 
 @given(st.lists(CONTENTS), st.lists(CONTENTS), st.data())
-def test_after_a_lost_connection_every_content_passes_as_often_as_it_was_sent(spooled, unseen, data):
+def test_contents_pass_as_often_as_they_were_sent_after_a_lost_connection(spooled, unseen, data):
     """`spooled` are in the spool; `unseen` were delivered and not written, or never delivered."""
     known = Duplicates(redelivered=True, ids=False)
     for number, content in enumerate(spooled, 1):
@@ -38,7 +38,7 @@ def test_number_that_was_recognised_is_expected_again_after_the_next_loss():
     assert not known.expecting
 
 
-def test_what_was_settled_and_has_not_come_again_is_forgotten_in_the_end():
+def test_settled_message_that_does_not_come_again_is_forgotten():
     known = Duplicates(redelivered=True, ids=False)
     known.add(1, b"a", None)
     known.add(2, b"b", None)
@@ -52,7 +52,7 @@ def test_what_was_settled_and_has_not_come_again_is_forgotten_in_the_end():
     assert (known.recognise(b"a"), known.recognise(b"b")) == (None, 2)
 
 
-def test_message_with_an_id_whose_acknowledgement_was_lost_is_known_and_one_without_passes(monkeypatch):
+def test_message_with_an_id_is_known_after_a_lost_acknowledgement(monkeypatch):
     monkeypatch.setattr(duplicates, "ACKNOWLEDGED_MAX", 2)
     known = Duplicates(redelivered=True, ids=False)
     for number, message_id in enumerate(["x", None, "y", "z"], 1):

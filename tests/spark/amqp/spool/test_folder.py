@@ -1,3 +1,5 @@
+"""Folder of a spool: its owner, its lock, and its files."""
+
 import json
 
 import pytest
@@ -19,7 +21,7 @@ def test_folder_is_locked_by_one_and_free_after_it(tmp_path):
     second.close()
 
 
-def test_folder_that_cannot_be_made_is_told(tmp_path):
+def test_folder_that_cannot_be_made_is_reported(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(SpoolError, match="cannot be used: Not a directory; option spool takes a local folder"):
         SpoolFolder(tmp_path / "file" / "spool").lock(0)
@@ -43,7 +45,7 @@ def test_positions_and_owner_are_there_again(tmp_path):
         (Owner(("a:1",), "/", ("q",), "one"), Owner(("a:1",), "/", ("q",), "two"), "the broker 'one', not 'two'"),
     ],
 )
-def test_spool_with_messages_of_someone_else_is_refused_and_an_empty_one_changes_hands(tmp_path, known, asked, said):
+def test_spool_with_messages_of_another_owner_is_refused(tmp_path, known, asked, said):
     folder = SpoolFolder(tmp_path)
     folder.open(known)
     with pytest.raises(SpoolError, match=f"has messages of {said}"):
@@ -60,7 +62,7 @@ def test_cluster_that_moves_and_a_queue_that_joins_are_the_same_spool(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{", "[]x", '{"version": 1}', '{"version": 2, "id": "x"}'])
-def test_damaged_or_foreign_file_is_told(tmp_path, text):
+def test_damaged_or_foreign_file_is_reported(tmp_path, text):
     (tmp_path / "spool.json").write_text(text)
     with pytest.raises(SpoolError, match=r"spool.json|another version"):
         SpoolFolder(tmp_path).open(MINE)

@@ -1,4 +1,4 @@
-"""Segments: what was synchronised is there after a crash at any octet, and damage is told from a torn write."""
+"""Segments of a spool: synchronised data survives a crash at any byte, and damage differs from a torn write."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_frames_are_there_again_after_a_restart(tmp_path):
     assert numbers_in(again) == list(range(1, 39))
 
 
-def test_torn_write_is_cut_off_at_every_octet(tmp_path):
+def test_torn_write_is_cut_off_at_any_byte(tmp_path):
     (tmp_path / "whole").mkdir()
     log = opened(tmp_path / "whole")
     append(log, 3)
@@ -88,7 +88,7 @@ def test_torn_head_of_a_new_segment_is_no_damage(tmp_path):
         os.truncate(min(tmp_path.glob("*.segment")), log.frames[0].end)
 
 
-def test_damage_before_the_end_is_told_with_its_place(tmp_path):
+def test_damage_before_the_end_is_reported_with_its_place(tmp_path):
     log = opened(tmp_path)
     for _ in range(3):
         append(log, 3)
@@ -100,7 +100,7 @@ def test_damage_before_the_end_is_told_with_its_place(tmp_path):
         opened(tmp_path)
 
 
-def test_missing_segment_is_told_with_its_messages(tmp_path):
+def test_missing_segment_is_reported_with_its_messages(tmp_path):
     log = opened(tmp_path, bound=8)
     for _ in range(3):
         append(log, 2)

@@ -1,3 +1,5 @@
+"""Rows of a spool: digests, properties and dead-letter headers of deliveries."""
+
 from penstock.client.engine.amqp091.connection import Engine091
 from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.terms import ConnectionTerms, ReceiverTerms
@@ -15,7 +17,7 @@ def delivery(body: bytes = b"x", redelivered: bool = False, tag: int = 1, **prop
     return Delivery(RECEIVER, tag, 0, body, encode_header(len(body), Properties(**properties)), deliver[7:-1])
 
 
-def test_digest_is_that_of_what_a_broker_repeats():
+def test_digest_covers_the_properties_that_a_broker_repeats():
     base = digest_of("q", delivery(headers={"a": 1}))
     again = delivery(redelivered=True, tag=9, headers={"a": 1, "x-delivery-count": 2})
     assert digest_of("q", again) == base
@@ -28,7 +30,7 @@ def test_digest_is_that_of_what_a_broker_repeats():
     assert len({base, *different}) == 7
 
 
-def test_batch_has_the_schema_of_the_spool_and_the_octets_that_were_estimated():
+def test_batch_has_the_schema_of_the_spool_and_the_estimated_bytes():
     rows = [Row(number, "q", 0, delivery(bytes(number)), bytes(16)) for number in range(1, 501)]
     batch = batch_of(rows)
     assert batch.schema == spool_schema()
@@ -43,6 +45,6 @@ def test_numbers_of_64_bits_without_a_sign_keep_their_bits():
     assert batch.column("message_timestamp").to_pylist() == [-1]
 
 
-def test_deaths_are_counted_and_what_is_no_count_is_not():
+def test_deaths_are_counted_and_invalid_counts_ignored():
     assert deaths_of(None) == deaths_of({"x-death": "no"}) == deaths_of({"x-death": [1, {"count": "x"}]}) == 0
     assert deaths_of({"x-death": [{"count": 2}, {"count": 3}]}) == 5

@@ -1,4 +1,4 @@
-"""Plans: limits in messages and octets, and what ends the wait."""
+"""Plans of a spool: limits in messages and bytes, and the ends of a wait."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def test_batch_ends_within_its_limits_and_has_one_message_at_least(tmp_path):
     assert state.plan(15, None, None, 0).end == 15
 
 
-def test_least_size_of_a_batch_is_waited_for_unless_it_holds_up_what_follows(tmp_path):
+def test_least_size_of_a_batch_is_awaited_unless_it_delays_the_rest(tmp_path):
     state = state_of(tmp_path, [b"x"] * 10)
     assert state.plan(0, None, None, 0, least=11).end == 0
     assert state.plan(0, None, None, 0, least=10).end == 10
@@ -52,7 +52,7 @@ def test_target_of_a_query_that_ends_bounds_its_batches(tmp_path):
     assert state.plan(6, None, None, 0).end == 6
 
 
-def test_what_is_read_comes_before_what_fails(tmp_path):
+def test_spooled_messages_are_read_before_an_error_is_raised(tmp_path):
     state = state_of(tmp_path, [b"x"])
     for _ in range(2):
         state.note_connection("the broker is away")

@@ -1,4 +1,4 @@
-"""A consumer with link credit: it gets what its receiver grants, with acknowledgements and without."""
+"""Consumers with link credit: deliveries that the receiver grants, with and without acknowledgements."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class Link:
 
 
 @SETTLED
-def test_a_link_gets_nothing_before_its_receiver_grants_credit(settled: bool) -> None:
+def test_link_gets_no_message_before_its_receiver_grants_credit(settled: bool) -> None:
     link = Link(settled)
     assert link.delivered() == 0
     assert link.consumer.obstacles(0.0) == [NO_CREDIT]
 
 
 @SETTLED
-def test_a_grant_wakes_a_link_and_bounds_its_deliveries(settled: bool) -> None:
+def test_grant_wakes_a_link_and_bounds_its_deliveries(settled: bool) -> None:
     link = Link(settled)
     assert link.delivered() == 0
     link.grant(3)
@@ -78,7 +78,7 @@ def test_credit_that_is_left_is_used_by_later_messages(settled: bool) -> None:
     assert link.delivered() == 3
 
 
-def test_a_settlement_restores_no_link_credit() -> None:
+def test_settlement_restores_no_link_credit() -> None:
     link = Link(settled=False)
     link.grant(3)
     assert link.delivered() == 3
@@ -113,7 +113,7 @@ def test_links_of_one_session_have_credit_of_their_own() -> None:
     assert link.delivered() == 1
 
 
-def test_a_consumer_without_acknowledgements_ignores_a_prefetch() -> None:
+def test_consumer_without_acknowledgements_ignores_a_prefetch() -> None:
     link = Link(settled=True)
     consumer = Consumer("classic", link.session, link.queue, True, False, 3)
     link.broker.consume(link.session, consumer)

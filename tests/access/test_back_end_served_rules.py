@@ -41,7 +41,7 @@ def test_tags_are_those_of_the_back_end() -> None:
     assert not rules().has_tag("administrator")
 
 
-def test_expressions_are_checked_before_anybody_logs_in() -> None:
+def test_expressions_of_a_back_end_are_checked_before_the_first_login() -> None:
     check_permission(Permission("^{username}", "", ".*"))
     with pytest.raises(PreconditionFailed, match=r"write permission: RE2 refuses '\(\?!x\)'"):
         check_permission(Permission("", "(?!x)", ""))

@@ -1,4 +1,4 @@
-"""Checks of one connection."""
+"""Permission checks of one connection, and their cache."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_refused_topic_has_the_words_of_rabbitmq(table: AccessTable, access: Con
     )
 
 
-def test_change_counts_for_what_was_permitted_before(table: AccessTable, access: ConnectionAccess) -> None:
+def test_permission_change_counts_for_cached_checks(table: AccessTable, access: ConnectionAccess) -> None:
     access.check("read", QUEUE, "q1")
     epoch = access.epoch.count
     table.set_permission("anna", "/", Permission("", "", "^r"))
@@ -59,7 +59,7 @@ def test_change_counts_for_what_was_permitted_before(table: AccessTable, access:
     access.check("read", QUEUE, "q1")
 
 
-def test_what_is_kept_is_bounded(access: ConnectionAccess) -> None:
+def test_cached_permissions_of_a_connection_are_bounded(access: ConnectionAccess) -> None:
     for number in range(CACHED_MOST * 2):
         access.check("read", QUEUE, f"q{number}")
         access.check_topic("read", "amq.topic", f"q{number}")

@@ -1,3 +1,5 @@
+"""Delivery tags of a spool: acknowledged in order, up to a number."""
+
 from pyspark_amqp.spool.consumer import Tags
 from tests.spark.amqp.spool.test_rows import delivery
 

@@ -1,4 +1,4 @@
-"""Line of waiting calls: places that go before the calls run to which they were handed over."""
+"""Line of waiting calls: a released place goes to the next waiting call."""
 
 from __future__ import annotations
 

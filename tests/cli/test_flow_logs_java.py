@@ -45,7 +45,7 @@ def test_java_on_the_path_comes_before_debians_places(nowhere: Path, monkeypatch
     assert java_home() == str(home)
 
 
-def test_java_that_is_missing_is_said_in_one_sentence(nowhere: Path) -> None:
+def test_missing_java_is_reported_in_one_sentence(nowhere: Path) -> None:
     install(nowhere / "jvm" / "java-11", "11.0.1")
     with pytest.raises(
         NoJavaError, match=r"Spark needs a JDK 17 or later, and there is none: install one .* JAVA_HOME$"

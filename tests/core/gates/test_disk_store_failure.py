@@ -11,7 +11,7 @@ from tests.support.broker_fixture import told
 from tests.support.durable_broker import Kept
 
 
-def test_store_that_cannot_be_written_blocks_those_who_wait_for_it_and_those_who_come() -> None:
+def test_failed_store_blocks_waiting_and_new_publishers_until_it_works_again() -> None:
     house = Kept()
     waits, comes, idle = house.producer("waits"), house.producer("comes"), house.producer("idle")
     house.store(waits, "a")
@@ -55,7 +55,7 @@ def test_consuming_acknowledging_and_purging_go_on_while_the_store_cannot_be_wri
 
 
 @pytest.mark.once
-def test_what_comes_back_again_and_again_while_nothing_can_be_written_is_noted_once(
+def test_message_requeued_repeatedly_during_a_store_failure_is_recorded_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     house = Kept()

@@ -36,7 +36,7 @@ def test_cursor_is_shown_moved_and_deleted(broker: BrokerProcess, name: str) -> 
     assert run(broker, "get", name, "--ack") == "three\n"
 
 
-def test_queue_that_was_left_is_told_and_released(broker: BrokerProcess, name: str) -> None:
+def test_queue_that_a_cursor_left_is_reported_and_released(broker: BrokerProcess, name: str) -> None:
     other = f"{name}-other"
     for queue in (name, other):
         run(broker, "declare", "queue", queue)

@@ -1,4 +1,4 @@
-"""Settings of a link's credit: its own before those of its queues, those before the broker's."""
+"""Settings of a link's credit: the link overrides its queues, and queues override the broker."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def found(house: House, *names: str, **properties: object) -> tuple[int, int, fl
     return int(settings.messages), int(settings.bytes), settings.idle_s
 
 
-def test_window_without_any_setting_is_1000_messages_and_1_mib_and_a_tenth_of_a_second(house: House) -> None:
+def test_credit_window_by_default_is_1000_messages_1_mib_and_100_ms(house: House) -> None:
     house.queue("a")
     assert found(house) == found(house, "a") == (1000, 1 << 20, 0.1)
 
 
-def test_link_overrides_its_queue_but_waits_no_longer_and_the_queue_overrides_pattern_and_broker(house: House) -> None:
+def test_credit_settings_of_link_queue_pattern_and_broker_override_in_this_order(house: House) -> None:
     house.set("broker", "", credit_window_messages=500, credit_idle=5)
     house.set("queue", "b.#", credit_window_messages=400, credit_window_bytes="64KiB")
     house.queue("a")

@@ -14,7 +14,7 @@ from tests.support.durable_broker import Kept
 from tests.support.topology import resolve
 
 
-def test_what_is_stored_of_a_virtual_host_closes_its_gate_at_once_and_stops_only_what_would_be_stored() -> None:
+def test_quota_gate_closes_at_once_and_stops_only_publishes_to_be_stored() -> None:
     house = Kept()
     house.set("vhost", "/", disk_overfull=500, disk_underfull=300)
     producer, other = house.producer("p"), house.producer("transient")
@@ -54,7 +54,7 @@ def test_virtual_hosts_quota_is_no_other_ones() -> None:
     assert (free.messages, house.closed()) == (3, ["quota of vhost /"])
 
 
-def test_brokers_quota_is_judged_by_what_is_measured_and_what_has_come_since() -> None:
+def test_broker_quota_counts_measured_bytes_and_those_stored_since() -> None:
     house = Kept(disk_overfull=1_000_000, disk_underfull=500_000, min_disk_free="none")
     house.disk.measured(900_000, UNLIMITED, 0, house.broker.now)
     producer = house.producer("p")
@@ -81,7 +81,7 @@ def test_brokers_quota_is_judged_by_what_is_measured_and_what_has_come_since() -
     st.integers(0, 3_000),
     st.lists(st.tuples(st.sampled_from(["a", "b", "other"]), st.integers(240, 900), st.integers(0, 9)), max_size=60),
 )
-def test_however_it_comes_no_more_passes_the_brokers_mark_than_the_one_publish_that_closed_it(
+def test_quota_of_the_broker_is_exceeded_by_the_closing_publish_only(
     used: int, publishes: list[tuple[str, int, int]]
 ) -> None:
     house = Kept(disk_overfull=5_000, disk_underfull=1, min_disk_free="none")
@@ -106,7 +106,7 @@ def test_however_it_comes_no_more_passes_the_brokers_mark_than_the_one_publish_t
     assert (written + int(house.journal.unwritten()) > 5_000) == (house.closed() == ["quota"])
 
 
-def test_virtual_host_that_comes_back_above_its_quota_is_closed_before_the_first_publish() -> None:
+def test_virtual_host_restored_above_its_quota_is_closed_before_the_first_publish() -> None:
     house = Kept()
     house.set("vhost", "/", disk_overfull=500)
     queue = house.vhost.queues["a"]

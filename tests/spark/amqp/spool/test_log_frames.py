@@ -1,3 +1,5 @@
+"""Frames of a segment: read as written, and damage is detected."""
+
 import pyarrow as pa
 import pytest
 
@@ -25,7 +27,7 @@ def test_head_of_a_segment_is_read_as_it_was_written():
         read_segment_head(head[:-70], "x")
 
 
-def test_frame_is_read_as_it_was_written_and_not_with_any_octet_changed():
+def test_frame_is_read_as_written_and_refused_with_any_byte_changed():
     head, zeros = encode_frame(7, 2, BATCH)
     data = head + BATCH + zeros
     frame = read_frame(data, 7, 0)

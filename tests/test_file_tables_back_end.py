@@ -24,7 +24,7 @@ def test_least_settings_are_the_url_of_users() -> None:
     assert found.permission.configure == ".*"
 
 
-def test_all_settings(tmp_path: Path) -> None:
+def test_settings_of_the_http_back_end_are_all_read(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("")
     found = read(
         {

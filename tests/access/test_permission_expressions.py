@@ -1,4 +1,4 @@
-"""Expressions of permissions."""
+"""Regular expressions of permissions: checked, compiled and cached."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_expression_is_searched_anywhere(expression: str, matching: list[str], o
 
 
 @pytest.mark.parametrize("expression", ["(?=a)", "(a)\\1", "(", "[a", "a{2000}", "(?<!x)y"])
-def test_what_re2_refuses_is_refused_in_one_sentence(expression: str) -> None:
+def test_expression_that_re2_refuses_is_refused_in_one_sentence(expression: str) -> None:
     with pytest.raises(
         PreconditionFailed, match=re.escape(f"read permission of user 'anna': RE2 refuses '{expression}': ")
     ):
@@ -43,7 +43,7 @@ def test_endless_expression_is_refused() -> None:
         check_expression("(\\pL{30}){30}", "it")
 
 
-def test_what_is_compiled_is_bounded() -> None:
+def test_cache_of_compiled_expressions_is_bounded() -> None:
     expressions = Expressions()
     for number in range(COMPILED_MOST * 2):
         assert expressions.matches(f"^q{number}$", f"q{number}")
@@ -63,7 +63,7 @@ def test_escaped_text_matches_itself_only(text: str) -> None:
 
 
 @given(st.text(max_size=20), st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
-def test_any_expression_is_checked_or_refused(expression: str, name: str) -> None:
+def test_arbitrary_expression_is_checked_or_refused(expression: str, name: str) -> None:
     try:
         check_expression(expression, "it")
     except PreconditionFailed:

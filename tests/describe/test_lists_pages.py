@@ -1,4 +1,4 @@
-"""Long lists page by page: all of a kind once, whatever changes between two pages, and a share of a turn each."""
+"""Long lists page by page: each object once, whatever changes between two pages, a share of a turn each."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def filled(queues: int) -> BrokerDriver:
         ("definitions.export", {"section": "bindings"}, "routing_key"),
     ],
 )
-def test_what_is_there_throughout_is_in_one_page_whatever_goes_and_comes_between_two(
+def test_object_that_stays_is_in_one_page_under_any_changes_between_pages(
     operation: str, fields: dict[str, object], name: str
 ) -> None:
     driver = filled(3 * PAGE_MOST)

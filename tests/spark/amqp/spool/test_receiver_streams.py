@@ -1,4 +1,4 @@
-"""Streams of RabbitMQ, which are told from other queues before they are consumed."""
+"""Streams of RabbitMQ, which are recognised before they are consumed."""
 
 import pytest
 
@@ -16,5 +16,5 @@ from pyspark_amqp.spool.receiver import tells_streams
         ({}, False),
     ],
 )
-def test_only_versions_that_refuse_other_queues_too_are_asked(properties, told):
+def test_broker_versions_that_refuse_streams_differently_are_recognised(properties, told):
     assert tells_streams(properties) is told

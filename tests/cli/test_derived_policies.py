@@ -1,4 +1,4 @@
-"""Policy commands, as somebody types them."""
+"""Policy commands at the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys for SCRAM: derived once for a user, and made for users that are not there."""
+"""SCRAM keys: derived once for a user, and fake for unknown users."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_keys_are_derived_once_and_the_derivation_counts_as_work() -> None:
     assert work.done == 2 * DERIVE_WORK
 
 
-def test_keys_of_an_unknown_user_are_always_the_same_and_look_like_those_of_a_known_one() -> None:
+def test_scram_keys_of_an_unknown_user_are_stable_and_look_genuine() -> None:
     keys, work = make({"ada": "love"})
     unknown = keys.of("eve")
     assert keys.of("eve") == unknown
@@ -47,7 +47,7 @@ def test_keys_of_an_unknown_user_are_always_the_same_and_look_like_those_of_a_kn
     assert work.done == DERIVE_WORK
 
 
-def test_salt_does_not_tell_a_known_user_from_an_unknown_one_and_depends_on_the_secret() -> None:
+def test_salt_depends_on_the_secret_and_hides_whether_the_user_exists() -> None:
     known, unknown = make({"ada": "love"})[0], make({})[0]
     assert known.of("ada")[0] == unknown.of("ada")[0]
     assert make({"ada": "love"}, b"other")[0].of("ada")[0] != known.of("ada")[0]

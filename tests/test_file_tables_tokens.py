@@ -26,7 +26,7 @@ def test_least_settings_are_the_name_of_the_broker_and_its_keys(tmp_path: Path) 
     assert (policy.leeway_s, policy.name_claims, policy.scope_claims) == (30, ["sub", "client_id"], ["scope"])
 
 
-def test_all_settings_have_the_names_of_rabbitmq(tmp_path: Path) -> None:
+def test_token_settings_have_the_names_of_rabbitmq(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text("{}")
     policy = read(
         {

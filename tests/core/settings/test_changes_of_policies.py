@@ -1,4 +1,4 @@
-"""Policies that change while queues and exchanges are there: all or nothing, in steps, and in effect at once."""
+"""Policies that change while queues and exchanges exist: all or nothing, in steps, effective at once."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_limits_of_an_argument_and_of_policies_are_the_smallest(bench: Bench) ->
     assert rows["max-length"] == "operator policy 'o': max-length=3; of what is ready; beyond, drop-head"
 
 
-def test_alternate_exchange_of_a_policy_gets_what_matches_no_binding(bench: Bench) -> None:
+def test_alternate_exchange_of_a_policy_gets_unroutable_messages(bench: Bench) -> None:
     vhost = bench.vhost
     queue = bench.queue("unrouted")
     for name, kind in (("logs", "topic"), ("lost", "fanout"), ("other", "fanout")):

@@ -19,14 +19,14 @@ def test_room_that_must_be_left_free_closes_and_opens_with_some_distance() -> No
     assert [closed for _, closed in house.crossings()] == [True, False, True, False]
 
 
-def test_what_the_store_needs_itself_is_not_free_for_messages() -> None:
+def test_space_that_the_store_needs_is_not_free_for_messages() -> None:
     house = Kept(min_disk_free=1_000)
     for free, needed, closed in ((1_500, 500, []), (1_500, 501, ["room"]), (1_500, 400, []), (1_000, 0, [])):
         house.disk.measured(1, free, 100_000, house.broker.now, needed)
         assert house.closed() == closed, (free, needed)
 
 
-def test_where_nothing_must_be_left_free_the_store_still_keeps_what_it_needs() -> None:
+def test_store_keeps_its_space_with_min_disk_free_none() -> None:
     house = Kept(min_disk_free="none")
     for free, needed, closed in ((500, 500, []), (499, 500, ["room"]), (500, 500, [])):
         house.disk.measured(1, free, 100_000, house.broker.now, needed)
@@ -48,7 +48,7 @@ def test_share_that_must_be_left_free_can_always_be_reached(percent: float, tota
     assert (room.recheck_at(), room.resume(), room.full_percent()) == (mark, resume, 100 - int(percent))
 
 
-def test_file_system_smaller_than_what_must_be_left_free_has_no_negative_share() -> None:
+def test_file_system_smaller_than_min_disk_free_has_no_negative_share() -> None:
     house = Kept(min_disk_free=50_000)
     house.disk.measured(1, 900, 1000, house.broker.now)
     assert house.closed() == ["room"]
@@ -57,7 +57,7 @@ def test_file_system_smaller_than_what_must_be_left_free_has_no_negative_share()
     assert room.full_percent() == 0
 
 
-def test_nothing_said_leaves_free_what_rabbitmq_does_and_has_no_quota() -> None:
+def test_default_min_disk_free_is_that_of_rabbitmq_without_a_quota() -> None:
     house = Kept()
     house.broker.gates.set_disk_limit(house.broker.table.limits("broker", ""))
     assert house.disk.quota is None

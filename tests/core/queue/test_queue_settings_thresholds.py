@@ -28,9 +28,7 @@ from tests.support.setting_values import Marks, marks, settings_of
         (2_950_001, 2_360_001, 2_065_000),  # Qpid C++'s own example.
     ],
 )
-def test_stop_is_80_percent_rounded_half_up_and_below_capacity_and_resume_70_percent_cut(
-    capacity: int, stop: int, resume: int
-) -> None:
+def test_stop_is_80_percent_rounded_and_resume_70_percent_cut(capacity: int, stop: int, resume: int) -> None:
     assert marks({"capacity-messages": capacity}, "messages") == (capacity, stop, resume)
     assert marks({"capacity-bytes": capacity}, "bytes") == (capacity, stop, resume)
 
@@ -136,7 +134,7 @@ def test_defaults_never_make_thresholds_that_lock_producers_out(capacity: int, s
         ({"max-size-messages": -1, "address-full-policy": "DROP"}, (None, None, None)),
     ],
 )
-def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expected: Marks) -> None:
+def test_thresholds_follow_from_given_arguments(arguments: dict[str, object], expected: Marks) -> None:
     assert marks(arguments, "messages") == expected
 
 
@@ -173,7 +171,7 @@ def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expe
         ({"capacity": 1000, "x-overflow": "drop-head"}, (1000, None, None)),
     ],
 )
-def test_thresholds_in_bytes_follow_from_what_is_given(arguments: dict[str, object], expected: Marks) -> None:
+def test_thresholds_in_bytes_follow_from_given_arguments(arguments: dict[str, object], expected: Marks) -> None:
     assert marks(arguments, "bytes") == expected
 
 
@@ -225,7 +223,7 @@ def test_limit_by_a_name_of_qpid_cpp_has_its_thresholds_with_policies_that_refus
     assert marks({"capacity-messages": 10, "overflow": policy}, "messages") == (10, None, None)
 
 
-def test_ring_has_no_thresholds_whatever_its_pattern_and_its_broker_set() -> None:
+def test_ring_has_no_thresholds_with_any_pattern_and_broker_settings() -> None:
     words = read_arguments("q", {"stop-messages": 5, "resume-percent": 20})
     weaker = {name: word.with_source("pattern", "#", "command", 5) for name, word in words.items()}
     found = resolve("q", {**read_arguments("q", {"qpid.max_count": 10, "overflow": "ring"}), **weaker}, Defaults())

@@ -1,4 +1,4 @@
-"""Scopes of tokens: RabbitMQ's patterns, tags, and what grants nothing."""
+"""Scopes of tokens: RabbitMQ's patterns, tags, and scopes without effect."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def test_tags_are_scopes_too() -> None:
     "scope",
     ["", "read", "read:", "read:*", "read:a/b/c/d", "own:*/*", "Read:*/*", "read:" + "*" * PATTERN_OCTETS + "/*"],
 )
-def test_other_scopes_grant_nothing(scope: str) -> None:
+def test_scope_of_another_form_grants_nothing(scope: str) -> None:
     rules = TokenRules([scope])
     assert not rules.enters("/")
     assert not any(rules.permits(kind, "/", "q") for kind in (CONFIGURE, WRITE, READ))
     assert rules.tags() == []
 
 
-def test_only_so_many_scopes_count() -> None:
+def test_scopes_beyond_the_most_are_ignored() -> None:
     assert not TokenRules(["x"] * SCOPES_MOST + ["read:*/*"]).permits(READ, "/", "q")
 
 

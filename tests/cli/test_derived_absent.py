@@ -1,4 +1,4 @@
-"""What is not there: exit code 1, or 0 with --if-exists."""
+"""Commands on absent objects: exit code 1, or 0 with --if-exists."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.commands import run, told
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else None,
 )
-def test_what_is_not_there_is_an_error_unless_it_may_be_missing(
+def test_absent_object_is_an_error_unless_if_exists(
     broker: BrokerProcess, name: str, words: tuple[str, ...], says: str, accepted: str
 ) -> None:
     given = [name if word == "NAME" else word for word in words]
@@ -36,7 +36,7 @@ def test_what_is_not_there_is_an_error_unless_it_may_be_missing(
     assert run(broker, *given, "--if-exists") == accepted.replace("NAME", name) + "\n"
 
 
-def test_answer_for_programs_tells_that_it_was_not_there(broker: BrokerProcess, name: str) -> None:
+def test_json_answer_says_that_the_object_did_not_exist(broker: BrokerProcess, name: str) -> None:
     assert told(broker, "purge", name, "--if-exists") == {"queue": name, "existed": False}
     assert told(broker, "delete", "queue", name, "--if-exists") == {"queue": name, "deleted": False}
     run(broker, "declare", "queue", name)
