@@ -207,7 +207,7 @@ class Consumer(Subscriber):
         self.broker: ConsumeContext | None = None
         """The broker to notify when the consumer may have credit again; None while it is not subscribed."""
         self.state: i64 = GONE
-        """State, with the list that the consumer is in: see consumer_lists.py."""
+        """State, from GONE to YIELDING, which includes the kind of list that the consumer is in."""
         self.list: ConsumerList | None = None
         self.before: Consumer | None = None
         self.after: Consumer | None = None
@@ -334,7 +334,7 @@ class Batch:
         self.at: float = at
         """Time of delivery."""
         self.waits_for_disk: bool = False
-        """True if the delivery must wait until the open journal group is on disk (see redelivery_mark.py)."""
+        """True if the delivery must wait until the open journal group is on disk (see `record_delivery`)."""
 
     def last(self) -> i64:
         """Return the delivery tag of the last message."""

@@ -7,7 +7,7 @@ In a quorum queue priorities count there, too (as in RabbitMQ 4): the active con
 its deliveries are settled.
 
 Theory of operation. Only consumers that may have credit are in the rotation. A consumer without credit leaves the
-rotation and waits where the missing resource becomes available (see consumer_lists.py); `wake` returns it, as the last
+rotation and waits where the missing resource becomes available (see consumer.py); `wake` returns it, as the last
 in turn. So no consumer is checked twice in vain to find the next one, however many consumers there are.
 """
 
@@ -80,7 +80,7 @@ class Rotation(Subscriptions):
         self.counts: dict[int, int] = {}
         """Number of consumers of each priority, with or without credit."""
         self.draining: dict[Consumer, None] = {}
-        """Consumers and browsers whose receiver waits until no more can be delivered (see drain.py)."""
+        """Consumers and browsers whose receiver waits until no more can be delivered (see session.py)."""
         self.browsing: dict[Consumer, None] = {}
         """Browsers of the queue, which do not count as consumers: they take no messages."""
         self.browsers: Rotation | None = None

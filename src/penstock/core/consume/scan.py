@@ -459,7 +459,7 @@ class MessageFilter:
         self.passed_over: str = ""
         """Reason why the last unsendable message cannot be sent to the consumer; "" before the first."""
         self.excluded: set[int] = set()
-        """Sequences of messages that the consumer has excluded; see undeliverable.py."""
+        """Sequences of messages that the consumer has excluded; see outcome.py."""
         self.work: i64 = LOOK_WORK if selector is None else LOOK_WORK + selector.work
         """Units of work for each message, in addition to `searched`."""
         self.searched: i64 = 0

@@ -92,7 +92,7 @@ class JournaledQueue:
         """Highest delivered sequence."""
         self.announcing: i64 = 0
         self.redelivery_mark: i64 = 0
-        """The redelivery mark in the store, or in the group that is being written (see redelivery_mark.py)."""
+        """The redelivery mark in the store, or in the group that is being written (see core/queue/storage.py)."""
         self.lookahead: i64 = 0
         """Distance of the mark ahead of the deliveries, so that consumption is not delayed."""
         self.progress_marked: JournalGroup | None = None
