@@ -26,7 +26,7 @@ from penstock.wire.amqp091.spec import ReplyCode
 
 
 class CodecError(PenstockError):
-    """Octets that are not valid AMQP 0-9-1, or a value that AMQP 0-9-1 cannot carry.
+    """Bytes that are not valid AMQP 0-9-1, or a value that AMQP 0-9-1 cannot carry.
 
     `reason` says in one sentence what is wrong, `code` is the reply code to close the connection with. Its AMQP 1.0
     condition and HTTP status are those of the code.
@@ -69,11 +69,11 @@ class FieldReader:
         self._end: i64 = len(data)
 
     def remaining(self) -> int:
-        """Octets left."""
+        """Bytes left."""
         return int(self._end - self.pos)
 
     def _skip(self, size: i64, what: str) -> i64:
-        """Go past some octets; return where they begin."""
+        """Go past some bytes; return where they begin."""
         start = self.pos
         if size > self._end - start:
             raise CodecError(f"{what} needs {int(size)} octets where {int(self._end - start)} are left")
@@ -101,7 +101,7 @@ class FieldReader:
         return int(read_i64_be(self.data, self._skip(8, "a long long integer"))) & _UINT64_MAX
 
     def shortstr(self) -> str:
-        """A string of at most 255 octets of UTF-8."""
+        """A string of at most 255 bytes of UTF-8."""
         octets = self._take(self.octet(), "a short string")
         try:
             return octets.decode()
@@ -109,7 +109,7 @@ class FieldReader:
             raise CodecError("a short string is not UTF-8") from None
 
     def longstr(self) -> bytes:
-        """A string of octets; its length comes first, in 32 bits."""
+        """A string of bytes; its length comes first, in 32 bits."""
         return self._take(self.long(), "a long string")
 
     def table(self, depth: int = 1) -> dict[str, object]:
@@ -248,21 +248,21 @@ def unfit(what: str, value: object) -> CodecError:
 
 
 def write_unsigned(out: bytearray, value: object, size: int) -> None:
-    """Append an unsigned integer of `size` octets."""
+    """Append an unsigned integer of `size` bytes."""
     if not isinstance(value, int) or value < 0 or value >> (8 * size):
         raise unfit(f"an unsigned integer of {8 * size} bits", value)
     out += value.to_bytes(size, "big")
 
 
 def write_shortstr(out: bytearray, value: object) -> None:
-    """Append a short string: at most 255 octets of UTF-8."""
+    """Append a short string: at most 255 bytes of UTF-8."""
     octets = shortstr_octets(value)
     out.append(len(octets))
     out += octets
 
 
 def shortstr_octets(value: object) -> bytes:
-    """Return the octets of a short string, without their number. Raises CodecError for more than 255."""
+    """Return the bytes of a short string, without their number. Raises CodecError for more than 255."""
     if not isinstance(value, str):
         raise unfit("a short string", value)
     octets = _utf8(value)

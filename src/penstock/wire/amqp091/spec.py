@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-"""The eight octets with which a client asks for 0-9-1 (section 4.2.2)."""
+"""The eight bytes with which a client asks for 0-9-1 (section 4.2.2)."""
 
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2
@@ -21,7 +21,7 @@ FRAME_HEARTBEAT: Final = 8
 FRAME_END: Final = 0xCE
 
 FRAME_OVERHEAD: Final = 8
-"""Octets that a frame adds to its payload: kind, channel, size and the end mark (section 4.2.3)."""
+"""Bytes that a frame adds to its payload: kind, channel, size and the end mark (section 4.2.3)."""
 PAYLOAD_AT: Final = 7
 """Position of the payload in a frame (section 4.2.3)."""
 FRAME_MIN_SIZE: Final = 4096

@@ -99,7 +99,7 @@ class Composite:
 def decode_composite(data: bytes, pos: int = 0, end: int = -1) -> tuple[Composite, int]:
     """Read the composite at `pos`; return it and the position after it. Raises CodecError.
 
-    The condition says whether the octets are malformed, or a field has a value that it may not have.
+    The condition says whether the bytes are malformed, or a field has a value that it may not have.
     """
     reader = ValueReader(data, pos, end)
     if reader.octet() != DESCRIBED:
@@ -284,12 +284,12 @@ def _given(field: FieldSpec, value: object) -> object:
 
 
 def encode(descriptor: int, /, **fields: object) -> bytes:
-    """Return a composite as octets; as `composite`. Raises CodecError for a value that does not fit its field."""
+    """Return a composite as bytes; as `composite`. Raises CodecError for a value that does not fit its field."""
     return encode_composite(composite(descriptor, **fields))
 
 
 def encode_composite(value: Composite) -> bytes:
-    """Return a composite as octets, without its absent last fields; a field with its default value is absent."""
+    """Return a composite as bytes, without its absent last fields; a field with its default value is absent."""
     out = BytesWriter()
     _write_composite(out, value, 1)
     return out.getvalue()

@@ -49,7 +49,7 @@ def _field_named(code: int, name: str) -> FieldSpec:
 
 
 STORED_STATE_MAX: Final = 128
-"""Most octets of a delivery state that is not read again when it comes again."""
+"""Most bytes of a delivery state that is not read again when it comes again."""
 _STATE: Final = _field_named(TRANSFER, "state")
 
 
@@ -62,11 +62,11 @@ class FieldCursor:
         self.data: bytes = b""
         self.pos: i64 = 0
         self.end: i64 = 0
-        """End of the list, or of the octets before `enter`."""
+        """End of the list, or of the bytes before `enter`."""
         self.left: i64 = 0
         """Fields left."""
         self.start: i64 = 0
-        """Position of the octets of the last binary or other value; 0 if it was absent."""
+        """Position of the bytes of the last binary or other value; 0 if it was absent."""
         self.stop: i64 = 0
         self.malformed: bool = False
         self.state_code: i64 = ABSENT
@@ -74,7 +74,7 @@ class FieldCursor:
         self.state: object = None
         """The last delivery state; None if its descriptor says all."""
         self._octets: bytes = b""
-        """Octets of the last state of the specification with fields: all messages of a transaction have the same."""
+        """Bytes of the last state of the specification with fields: all messages of a transaction have the same."""
         self._state: Composite | None = None
         """And that state."""
 
@@ -95,7 +95,7 @@ class FieldCursor:
         return self._open_other(data, pos, end)
 
     def _open_other(self, data: bytes, pos: i64, end: i64) -> i64:
-        """Read a descriptor in one of its rare forms: eight octets, or a symbol."""
+        """Read a descriptor in one of its rare forms: eight bytes, or a symbol."""
         reader = ValueReader(data, int(pos), int(end))
         if reader.octet() != DESCRIBED:
             raise CodecError("a composite or section must begin with its descriptor")
@@ -204,7 +204,7 @@ class FieldCursor:
         return self._fail()
 
     def binary(self, largest: i64) -> None:
-        """Read a binary of at most `largest` octets: they lie from `start` to `stop`, both 0 if it is null."""
+        """Read a binary of at most `largest` bytes: they lie from `start` to `stop`, both 0 if it is null."""
         self.start = 0
         self.stop = 0
         code = self._code()

@@ -49,7 +49,7 @@ def to_neutral(value: object, depth: int = 1) -> object:
 
 
 def neutral_table(entries: dict[object, object], depth: int = 1) -> dict[str, object]:
-    """Return a map as a table, without the entries whose key is longer than a table's may be (255 octets)."""
+    """Return a map as a table, without the entries whose key is longer than a table's may be (255 bytes)."""
     table: dict[str, object] = {}
     for key, value in entries.items():
         name = key.decode(errors="replace") if isinstance(key, bytes) else str(to_neutral(key))
@@ -198,7 +198,7 @@ EXCHANGES: Final = "/exchanges/"
 
 
 _UNRESERVED: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-"""Octets that are not escaped (RFC 3986, section 2.3)."""
+"""Bytes that are not escaped (RFC 3986, section 2.3)."""
 
 
 def quoted(name: str) -> str:
@@ -310,9 +310,9 @@ _PLACES: Final[list[int]] = [8, -1, -1, -1, -1, 5, 0, 1, -1, 9, 12, -1, -1]
 
 
 def property_octets(content: bytes, sections: Sections) -> list[bytes] | None:
-    """Return the properties of a message with an id, if they have the same octets as neutral ones; None if not.
+    """Return the properties of a message with an id, if they have the same bytes as neutral ones; None if not.
 
-    A text has its size before it, in one octet; a number is big-endian, in as many octets as AMQP 0-9-1 has.
+    A text has its size before it, in one byte; a number is big-endian, in as many bytes as AMQP 0-9-1 has.
     """
     if sections.properties == ABSENT or sections.application_properties != ABSENT:
         return None
@@ -368,7 +368,7 @@ def _short(text: str) -> str | None:
 
 
 def _id_text(content: bytes, pos: i64, header: str, headers: dict[str, object]) -> str | None:
-    """Return a message-id as text; one that no text of 255 octets can be becomes a header."""
+    """Return a message-id as text; one that no text of 255 bytes can be becomes a header."""
     value: object = text_at(content, pos)
     if value is None:
         value = decode_value(content, int(pos))[0]
@@ -547,7 +547,7 @@ def data_section(body: bytes) -> bytes:
 
 
 def is_body(octets: bytes) -> bool:
-    """Return whether octets are the body sections of a message and nothing else."""
+    """Return whether bytes are the body sections of a message and nothing else."""
     sections = Sections()
     try:
         sections.walk(octets, 0, len(octets))

@@ -78,12 +78,12 @@ REPLY_TO_GROUP_ID: Final = 12
 
 
 HEADER_SKIP: Final = 7
-"""Octets of a header with `durable` alone, in its shortest form."""
+"""Bytes of a header with `durable` alone, in its shortest form."""
 _DURABLE_HEADER: Final = 0x005370C0020141
 _TRANSIENT_HEADER: Final = 0x005370C0020142
 _DATA8: Final = 0x005375A0
 _DATA32: Final = 0x005375B0
-"""First octets of a data section, up to its size in one octet or in four."""
+"""First bytes of a data section, up to its size in one byte or in four."""
 
 
 class Sections:
@@ -278,7 +278,7 @@ def header_skip(data: bytes, pos: i64, end: i64) -> i64:
 
 
 def data_alone(data: bytes, pos: i64, end: i64) -> i64:
-    """Return where the octets of the data section begin that is all from `pos` to `end`; 0 for anything else.
+    """Return where the bytes of the data section begin that is all from `pos` to `end`; 0 for anything else.
 
     Only the usual form of such a section is looked for, as most bodies have it.
     """
@@ -327,7 +327,7 @@ def _properties_end(cursor: FieldCursor, data: bytes) -> i64:
 
 
 def data_octets(content: bytes, sections: Sections) -> i64:
-    """Return the octets in the data sections of a message whose body they are."""
+    """Return the bytes in the data sections of a message whose body they are."""
     total: i64 = 0
     pos = sections.body_at
     cursor = FieldCursor()
@@ -352,7 +352,7 @@ def joined_data(content: bytes, sections: Sections) -> bytes:
 
 
 def _data_extent(cursor: FieldCursor, content: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
-    """Return where the octets of the data section at `pos` begin and end."""
+    """Return where the bytes of the data section at `pos` begin and end."""
     cursor.open(content, pos, end)
     at = cursor.pos
     if content[at] == BINARY8:

@@ -15,12 +15,12 @@ from penstock.wire.amqp10.values import Symbol
 FRAME_AMQP: Final = 0
 FRAME_SASL: Final = 1
 FRAME_OVERHEAD: Final = 8
-"""Octets of a frame before its body, without an extended header (section 2.3.1)."""
+"""Bytes of a frame before its body, without an extended header (section 2.3.1)."""
 FRAME_MIN_SIZE: Final = 512
 """Every peer must take frames of this size, and none larger before `open` (section 2.7.1)."""
 UINT_MAX: Final = (1 << 32) - 1
 TAG_MAX: Final = 32
-"""Most octets of a delivery tag (section 2.8.7)."""
+"""Most bytes of a delivery tag (section 2.8.7)."""
 
 OPEN: Final = 0x10
 BEGIN: Final = 0x11
@@ -107,7 +107,7 @@ class Domain:
         self.kind: Final = kind
         """Primitive type, or one of the kinds above."""
         self.largest: Final = largest
-        """Largest number, or most octets; -1 without a bound."""
+        """Largest number, or most bytes; -1 without a bound."""
         self.choices: Final = choices
         """The only symbols; empty if all may be."""
 

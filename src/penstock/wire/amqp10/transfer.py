@@ -14,17 +14,17 @@ from penstock.wire.amqp10.value_walk import BINARY8, FALSE, NULL, SMALL_UINT, TR
 from penstock.wire.amqp10.value_writer import begin_performative, end_performative, put_boolean, put_uint, unfit
 
 TRANSFER_OVERHEAD: Final = 48
-"""Most octets of a frame that `write_delivery` adds to its payload."""
+"""Most bytes of a frame that `write_delivery` adds to its payload."""
 _USUAL_START: Final = 0x005314C0
-"""The first octets of a transfer: its descriptor, and a list of eight-bit size."""
+"""The first bytes of a transfer: its descriptor, and a list of eight-bit size."""
 _ID_AND_TAG: Final = -0xFFFFFFFF000100
-"""Bits of eight octets from the delivery-id on: its format code, and code and size of the tag."""
+"""Bits of eight bytes from the delivery-id on: its format code, and code and size of the tag."""
 _WIDE_ID_AT: Final = 11
-"""Position of the delivery-id after a handle of four octets."""
+"""Position of the delivery-id after a handle of four bytes."""
 _DELIVERY_REST: Final = 24
-"""Octets of a frame that `write_delivery_head` adds to its payload and the constant octets."""
+"""Bytes of a frame that `write_delivery_head` adds to its payload and the constant bytes."""
 _PAYLOAD_MIN: Final = 16
-"""Octets of payload, at least as many as `read_usual` may look beyond the fields before it notices their end."""
+"""Bytes of payload, at least as many as `read_usual` may look beyond the fields before it notices their end."""
 
 
 class TransferForm:
@@ -34,17 +34,17 @@ class TransferForm:
 
     def __init__(self) -> None:
         self.start: i64 = 0
-        """The first eight octets; 0 for no form."""
+        """The first eight bytes; 0 for no form."""
         self.id_at: i64 = 0
-        """Position of the delivery-id, which has four octets."""
+        """Position of the delivery-id, which has four bytes."""
         self.handle: i64 = 0
-        """The eight octets before that, if they are not among the first: the handle has four."""
+        """The eight bytes before that, if they are not among the first: the handle has four."""
         self.tag: i64 = 0
-        """The eight octets from there on, but for the delivery-id and the first octet of the tag."""
+        """The eight bytes from there on, but for the delivery-id and the first byte of the tag."""
         self.stop: i64 = 0
-        """Octets of the performative."""
+        """Bytes of the performative."""
         self.ends: i64 = 0
-        """Its last two octets: message-format and settled."""
+        """Its last two bytes: message-format and settled."""
 
     def note(self, data: bytes, pos: i64, start: i64, id_at: i64, stop: i64) -> None:
         """Note the form of the transfer at `pos`, which begins with `start` and ends at `stop`."""
@@ -84,7 +84,7 @@ class Transfer:
         self.handle: i64 = ABSENT
         self.delivery_id: i64 = ABSENT
         self.tag_start: i64 = 0
-        """The octets of the delivery tag in the frame; both are 0 if it is absent."""
+        """The bytes of the delivery tag in the frame; both are 0 if it is absent."""
         self.tag_stop: i64 = 0
         self.message_format: i64 = ABSENT
         self.settled: i64 = ABSENT
@@ -244,7 +244,7 @@ def write_delivery(
 ) -> None:
     """Write the first frame of a delivery up to its payload, which has `octets` and which the caller writes.
 
-    The delivery tag is a number of eight octets: it stays unique when a link moves to another session.
+    The delivery tag is a number of eight bytes: it stays unique when a link moves to another session.
     """
     start = begin_performative(out, channel, TRANSFER)
     put_uint(out, handle)
@@ -263,7 +263,7 @@ def write_delivery(
 
 
 def delivery_head(handle: i64) -> bytes:
-    """Return the constant octets of the transfers of a link, for `write_delivery_head`."""
+    """Return the constant bytes of the transfers of a link, for `write_delivery_head`."""
     fields = BytesWriter()
     put_uint(fields, handle)
     fields.append(UINT)
@@ -289,7 +289,7 @@ def write_delivery_head(
     number = delivery_id & 0xFFFFFFFF
     if number > 0x7FFFFFFF:
         number -= 0x100000000
-    write_i64_be(out, number << 32 | 0xA0080000)  # Delivery-id, and a binary of eight octets, of which two are 0.
+    write_i64_be(out, number << 32 | 0xA0080000)  # Delivery-id, and a binary of eight bytes, of which two are 0.
     write_i64_be(out, tag << 16 | (0x4341 if settled else 0x4342))
 
 
@@ -311,10 +311,10 @@ def write_continuation(out: BytesWriter, channel: i64, handle: i64, more: bool, 
 ACCEPTED_STATE: Final = encode(ACCEPTED)
 RELEASED_STATE: Final = encode(RELEASED)
 NO_STATE: Final = bytes((NULL,))
-"""Delivery states as octets."""
+"""Delivery states as bytes."""
 
 STATE_OCTETS_MAX: Final = 200
-"""Most octets of a state that `write_disposition` takes; `composite` encodes larger ones, such as with an error map."""
+"""Most bytes of a state that `write_disposition` takes; `composite` encodes larger ones, such as with an error map."""
 
 
 class Disposition:

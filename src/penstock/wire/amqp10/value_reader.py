@@ -1,7 +1,7 @@
 """Decoding of values (section 1.6).
 
 Every read is bounded by the end of the data and, inside a list, map or array, by its end: malformed data raises
-`CodecError` and nothing else. What is allocated is in proportion to the octets that were read. Lists, maps, arrays and
+`CodecError` and nothing else. What is allocated is in proportion to the bytes that were read. Lists, maps, arrays and
 described values nest at most 32 deep, so that no input can exhaust the stack.
 """
 
@@ -49,7 +49,7 @@ class ValueReader:
         """End of the list, map or array that is being read, else of the data."""
 
     def remaining(self) -> int:
-        """Return the octets left."""
+        """Return the bytes left."""
         return self.end - self.pos
 
     def _take(self, size: int, what: str) -> bytes:
@@ -61,7 +61,7 @@ class ValueReader:
         return self.data[start:stop]
 
     def octet(self) -> int:
-        """Return one octet, such as a format code."""
+        """Return one byte, such as a format code."""
         if self.pos >= self.end:
             raise CodecError("a value ends before its format code")
         octet = self.data[self.pos]
@@ -91,7 +91,7 @@ class ValueReader:
         return _scalar(kind, code, self._octets(code, kind))
 
     def _octets(self, code: int, kind: str) -> bytes:
-        """Return the octets of a scalar, without its size."""
+        """Return the bytes of a scalar, without its size."""
         width = WIDTHS[code]
         if width == VARIABLE8:
             width = self._unsigned(1)
@@ -166,7 +166,7 @@ class ValueReader:
             raise CodecError(f"{what} of {size} octets is longer than the {outer - self.pos} octets left")
         self.end = self.pos + size
         count = self._unsigned(width)
-        if code < ARRAY8:  # Each element of a list or map has one octet at least.
+        if code < ARRAY8:  # Each element of a list or map has one byte at least.
             check_count(count, self.end - self.pos, 1)
         return outer, count
 
@@ -184,7 +184,7 @@ def check_depth(depth: int) -> None:
 
 
 def check_count(count: int, octets: int, width: int) -> None:
-    """Raise CodecError for more elements than the octets left can hold."""
+    """Raise CodecError for more elements than the bytes left can hold."""
     if width == 0:
         if count > ZERO_WIDTH_MAX:
             raise CodecError(f"an array has {count} elements without octets; {ZERO_WIDTH_MAX} is the most")
@@ -193,7 +193,7 @@ def check_count(count: int, octets: int, width: int) -> None:
 
 
 def _scalar(kind: str, code: int, octets: bytes) -> object:
-    """Return a scalar of its octets."""
+    """Return a scalar of its bytes."""
     if kind == values.STRING:
         return _text(octets, "utf-8", "a string is not UTF-8")
     if kind == values.SYMBOL:

@@ -3,7 +3,7 @@
 Messages pass a broker without being decoded. Whatever is well formed here, `ValueReader` reads, but for maps within a
 value that have a key twice; those of a section are looked at (`map_end`).
 
-Format codes: the octet before each value, which tells its type and size (section 1.6).
+Format codes: the byte before each value, which tells its type and size (section 1.6).
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ NESTED32: Final = -7
 """Widths that the value itself tells: of binaries and texts, of lists and maps, and of arrays."""
 
 ZERO_WIDTH_MAX: Final = 16
-"""Most elements of an array whose elements take no octets: their number alone would decide how much memory they need.
+"""Most elements of an array whose elements take no bytes: their number alone would decide how much memory they need.
 
 The specification sets no bound; no client is known to send such arrays.
 """
 
 _WIDTHS: Final = (0, 1, 2, 4, 8, 16, VARIABLE8, VARIABLE32, COMPOUND8, COMPOUND32, NESTED8, NESTED32)
-"""Octets of a value by the first half of its format code, beginning with 4 (section 1.2)."""
+"""Bytes of a value by the first half of its format code, beginning with 4 (section 1.2)."""
 
 _CODES: Final[dict[str, bytes]] = {
     values.NULL: b"\x40",
@@ -105,11 +105,11 @@ def _widths() -> list[int]:
 KINDS: Final[list[str]] = _kinds()
 """Name of the type by format code; empty if there is none."""
 WIDTHS: Final[list[int]] = _widths()
-"""Octets of a value by format code, without the code; negative for the constants above."""
+"""Bytes of a value by format code, without the code; negative for the constants above."""
 
 
 def codes_of(*kinds: str) -> bytes:
-    """Return 256 octets: 1 for the format codes of these types and of null, else 0."""
+    """Return 256 bytes: 1 for the format codes of these types and of null, else 0."""
     codes = bytearray(256)
     codes[NULL] = 1
     for kind in kinds:
@@ -123,7 +123,7 @@ UNFIT: Final = -1
 _SHORT: Final = 64
 """Longest text that is looked at in place."""
 _HIGH_BITS: Final = -0x7F7F7F7F7F7F7F80
-"""The highest bit of each of eight octets, as a signed integer."""
+"""The highest bit of each of eight bytes, as a signed integer."""
 _LAST_HIGH_BITS: Final[list[int]] = [
     0,
     0x80,
@@ -134,7 +134,7 @@ _LAST_HIGH_BITS: Final[list[int]] = [
     0x808080808080,
     0x80808080808080,
 ]
-"""The highest bit of each of the last octets, by their number."""
+"""The highest bit of each of the last bytes, by their number."""
 
 _KEYS: Final = codes_of(
     *(
@@ -296,7 +296,7 @@ def _variable_end(data: bytes, pos: i64, end: i64, code: i64) -> i64:
 
 
 def is_ascii(data: bytes, start: i64, stop: i64) -> bool:
-    """Return whether octets are ASCII. Texts of messages are short: they are looked at in place, eight at a time."""
+    """Return whether bytes are ASCII. Texts of messages are short: they are looked at in place, eight at a time."""
     size = stop - start
     if size > _SHORT or stop < 8:
         return data[start:stop].isascii()
@@ -310,7 +310,7 @@ def is_ascii(data: bytes, start: i64, stop: i64) -> bool:
 
 
 def is_utf8(octets: bytes) -> bool:
-    """Return whether octets are UTF-8."""
+    """Return whether bytes are UTF-8."""
     if octets.isascii():
         return True
     try:
@@ -326,8 +326,8 @@ def _is_character(data: bytes, pos: i64) -> bool:
 
 
 def u32(data: bytes, pos: i64) -> i64:
-    """Return an unsigned integer of four octets."""
-    if pos >= 4:  # The lower half of the eight octets that end with it.
+    """Return an unsigned integer of four bytes."""
+    if pos >= 4:  # The lower half of the eight bytes that end with it.
         return read_i64_be(data, pos - 4) & 0xFFFFFFFF
     return i64(read_i32_be(data, pos)) & 0xFFFFFFFF
 
@@ -403,7 +403,7 @@ def _has_key_twice(data: bytes, pos: i64, stop: i64, count: i64) -> bool:
 def value_at(data: bytes, pos: i64, end: i64, key: bytes) -> i64:
     """Return the position of the value that a symbol or string has in the map at `pos`; `UNFIT` if there is none.
 
-    The map is well formed. A key over 255 octets is not found.
+    The map is well formed. A key over 255 bytes is not found.
     """
     width: i64 = WIDTHS[data[pos]]
     stop = content_stop(data, pos + 1, end, width)
@@ -452,7 +452,7 @@ def reserved_key(data: bytes, pos: i64, end: i64) -> i64:
 
 
 def text_at(data: bytes, pos: i64) -> str | None:
-    """Return the string or symbol at `pos` of well-formed octets; None if there is another value."""
+    """Return the string or symbol at `pos` of well-formed bytes; None if there is another value."""
     code: i64 = data[pos]
     if code & 0xEF != SYMBOL8 and code & 0xEF != STRING8:
         return None
@@ -465,7 +465,7 @@ def text_at(data: bytes, pos: i64) -> str | None:
 
 
 def entries_of(data: bytes, pos: i64, end: i64) -> list[tuple[bytes, bytes]]:
-    """Return key and value of each entry of the well-formed map at `pos`, both as octets."""
+    """Return key and value of each entry of the well-formed map at `pos`, both as bytes."""
     width: i64 = WIDTHS[data[pos]]
     stop = content_stop(data, pos + 1, end, width)
     count = content_count(data, pos + 1, width)

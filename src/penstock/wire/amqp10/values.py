@@ -11,7 +11,7 @@ an annotation or a property is written with the type that it was read with:
 | binary, string | bytes, str | symbol | `Symbol` |
 
 All other types are `Typed`: ubyte, ushort, uint, ulong, byte, short, int, float, char (one character), timestamp
-(milliseconds since the epoch), uuid and decimals (octets, opaque). Fields of composites have their type in the tables
+(milliseconds since the epoch), uuid and decimals (bytes, opaque). Fields of composites have their type in the tables
 of `spec`, and so are plain: a symbol there is `str`, every integer `int`.
 """
 
@@ -51,11 +51,11 @@ ARRAY: Final = "array"
 """Names of the primitive types (section 1.6)."""
 
 UNSIGNED: Final[dict[str, int]] = {UBYTE: 1, USHORT: 2, UINT: 4, ULONG: 8}
-"""Octets of unsigned integers."""
+"""Bytes of unsigned integers."""
 SIGNED: Final[dict[str, int]] = {BYTE: 1, SHORT: 2, INT: 4, LONG: 8, TIMESTAMP: 8}
-"""Octets of signed integers."""
+"""Bytes of signed integers."""
 OPAQUE: Final[dict[str, int]] = {UUID: 16, DECIMAL32: 4, DECIMAL64: 8, DECIMAL128: 16}
-"""Octets of types that are not looked into."""
+"""Bytes of types that are not looked into."""
 
 PLAIN: Final = frozenset({NULL, BOOLEAN, LONG, DOUBLE, BINARY, STRING, LIST, MAP, ARRAY})
 """Types whose Python value needs no mark."""
@@ -187,17 +187,17 @@ def tagged(kind: str, value: object) -> object:
 
 
 DECODE_ERROR: Final = "amqp:decode-error"
-"""Octets that are not the value that must be there."""
+"""Bytes that are not the value that must be there."""
 INVALID_FIELD: Final = "amqp:invalid-field"
 """A mandatory field that is missing, or a value out of its range."""
 NOT_IMPLEMENTED: Final = "amqp:not-implemented"
 """A type or composite that the specification does not have."""
 FRAMING_ERROR: Final = "amqp:connection:framing-error"
-"""Octets that are not a frame."""
+"""Bytes that are not a frame."""
 
 
 class CodecError(PenstockError):
-    """Octets that are not valid AMQP 1.0, or a value that AMQP 1.0 cannot carry.
+    """Bytes that are not valid AMQP 1.0, or a value that AMQP 1.0 cannot carry.
 
     `reason` says in one sentence what is wrong, `condition` is the error condition to close with.
     """
