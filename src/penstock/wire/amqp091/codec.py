@@ -49,7 +49,7 @@ _UNKNOWN: Final = 0b11
 def decode_properties(payload: bytes) -> tuple[int, Properties]:
     """Body size in bytes and properties from the payload of a content header frame.
 
-    Raises `CodecError` for anything but a well-formed header of class basic.
+    Raises `CodecError` unless the header is a well-formed header of class basic.
     """
     reader = FieldReader(payload)
     class_id = reader.short()
@@ -207,7 +207,7 @@ VALUE_SIZES: Final[list[int]] = _value_sizes()
 def property_flags(data: bytes, pos: i64, end: i64) -> i64:
     """Return the flags at `pos`; `UNFIT` unless the bytes from there up to `end` are exactly one property list.
 
-    A headers table is checked too: a malformed one would be delivered to consumers, which cannot refuse it.
+    A headers table is checked too: a malformed table would be delivered to consumers, which cannot refuse it.
     """
     if end - pos < 2:
         return UNFIT
@@ -227,7 +227,7 @@ def property_flags(data: bytes, pos: i64, end: i64) -> i64:
                 return UNFIT
         flags <<= 1
         index += 1
-    # As two returns: a conditional expression of the two would make an object of the flags.
+    # As two returns: a conditional expression would create an object of the flags.
     if pos != end:
         return UNFIT
     return result
@@ -246,7 +246,7 @@ def table_fits(data: bytes, pos: i64, end: i64, depth: i64) -> bool:
 
 
 def _value_end(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
-    """Return where the typed value at `pos` ends; `UNFIT` if it is none, or goes beyond `end`."""
+    """Return the end of the typed value at `pos`; `UNFIT` if it is malformed, or extends beyond `end`."""
     size: i64 = VALUE_SIZES[data[pos]]
     pos += 1
     if size >= 0:
@@ -275,7 +275,7 @@ def _value_end(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
 
 
 def property_end(data: bytes, pos: i64, end: i64, index: i64) -> i64:
-    """Return where the property at `pos` ends; `UNFIT` if it goes beyond `end`.
+    """Return the end of the property at `pos`; `UNFIT` if it extends beyond `end`.
 
     `index` is its index in the order of the flags.
     """
@@ -297,7 +297,7 @@ def property_end(data: bytes, pos: i64, end: i64, index: i64) -> i64:
 def skip_properties(data: bytes, pos: i64, flags: i64, index: i64, to: i64) -> i64:
     """Return the position of property `to` in a well-formed list, from the position of property `index`.
 
-    Both are an index in the order of the flags; neither needs to be present.
+    Both are indexes in the order of the flags; neither property needs to be present.
     """
     end: i64 = len(data)
     while index < to:
@@ -308,7 +308,9 @@ def skip_properties(data: bytes, pos: i64, flags: i64, index: i64, to: i64) -> i
 
 
 def property_at(content: bytes, index: i64) -> i64:
-    """Return the position of a property in a content whose header was found to be well formed; 0 if it is absent."""
+    """Return the position of a property in a content whose header was found to be well formed; 0 if the property is
+    absent.
+    """
     flags = flags_of(content)
     if not flags & (0x8000 >> index):
         return 0
@@ -361,7 +363,7 @@ class Method:
 
     @property
     def name(self) -> str:
-        """Such as "queue.declare"."""
+        """Name of the method, such as "queue.declare"."""
         return self.spec.name
 
     def __repr__(self) -> str:
@@ -423,7 +425,7 @@ def _read_field(reader: FieldReader, kind: str) -> object:
 def encode_method(id_: int, /, **args: object) -> bytes:
     """The payload of a method frame; fields that are not given are zero, empty or false.
 
-    Raises `CodecError` for a value that does not fit its field, `TypeError` for a field that the method does not have.
+    Raises `CodecError` for a value that does not fit its field, `TypeError` for an unknown field.
     """
     # Not `method_id`, a field of the close methods: compiled, even a positional-only name takes up the keyword.
     spec = METHODS.get(id_)
@@ -501,6 +503,6 @@ def encode_table(table: dict[str, object]) -> bytes:
 
 
 def short_text(text: str) -> str:
-    """The part of `text` that fits a short string (255 bytes of UTF-8); for reply texts, which may be cut."""
+    """The part of `text` that fits a short string (255 bytes of UTF-8); for reply texts, which may be truncated."""
     octets = text.encode(errors="replace")
     return text if len(octets) <= 255 and octets.isascii() else octets[:255].decode(errors="ignore")

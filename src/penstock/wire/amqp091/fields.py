@@ -4,8 +4,8 @@ Field tables follow the practice of RabbitMQ and its clients, which differs from
 (https://www.rabbitmq.com/amqp-0-9-1-errata, section 3): `s` is a signed 16-bit integer, `l` and `L` are both signed
 64-bit integers, and `x` is a byte array.
 
-Every read is bounded by the end of the data and, inside a table or an array, by its end: malformed data raises
-`CodecError` and nothing else. Tables and arrays nest at most 32 deep, so that no input can exhaust the stack.
+Every read is bounded by the end of the data and, inside a table or an array, by its end: malformed data raises only
+`CodecError`. Tables and arrays nest at most 32 deep, so that no input can exhaust the stack.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penstock.wire.amqp091.spec import ReplyCode
 class CodecError(PenstockError):
     """Bytes that are not valid AMQP 0-9-1, or a value that AMQP 0-9-1 cannot carry.
 
-    `reason` says in one sentence what is wrong, `code` is the reply code to close the connection with. Its AMQP 1.0
+    `reason` describes the fault in one sentence, `code` is the reply code to close the connection with. The AMQP 1.0
     condition and HTTP status are those of the code.
     """
 
@@ -73,7 +73,7 @@ class FieldReader:
         return int(self._end - self.pos)
 
     def _skip(self, size: i64, what: str) -> i64:
-        """Go past some bytes; return where they begin."""
+        """Skip some bytes; return the position of the first."""
         start = self.pos
         if size > self._end - start:
             raise CodecError(f"{what} needs {int(size)} octets where {int(self._end - start)} are left")
@@ -145,7 +145,7 @@ class FieldReader:
     def value(self, depth: int) -> object:
         """A typed value in a table or array at nesting depth `depth`."""
         kind = self.octet()
-        if kind == 83:  # S; not always text, though the specification wants UTF-8
+        if kind == 83:  # S; not always text, although the specification requires UTF-8
             octets = self._take(self.long(), "a long string")
             try:
                 return octets.decode()
@@ -243,7 +243,7 @@ _UINT64_MAX: Final = (1 << 64) - 1
 
 
 def unfit(what: str, value: object) -> CodecError:
-    """The error for a value of the broker that AMQP 0-9-1 cannot carry as `what`."""
+    """Return the error for a value of the broker that AMQP 0-9-1 cannot carry as `what`."""
     return CodecError(f"{worded(value)} does not fit {what}", ReplyCode.SYNTAX_ERROR)
 
 
@@ -272,7 +272,7 @@ def shortstr_octets(value: object) -> bytes:
 
 
 def write_longstr(out: bytearray, value: object) -> None:
-    """Append a long string; text goes out as UTF-8."""
+    """Append a long string; text is written as UTF-8."""
     if isinstance(value, str):
         octets = _utf8(value)
     elif isinstance(value, (bytes, bytearray, memoryview)):
@@ -361,7 +361,7 @@ def _write_decimal(out: bytearray, value: Decimal) -> None:
     if not value.is_finite():
         raise unfit("a decimal", value)
     sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)  # it is a letter only for what is not finite
+    assert isinstance(exponent, int)  # a character only for values that are not finite
     if len(digits) > 10 or exponent > 9 or exponent < -255:
         raise unfit("a decimal", value)
     unscaled = 0
@@ -401,7 +401,7 @@ def _utf8(text: str) -> bytes:
 
 
 def encode_shortstr(text: str) -> bytes:
-    """Encode a short string. Raises `CodecError` for a text that is too long: names are checked when they come in."""
+    """Encode a short string. Raises `CodecError` for a text that is too long: names are checked on input."""
     encoded = text.encode()
     if len(encoded) > 255:
         raise unfit("a short string", text)

@@ -27,9 +27,9 @@ def is_header(start: bytes) -> bool:
 
 
 def frame_end(data: bytes, pos: i64, n: i64, max_frame_size: i64) -> i64:
-    """Return the end of the frame at `pos`; `INCOMPLETE` if it goes beyond `n`, where the input ends.
+    """Return the end of the frame at `pos`; `INCOMPLETE` if it extends beyond `n`, where the input ends.
 
-    Raises CodecError for a frame that cannot be one, as soon as its first eight bytes are there.
+    Raises CodecError for an invalid frame, as soon as its first eight bytes are available.
     """
     if n - pos < FRAME_OVERHEAD:
         return INCOMPLETE
@@ -56,7 +56,7 @@ def frame_kind(data: bytes, pos: i64) -> i64:
 
 
 def frame_channel(data: bytes, pos: i64) -> i64:
-    """Return the channel of the frame at `pos`. It has no meaning in a SASL frame."""
+    """Return the channel of the frame at `pos`. The channel has no meaning in a SASL frame."""
     return read_i64_be(data, pos) & 0xFFFF
 
 
@@ -72,6 +72,6 @@ def frame(channel: int, body: bytes = b"", kind: int = FRAME_AMQP) -> bytes:
 
 
 def write_frame_start(out: BytesWriter, size: i64, channel: i64) -> None:
-    """Write the header of an AMQP frame of `size` bytes in all."""
+    """Write the header of an AMQP frame of `size` bytes in total."""
     write_i32_be(out, i32(size))
     write_i32_be(out, i32(0x02000000 | channel))

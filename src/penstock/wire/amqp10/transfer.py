@@ -1,4 +1,4 @@
-"""Performatives that come with every message, in place: transfer, disposition and flow (section 2.7)."""
+"""Performatives of every message, read and written in place: transfer, disposition and flow (section 2.7)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ TRANSFER_OVERHEAD: Final = 48
 _USUAL_START: Final = 0x005314C0
 """The first bytes of a transfer: its descriptor, and a list of eight-bit size."""
 _ID_AND_TAG: Final = -0xFFFFFFFF000100
-"""Bits of eight bytes from the delivery-id on: its format code, and code and size of the tag."""
+"""Bits of eight bytes from the delivery-id on: format code of the id, code and size of the tag."""
 _WIDE_ID_AT: Final = 11
 """Position of the delivery-id after a handle of four bytes."""
 _DELIVERY_REST: Final = 24
 """Bytes of a frame that `write_delivery_head` adds to its payload and the constant bytes."""
 _PAYLOAD_MIN: Final = 16
-"""Bytes of payload, at least as many as `read_usual` may look beyond the fields before it notices their end."""
+"""Least bytes of payload for `read_usual`, which may read so far beyond the fields before it detects their end."""
 
 
 class TransferForm:
-    """Form of usual transfers: what stays from one to the next while only delivery-id, tag and payload change."""
+    """Form of usual transfers: the constant parts while only delivery-id, tag and payload change."""
 
     __slots__ = ("start", "id_at", "handle", "tag", "stop", "ends")
 
@@ -38,16 +38,16 @@ class TransferForm:
         self.id_at: i64 = 0
         """Position of the delivery-id, which has four bytes."""
         self.handle: i64 = 0
-        """The eight bytes before that, if they are not among the first: the handle has four."""
+        """The eight bytes before the delivery-id, if they are not among the first: the handle has four bytes."""
         self.tag: i64 = 0
-        """The eight bytes from there on, but for the delivery-id and the first byte of the tag."""
+        """The eight bytes from there on, except the delivery-id and the first byte of the tag."""
         self.stop: i64 = 0
         """Bytes of the performative."""
         self.ends: i64 = 0
-        """Its last two bytes: message-format and settled."""
+        """The last two bytes: message-format and settled."""
 
     def note(self, data: bytes, pos: i64, start: i64, id_at: i64, stop: i64) -> None:
-        """Note the form of the transfer at `pos`, which begins with `start` and ends at `stop`."""
+        """Record the form of the transfer at `pos`, which begins with `start` and ends at `stop`."""
         self.start = start
         self.id_at = id_at - pos
         if self.id_at == _WIDE_ID_AT:
@@ -118,9 +118,10 @@ class Transfer:
         self.payload = cursor.pos
 
     def read_usual(self, data: bytes, pos: i64, end: i64) -> bool:
-        """Read the transfer at `pos` if it is written as most clients do it: returns whether it is.
+        """Read the transfer at `pos` if it has the usual form of most clients; returns whether it has.
 
-        That is, it has no field after `settled`, and each field is in a usual form. Otherwise the fields mean nothing.
+        In this form there is no field after `settled`, and each field is in a usual form. Otherwise the fields are
+        undefined.
         """
         if end - pos < _PAYLOAD_MIN:
             return False
@@ -143,7 +144,7 @@ class Transfer:
         return self._read_other(data, pos, end, start)
 
     def _read_other(self, data: bytes, pos: i64, end: i64, start: i64) -> bool:
-        """Read a usual transfer whose form is another than that of the last one."""
+        """Read a usual transfer whose form differs from the last form."""
         self._form.start = 0
         stop = pos + 5 + ((start >> 24) & 0xFF)
         if start >> 32 != _USUAL_START or stop + _PAYLOAD_MIN > end:
@@ -194,7 +195,7 @@ class Transfer:
         return True
 
     def _read_usual_end(self, data: bytes, at: i64, stop: i64, count: i64) -> bool:
-        """Read what follows the tag, up to `stop`; `count` is that of all fields."""
+        """Read what follows the tag, up to `stop`; `count` is the number of all fields."""
         if count < 3 or count > 5:
             return False
         self.message_format = ABSENT
@@ -228,7 +229,7 @@ class Transfer:
         self.batchable = False
 
     def _read_rest(self, cursor: FieldCursor) -> None:
-        """Read the fields after `settled`, which most transfers do not have."""
+        """Read the fields after `settled`, which most transfers lack."""
         self.more = cursor.boolean() == 1
         self.rcv_settle_mode = cursor.ubyte(1)
         cursor.delivery_state()
@@ -281,7 +282,7 @@ def write_delivery_head(
 ) -> None:
     """As `write_delivery` for a delivery in one frame, with the `delivery_head` of its link.
 
-    The delivery-id may be past 2^32, where it begins anew. The tag is below 2^47.
+    The delivery-id may exceed 2^32, where it wraps around. The tag is below 2^47.
     """
     size: i64 = len(head) + _DELIVERY_REST + octets
     write_i64_be(out, size << 32 | 0x02000000 | channel)
@@ -314,7 +315,7 @@ NO_STATE: Final = bytes((NULL,))
 """Delivery states as bytes."""
 
 STATE_OCTETS_MAX: Final = 200
-"""Most bytes of a state that `write_disposition` takes; `composite` encodes larger ones, such as with an error map."""
+"""Most bytes of a state for `write_disposition`; `composite` encodes larger states, such as with an error map."""
 
 
 class Disposition:
@@ -324,10 +325,10 @@ class Disposition:
 
     def __init__(self) -> None:
         self.receiver: bool = False
-        """True if it comes from the receiver of the deliveries."""
+        """True if the receiver of the deliveries sent it."""
         self.first: i64 = ABSENT
         self.last: i64 = ABSENT
-        """The last delivery of the range; equal to `first` if it was absent."""
+        """The last delivery of the range; equal to `first` if absent."""
         self.settled: bool = False
         self.state_code: i64 = ABSENT
         """Descriptor and value of the delivery state, as in `FieldCursor`."""
@@ -368,7 +369,9 @@ def write_disposition(
 
 
 class Flow:
-    """The last flow that was read. Absent numbers are `ABSENT`: without a handle, it is about the session alone."""
+    """The last flow that was read. Absent numbers are `ABSENT`: without a handle, the flow concerns only the
+    session.
+    """
 
     __slots__ = (
         "next_incoming_id",

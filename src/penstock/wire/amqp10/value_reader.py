@@ -1,8 +1,8 @@
 """Decoding of values (section 1.6).
 
-Every read is bounded by the end of the data and, inside a list, map or array, by its end: malformed data raises
-`CodecError` and nothing else. What is allocated is in proportion to the bytes that were read. Lists, maps, arrays and
-described values nest at most 32 deep, so that no input can exhaust the stack.
+Every read is bounded by the end of the data and, inside a list, map or array, by its end: malformed data raises only
+`CodecError`. Allocated memory is proportional to the bytes read. Lists, maps, arrays and described values nest at most
+32 deep, so that no input can exhaust the stack.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ValueReader:
         self.data = data
         self.pos = pos
         self.end = end
-        """End of the list, map or array that is being read, else of the data."""
+        """End of the list, map or array that is being read, otherwise of the data."""
 
     def remaining(self) -> int:
         """Return the bytes left."""
@@ -124,7 +124,7 @@ class ValueReader:
         return entries
 
     def key(self, depth: int) -> object:
-        """Return the key of a map entry: a scalar. The specification permits others, which nobody uses."""
+        """Return the key of a map entry: a scalar. The specification permits other keys, which no client uses."""
         key = self.value(depth)
         if isinstance(key, (list, dict, Array, Described)):
             raise CodecError("the key of a map is a list, map, array or described value")
@@ -132,7 +132,7 @@ class ValueReader:
 
     def _array(self, code: int, depth: int) -> Array:
         outer, count = self.enter(code, depth)
-        if count == 0 and self.pos == self.end:  # No constructor: there is nothing that it could describe.
+        if count == 0 and self.pos == self.end:  # No constructor: there is no value to describe.
             self.leave(outer)
             return Array(values.NULL, [])
         descriptors: list[object] = []
@@ -151,7 +151,7 @@ class ValueReader:
         return Array(KINDS[element], items, tuple(descriptors))
 
     def enter(self, code: int, depth: int) -> tuple[int, int]:
-        """Limit reading to a list, map or array; return the former end, to `leave` with, and the count of elements."""
+        """Limit reading to a list, map or array; return the former end, for `leave`, and the count of elements."""
         check_depth(depth)
         outer = self.end
         if code == LIST0:

@@ -1,4 +1,4 @@
-"""Encoding of values, the counterpart of `value_reader`: each in its smallest form."""
+"""Encoding of values, the counterpart of `value_reader`: each value in its smallest form."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 SMALL_LONG: Final = 0x55
 WIDE: Final = 0x10
-"""Bit in which the format code of a size of four bytes differs from that of one byte."""
+"""Bit in which the format code of a four-byte size differs from that of a one-byte size."""
 
 
 def unfit(value: object, kind: str) -> CodecError:
@@ -181,7 +181,7 @@ def _write_sized(out: BytesWriter, kind: str, value: object, depth: int) -> None
 
 
 def _write_content(out: BytesWriter, count: int, content: bytes, width: int) -> None:
-    """Append size, count and content; a negative count says that the type has none."""
+    """Append size, count and content; a negative count means that the type has none."""
     size = len(content) if count < 0 else len(content) + width
     if size > _UINT32_MAX:
         raise CodecError(f"a value of {size} octets is too large", INVALID_FIELD)
@@ -220,7 +220,7 @@ def _packed(layout: struct.Struct, value: object, kind: str) -> bytes:
 
 
 def _short(kind: str, octets: bytes) -> int:
-    """Return the bytes of the shortest form: 0 or 1, else all."""
+    """Return the bytes of the shortest form: 0 or 1 byte, otherwise all."""
     if kind not in _SMALL:
         return len(octets)
     last = octets[-1]
@@ -233,7 +233,7 @@ def _short(kind: str, octets: bytes) -> int:
 
 
 def _sized(kind: str, value: object, depth: int) -> tuple[int, bytes]:
-    """Return the count of elements, -1 if the type has none, and the content."""
+    """Return the count of elements (-1 if the type has none) and the content."""
     if kind == values.STRING and isinstance(value, str):
         return -1, encode_text(value)
     if kind == values.SYMBOL and isinstance(value, str):
@@ -276,7 +276,7 @@ def _symbol_octets(text: str) -> bytes:
 
 
 def _write_elements(out: BytesWriter, array: Array, depth: int) -> None:
-    """Append the constructor of an array and its elements, which have one form together."""
+    """Append the constructor of an array and its elements, which share one form."""
     for position, descriptor in enumerate(array.descriptors):
         check_depth(depth + position + 1)
         out.append(0x00)
@@ -318,9 +318,9 @@ descriptor, the format code and the size."""
 
 
 def begin_performative(out: BytesWriter, channel: i64, code: i64) -> i64:
-    """Write a frame up to the first field of its performative; return its position, to end it with.
+    """Write a frame up to the first field of its performative; return its position, for `end_performative`.
 
-    Its list has at most 254 bytes of fields.
+    The list has at most 254 bytes of fields.
     """
     start: i64 = len(out)
     write_frame_start(out, 0, channel)
