@@ -186,7 +186,7 @@ class Notifier:
         for producer in [] if connection.origin is None else connection.origin.producers:
             if id(gate) in producer.gates:
                 hold_deadline_s = producer.entry(gate).hold_deadline_s
-                until = "" if hold_deadline_s == NEVER else f"; what is held for {hold_deadline_s:g} s is refused"
+                until = "" if hold_deadline_s == NEVER else f"; refused after {hold_deadline_s:g} s"
                 return f"{because(producer, gate, self.broker.now)}{until}"
         hold_deadline_s = self.broker.defaults.hold_deadline_s
         until = "" if hold_deadline_s == NEVER else f" {hold_deadline_s:g} s at most"

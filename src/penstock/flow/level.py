@@ -199,5 +199,6 @@ class Measure:
 
 
 def _threshold(depth: i64, unit: str, stop: i64, resume: i64) -> str:
-    sign = ">" if depth > stop else "after more than"
-    return f"{amount(depth)} {unit} {sign} stop {amount(stop)} (opens at {amount(resume)})"
+    if depth > stop:
+        return f"{amount(depth)} {unit} > stop {amount(stop)} (opens at {amount(resume)})"
+    return f"{amount(depth)} {unit}; it was above stop ({amount(stop)}) and opens at {amount(resume)}"

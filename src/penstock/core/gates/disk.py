@@ -107,11 +107,11 @@ class QuotaGate(DiskGate):
     @override
     def describe_cause(self, now: float) -> str:
         what = "stored" if self.vhost else "used"
-        sign = ">" if self.bytes > self.overfull else "after more than"
-        return (
-            f"{int(self.bytes):,} bytes {what} {sign} disk-overfull {int(self.overfull):,} "
-            f"(opens at {int(self.underfull):,})"
-        )
+        depth = f"{int(self.bytes):,} bytes {what}"
+        stop, resume = f"{int(self.overfull):,}", f"{int(self.underfull):,}"
+        if self.bytes > self.overfull:
+            return f"{depth} > disk-overfull {stop} (opens at {resume})"
+        return f"{depth}; it was above disk-overfull ({stop}) and opens at {resume}"
 
 
 class FreeSpaceGate(DiskGate):
@@ -158,10 +158,11 @@ class FreeSpaceGate(DiskGate):
     @override
     def describe_cause(self, now: float) -> str:
         free = "0" if self.free < 0 else f"{int(self.free):,}"
-        sign = "<" if self.free < self.recheck_at() else "after less than"
+        stop, resume = f"{int(self.recheck_at()):,}", f"{int(self.resume()):,}"
         needed = f", besides {int(self.disk.needed):,} for the store itself" if self.disk.needed else ""
-        mark = f"min-disk-free {int(self.recheck_at()):,} (opens at {int(self.resume()):,})"
-        return f"{free} bytes free {sign} {mark}{needed}"
+        if self.free < self.recheck_at():
+            return f"{free} bytes free < min-disk-free {stop} (opens at {resume}){needed}"
+        return f"{free} bytes free; it was below min-disk-free ({stop}) and opens at {resume}{needed}"
 
 
 class StoreFailureGate(DiskGate):
