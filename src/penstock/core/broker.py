@@ -1,10 +1,13 @@
 """The broker: the owner of all virtual hosts, with the calls through which a driver runs it.
 
-broker.begin(now) set the time of all actions until the next call (sessions publish, settle, declare ...)
-broker.run(turns) give turns to waiting producers, and handle due timers broker.next_batch() take deliveries, one batch
-at a time broker.effects() take the effects, in order broker.take_confirming() take the producers with confirms to send
-broker.credits.take_changed() take the senders whose new credit is to be announced broker.next_deadline() return the
-latest time of the next call
+    broker.begin(now)            set the time of all actions until the next call
+    (sessions publish, settle, declare ...)
+    broker.run(turns)            run turns of waiting producers, and handle due timers
+    broker.next_batch()          take deliveries, one batch at a time
+    broker.effects()             take the effects, in order
+    broker.take_confirming()     take the producers with confirms to send
+    broker.credits.take_changed()  take the senders whose new credit must be announced
+    broker.next_deadline()       return the latest time of the next call
 
 Nothing here waits, calls back, reads a clock or draws a random number; one thread owns it.
 

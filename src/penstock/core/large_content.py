@@ -4,7 +4,7 @@ A `LargeContent` is a bytes object like any other content, so queues, the journa
 for it. Its bytes are a reference to the body, and the *head*: a complete content of the publisher's format with an
 empty body. The object also holds the body, which lives as long as a message refers to it.
 
-| 0xF5 | number of the body, 8 | its bytes, 8 | number of spans, 2 | start, 8, and bytes, 8, of each | head ... |
+    | 0xF5 | number of the body, 8 | its bytes, 8 | number of spans, 2 | start, 8, and bytes, 8, of each | head ... |
 """
 
 from __future__ import annotations

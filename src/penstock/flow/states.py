@@ -2,7 +2,7 @@
 
 The owner of a state has one attribute of the enumeration's type, and changes it only with `StateTable.move`:
 
-self.state = CONTENT_STATES.move(self.state, ContentState.HEADER)
+    self.state = CONTENT_STATES.move(self.state, ContentState.HEADER)
 
 Compare states with `is`: compiled, the members of an enumeration are constants, and `is` compares two pointers. On the
 path of each message, where even that costs too much, the attribute is an `i64` that `step` changes, and the hot path

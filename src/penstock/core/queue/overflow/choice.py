@@ -3,10 +3,10 @@
 A length (RabbitMQ's max-length and max-length-bytes) drops the oldest messages. A capacity, explicit or by default,
 holds publishers. An explicit overflow changes the policy of these limits:
 
-- one that RabbitMQ knows always for the lengths, as in RabbitMQ, wherever it is set;
-- `block` and `page` for all limits, because they lose nothing: a length is the capacity then;
-- any other one for a capacity of the same source, and for every capacity if its source has no limit and the queue has
-  no length. So no policy makes a queue that holds drop messages below the number that the policy names.
+- a policy of RabbitMQ: always at the lengths, as in RabbitMQ, wherever it is set;
+- `block` and `page`: at all limits, because they lose no message; a length then counts as the capacity;
+- any other policy: at a capacity of the same source, and at every capacity if its source has no limit and the queue has
+  no length. So no policy makes a queue that holds drop messages below the number set with the policy.
 """
 
 from __future__ import annotations
