@@ -1,9 +1,9 @@
 """Penstock: a message broker that cannot be overrun.
 
-Every queue has a capacity. When a queue reaches its stop threshold its gate closes: producers are told to wait, their
-confirmations are withheld, and they go on when consumers have brought the depth down to the resume threshold.
+Every queue has a capacity. When a queue reaches its stop threshold its gate closes: producers must wait, their
+confirmations are withheld, and they continue when consumers have brought the depth down to the resume threshold.
 
-In a program of one's own::
+In a program::
 
     async with penstock.Broker(listen="127.0.0.1:0") as broker:
         print(broker.url)
@@ -114,14 +114,14 @@ _HOMES = {
         "penstock.client.errors",
     ),
 }
-"""Modules of the names that are imported when they are first asked for."""
+"""Modules of the names that are imported at first use."""
 
 
 @cache
 def compiled() -> bool:
-    """Return whether the pure packages run compiled by mypyc, every module of them.
+    """Return whether every module of the pure packages runs compiled by mypyc.
 
-    Python prefers an extension module to the source of the same name beside it, so the files are all that counts.
+    Python prefers an extension module to a source of the same name, so checking the files suffices.
     """
     import os
     from importlib.machinery import EXTENSION_SUFFIXES
@@ -134,7 +134,7 @@ def compiled() -> bool:
 
 @cache
 def build() -> str:
-    """Return the form of this build, and the time and id of the last change in it where that was recorded.
+    """Return the form of this build, and the time and id of the last change in it, if recorded.
 
     Such as `compiled, 2026-01-31 10:00 UTC 0123456789ab`. setup.py writes the file.
     """
@@ -149,12 +149,12 @@ def build() -> str:
 
 
 def __dir__() -> list[str]:
-    """Return the public names, also of what is imported when it is first asked for."""
+    """Return the public names, including names that are imported at first use."""
     return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> object:
-    """Import a name when it is first asked for: a client has no need of a server, nor a server of a client."""
+    """Import a name at first use: a client does not need a server, nor a server a client."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -37,7 +37,7 @@ RECORD: Final[dict[str, tuple[str, str]]] = {
     "cause": ("STRING", "cause of lost records"),
     "version": ("STRING", "version of Penstock, at the start"),
 }
-"""Fields of a record: types in Spark's names, and meanings. A record has those that apply to its event."""
+"""Fields of a record: types in Spark's names, and meanings. A record has the fields that apply to its event."""
 
 FIELDS: Final = {name: kind for name, (kind, _) in RECORD.items()}
 """Types of the fields, in Spark's names."""
@@ -51,7 +51,9 @@ FILES: Final = RecordFiles("audit-", VERSION, "audit log")
 
 
 def files(directory: str | Path) -> list[Path]:
-    """Return the log's files, oldest first, compressed ones too. Raises OSError if the directory cannot be read."""
+    """Return the log's files, oldest first, compressed files included. Raises OSError if the directory cannot be
+    read.
+    """
     return FILES.list(directory)
 
 

@@ -1,9 +1,9 @@
 """Broker configuration: read from a TOML file and the environment, and shown with its sources.
 
 `[broker]` has the names of `settings.start` (hyphens for underscores) and the settings of scope broker. `[users]` has
-users (see file_users.py). Settings by pattern have a table each:
-`[queue."orders.#"]`, `[address."logs.*"]`, `[vhost."/"]`, `[user.alice]`, `[connection.alice]`, `[producer.alice]`. All
-but start-up settings may change while the broker runs (SIGHUP).
+users (see file_users.py). Settings by pattern have a table each: `[queue."orders.#"]`, `[address."logs.*"]`,
+`[vhost."/"]`, `[user.alice]`, `[connection.alice]`, `[producer.alice]`. All settings except start-up settings may
+change while the broker runs (SIGHUP).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from penstock.settings.table import (
 from penstock.texts import nearest, worded
 
 TABLES_AT_START: Final = ("[oauth]", "[auth-http]")
-"""Tables that are read at the start only."""
+"""Tables that are read only at the start."""
 OTHER_TABLES: Final = ("users", "oauth", "auth-http", "tls")
 TABLES: Final = ", ".join(
     [f"[{name}]" for name in OTHER_TABLES]
@@ -56,13 +56,13 @@ class Settings(Start):
     """Start-up settings of a broker, the other tables of its file, and its settings by pattern."""
 
     users: list[User] | None = None
-    """Users of the settings file; None: it names none."""
+    """Users of the settings file; None without any."""
     clear_passwords: bool = False
-    """True if a password stands in the settings file itself."""
+    """True if the settings file itself contains a password."""
     tokens: TokenSettings | None = None
-    """Tokens of OAuth 2 that are accepted as passwords; None: none is."""
+    """Tokens of OAuth 2 that are accepted as passwords; None without token logins."""
     back_end: BackEndSettings | None = None
-    """HTTP back end that is asked for users; None: there is none."""
+    """HTTP back end for users; None without one."""
     capacity_bytes: int = CAPACITY_BYTES
     """Default capacity of a queue: bytes of charges."""
     stop_percent: float = STOP_PERCENT
@@ -70,7 +70,7 @@ class Settings(Start):
     resume_percent: float = RESUME_PERCENT
     """Default resume threshold of a queue, in percent of its capacity."""
     hold_deadline_s: float = HOLD_DEADLINE_S
-    """Seconds that a publish may be held; 0 is for ever."""
+    """Seconds that a publish may be held; 0 means no limit."""
     tls: TlsSettings | None = None
     """Certificates of the listeners with TLS; None without the table."""
     file: Path | None = None
@@ -88,7 +88,7 @@ def load(path: Path) -> Settings:
     import tomllib  # A broker without a file starts without it.
 
     try:
-        text = path.read_text(encoding="utf-8")  # TOML is, whatever the locale.
+        text = path.read_text(encoding="utf-8")  # TOML is UTF-8, whatever the locale.
         parsed = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"cannot read the settings file '{path}': {error.strerror}") from None
@@ -136,7 +136,7 @@ def _by_pattern(source: _Source, scope: str, patterns: object) -> Iterator[tuple
 
 
 def _near_table(name: str) -> str:
-    """Return the table that an unknown name may mean, or all that there are."""
+    """Return the table that an unknown name may mean, or all tables."""
     near = nearest(name, [*SCOPES, *OTHER_TABLES])
     return f"did you mean [{near}]?" if near else f"known are {TABLES}"
 
@@ -173,7 +173,7 @@ def changed_at_start(old: Settings, new: Settings) -> list[str]:
     """Return the names of changed start-up settings and tables, which need a restart."""
     names = [n for n in AT_START if n not in RELOADABLE and old.at_start.get(n) != new.at_start.get(n)]
     tables = [name for name in TABLES_AT_START if old.at_start.get(name) != new.at_start.get(name)]
-    if (old.tls is None) != (new.tls is None):  # Other changes of the table are served from now on.
+    if (old.tls is None) != (new.tls is None):  # Other changes of the table take effect from now on.
         tables.append("[tls]")
     return [name.replace("_", "-") for name in names] + tables
 
@@ -268,7 +268,7 @@ def _path(parsed: dict[str, Any]) -> tuple[str, ...]:
 
 
 def without_secrets(value: object) -> object:
-    """Return the value of a setting as people may see it: a store's URL without its password."""
+    """Return the value of a setting for display: a store's URL without its password."""
     if not isinstance(value, str):
         return value
     return PASSWORD.sub(rf"\1{MASK}", USER_INFO.sub(rf"\1{MASK}@", value))
@@ -293,7 +293,7 @@ def start_rows(settings: Settings) -> list[dict[str, object]]:
 
 
 def table_rows(settings: Settings) -> list[dict[str, object]]:
-    """Return the tables of the settings file that are no settings by pattern; their secrets are masked."""
+    """Return the tables of the settings file other than settings by pattern; secrets are masked."""
     fields: dict[str, object] = {}
     if settings.users is not None:
         fields["users"] = {user.name: MASK for user in settings.users}

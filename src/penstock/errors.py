@@ -77,7 +77,9 @@ CODES: Final = {
     540: Codes("NOT_IMPLEMENTED", "amqp:not-implemented", 400),
     541: Codes("INTERNAL_ERROR", "amqp:internal-error", 500),
 }
-"""The kinds of errors that a client is told, by AMQP 0-9-1 reply code (specification section 1.2); 409 is ours."""
+"""The kinds of errors that are sent to clients, by AMQP 0-9-1 reply code (specification section 1.2); 409 is
+Penstock's.
+"""
 
 
 class PenstockError(Exception):
@@ -94,10 +96,10 @@ class BrokerError(PenstockError):
     ends: ClassVar[str] = "connection"
     """The smallest scope to end in AMQP 1.0: "delivery", "link", "session" or "connection".
 
-    A delivery is rejected, or its transaction fails. A refused performative ends what it is about, if that is larger.
+    A delivery is rejected, or its transaction fails. A refused performative ends its own scope, if that is larger.
     """
     finer_condition: str = ""
-    """AMQP 1.0 error condition, where AMQP 1.0 tells errors of one code apart; else that of the code."""
+    """AMQP 1.0 error condition, if AMQP 1.0 distinguishes errors of one code; otherwise the condition of the code."""
     retriable: ClassVar[bool] = False
     """True if the same request may succeed later."""
 
@@ -118,7 +120,7 @@ class BrokerError(PenstockError):
 
     @property
     def reply_text(self) -> str:
-        """Text for the wire: at most 255 octets, as a short string must be."""
+        """Text for the wire: at most 255 bytes, as a short string must be."""
         text = f"{self.reply} - {self}"
         return text.encode(errors="replace")[:255].decode(errors="ignore")
 
@@ -174,7 +176,7 @@ class PreconditionFailed(BrokerError):
 
 
 class NotSupported(PreconditionFailed):
-    """A kind of object or a policy of other brokers that this one does not have: nothing is created.
+    """A kind of object or a policy of other brokers that Penstock does not have: nothing is created.
 
     540 would close the connection in AMQP 0-9-1, with all its other channels.
     """
@@ -184,7 +186,7 @@ class NotSupported(PreconditionFailed):
 
 
 class InvalidField(BrokerError):
-    """A field, address or property with a value that it may not have."""
+    """A field, address or property with a value that is not allowed."""
 
     code = 406
     closes = "channel"
@@ -193,7 +195,7 @@ class InvalidField(BrokerError):
 
 
 class ConsumerCancelled(BrokerError):
-    """A consumer that the broker has cancelled, though its queue is there: it was too slow."""
+    """A consumer that the broker has cancelled although its queue exists: it was too slow."""
 
     code = 506
     closes = "channel"
@@ -203,7 +205,7 @@ class ConsumerCancelled(BrokerError):
 
 
 class SubscriptionInUse(BrokerError):
-    """A subscription that has consumers, and other terms than those that are asked for."""
+    """A subscription that has consumers, with other terms than the requested ones."""
 
     code = 406
     closes = "channel"
@@ -259,7 +261,7 @@ class ResourceError(BrokerError):
 
 
 class TransferLimitExceeded(BrokerError):
-    """A message that was sent without credit, beyond what is held of it."""
+    """A message that was sent without credit, beyond the bound of held messages."""
 
     code = 506
     closes = "channel"
@@ -268,7 +270,7 @@ class TransferLimitExceeded(BrokerError):
 
 
 class TransferViolation(BrokerError):
-    """A transfer that contradicts earlier ones of its link, or of its session."""
+    """A transfer that contradicts earlier transfers of its link, or of its session."""
 
     code = 530
     ends = "link"
@@ -289,7 +291,7 @@ class ConnectionForced(BrokerError):
 
 
 class FrameError(BrokerError):
-    """Octets that are not a frame."""
+    """Bytes that are not a frame."""
 
     code = 501
 
@@ -313,7 +315,7 @@ class ChannelError(BrokerError):
 
 
 class HandleInUse(BrokerError):
-    """An attach with a handle that a link of the session has."""
+    """An attach with a handle that a link of the session already has."""
 
     code = 504
     ends = "session"
@@ -375,7 +377,7 @@ class ConfigError(PenstockError):
 
 
 class StartError(PenstockError):
-    """The broker cannot start; the text names the resource that is in use, and by which process."""
+    """The broker cannot start; the text names the resource in use, and the process that uses it."""
 
 
 class StoreError(PenstockError):
@@ -387,7 +389,7 @@ class StoreFull(StoreError):
 
 
 class StoreBusy(StoreError):
-    """Another broker holds the store; the text says which, where and since when."""
+    """Another broker holds the store; the text names its process, its machine and the time."""
 
 
 class StoreLost(StoreError):

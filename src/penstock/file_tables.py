@@ -1,7 +1,7 @@
 """Tables of the settings file besides settings: `[oauth]`, `[auth-http]` and `[tls]`.
 
-The names in the first two are those of RabbitMQ's settings `auth_oauth2.*` and `auth_http.*`, where it has them. Paths
-are relative to the directory of the settings file. More certificates, chosen by the name that a client asks for (SNI,
+The names in the first two are those of RabbitMQ's settings `auth_oauth2.*` and `auth_http.*`, if RabbitMQ has them.
+Paths are relative to the directory of the settings file. More certificates, chosen by the requested server name (SNI,
 RFC 6066 section 3), have a table each: `[tls.names."shop.example.org"]`.
 """
 
@@ -41,7 +41,7 @@ NOT_ASKED: Final[dict[str, str]] = {
     "resource_path": "permissions in [auth-http] has the expressions for queues and exchanges",
     "topic_path": "who may write to or read from a topic exchange may use all of its routing keys",
 }
-"""Paths of RabbitMQ that have no counterpart, and what counts instead (decision 72)."""
+"""Paths of RabbitMQ without a counterpart, and their replacement (decision 72)."""
 
 CLIENT_CERTIFICATES: Final = ("none", "optional", "required")
 USERS_FROM: Final = ("cn", "dn", "san-dns", "san-email", "san-uri")
@@ -49,14 +49,14 @@ VERSIONS: Final = ("1.2", "1.3")
 LEAF: Final = "leaf"
 CHAIN: Final = "chain"
 CRL_CHECKS: Final = (LEAF, CHAIN)
-"""Certificates that are looked up in lists: that of the client, or also those of its issuers."""
+"""Certificates that are checked against revocation lists: the client's, or also those of its issuers."""
 PAIR_KEYS: Final = ("certificate", "key", "key-password", "key-password-file", "key-password-env")
-"""Keys of a certificate: its file, that of its key, and one place of the key's password."""
+"""Keys of a certificate: its file, the file of its key, and one source of the key's password."""
 TLS_KEYS: Final = (*PAIR_KEYS, "ca", "crl", "crl-check", "client-certificates", "user-from", "minimum-version", "names")
 NAMES_MAX: Final = 1000
 """Most certificates by name."""
 PASSWORD_OCTETS: Final = 4096
-"""Longest password of a key, in octets."""
+"""Longest password of a key, in bytes."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,20 +85,20 @@ class BackEndSettings:
     """Contents of `[auth-http]`."""
 
     user_path: str = ""
-    """URL that is asked for a user and its password."""
+    """URL for requests about a user and its password."""
     vhost_path: str = ""
-    """URL that is asked for each virtual host; empty: a user may enter all of them."""
+    """URL for requests about each virtual host; empty: a user may enter all of them."""
     http_method: str = METHODS[0]
     timeout_s: float = 5.0
-    """Seconds that one question may take in all."""
+    """Seconds that one request may take in total."""
     cache_s: float = 30.0
-    """Seconds for which a login that succeeded is known without another question; 0 is none."""
+    """Seconds for which a successful login is remembered without another request; 0 is none."""
     threads: int = 4
-    """Questions that are asked at a time."""
+    """Most requests at a time."""
     permission: Permission = EVERYTHING
-    """Permission in each virtual host that may be entered."""
+    """Permission in each virtual host that the user may enter."""
     ca: str = ""
-    """File with the certificates that the server's is signed by; empty: those of the system."""
+    """File with the certificates that sign the server's certificate; empty: those of the system."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class CertificateFiles:
     certificate: Path
     key: Path
     password: str = field(default="", repr=False)
-    """Password of the key; empty for one that is not encrypted."""
+    """Password of the key; empty for an unencrypted key."""
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ class TlsSettings:
     """Contents of `[tls]`."""
 
     files: CertificateFiles
-    """Certificate for clients that ask for no name, or for one without a certificate of its own."""
+    """Certificate for clients that request no server name, or a name without its own certificate."""
     ca: Path | None = None
-    """Authorities of the clients' certificates; None: clients show none."""
+    """Authorities of the clients' certificates; None: clients send none."""
     crl: Path | None = None
     """Lists of revoked certificates of the authorities; None: no certificate is revoked."""
     crl_check: str = LEAF
-    """Certificates that are looked up there: leaf (that of the client) or chain (those of its issuers as well)."""
+    """Certificates that are checked against the lists: leaf (the client's) or chain (its issuers' as well)."""
     client_certificates: str = "none"
     """Certificates of clients: none, optional or required."""
     user_from: str = "cn"
@@ -130,7 +130,7 @@ class TlsSettings:
     minimum_version: str = "1.2"
     """Oldest version of TLS."""
     names: dict[str, CertificateFiles] = field(default_factory=dict)
-    """Certificates by the name that a client asks for, in lower case; `*.` stands for one label."""
+    """Certificates by the requested server name, in lower case; `*.` stands for one label."""
 
 
 class _Table:
@@ -149,7 +149,7 @@ class _Table:
         return self._refuse((*self.at, key) if key else self.at, text)
 
     def check_keys(self, known: tuple[str, ...]) -> None:
-        """Refuse a key that is not known."""
+        """Refuse an unknown key."""
         for key in self.given:
             if key not in known:
                 raise self.error(key, f"unknown setting {key} in {self.title}; known are {', '.join(known)}")
@@ -173,7 +173,7 @@ class _Table:
         return value
 
     def file(self, key: str, verb: str) -> str:
-        """Return the path of a file that is there; empty without one."""
+        """Return the path of an existing file; empty without one."""
         if key not in self.given:
             return ""
         path = self.folder / str(self.given[key])
@@ -272,7 +272,7 @@ def _permission(table: _Table) -> Permission:
 
 
 def read_tls(given: object, folder: Path, refuse: Refuse) -> TlsSettings:
-    """Read `[tls]`. Raises ConfigError that shows no password."""
+    """Read `[tls]`. Raises ConfigError, which shows no password."""
     if not isinstance(given, dict):
         raise refuse(("tls",), "[tls] must be a table")
     table = _Table(("tls",), given, folder, refuse)

@@ -1,8 +1,8 @@
 """Users of the settings file: `[users]` has name = "password", or name = { password = "...", tags = [...] }.
 
 Instead of `password` there may be `password_file` (a path, relative to the settings file), `password_env` (the name of
-an environment variable) or `password_hash` (RabbitMQ's in base64, or scrypt). Without `permissions` a user may do
-everything in every virtual host. Errors show no passwords.
+an environment variable) or `password_hash` (RabbitMQ's in base64, or scrypt). Without `permissions` a user has all
+permissions in every virtual host. Errors show no passwords.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from penstock.file_tables import Refuse
 from penstock.texts import hint
 
 SECRETS: Final = ("password", "password_file", "password_env", "password_hash")
-"""Keys that say what a user's password is; a user has one of them."""
+"""Keys for a user's password; a user has one of them."""
 USER_KEYS: Final = frozenset((*SECRETS, "hashing_algorithm", "tags", "permissions", "topic_permissions", "limits"))
 """Keys of a user's table."""
 SECRET_OCTETS: Final = 4096
-"""Longest file with a password."""
+"""Largest file with a password, in bytes."""
 
 
 def read_users(
@@ -35,7 +35,7 @@ def read_users(
     refuse: Refuse,
     environment: Mapping[str, str] = os.environ,
 ) -> list[User]:
-    """Read `[users]`. `folder` is that of the settings file; `refuse` makes an error for a user, with its line.
+    """Read `[users]`. `folder` is the folder of the settings file; `refuse` makes an error for a user, with its line.
 
     Without a list of tags the first user and guest are administrators. Raises ConfigError.
     """
@@ -65,12 +65,12 @@ def read_users(
 
 
 def has_clear_passwords(users: Mapping[str, Any]) -> bool:
-    """Return whether `[users]` itself has a password in clear: not a hash, nor where one is."""
+    """Return whether `[users]` itself contains a password in clear text: neither a hash nor the place of one."""
     return any(isinstance(given, str) or "password" in given for given in users.values())
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Return whether a file can be read by others than its owner and its group; one that is gone cannot."""
+    """Return whether a file can be read by users other than its owner and its group; False for a missing file."""
     try:
         return os.name == "posix" and bool(path.stat().st_mode & stat.S_IROTH)
     except OSError:

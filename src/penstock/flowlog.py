@@ -89,7 +89,7 @@ RECORD: Final[dict[str, tuple[str, str]]] = {
     "held_messages": ("BIGINT", "publishes that the broker holds of the connections that the gate blocks"),
     "settlements": ("BIGINT", "moments at which messages left the queue, of which each may have many"),
 }
-"""Fields of a record: types in Spark's names, and meanings. A record has those that apply to its event."""
+"""Fields of a record: types in Spark's names, and meanings. A record has the fields that apply to its event."""
 
 FIELDS: Final = {name: kind for name, (kind, _) in RECORD.items()}
 """Types of the fields, in Spark's names."""
@@ -131,7 +131,9 @@ FILES: Final = RecordFiles("flow-", VERSION, "flow log")
 
 
 def files(directory: str | Path) -> list[Path]:
-    """Return the log's files, oldest first, compressed ones too. Raises OSError if the directory cannot be read."""
+    """Return the log's files, oldest first, compressed files included. Raises OSError if the directory cannot be
+    read.
+    """
     return FILES.list(directory)
 
 
@@ -148,7 +150,7 @@ def read_file(path: Path) -> Iterator[dict[str, Any]]:
 def files_between(directory: str | Path, begin: float | None, end: float | None) -> list[Path]:
     """Return the log's files that may have records of a time, in seconds since 1970; see `files`.
 
-    Only their first records are read. Clocks are set, so files of an hour before and after count too.
+    Only the first record of each file is read. Clocks may be set, so files of an hour before and after are included.
     """
     every = files(directory)
     paths = []
@@ -163,7 +165,7 @@ def files_between(directory: str | Path, begin: float | None, end: float | None)
 
 
 def _first_wall(path: Path) -> float | None:
-    """Return the time of the first record of a file; None if it cannot be told."""
+    """Return the time of the first record of a file; None if it is unknown."""
     try:
         return float(next(read_file(path))["wall"])
     except (OSError, EOFError, ValueError, TypeError, KeyError, StopIteration):
@@ -176,10 +178,10 @@ def read_queue(queue: str, paths: Iterable[Path], report: Callable[[Path], None]
 
 
 def seconds_between(ends: Iterable[tuple[float, bool]], lo: float, hi: float) -> tuple[float, int]:
-    """Return the seconds of a run for which something was closed or blocked, and how often that began.
+    """Return the seconds of a run in which a gate was closed or a producer blocked, and the number of times.
 
-    `ends` are the begins (True) and the ends (False) in any order, all of the run, in seconds of the monotonic clock.
-    What is outside of `lo` to `hi` does not count. The sum is exact to the microsecond.
+    `ends` are all beginnings (True) and ends (False) of the run, in any order, in seconds of the monotonic clock. Time
+    outside of `lo` to `hi` does not count. The sum is exact to the microsecond.
     """
     total = balance = began = 0
     for mono, begins in ends:
@@ -188,9 +190,9 @@ def seconds_between(ends: Iterable[tuple[float, bool]], lo: float, hi: float) ->
         balance += 1 if begins else -1
         began += begins and lo <= mono <= hi
     span = micros(hi - lo)
-    if balance > 0:  # It began and did not end.
+    if balance > 0:  # A span that began and did not end.
         total += balance * span
-    elif balance == 0 and total < 0:  # It ended first, and began again.
+    elif balance == 0 and total < 0:  # A span that ended and began again.
         total += span
     return min(max(total, 0), span) / MICROS, began
 
@@ -198,22 +200,22 @@ def seconds_between(ends: Iterable[tuple[float, bool]], lo: float, hi: float) ->
 def blocked_share(closed_s: float, blocked_s: float, seconds: float) -> float:
     """Return the share of the recorded seconds for which the gate of a queue blocked producers.
 
-    `closed_s` is its closed time, and `blocked_s` the blocked time of all its producers together. They are blocked
-    while it is closed, and most of them at once: so it is the lesser of both, however many producers there are and
-    however long each was there. Above `BOUND` the log is a lower bound of what was offered.
+    `closed_s` is its closed time, and `blocked_s` the blocked time of all its producers together. Producers are blocked
+    while the gate is closed, and most of them at once: so the share is computed from the lesser of the two, for any
+    number of producers. Above `BOUND` the log is a lower bound of the offered load.
     """
     return min(closed_s, blocked_s) / seconds if seconds else 0.0
 
 
 def micros(seconds: float) -> int:
-    """Return seconds in microseconds, as precise as the log has them."""
+    """Return seconds in microseconds, the precision of the log."""
     return floor(seconds * MICROS + 0.5)
 
 
 def seconds_of(text: str) -> float:
     """Return the time that a text names, in seconds since 1970, as in `wall`.
 
-    The text is such seconds, or ISO 8601, which is UTC where it names no zone. Raises ValueError.
+    The text is a number of seconds, or ISO 8601, in UTC if it names no zone. Raises ValueError.
     """
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)

@@ -1,6 +1,6 @@
-"""Limits that every part of the package keeps."""
+"""Limits for all packages."""
 
 from typing import Final
 
 NAME_MAX: Final = 255
-"""Octets of a name or routing key (AMQP 0-9-1 section 4.2.5.3)."""
+"""Bytes of a name or routing key (AMQP 0-9-1 section 4.2.5.3)."""

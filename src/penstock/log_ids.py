@@ -1,4 +1,4 @@
-"""Log ids: every record of the broker's log with its level, its meaning and what to do (docs/logs.md).
+"""Log ids: every record of the broker's log with its level, its meaning and the action to take (docs/logs.md).
 
 `QUE-`, `CHN-`, `MST-`, `VHT-`, `BRK-` and `CON-` ids are Broker-J's, with its words; `PST-` ids are Penstock's own. The
 module is pure: levels are the numbers of Python's `logging`.
@@ -18,7 +18,7 @@ LEVEL_NAMES: Final[dict[int, str]] = {DEBUG: "debug", INFO: "info", WARNING: "wa
 """Names of the levels, as the setting `log-level` has them."""
 
 NOTHING: Final = "nothing"
-"""Action for a record that tells of ordinary operation."""
+"""Action for a record of ordinary operation."""
 
 # Ids that are used in more than one module
 STARTED: Final = "BRK-1001"
@@ -74,7 +74,7 @@ TRACEBACK: Final = "PST-2091"
 
 
 LINES: Final = 20
-"""Most lines of a log id in a second; further ones are counted, and the last one has their number."""
+"""Most lines of a log id in a second; further lines are counted, and the last line has their number."""
 GATE_LINES: Final = 500
 """The same for gates and the channels that they block: one cause may close many gates."""
 UNLIMITED: Final = 0
@@ -82,7 +82,7 @@ UNLIMITED: Final = 0
 
 @dataclass(frozen=True)
 class LogId:
-    """Log id with its level, its meaning and what to do, in Markdown, and its most lines a second."""
+    """Log id with its level, its meaning and the action to take, in Markdown, and its most lines a second."""
 
     name: str
     level: int
@@ -90,7 +90,7 @@ class LogId:
     action: str = NOTHING
     lines: int = LINES
     unlimited: str = ""
-    """Why it has no limit; empty if it has one."""
+    """Reason why the id has no limit; empty if it has one."""
 
 
 CATALOGUE: Final[tuple[LogId, ...]] = (
@@ -345,13 +345,13 @@ _BY_NAME: Final = {each.name: each for each in CATALOGUE}
 
 
 def level_of(name: str) -> int:
-    """Return the level of an id; INFO of none, and of an unknown one."""
+    """Return the level of an id; INFO for no id, and for an unknown id."""
     level = _BY_NAME.get(name)
     return INFO if level is None else level.level
 
 
 def lines_of(name: str) -> int:
-    """Return the most lines a second of an id; `UNLIMITED` for one without a limit, and for text without an id."""
+    """Return the most lines a second of an id; `UNLIMITED` for an id without a limit, and for text without an id."""
     known = _BY_NAME.get(name)
     if known is None:
         return LINES if name else UNLIMITED

@@ -1,6 +1,6 @@
 """Markers for type checkers that cost nothing at run time: `typing_extensions` takes 12 ms to import.
 
-This module stays interpreted: compiled modules have their markers removed, and import the names all the same.
+This module stays interpreted: compiled modules have their markers removed, and still import the names.
 """
 
 TYPE_CHECKING = False
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 else:
 
     def override(method):
-        """Mark a method that overrides one of a base class (PEP 698)."""
+        """Mark a method that overrides a method of a base class (PEP 698)."""
         return method
 
 

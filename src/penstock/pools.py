@@ -1,7 +1,7 @@
-"""Table of pools: every bound of the node, who shares it, and what happens there.
+"""Table of pools: every bound of the node, how it is shared, and the behaviour at the bound.
 
-A pool that clients fill is shared by users and virtual hosts (`penstock.flow.pool`). Its row is the only way to get it,
-so a pool without a row cannot be. The table of bounds per node in docs/memory.md is made of these rows.
+A pool that clients fill is shared by users and virtual hosts (`penstock.flow.pool`). A pool is obtained only by its
+row, so no pool can lack a row. The table of bounds per node in docs/memory.md is generated from these rows.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class PoolRow:
     key: str
     """Name in metrics and in answers; empty for a bound without shares."""
     name: str
-    """Name for people."""
+    """Displayed name."""
     bound: str
     """The bound, as text for the documentation."""
     at_bound: str
     """Behaviour at the bound."""
     shared: str
-    """By what it is shared: BOTH, USER or VHOST; else the reason why it is not."""
+    """Sharing by BOTH, USER or VHOST; otherwise the reason why the pool is not shared."""
     unit: str = ""
     limit: int = 0
     """The limit in units; 0 if a setting or the memory of the node decides."""
@@ -134,7 +134,7 @@ LISTS: Final = PoolRow(
 
 
 def bound(name: str, bound: str, at_bound: str, reason: str, *constants: str) -> PoolRow:
-    """Return the row of a bound that users do not share, for a reason; `constants` as in `PoolRow`."""
+    """Return the row of a bound that users do not share, with the reason; `constants` as in `PoolRow`."""
     return PoolRow("", name, bound, at_bound, reason, constants=constants)
 
 

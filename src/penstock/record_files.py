@@ -1,7 +1,7 @@
 """Files of records: a log as JSON lines, in numbered files of one directory.
 
 The flow log (`penstock.flowlog`) and the audit log (`penstock.auditlog`) are such files. A file is
-PREFIX00000007.jsonl; with `.gz` after it, somebody has compressed it. `server/record_log.py` writes them.
+PREFIX00000007.jsonl; with the suffix `.gz` it was compressed from outside. `server/record_log.py` writes them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class RecordFiles:
 
     def __init__(self, prefix: str, version: int, log: str) -> None:
         self.prefix = prefix
-        """Beginning of each name."""
+        """Prefix of each name."""
         self.version = version
         """Version of the schema that is written, in the field `v`."""
         self.log = log
-        """Name of the log for people."""
+        """Displayed name of the log."""
 
     def path(self, directory: Path, number: int) -> Path:
         """Return the path of a file by its number."""
@@ -51,12 +51,12 @@ class RecordFiles:
         return int(digits) if name == f"{self.prefix}{digits}{SUFFIX}" and digits.isdecimal() else None
 
     def list(self, directory: str | Path) -> list[Path]:
-        """Return the files, oldest first, compressed ones too. Raises OSError if the directory cannot be read.
+        """Return the files, oldest first, compressed files included. Raises OSError if the directory cannot be read.
 
-        A file that is there in both forms is being compressed: only the other one counts.
+        A file that exists in both forms is being compressed: only the uncompressed file counts.
         """
         paths: dict[int, Path] = {}
-        for path in sorted(Path(directory).iterdir(), reverse=True):  # The compressed form comes before the other one.
+        for path in sorted(Path(directory).iterdir(), reverse=True):  # The compressed form is listed first.
             number = self.number_of(path)
             if number is not None:
                 paths[number] = path
@@ -65,9 +65,9 @@ class RecordFiles:
     def read(self, directory: str | Path, *more: str | Path) -> Iterator[dict[str, Any]]:
         """Read all records, oldest first; those of several directories one directory after the other.
 
-        An incomplete last line (its broker was killed, or is writing it) is left out, and so are the incomplete end of
-        a compressed file and a file that is deleted meanwhile. Raises ValueError for any other line that is not a
-        record, and for a record of a newer schema, with file and line. Raises OSError if a directory cannot be read.
+        An incomplete last line (of a broker that was killed, or is writing) is left out, as are the incomplete end of a
+        compressed file and a file that is deleted meanwhile. Raises ValueError for any other line that is not a record,
+        and for a record of a newer schema, with file and line. Raises OSError if a directory cannot be read.
         """
         for folder in (directory, *more):
             for path in self.list(folder):
@@ -75,7 +75,7 @@ class RecordFiles:
                     yield from self.read_file(path)
 
     def read_file(self, path: Path) -> Iterator[dict[str, Any]]:
-        """Read the records of one file; see `read`. Raises EOFError for a compressed file that was cut."""
+        """Read the records of one file; see `read`. Raises EOFError for a truncated compressed file."""
         with _open(path) as lines:
             for number, line in enumerate(lines, 1):
                 if line.endswith(b"\n"):
@@ -86,11 +86,11 @@ class RecordFiles:
     ) -> Iterator[dict[str, Any]]:
         """Read the records of files in which one of the texts is a value; see `read`.
 
-        Only their lines are parsed, so this takes a tenth of the time where they are few. The first and the last record
-        of each file come too, and perhaps others: they tell from when to when the records are. `report` is told each
-        file that is read.
+        Only matching lines are parsed, so this takes a tenth of the time if they are few. The first and the last record
+        of each file are included, and perhaps others: they show the time range of the file. `report` is called with
+        each file that was read.
         """
-        # The writer may escape what is not printable in another way.
+        # The writer may escape unprintable characters in another way.
         printable = all(text.isprintable() for text in texts)
         values = {json.dumps(text, ensure_ascii=escaped).encode() for text in texts for escaped in (False, True)}
         for path in paths:
@@ -134,7 +134,7 @@ class RecordFiles:
 
 
 def _chunks(lines: GzipFile | BufferedReader) -> Iterator[bytes]:
-    """Yield what a file has, up to where a compressed one was cut."""
+    """Yield the contents of a file, up to the end of a truncated compressed file."""
     pieces: list[bytes] = []
     size = 0
     with contextlib.suppress(EOFError):
@@ -153,7 +153,7 @@ def _outer_lines(lines: bytes) -> set[tuple[int, int]]:
 
 
 def _lines_with(lines: bytes, values: Iterable[bytes]) -> set[tuple[int, int]]:
-    """Return begin and end of the whole lines that have one of the values."""
+    """Return begin and end of the whole lines that contain one of the values."""
     places = set()
     for value in values:
         at = lines.find(value)
@@ -168,6 +168,6 @@ def _lines_with(lines: bytes, values: Iterable[bytes]) -> set[tuple[int, int]]:
 def _open(path: Path) -> GzipFile | BufferedReader:
     if path.suffix != COMPRESSED:
         return path.open("rb")
-    import gzip  # A broker starts without it.
+    import gzip  # A broker starts without this module.
 
     return gzip.open(path)

@@ -1,4 +1,4 @@
-"""Texts for people: near matches of misspelt names, escapes, and amounts with units such as `4MB` and `30 min`.
+"""Texts for users: near matches of misspelt names, escapes, and amounts with units such as `4MB` and `30 min`.
 
 Clients choose names. A line feed in one could forge a line of the log; an escape sequence could rewrite a terminal.
 """
@@ -19,7 +19,7 @@ BYTES: Final = {
     **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
     **{letter: 1024**power for power, letter in enumerate("kmgt", 1)},
 }
-"""Bytes of a unit, as RabbitMQ has them: MB is 1,000,000, and M is 1,048,576 as MiB."""
+"""Bytes of a unit, as in RabbitMQ: MB is 1,000,000, and M is 1,048,576 like MiB."""
 TIMES: Final = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
     **dict.fromkeys(("s", "sec", "second", "seconds"), 1000),
@@ -49,15 +49,19 @@ SCOPE_NOUNS: Final = {
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the known name that is nearest to a misspelt one; "" if none has that similarity (difflib), 0 to 1."""
-    import difflib  # A command that ends well has no need of it.
+    """Return the known name that is nearest to a misspelt one; "" if none has at least this similarity (difflib), 0 to
+    1.
+    """
+    import difflib  # A successful command does not need difflib.
 
     matches = difflib.get_close_matches(name, [*known], n=1, cutoff=cutoff)
     return matches[0] if matches else ""
 
 
 def hint(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
-    """Return the clause about a misspelt name: the nearest known one, or else all that are `listed` (None: known)."""
+    """Return the clause about a misspelt name: the nearest known name, or otherwise all that are `listed` (None:
+    known).
+    """
     names = [*known]
     near = nearest(name, names)
     return f"did you mean {near}?" if near else f"known are {', '.join(names if listed is None else listed)}"
@@ -69,16 +73,16 @@ def joined(text: str, clause: str) -> str:
 
 
 WORDED_LETTERS: Final = 80
-"""Letters of a value in a sentence."""
+"""Most characters of a value in a sentence."""
 WORDED_ITEMS: Final = 10
-"""Items of an array or a table there."""
+"""Most items of an array or a table in a sentence."""
 
 
 def worded(value: object, quoted: bool = True) -> str:
-    """Return a value for a sentence in the words of AMQP and JSON, whatever Python has for it.
+    """Return a value for a sentence in the words of AMQP and JSON, whatever its Python type.
 
     Types without a form in JSON have their name in front: `decimal 1.5`, `timestamp 2026-01-01T00:00:00Z`, and `binary
-    0x00ff` for octets that are no text. A text is in quotes if `quoted`, and inside of an array or a table.
+    0x00ff` for bytes that are no text. A text is in quotes if `quoted`, and inside of an array or a table.
     """
     text = _worded(value, quoted)
     return text if len(text) <= WORDED_LETTERS else text[: WORDED_LETTERS - 3] + "..."
@@ -113,8 +117,8 @@ def _worded(value: object, quoted: bool) -> str:
 
 
 def _worded_rarely(value: object) -> str:
-    """Return a value of a type that JSON does not have; those of AMQP 1.0 write their type themselves."""
-    from datetime import UTC, datetime  # Most starts need none.
+    """Return a value of a type that JSON lacks; values of AMQP 1.0 write their type themselves."""
+    from datetime import UTC, datetime  # Most starts do not need datetime.
     from decimal import Decimal
 
     if isinstance(value, datetime):
@@ -138,8 +142,8 @@ def _number_word(value: float) -> str:
 def printable(text: str) -> str:
     """Return a text on one line without control characters, bidirectional marks and lone surrogates.
 
-    Those are written as in Python's literals: a line feed as \n, an escape as \x1b. Printable letters of any script
-    stay as they are.
+    These are written as in Python's literals: a line feed as \n, an escape as \x1b. Printable characters of any script
+    are unchanged.
     """
     if text.isprintable():
         return text
@@ -149,28 +153,28 @@ def printable(text: str) -> str:
 def printable_json(text: str) -> str:
     """Return a JSON text with the same value and no unprintable characters, except line feeds around values.
 
-    `json.dumps` leaves DEL, C1 control characters and bidirectional marks in strings as they are.
+    `json.dumps` leaves DEL, C1 control characters and bidirectional marks in strings unchanged.
     """
     if text.isprintable():
         return text
-    from json import dumps  # The client imports this module, and reads no JSON.
+    from json import dumps  # The client imports this module, and reads no JSON here.
 
     return "".join(each if each.isprintable() or each == "\n" else dumps(each)[1:-1] for each in text)
 
 
 def amount(text: str, units: Mapping[str, int]) -> Fraction | None:
-    """Return an amount with one of these units, whose case and spaces do not count; None for anything else."""
+    """Return an amount with one of these units, whose case and spaces do not count; None for other texts."""
     match = AMOUNT.fullmatch(text)
     unit = None if match is None else units.get(match[2].lower())
     if match is None or unit is None:
         return None
-    from fractions import Fraction  # Most starts need none.
+    from fractions import Fraction  # Most starts do not need decimal.
 
     return Fraction(match[1]) * unit
 
 
 def shown_bytes(number: int) -> str:
-    """Return bytes exactly, with the largest unit that they have at most two decimals of: 64 MiB, 3.2 MB."""
+    """Return bytes exactly, in the largest unit that needs at most two decimals: 64 MiB, 3.2 MB."""
     for size, name in SHOWN_BYTES:
         if number >= size and number * 100 % size == 0:
             whole, hundredths = divmod(number * 100 // size, 100)
@@ -179,7 +183,7 @@ def shown_bytes(number: int) -> str:
 
 
 def shown_time(milliseconds: float) -> str:
-    """Return a time with the largest unit that divides it: 30 min."""
+    """Return a time in the largest unit that divides it: 30 min."""
     for size, name in SHOWN_TIMES:
         if milliseconds >= size and milliseconds % size == 0:
             return f"{int(milliseconds // size)} {name}"
@@ -192,7 +196,7 @@ def counted(count: int, one: str) -> str:
 
 
 def shown_capacity(level: Mapping[str, int | None]) -> str:
-    """Return a capacity for people: in messages, bytes or both."""
+    """Return a capacity as text: in messages, bytes or both."""
     parts = [
         shown_bytes(value) if unit == "bytes" else f"{value:,} {unit}"
         for unit, value in level.items()
@@ -202,5 +206,5 @@ def shown_capacity(level: Mapping[str, int | None]) -> str:
 
 
 def shown_percent(value: float | None) -> str:
-    """Return a percentage for people."""
+    """Return a percentage as text."""
     return "-" if value is None else f"{value:g} %"

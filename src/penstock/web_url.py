@@ -1,6 +1,6 @@
 """Rules for URLs in the settings: of keys for tokens, of an HTTP back end, and of a collector of traces.
 
-An error quotes nothing of a URL, because it may hold a password.
+An error quotes no part of a URL, which may contain a password.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def test_publish_command_reports_held_and_refused_messages(broker: BrokerProcess
     with started(broker, "publish", name, "one", "two", "three") as process:
         assert process.stdout is not None
         held = process.stderr.readline()
-        assert held.startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")
+        assert held.startswith(f"penstock: waiting: queue {name}: 2 messages > stop 1")
         run(broker, "set", "queue", name, "hold-deadline=1.5")  # For what waits already, too.
         assert process.wait(PATIENCE) == 1
         assert process.stdout.read().startswith(
@@ -72,7 +72,7 @@ def test_publish_says_each_period_by_how_long_a_message_is_delayed(broker: Broke
     """The third document: the words of Qpid's client for Java, and its period as an option."""
     run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
     with started(broker, "publish", name, "one", "two", "three", "--notice", "0.2") as process:
-        assert process.stderr.readline().startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")
+        assert process.stderr.readline().startswith(f"penstock: waiting: queue {name}: 2 messages > stop 1")
         notices = [process.stderr.readline() for _ in range(3)]
         run(broker, "get", name, "--ack", "--count", "2")
         assert process.wait(PATIENCE) == 0
@@ -102,7 +102,7 @@ def test_publish_with_a_timeout_is_given_up_while_it_is_held(broker: BrokerProce
 def publish_with_a_timeout(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
     lines = run(broker, "publish", name, "one", "two", "three", "--timeout", "2", code=1).splitlines()
-    assert lines[0].startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")
+    assert lines[0].startswith(f"penstock: waiting: queue {name}: 2 messages > stop 1")
     refused = lines[-1]
     assert refused.startswith(
         f"penstock: gave up: the broker confirmed nothing for 2 s: queue {name}: 2 messages > stop 1"
@@ -114,7 +114,7 @@ def publish_with_a_timeout(broker: BrokerProcess, name: str) -> None:
 def test_publish_whose_connection_ends_reports_confirmed_messages(own_broker: BrokerProcess) -> None:
     run(own_broker, "declare", "queue", "q", "capacity-messages=2", "hold-deadline=60")
     with started(own_broker, "publish", "q", "one", "two", "three") as process:
-        assert process.stderr.readline().startswith("penstock: held by the broker: queue q: 2 messages > stop 1")
+        assert process.stderr.readline().startswith("penstock: waiting: queue q: 2 messages > stop 1")
         assert own_broker.stop() == 0
         assert process.wait(PATIENCE) == 1
         said = process.stderr.read()

@@ -60,7 +60,7 @@ def test_amount_without_a_limit_is_shown_as_minus_one() -> None:
     ("messages", "cause"),
     [
         (90, "90 messages > stop 80 (opens at 40)"),
-        (60, "60 messages after more than stop 80 (opens at 40)"),
+        (60, "60 messages; it was above stop (80) and opens at 40"),
         (40, ""),
     ],
 )

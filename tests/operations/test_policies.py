@@ -44,6 +44,12 @@ def test_policy_of_all_exchanges_names_the_default_one_as_permissions_do() -> No
     assert found["sentences"] == ["it applies to exchange amq.default, amq.direct, amq.fanout and 5 more"]
 
 
+def test_policy_without_matching_queues_says_that_it_applies_to_new_ones() -> None:
+    driver = make_driver()
+    found = ask(driver, "policy.set", {"name": "p", "pattern": "^q", "definition": {"max-length": 5}})
+    assert found["sentences"] == ["no queue matches yet; it will apply to new ones"]
+
+
 def test_policymaker_sets_policies_and_only_an_administrator_those_of_operators() -> None:
     driver = make_driver()
     driver.broker.add_vhost("other")

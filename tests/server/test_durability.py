@@ -207,9 +207,9 @@ def test_store_is_empty_when_the_queues_are(tmp_path: Path) -> None:
 
 def test_ready_says_where_it_is_kept(tmp_path: Path) -> None:
     with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
-        assert re.search(rf"keeps what is durable in {tmp_path}/data$", broker.ready)
+        assert re.search(rf"\(durable data in {tmp_path}/data\)$", broker.ready)
     with serving(tmp_path, "--memory") as broker:
-        assert broker.ready.endswith("keeps nothing that must outlive it")
+        assert broker.ready.endswith("(in memory: nothing is kept after it stops)")
 
 
 # Promotion of a batch of a query

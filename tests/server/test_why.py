@@ -71,7 +71,7 @@ def test_reason_of_connection_blocked_is_that_of_why_with_the_deadline(
         told = peer.expect(0, commands.Connection.Blocked).reason
         (sentence, _) = control.why("orders").raw["sentences"]
         told, semicolon, until = told.partition("; ")
-        assert (semicolon, until) == ("; ", "what is held for 25 s is refused")
+        assert (semicolon, until) == ("; ", "refused after 25 s")
         assert f"is blocked T by {told}" in re.sub(r"\d+\.\d s", "T", sentence)
 
 

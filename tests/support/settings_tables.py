@@ -32,7 +32,7 @@ LINKS: dict[str, dict[str, str]] = {
     "flow-enforcement-s": {"`channel.flow`": "flow-control.md#channelflow"},
     "min-large-message": {"in pieces": "flow-control.md#large-messages"},
     "initial-frame-max": {"before the login": "users.md#before-the-login"},
-    "sasl-mechanisms": {"clients are offered": "users.md#mechanisms"},
+    "sasl-mechanisms": {"offered to clients": "users.md#mechanisms"},
     "rabbitmq-version": {"its AMQP 1.0 clients": "clients.md#rabbitmqs-clients-of-amqp-10"},
     "login-rate-max": {"Logins a second": "users.md#logins-a-second"},
     "flow-log": {"flow log": "flow-log.md"},

@@ -1,7 +1,7 @@
 """The table of users, their permissions and limits, and the limits of virtual hosts.
 
-Users come from the settings file and from the store. One of the file hides one of the store with the same name. A user
-of the file is changed there only. `epoch` counts the changes: what was learnt at another epoch must be asked again.
+Users come from the settings file and from the store. A user of the file hides a user of the store with the same name. A
+user of the file is changed only in the file. `epoch` counts the changes: an answer from another epoch is void.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from penstock.errors import NotFound, PreconditionFailed, ResourceError
 from penstock.texts import worded
 
 GUEST: Final = "guest"
-"""The user that is there while no other is (as in RabbitMQ), with the password guest, from this machine only."""
+"""The user that exists while there is no other (as in RabbitMQ), with the password guest, only from this machine."""
 USERS_MOST: Final = 100_000
-"""Most users of the store, and as many of the settings file."""
+"""Most users of the store, and as many users of the settings file."""
 PERMISSIONS_MOST: Final = 1_000_000
 """Most permissions of all users of the store, with topic permissions."""
 TEXTS_OCTETS: Final = 64 * 1024 * 1024
-"""Most octets of all names, tags and expressions of users in the store."""
+"""Most bytes of all names, tags and expressions of users in the store."""
 NAME_OCTETS: Final = 255
-"""Longest name, and longest tag, in octets."""
+"""Longest name, and longest tag, in bytes."""
 _NO_TEXT: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 TAGS_MOST: Final = 64
 """Most tags of a user."""
@@ -61,17 +61,17 @@ class AccessTable:
         self.vhost_limits: dict[str, dict[str, int]] = {}
         """Limits by virtual host and name."""
         self.vhosts = vhosts
-        """Names of the virtual hosts that there are now."""
+        """Names of the present virtual hosts."""
         self._file: dict[str, User] = {}
         self._stored: dict[str, User] = {}
         self._permissions: i64 = 0
         self._octets: i64 = 0
         self._set_default()
 
-    # Questions
+    # Queries
 
     def find(self, name: str) -> User | None:
-        """Return a user; None if there is none."""
+        """Return a user; None if it does not exist."""
         return self._file.get(name) or self._stored.get(name)
 
     def user(self, name: str) -> User:
@@ -82,7 +82,7 @@ class AccessTable:
         return user
 
     def names(self) -> list[str]:
-        """Return the names of all users: those of the settings file first."""
+        """Return the names of all users: users of the settings file first."""
         return [*self._file, *(name for name in self._stored if name not in self._file)]
 
     def users(self) -> list[User]:
@@ -90,11 +90,13 @@ class AccessTable:
         return [*self._file.values(), *(user for name, user in self._stored.items() if name not in self._file)]
 
     def stored(self) -> list[User]:
-        """Return the users of the store, also those that are hidden by one of the settings file."""
+        """Return the users of the store, including users hidden by the settings file."""
         return [user for user in self._stored.values() if user.source == STORE]
 
     def may_enter(self, name: str, vhost: str) -> bool:
-        """Return whether a user may open a virtual host: it has a permission there, even an empty one (as RabbitMQ)."""
+        """Return whether a user may open a virtual host: it has a permission there, even an empty one (as in
+        RabbitMQ).
+        """
         user = self.find(name)
         return user is not None and user.permission(vhost) is not None
 
@@ -121,10 +123,10 @@ class AccessTable:
     # Users
 
     def put_user(self, name: str, password_hash: PasswordHash | None, tags: Sequence[str]) -> User:
-        """Add a user to the store, or change password and tags of one that is there; it keeps its permissions.
+        """Add a user to the store, or change password and tags of an existing user, which keeps its permissions.
 
-        Raises PreconditionFailed for a user of the settings file, for a bad name or tag, and where the last
-        administrator would lose its tag; ResourceError at the limits of the table.
+        Raises PreconditionFailed for a user of the settings file, for a bad name or tag, and if the last administrator
+        would lose its tag; ResourceError at the limits of the table.
         """
         check_user_name(name)
         check_tags(tags)
@@ -151,7 +153,7 @@ class AccessTable:
     def set_password(
         self, name: str, password_hash: PasswordHash | None, scram: ScramKeys | None = None, same: bool = False
     ) -> None:
-        """Change the password of a user; with `same` only its hash, because a better one takes its place.
+        """Change the password of a user; with `same` only its hash is replaced by a better one.
 
         Raises NotFound; PreconditionFailed for a user of the settings file.
         """
@@ -165,7 +167,7 @@ class AccessTable:
         self._changed(user)
 
     def set_scram(self, name: str, scram: ScramKeys) -> None:
-        """Keep the keys that were derived from a user's password. Raises NotFound."""
+        """Store the keys derived from a user's password. Raises NotFound."""
         user = self.user(name)
         user.scram = scram
         if user.source == STORE:
@@ -199,15 +201,15 @@ class AccessTable:
             self._forget_topics(user, vhost)
 
     def set_file_users(self, users: Iterable[User] | None) -> None:
-        """Replace the users of the settings file: at the start, and when it is read again; None: it names none."""
+        """Replace the users of the settings file: at the start, and at a reload; None: the file names none."""
         self._file = {} if users is None else {user.name: user for user in users}
         self._set_default()
         self.epoch.count += 1
 
     def restore_user(self, user: User) -> None:
-        """Take a user from the store, at the start: before its permissions."""
+        """Restore a user from the store at the start, before its permissions."""
         former = self._stored.get(user.name)
-        if former is not None:  # Guest, who is there while no other user is.
+        if former is not None:  # Guest, which exists only while no other user does.
             self._octets -= former.octets()
         self._stored[user.name] = user
         self._octets += user.octets()
@@ -215,7 +217,7 @@ class AccessTable:
         self.epoch.count += 1
 
     def restore_permission(self, record: PermissionRecord | TopicPermissionRecord) -> None:
-        """Take a permission from the store, at the start. Raises NotFound for a user who is not there."""
+        """Restore a permission from the store at the start. Raises NotFound for an unknown user."""
         user = self._stored.get(record.user)
         if user is None:
             raise NotFound(f"no user '{record.user}'")
@@ -233,8 +235,8 @@ class AccessTable:
     def set_permission(self, name: str, vhost: str, permission: Permission) -> None:
         """Set the permission of a user in a virtual host.
 
-        Raises NotFound for a user or a virtual host that is not there; PreconditionFailed for a user of the settings
-        file and an expression that RE2 refuses; ResourceError at the limits of the table.
+        Raises NotFound for an unknown user or virtual host; PreconditionFailed for a user of the settings file and an
+        expression that RE2 refuses; ResourceError at the limits of the table.
         """
         user = self._changeable(name)
         self._check_vhost(vhost)
@@ -246,7 +248,9 @@ class AccessTable:
         self._changed(PermissionRecord(name, vhost, permission))
 
     def clear_permission(self, name: str, vhost: str) -> bool:
-        """Remove the permission of a user in a virtual host; returns whether there was one. Raises as above."""
+        """Remove the permission of a user in a virtual host; returns whether there was one. Raises as
+        `set_permission`.
+        """
         user = self._changeable(name)
         self._check_vhost(vhost)
         if vhost not in user.permissions and not user.everywhere:
@@ -273,7 +277,9 @@ class AccessTable:
         self._changed(TopicPermissionRecord(name, vhost, exchange, permission))
 
     def clear_topic_permissions(self, name: str, vhost: str, exchange: str | None = None) -> int:
-        """Remove the topic permission for an exchange, None: all of the virtual host; returns how many. Raises so."""
+        """Remove the topic permission for an exchange, None: all of the virtual host; returns the number removed.
+        Raises as `set_permission`.
+        """
         user = self._changeable(name)
         self._check_vhost(vhost)
         topics = user.topic_permissions.get(vhost, {})
@@ -340,14 +346,14 @@ class AccessTable:
             self.recorder.forget(TopicPermissionRecord(user.name, vhost, exchange, permission))
 
     def _count(self, user: User, sign: int) -> None:
-        """Add what a user of the store takes of the table's limits, or subtract it (-1) before a change."""
+        """Add a store user's use of the table's limits, or subtract it (-1) before a change."""
         self._octets += sign * user.octets()
         self._permissions += sign * (len(user.permissions) + sum(map(len, user.topic_permissions.values())))
 
     def _changed(self, record: AccessRecord | None = None) -> None:
         """Count a change of a user of the store, and record it: `record` was added or changed; None: only removed.
 
-        Guest stays when there is another user, so it is stored as well.
+        Guest stays when there is another user, so guest is stored as well.
         """
         guest = self._stored.get(GUEST)
         if guest is not None and guest.source == DEFAULT:
@@ -369,7 +375,7 @@ class AccessTable:
         self.recorder.check_writable()
 
     def _check_administrators(self, name: str, tags: Sequence[str]) -> None:
-        """Refuse what leaves no administrator: `tags` are those that a user will have."""
+        """Refuse a change that leaves no administrator: `tags` are a user's new tags."""
         user = self.find(name)
         if user is None or not user.is_administrator() or ADMINISTRATOR in tags:
             return
@@ -394,7 +400,7 @@ class AccessTable:
             )
 
     def _end_everywhere(self, user: User) -> None:
-        """Give a user that may do everything everywhere a permission in each virtual host instead."""
+        """Replace a user's permission everywhere by a permission in each virtual host."""
         if user.everywhere:
             user.everywhere = False
             self._count(user, -1)
@@ -406,7 +412,7 @@ class AccessTable:
             self.recorder.change(user)
 
     def _set_default(self) -> None:
-        """Add guest while there is no other user; take it away when there is one and guest was never changed."""
+        """Add guest while there is no other user; remove guest when there is one and guest was never changed."""
         stored = self._stored.get(GUEST)
         if stored is not None and stored.source == DEFAULT:
             self._octets -= stored.octets()
@@ -418,14 +424,14 @@ class AccessTable:
 
 
 def guest() -> User:
-    """Return the user guest: password guest, administrator, everything in every virtual host."""
+    """Return the user guest: password guest, administrator, all permissions in every virtual host."""
     user = User(GUEST, file_password(GUEST), [ADMINISTRATOR], DEFAULT)
     user.everywhere = True
     return user
 
 
 def check_tags(tags: Sequence[str]) -> None:
-    """Check tags. Raises PreconditionFailed for an empty one, one that is too long, and for too many."""
+    """Check tags. Raises PreconditionFailed for an empty tag, a tag that is too long, and too many tags."""
     if len(tags) > TAGS_MOST:
         raise PreconditionFailed(f"a user has at most {TAGS_MOST} tags, not {len(tags)}")
     for tag in tags:
@@ -433,7 +439,7 @@ def check_tags(tags: Sequence[str]) -> None:
 
 
 def check_last(name: str, administrators: Collection[str]) -> None:
-    """Raise PreconditionFailed if a user that is to be no administrator is the only one."""
+    """Raise PreconditionFailed if a user that will lose its tag is the only administrator."""
     if list(administrators) == [name]:
         raise PreconditionFailed(
             f"user '{name}' is the last administrator; give another user the tag administrator first"
@@ -457,7 +463,7 @@ def _set_limit(limits: dict[str, int], name: str, value: int) -> None:
 
 
 def name_flaw(name: str) -> str:
-    """Return the rule that the name of a user breaks, whatever says it: a token, a back end; empty for none."""
+    """Return the rule that a user name breaks, from any source (a token, a back end); empty for none."""
     return _length_flaw(name) or (
         "has a control character or a lone surrogate (half a character)" if _NO_TEXT.search(name) else ""
     )

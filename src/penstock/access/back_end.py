@@ -1,8 +1,8 @@
 """Checks of passwords by an HTTP back end (RabbitMQ's `auth_backend_http`), for users that the table does not know.
 
-Theory of operation. A thread asks for the user, and then for each virtual host, so that nothing is asked while an
-operation waits. The answers are the rules of the login. A login that succeeded is known for a time by a keyed digest
-of its password: HTTP requests carry the password each time. Refusals are not remembered.
+Theory of operation. A thread sends requests for the user, and then for each virtual host, so that no operation waits
+for a request. The answers are the rules of the login. A successful login is remembered for a time by a keyed digest of
+its password, because HTTP requests carry the password each time. Refusals are not remembered.
 
 The rules of such a login are the virtual hosts that the back end permits, with one permission in each.
 """
@@ -23,23 +23,23 @@ from penstock.errors import PenstockError
 PASSWORD_LETTERS: Final = 4096
 """Longest password, in characters."""
 VHOSTS_MOST: Final = 100
-"""Virtual hosts that a login asks for, those declared first; it cannot enter others."""
+"""Most virtual hosts that a login requests, the first declared; it cannot enter others."""
 
 
 class BackEndError(PenstockError):
-    """Answer that is none, or a refusal; it quotes no password."""
+    """An invalid answer, or a refusal; the text quotes no password."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BackEnd:
-    """Server that knows users. Both questions are asked in a thread, may wait, and raise BackEndError."""
+    """Server that knows users. Both requests are sent in a thread, may wait, and raise BackEndError."""
 
     def tags_of(self, user: str, password: str) -> list[str]:
-        """Return the tags of a user whose password is right; also raises BackEndError if it is not."""
+        """Return the tags of a user whose password is right; raises BackEndError if it is wrong."""
         raise NotImplementedError
 
     def entered(self, user: str, vhosts: list[str], address: str, tags: list[str]) -> list[str]:
-        """Return those of the virtual hosts that a user may open; `address` is the client's, without its port."""
+        """Return the virtual hosts among these that a user may open; `address` is the client's, without its port."""
         raise NotImplementedError
 
 
@@ -68,7 +68,7 @@ class ServedRules(Rules):
 
     @override
     def permits_topic(self, kind: str, vhost: str, exchange: str, routing_key: str) -> bool:
-        """See `Rules.permits_topic`: every routing key of an exchange that is permitted."""
+        """See `Rules.permits_topic`: every routing key of a permitted exchange."""
         return vhost in self._vhosts
 
     @override
@@ -96,7 +96,7 @@ class ServedUsers:
         self._memory: LoginMemory[ServedRules] = LoginMemory(secret, cache_s, now)
 
     def knows(self, user: str) -> bool:
-        """Return whether the back end is asked for a user: the table does not know it."""
+        """Return whether the back end decides about a user: the table does not know the user."""
         return user != "" and self.table.find(user) is None
 
     def check(self, user: str, password: str) -> CredentialCheck:
@@ -104,7 +104,7 @@ class ServedUsers:
         return BackEndCheck(self, user, password)
 
     def recall(self, user: str, password: str, address: str) -> ServedRules | None:
-        """Return the rules of a login that succeeded a short time ago; None if it must be asked for."""
+        """Return the rules of a recent successful login; None if the back end must be asked."""
         return self._memory.get(user, [address, password])
 
     def remember(self, user: str, password: str, address: str, rules: ServedRules) -> None:

@@ -1,7 +1,7 @@
 """Passwords as they are stored: hashes (RabbitMQ's, and scrypt), and keys for SCRAM-SHA-256 (RFC 7677).
 
-RabbitMQ's are 4 octets of salt and the digest of salt and password, in base64 (its guide "Credentials and passwords").
-Ours is in the format of the Password Hashing Competition: `$scrypt$ln=14,r=8,p=1$SALT$DIGEST`.
+RabbitMQ's hashes are 4 bytes of salt and the digest of salt and password, in base64 (its guide "Credentials and
+passwords"). Penstock's hashes have the format of the Password Hashing Competition: `$scrypt$ln=14,r=8,p=1$SALT$DIGEST`.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ SHA512: Final = "rabbit_password_hashing_sha512"
 MD5: Final = "rabbit_password_hashing_md5"
 SCRYPT: Final = "scrypt"
 PLAIN: Final = "plain"
-"""A password that stands in the settings file; it is neither stored nor told."""
+"""A clear-text password of the settings file; it is neither stored nor shown."""
 DIGESTS: Final = {SHA256: "sha256", SHA512: "sha512", MD5: "md5"}
 """Digests of RabbitMQ's algorithms."""
 ALGORITHMS: Final = (SCRYPT, SHA256, SHA512, MD5)
-"""Algorithms of hashes that may be given; all but the first are replaced by it at the next login."""
+"""Accepted algorithms of hashes; hashes of all except the first are replaced at the next login."""
 RABBITMQ_SALT: Final = 4
-"""Octets of salt in RabbitMQ's hashes."""
+"""Bytes of salt in RabbitMQ's hashes."""
 SCRYPT_SALT: Final = 16
-"""Octets of salt of a new hash, from a source of random octets."""
+"""Bytes of salt of a new hash, from a source of random bytes."""
 SCRYPT_DIGEST: Final = 32
 SCRYPT_LOG_N: Final = 14
 """Cost of a new hash: 2**14 blocks of 1 KiB are 16 MiB and about 40 ms of a core (hashlib's documentation)."""
 SCRYPT_R: Final = 8
 SCRYPT_P: Final = 1
 SCRYPT_MEMORY: Final = 64 * 1024 * 1024
-"""Most memory of a given hash, in bytes: a verification has it for itself."""
+"""Most memory for the verification of a given hash, in bytes."""
 SCRYPT_P_MOST: Final = 4
 PASSWORD_OCTETS: Final = 1024
-"""Longest password, in octets."""
+"""Longest password, in bytes."""
 
 
 class PasswordHash:
-    """A hash of a password, with what is needed to verify one."""
+    """A hash of a password, with the parameters of its verification."""
 
     def __init__(self, algorithm: str, salt: bytes, digest: bytes, log_n: int = 0, r: int = 0, p: int = 0) -> None:
         self.algorithm = algorithm
@@ -70,7 +70,7 @@ class PasswordHash:
         return hashlib.new(DIGESTS[self.algorithm], self.salt + password, usedforsecurity=False).digest()
 
     def text(self) -> str:
-        """Return the hash as `read_hash` takes it, and as definitions hold it; "" for PLAIN, which is never told."""
+        """Return the hash in the form of `read_hash` and of definitions; "" for PLAIN, which is never shown."""
         if self.algorithm == PLAIN:
             return ""
         if self.algorithm == SCRYPT:
@@ -83,11 +83,11 @@ class PasswordHash:
         return hashlib.blake2b(self.text().encode(), digest_size=16).hexdigest()
 
     def is_slow(self) -> bool:
-        """Return whether `verify` takes longer than a turn of the event loop may."""
+        """Return whether `verify` takes longer than a turn of the event loop allows."""
         return self.algorithm == SCRYPT
 
     def needs_rehash(self) -> bool:
-        """Return whether a password that was verified should be hashed anew: RabbitMQ's hashes, and cheaper scrypt."""
+        """Return whether a verified password should be hashed again: RabbitMQ's hashes, and cheaper scrypt."""
         if self.algorithm == PLAIN:
             return False
         return self.algorithm != SCRYPT or self.log_n < SCRYPT_LOG_N
@@ -106,7 +106,7 @@ class PasswordHash:
 def hash_password(password: str, salt: bytes) -> PasswordHash:
     """Return the scrypt hash of a password. Slow: 16 MiB and tens of milliseconds; never on the event loop.
 
-    Raises PreconditionFailed for an empty password, which RabbitMQ refuses too, and for one that is too long.
+    Raises PreconditionFailed for an empty password, which RabbitMQ refuses too, and for a password that is too long.
     """
     given = _checked(password)
     digest = _scrypt(given, salt, SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P, SCRYPT_DIGEST)
@@ -114,21 +114,21 @@ def hash_password(password: str, salt: bytes) -> PasswordHash:
 
 
 def rabbitmq_hash(password: str, salt: bytes, algorithm: str = SHA256) -> PasswordHash:
-    """Return a hash as RabbitMQ makes it (`rabbitmqctl hash_password`), with 4 octets of salt."""
+    """Return a hash as RabbitMQ makes it (`rabbitmqctl hash_password`), with 4 bytes of salt."""
     digest = hashlib.new(DIGESTS[algorithm], salt + _checked(password), usedforsecurity=False).digest()
     return PasswordHash(algorithm, salt, digest)
 
 
 def file_password(password: str) -> PasswordHash:
-    """Return a password of the settings file, to be verified without a hash."""
+    """Return a password of the settings file, which is verified without a hash."""
     return PasswordHash(PLAIN, b"", _checked(password))
 
 
 def read_hash(text: str, algorithm: str = SHA256) -> PasswordHash | None:
-    """Read a hash as definitions hold it: `password_hash` and `hashing_algorithm`; None for "", no login by password.
+    """Read a hash from definitions: `password_hash` and `hashing_algorithm`; None for "", no login by password.
 
-    Raises PreconditionFailed for an unknown algorithm, and for a text that is no hash of it. The error never quotes
-    the hash.
+    Raises PreconditionFailed for an unknown algorithm, and for a text that is no such hash. The error never quotes the
+    hash.
     """
     if not text:
         return None
@@ -202,9 +202,9 @@ MECHANISM: Final = "SCRAM-SHA-256"
 ITERATIONS: Final = 4096
 """Iterations of PBKDF2, the least that RFC 7677 permits: clients pay as well."""
 ITERATIONS_MOST: Final = 1_000_000
-"""Most iterations of keys that are given: the client computes as many."""
+"""Most iterations of given keys: the client computes as many."""
 SALT: Final = 16
-"""Octets of salt."""
+"""Bytes of salt."""
 
 _TEXT: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,7}):([^$:]{1,128})\$([^$:]{1,64}):([^$:]{1,64})")
 ScramKeys = tuple[bytes, bytes, bytes, int]
@@ -227,9 +227,10 @@ def load_scram() -> None:
 
 
 def derive_scram_keys(password: str, salt: bytes, iterations: int = ITERATIONS) -> ScramKeys | None:
-    """Derive the keys of a password; None for one that SASLprep does not permit, such as with a control character.
+    """Derive the keys of a password; None for a password that SASLprep does not permit, such as with a control
+    character.
 
-    Takes two milliseconds of PBKDF2: not on the event loop, but for a password that nobody else chose.
+    Takes two milliseconds of PBKDF2: not on the event loop, except for the operator's own passwords.
     """
     from scramp import ScramException, ScramMechanism  # See `load_scram`.
 
@@ -241,7 +242,7 @@ def derive_scram_keys(password: str, salt: bytes, iterations: int = ITERATIONS) 
 
 
 def scram_text(keys: ScramKeys) -> str:
-    """Return keys as `read_scram_keys` takes them, in the form of PostgreSQL's pg_authid (rolpassword)."""
+    """Return keys in the form of `read_scram_keys`, which is that of PostgreSQL's pg_authid (rolpassword)."""
     salt, stored, server = (base64.b64encode(part).decode() for part in keys[:3])
     return f"{MECHANISM}${keys[3]}:{salt}${stored}:{server}"
 

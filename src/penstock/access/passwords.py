@@ -1,10 +1,10 @@
-"""Passwords of the table of users: their checks, beside the event loop where a hash is slow, and keys for SCRAM.
+"""Passwords of the table of users: their checks, in threads if a hash is slow, and keys for SCRAM.
 
-Theory of operation. A password of the settings file, and one that was verified a short time ago, are compared at once.
-Everything else is verified in a thread. A refusal costs one scrypt hash there, whoever the user is: unknown, without a
-password, or with a hash of RabbitMQ's, which is quick. So the time of an answer does not tell which names exist.
+Theory of operation. A password of the settings file, and a recently verified password, are compared at once. All others
+are verified in a thread. A refusal costs one scrypt hash there, whoever the user is: unknown, without a password, or
+with a hash of RabbitMQ's, which is quick. So the time of an answer does not reveal which names exist.
 
-A right password of a hash of RabbitMQ's is hashed anew, and the keys for SCRAM are derived from it, once.
+A right password with a hash of RabbitMQ's is hashed again, and the keys for SCRAM are derived from it, once.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from penstock.errors import BrokerError
 from penstock.flow.work import WorkMeter
 
 REMEMBERED_S: Final = 600.0
-"""Seconds for which a verified password is known without its hash: HTTP requests carry it each time."""
+"""Seconds for which a verified password is remembered, because HTTP requests carry it each time."""
 DERIVE_WORK: Final = 2_500
 """Units of work of a derivation: two milliseconds of PBKDF2."""
 NOBODY: Final = PasswordHash(SCRYPT, bytes(SCRYPT_SALT), bytes(SCRYPT_DIGEST), SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P)
-"""Hash that no password has, for work as long as that of a user's."""
+"""Hash that no password matches, for the same work as for a user's hash."""
 
 
 class Passwords:
@@ -55,7 +55,7 @@ class Passwords:
         self._verified: LoginMemory[PasswordHash] = LoginMemory(secret, REMEMBERED_S, now)
         """Hashes that verified passwords matched."""
         self._hashed: str = ""
-        """User with a hash, to be found again quickly; empty if none is known."""
+        """A user with a hash, to be found quickly; empty if none is known."""
         self._epoch: int = -1
         """Epoch of the table at which no user had a hash."""
 
@@ -64,7 +64,7 @@ class Passwords:
         return PasswordCheck(self, user, password, loopback)
 
     def is_known(self, user: str, expected: PasswordHash, password: str) -> bool:
-        """Return whether a password is right as far as that is known without a slow hash."""
+        """Return whether a password is right, as far as is known without a slow hash."""
         if expected.algorithm == PLAIN:
             return expected.verify(password)
         return self._verified.get(user, [password]) == expected
@@ -74,7 +74,7 @@ class Passwords:
         self._verified.put(user, [password], matched)
 
     def have_hashes(self) -> bool:
-        """Return whether any user has a hash: then an unknown one costs as much."""
+        """Return whether any user has a hash: then an unknown user costs as much."""
         table = self.table
         if self._hashed:
             user = table.find(self._hashed)
@@ -91,7 +91,7 @@ class Passwords:
         return False
 
     def make_salt(self, octets: int) -> bytes:
-        """Return a salt that was never used."""
+        """Return a salt that was never used before."""
         self._salts += 1
         return hashlib.blake2b(b"salt %d" % self._salts, digest_size=octets, key=self._secret).digest()
 
@@ -152,14 +152,14 @@ class PasswordCheck(CredentialCheck):
             return f"user '{self.user}' gave a wrong password"
         refusal = access_refusal(self._passwords.table, self.user, self._loopback)
         if not refusal:
-            if account.password_hash != expected:  # Another login has hashed the same password anew meanwhile.
+            if account.password_hash != expected:  # Another login has hashed the same password again meanwhile.
                 self._new_hash = None
                 self._new_scram = None
             self._keep(account.password_hash)
         return refusal
 
     def _keep(self, expected: PasswordHash) -> None:
-        """Keep what was learnt from a right password: a better hash, the keys for SCRAM, and that it is right."""
+        """Store the results of a right password: a better hash, the keys for SCRAM, and the verification."""
         table = self._passwords.table
         try:
             if self._new_hash is not None:
@@ -167,7 +167,7 @@ class PasswordCheck(CredentialCheck):
                 expected = self._new_hash
             elif self._new_scram is not None:
                 table.set_scram(self.user, self._new_scram)
-        except BrokerError:  # The store takes no changes now; the next login tries again.
+        except BrokerError:  # The store accepts no changes now; the next login tries again.
             pass
         self._new_hash = None
         self._new_scram = None
@@ -176,9 +176,9 @@ class PasswordCheck(CredentialCheck):
 
 
 class ScramKeyCache:
-    """Keys for SCRAM-SHA-256 by user, and for names that are not there.
+    """SCRAM-SHA-256 keys by user; unknown users get fixed fake keys.
 
-    Those of a password in the settings file are derived at its first login, and kept with the user.
+    Keys of a password in the settings file are derived at its first login, and stored with the user.
 
     A derivation takes milliseconds, so it is done once. A user with a hash has the keys that were derived when its
     password was set, or at its first login with PLAIN.
@@ -194,9 +194,9 @@ class ScramKeyCache:
         self._work = work
 
     def of(self, user: str) -> ScramKeys:
-        """Return the keys of a user: keys that no password matches for an unknown one.
+        """Return the keys of a user; for an unknown user, keys that no password matches.
 
-        A password that SASLprep does not permit, such as one with a control character, matches nothing either.
+        A password that SASLprep does not permit, such as one with a control character, never matches either.
         """
         account = self._table.find(user)
         if account is None or account.password_hash is None:
@@ -214,12 +214,12 @@ class ScramKeyCache:
         return self._octets("salt", user)[:SALT], self._octets("stored", user), self._octets("server", user), ITERATIONS
 
     def _octets(self, purpose: str, user: str) -> bytes:
-        """Return 32 octets that only this broker can compute from a name."""
+        """Return 32 bytes that only this broker can compute from a name."""
         name = f"{purpose} {user}".encode(errors="surrogatepass")
         return hashlib.blake2b(name, digest_size=32, key=self._stored_secret()).digest()
 
     def _stored_secret(self) -> bytes:
-        """Return the secret of the table; SCRAM makes it when it is first used."""
+        """Return the secret of the table; created at the first use of SCRAM."""
         secret = self._table.scram_secret
         if not secret.octets:
             secret.octets = hashlib.blake2b(b"scram", digest_size=32, key=self._secret).digest()

@@ -1,8 +1,8 @@
 """Permissions of a user in a virtual host, and tags, as in RabbitMQ's access control guide.
 
-Expressions are those of RE2, which takes linear time, compiled once for all who share a text. A name is searched for
-the expression anywhere, as RabbitMQ does: `^` and `$` anchor it. The empty expression matches the empty name only (in
-RabbitMQ it is read as `^$`).
+Expressions are those of RE2, which takes linear time, compiled once for all permissions with the same text. An
+expression may match anywhere in a name, as in RabbitMQ: `^` and `$` anchor it. The empty expression matches the empty
+name only (in RabbitMQ it is read as `^$`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ PERMISSION_KINDS: Final = (CONFIGURE, WRITE, READ)
 VARIABLES: Final = ("{username}", "{vhost}", "{client_id}")
 """Variables in expressions; only those of topic permissions have the last one."""
 EXPRESSION_OCTETS: Final = 4096
-"""Longest expression, in octets."""
+"""Longest expression, in bytes."""
 EXPRESSION_MEMORY: Final = 1024 * 1024
-"""Memory of a compiled expression with what it caches, in bytes; RE2 refuses one that needs more."""
+"""Memory of a compiled expression with its caches, in bytes; RE2 refuses expressions that need more."""
 COMPILED_MOST: Final = 256
-"""Compiled expressions that are kept; beyond, the oldest is compiled again when it is needed."""
+"""Most cached compiled expressions; beyond, the oldest is compiled again when needed."""
 _EVERYTHING: Final = ".*"
-"""The commonest expression; it is not asked for."""
+"""The commonest expression, which needs no matching."""
 
 
 class Epoch:
@@ -52,7 +52,7 @@ class Texts:
         raise NotImplementedError
 
     def octets(self) -> int:
-        """Return the memory that its texts take, in octets."""
+        """Return the memory of the texts, in bytes."""
         return sum(map(len, self.texts()))
 
     def __eq__(self, other: object) -> bool:
@@ -65,7 +65,7 @@ class Texts:
 
 
 class Permission(Texts):
-    """Expressions for the names of queues and exchanges that may be configured, written and read; "" is none."""
+    """Expressions for the names of queues and exchanges that may be configured, written and read; "" permits none."""
 
     def __init__(self, configure: str, write: str, read: str) -> None:
         self.configure = configure
@@ -119,7 +119,7 @@ class Expressions:
         self._compiled: dict[str, Any] = {}
 
     def matches(self, expression: str, name: str) -> bool:
-        """Return whether an expression is found in a name. It was checked before: see `check_expression`."""
+        """Return whether an expression matches in a name. The expression was checked before: see `check_expression`."""
         if expression == _EVERYTHING:
             return True
         if not expression:
@@ -129,7 +129,7 @@ class Expressions:
             try:
                 compiled = compile_expression(expression)
             except PreconditionFailed:
-                return False  # It was checked by another version of RE2, before it was stored.
+                return False  # The stored expression was checked by another version of RE2.
             if len(self._compiled) >= COMPILED_MOST:
                 del self._compiled[next(iter(self._compiled))]
             self._compiled[expression] = compiled
@@ -137,7 +137,7 @@ class Expressions:
 
 
 def compile_expression(expression: str) -> Any:
-    """Compile an expression for octets of UTF-8. Raises PreconditionFailed with RE2's reason."""
+    """Compile an expression for bytes of UTF-8. Raises PreconditionFailed with RE2's reason."""
     import re2  # Loaded with the first expression that is not `.*`.
 
     options = re2.Options()
@@ -157,7 +157,7 @@ def _reason(error: Exception) -> str:
 
 
 def check_expression(expression: str, what: str) -> None:
-    """Check an expression; `what` names whose it is, for the error.
+    """Check an expression; `what` names its owner, for the error.
 
     Raises PreconditionFailed naming it, the expression and RE2's reason. RE2 has neither look-around nor references
     to groups, which would take exponential time.
@@ -177,7 +177,9 @@ def check_expression(expression: str, what: str) -> None:
 
 
 def expanded(expression: str, *values: str) -> str:
-    """Return an expression with the values of the first `VARIABLES`, which match as they are written; "" leaves one."""
+    """Return an expression with the values of the first `VARIABLES`, which match literally; "" leaves a variable
+    unexpanded.
+    """
     if "{" not in expression:
         return expression
     import re2
@@ -189,19 +191,19 @@ def expanded(expression: str, *values: str) -> str:
 
 
 ADMINISTRATOR: Final = "administrator"
-"""Everything: users, permissions, virtual hosts, settings, and what the other tags permit."""
+"""All rights: users, permissions, virtual hosts, settings, and the rights of the other tags."""
 MONITORING: Final = "monitoring"
-"""The whole node is seen: all connections, channels and virtual hosts; and what the tag management permits."""
+"""Seeing the whole node: all connections, channels and virtual hosts; and the rights of the tag management."""
 POLICYMAKER: Final = "policymaker"
-"""Policies and parameters are changed; and what the tag management permits."""
+"""Changing policies and parameters; and the rights of the tag management."""
 MANAGEMENT: Final = "management"
-"""The HTTP API is used, for what the user can do over AMQP."""
+"""Using the HTTP API, for the user's rights over AMQP."""
 TAGS: Final = (ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT)
-"""Tags with a meaning. Other tags are kept, and mean nothing (as in RabbitMQ)."""
+"""Tags with a meaning. Other tags are stored without a meaning (as in RabbitMQ)."""
 
 
 def grants(tags: Iterable[str], needed: str) -> bool:
-    """Return whether one of these tags permits what `needed` permits; "" is needed by nothing and always granted.
+    """Return whether one of these tags includes the rights of `needed`; "" is always granted.
 
     Administrator includes all others, monitoring and policymaker include management.
     """

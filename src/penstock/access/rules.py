@@ -1,4 +1,6 @@
-"""Rules of one login: the interface that enforcement asks, its answers from the table of users, and their cache."""
+"""Rules of one login: the interface for enforcement, its implementation by the table of users, and a cache of
+answers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from penstock.flow.pool import PoolHolder
 from penstock.flow.timers import NEVER
 
 CACHED_MOST: Final = 32
-"""Permitted answers that a connection keeps; beyond, the oldest is forgotten. (RabbitMQ keeps 12 a channel.)"""
+"""Most permitted answers that a connection caches; beyond, the oldest is dropped. (RabbitMQ caches 12 a channel.)"""
 DEFAULT_EXCHANGE: Final = "amq.default"
 """Name of the default exchange in permissions (as in RabbitMQ)."""
 EXCHANGE: Final = "exchange"
@@ -26,7 +28,7 @@ QUEUE: Final = "queue"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Rules:
-    """The rules of one login. A virtual host must be entered before its resources are asked for.
+    """The rules of one login. A virtual host must be entered before its resources are checked.
 
     `epoch` counts the changes of its answers.
     """
@@ -35,36 +37,36 @@ class Rules:
         self.epoch: Final = epoch
 
     def enters(self, vhost: str) -> bool:
-        """Return whether it may open a virtual host."""
+        """Return whether the user may open a virtual host."""
         raise NotImplementedError
 
     def permits(self, kind: str, vhost: str, name: str) -> bool:
-        """Return whether it may CONFIGURE, WRITE or READ the queue or exchange `name`."""
+        """Return whether the user may CONFIGURE, WRITE or READ the queue or exchange `name`."""
         raise NotImplementedError
 
     def permits_topic(self, kind: str, vhost: str, exchange: str, routing_key: str) -> bool:
-        """Return whether it may WRITE or READ a routing key of a topic exchange."""
+        """Return whether the user may WRITE or READ a routing key of a topic exchange."""
         raise NotImplementedError
 
     def tags(self) -> list[str]:
-        """Return its tags."""
+        """Return the user's tags."""
         raise NotImplementedError
 
     def has_tag(self, needed: str) -> bool:
-        """Return whether its tags grant another one; "" is always granted."""
+        """Return whether the user's tags grant another tag; "" is always granted."""
         return grants(self.tags(), needed)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class UserRules(Rules):
-    """Rules of a user in the table. A user that is deleted may do nothing."""
+    """Rules of a user in the table. A deleted user has no rights."""
 
     def __init__(self, table: AccessTable, user: str, client_id: str = "") -> None:
         super().__init__(table.epoch)
         self._table = table
         self._user = user
         self._client_id = client_id
-        """Name that the client gave itself, for topic permissions; "" leaves its variable as it is written."""
+        """Name that the client chose, for topic permissions; "" leaves its variable unexpanded."""
 
     @override
     def enters(self, vhost: str) -> bool:
@@ -92,7 +94,7 @@ class UserRules(Rules):
 class ConnectionAccess:
     """Access of a connection to its virtual host, with refusals in RabbitMQ's words.
 
-    Only what is permitted is kept, until the rules change.
+    Only permitted answers are cached, until the rules change.
     """
 
     def __init__(self, rules: Rules, user: str, vhost: str) -> None:
@@ -100,9 +102,9 @@ class ConnectionAccess:
         self.user = user
         self.vhost = vhost
         self._permitted: dict[tuple[str, ...], None] = {}
-        """Queues and exchanges, and routing keys of topic exchanges, whose tuples are longer."""
+        """Permitted queues and exchanges, and routing keys of topic exchanges, whose tuples are longer."""
         self.epoch: Final = rules.epoch
-        """Changes of the rules: a route that was checked at another count must be checked again."""
+        """Count of changes of the rules: a route checked at another count must be checked again."""
         self._checked: i64 = rules.epoch.count
 
     def check(self, kind: str, what: str, name: str) -> None:
@@ -123,11 +125,11 @@ class ConnectionAccess:
         self._keep(asked)
 
     def holder(self) -> PoolHolder:
-        """Return its user and virtual host as a holder of units of pools."""
+        """Return the user and virtual host as a holder of units of pools."""
         return PoolHolder(self.user, self.vhost, self.rules.has_tag(MONITORING))
 
     def may(self, kind: str, name: str) -> bool:
-        """Return whether a queue or exchange may be accessed, for lists of what a client may see."""
+        """Return whether a queue or exchange may be accessed, for lists of visible objects."""
         return self.rules.permits(kind, self.vhost, name)
 
     def check_topic(self, kind: str, exchange: str, routing_key: str) -> None:
@@ -144,7 +146,7 @@ class ConnectionAccess:
         self._keep(asked)
 
     def _renew(self) -> None:
-        """Forget all answers when the rules have changed."""
+        """Drop all cached answers when the rules have changed."""
         if self.epoch.count != self._checked:
             self._checked = self.epoch.count
             self._permitted.clear()
@@ -156,13 +158,13 @@ class ConnectionAccess:
 
 
 REMEMBERED_MOST: Final = 10_000
-"""Most users of whom a login is remembered; the one remembered longest ago is forgotten."""
+"""Most users whose login is remembered; the oldest is forgotten."""
 
 T = TypeVar("T")
 
 
 class RememberedLogin(Generic[T]):
-    """Login that succeeded: the keyed digest of its credentials, and what was learnt by it."""
+    """Successful login: the keyed digest of its credentials, and the result."""
 
     def __init__(self, digest: bytes, learnt: T, until: float) -> None:
         self.digest = digest
@@ -171,18 +173,18 @@ class RememberedLogin(Generic[T]):
 
 
 class LoginMemory(Generic[T]):
-    """Logins that succeeded a short time ago, by user. The secret is random; digests without it are useless."""
+    """Recent successful logins, by user. The secret is random; digests without it are useless."""
 
     def __init__(self, secret: bytes, time_s: float, now: Callable[[], float]) -> None:
-        """`time_s` is how long one is remembered; `now` returns monotonic seconds."""
+        """`time_s` is how long a login is remembered; `now` returns monotonic seconds."""
         self._secret = secret
         self._time_s = time_s
         self._now = now
         self._logins: dict[str, RememberedLogin[T]] = {}
-        """The one remembered longest ago first."""
+        """Remembered logins, the oldest first."""
 
     def get(self, user: str, credentials: list[str]) -> T | None:
-        """Return what was learnt by a login with the same credentials; None if there was none."""
+        """Return the result of a login with the same credentials; None if there was none."""
         login = self._logins.get(user)
         if login is None or login.until < self._now():
             return None
@@ -203,34 +205,34 @@ class LoginMemory(Generic[T]):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CredentialCheck:
-    """Check of one client's credentials: what the broker knows of the user at its beginning."""
+    """Check of one client's credentials, with the broker's knowledge of the user at its start."""
 
     user: str
-    """User that the client claims to be; known after `verify` if its credentials say it."""
+    """User that the client claims to be; known after `verify` if it is in the credentials."""
     remote: bool = False
     """True if `verify` may wait for another server."""
     back_end: bool = False
-    """True if it is a server that everything is asked of (`[auth-http]`)."""
+    """True if a back end decides about everything (`[auth-http]`)."""
     address: str = ""
     """Address of the client without its port."""
 
     def is_slow(self) -> bool:
-        """Return whether `verify` is needed, and takes longer than a turn may."""
+        """Return whether `verify` is needed, and takes longer than a turn allows."""
         raise NotImplementedError
 
     def verify(self) -> None:
-        """Do the slow part, in a thread. It touches nothing of the broker, and does not raise."""
+        """Do the slow part, in a thread. This touches no state of the broker, and does not raise."""
         raise NotImplementedError
 
     def refusal(self) -> str:
         """Return the reason why the user may not log in, after `verify` if it is slow; empty if it may.
 
-        It is for the log and never for the client.
+        The reason is for the log and never for the client.
         """
         raise NotImplementedError
 
     def rules(self) -> Rules | None:
-        """Return what the credentials permit; None: the table of users says it."""
+        """Return the rules of the credentials; None: the table of users decides."""
         return None
 
     def expires_at(self) -> float:

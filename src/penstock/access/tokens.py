@@ -1,8 +1,8 @@
 """Tokens (JWT, RFC 7519) that clients send as passwords, as with RabbitMQ's OAuth 2 plugin: their check, and rules.
 
-Theory of operation. The signature is verified in a thread, which may have to fetch keys. The key says which algorithms
-are permitted, never the token: so neither `none` nor HMAC with a public key as its secret is accepted (RFC 8725 section
-3.1). Times are compared with the broker's clock, with a leeway. Refusals are for the log, and quote no token.
+Theory of operation. The signature is verified in a thread, which may have to fetch keys. The key determines the
+permitted algorithms, never the token: so neither `none` nor HMAC with a public key as its secret is accepted (RFC 8725
+section 3.1). Times are compared with the broker's clock, with a leeway. Refusals are for the log, and quote no token.
 
 The rules of the login are the scopes of OAuth 2, in RabbitMQ's form (its guide "OAuth 2.0 authentication backend").
 
@@ -31,12 +31,12 @@ from penstock.access.rules import CredentialCheck, Rules
 from penstock.errors import PenstockError
 
 SCOPES_MOST: Final = 1_000
-"""Most scopes of a token; it is refused beyond."""
+"""Most scopes of a token; a token with more is refused."""
 PATTERN_OCTETS: Final = 1_024
-"""Longest scope, in characters; a longer one grants nothing."""
+"""Longest scope, in characters; a longer scope grants nothing."""
 TAG: Final = "tag:"
 TOKEN_OCTETS: Final = 16_384
-"""Longest token, in octets."""
+"""Longest token, in bytes."""
 SHOWN_LETTERS: Final = 60
 """Most characters of a text of a token that the log shows."""
 ALGORITHMS: Final = {
@@ -49,7 +49,7 @@ ALGORITHMS: Final = {
 
 
 class Pattern:
-    """Pattern with asterisks, matched in linear time: its parts are looked for from left to right."""
+    """Pattern with asterisks, matched in linear time: its parts are searched from left to right."""
 
     def __init__(self, text: str) -> None:
         parts = [_decoded(part) for part in text.split("*")]
@@ -80,15 +80,15 @@ class Scope:
         self.vhost = Pattern(vhost)
         self.name = Pattern(name)
         self.routing_key = None if routing_key is None else Pattern(routing_key)
-        """Pattern of routing keys; None: it grants none."""
+        """Pattern of routing keys; None: the scope grants none."""
 
     def grants(self, kind: str, vhost: str, name: str) -> bool:
-        """Return whether it grants a kind of access to a queue or exchange."""
+        """Return whether the scope grants a kind of access to a queue or exchange."""
         return self.kind == kind and self.vhost.matches(vhost) and self.name.matches(name)
 
 
 class TokenRules(Rules):
-    """Rules of the token that a client logged in with, or that it has sent since (`replace`)."""
+    """Rules of the token with which a client logged in, or of a later token (`replace`)."""
 
     def __init__(self, scopes: Sequence[str]) -> None:
         super().__init__(Epoch())
@@ -97,7 +97,7 @@ class TokenRules(Rules):
         self._read(scopes)
 
     def replace(self, other: TokenRules) -> None:
-        """Take the scopes of a newer token of the same user."""
+        """Apply the scopes of a newer token of the same user."""
         self._scopes = other._scopes
         self._tags = other._tags
         self.epoch.count += 1
@@ -118,7 +118,7 @@ class TokenRules(Rules):
 
     @override
     def enters(self, vhost: str) -> bool:
-        """See `Rules.enters`: any scope for the virtual host will do (as in RabbitMQ)."""
+        """See `Rules.enters`: any scope for the virtual host suffices (as in RabbitMQ)."""
         return any(scope.vhost.matches(vhost) for scope in self._scopes)
 
     @override
@@ -159,11 +159,11 @@ def _decoded(text: str) -> str | None:
 
 
 class TokenError(PenstockError):
-    """Token that is refused; it never quotes the token."""
+    """Token that is refused; the text never quotes the token."""
 
 
 class TokenKey:
-    """Key that signs tokens, and the algorithms that it may be used with."""
+    """Key that signs tokens, and its permitted algorithms."""
 
     def __init__(self, key: Any, algorithms: Sequence[str]) -> None:
         self.key = key
@@ -175,7 +175,7 @@ class TokenKeys:
     """Keys of an identity provider."""
 
     def find(self, key_id: str) -> TokenKey:
-        """Return a key by its id; "" is the only key. It runs in a thread, and may wait. Raises TokenError."""
+        """Return a key by its id; "" is the only key. Called in a thread, and may wait. Raises TokenError."""
         raise NotImplementedError
 
 
@@ -184,16 +184,16 @@ class TokenPolicy:
 
     def __init__(self, resource_server: str, keys: TokenKeys) -> None:
         self.resource_server = resource_server
-        """Name of this broker at the identity provider: each token must have it in its audience."""
+        """Name of this broker at the identity provider: each token must have the name in its audience."""
         self.keys = keys
         self.scope_prefix: str = resource_server + "."
-        """Beginning of the scopes that concern this broker."""
+        """Prefix of the scopes for this broker."""
         self.issuer: str = ""
-        """Issuer that each token must name; empty: none is asked for."""
+        """Issuer that each token must name; empty: any issuer."""
         self.leeway_s: int = 30
-        """Seconds that the clocks may differ."""
+        """Most seconds by which the clocks may differ."""
         self.name_claims: list[str] = ["sub", "client_id"]
-        """Claims with the name of the user; the first that is there counts."""
+        """Claims with the name of the user; the first present claim counts."""
         self.scope_claims: list[str] = ["scope"]
         """Claims with scopes; all count."""
 
@@ -244,7 +244,7 @@ class TokenCheck(CredentialCheck):
 
     def _claims(self) -> dict[str, Any]:
         """Return the claims of the token. Raises TokenError unless it is signed by a known key."""
-        import jwt  # The extra `oauth`; it loads slowly.
+        import jwt  # The extra `oauth`, which loads slowly.
 
         if len(self._token) > TOKEN_OCTETS:
             raise TokenError(f"token has {len(self._token)} octets; the most is {TOKEN_OCTETS}")
@@ -322,7 +322,7 @@ def expired_words(expires: float, now: float) -> str:
 
 
 def _time(claims: dict[str, Any], name: str) -> float | None:
-    """Return a time of the claims, None without it. Raises TokenError if it is no number (RFC 7519 section 2)."""
+    """Return a time of the claims, None without it. Raises TokenError if the time is no number (RFC 7519 section 2)."""
     value = claims.get(name)
     if value is None:
         return None

@@ -13,9 +13,9 @@ from penstock.access.permission import ADMINISTRATOR, Permission, TopicPermissio
 FILE: Final = "file"
 """Source of a user in the settings file: no command changes it."""
 STORE: Final = "store"
-"""Source of a user that commands made and change."""
+"""Source of a user that commands created and change."""
 DEFAULT: Final = "default"
-"""Source of guest, which is there while there are no others; it becomes one of the store when a user is stored."""
+"""Source of guest, which exists while there are no others; it becomes a stored user when a user is stored."""
 MAX_CONNECTIONS: Final = "max-connections"
 MAX_CHANNELS: Final = "max-channels"
 MAX_QUEUES: Final = "max-queues"
@@ -25,7 +25,7 @@ VHOST_LIMITS: Final = (MAX_CONNECTIONS, MAX_QUEUES)
 """Names of limits of a virtual host (RabbitMQ's)."""
 
 EVERYTHING: Final = Permission(".*", ".*", ".*")
-"""Permission of those that may do everything."""
+"""Permission of users with all rights."""
 
 
 class User:
@@ -41,33 +41,35 @@ class User:
     ) -> None:
         self.name = name
         self.password_hash = password_hash
-        """None: no login with a password."""
+        """Hash of the password; None: no login with a password."""
         self.tags = list(tags)
         self.source = source
         self.scram = scram
         """Keys for SCRAM-SHA-256; None until they are derived from the password."""
         self.former: str = ""
-        """Digest of the hash that scrypt has replaced at a login, so that the same one in definitions is known."""
+        """Digest of the hash that scrypt has replaced at a login, so that the same hash in definitions is
+        recognised.
+        """
         self.everywhere: bool = False
-        """True for one that may do everything in every virtual host where it has no permissions of its own."""
+        """True for a user with all rights in every virtual host where it has no permissions of its own."""
         self.permissions: dict[str, Permission] = {}
         """Permissions by virtual host. A user without one for a virtual host cannot enter it."""
         self.topic_permissions: dict[str, dict[str, TopicPermission]] = {}
         """Topic permissions by virtual host and exchange."""
         self.limits: dict[str, int] = {}
-        """Limits by name; a limit that is not there is none."""
+        """Limits by name; a missing limit means none."""
 
     def permission(self, vhost: str) -> Permission | None:
-        """Return its permission in a virtual host; None if it may not enter it."""
+        """Return the permission in a virtual host; None if the user may not enter it."""
         own = self.permissions.get(vhost)
         return EVERYTHING if own is None and self.everywhere else own
 
     def is_administrator(self) -> bool:
-        """Return whether it has the tag administrator."""
+        """Return whether the user has the tag administrator."""
         return ADMINISTRATOR in self.tags
 
     def octets(self) -> int:
-        """Return the memory that its texts take, in octets; names of virtual hosts and exchanges included."""
+        """Return the memory of the user's texts, in bytes; names of virtual hosts and exchanges included."""
         total = len(self.name) + sum(map(len, self.tags))
         for vhost, permission in self.permissions.items():
             total += len(vhost) + permission.octets()
@@ -106,7 +108,7 @@ class VhostLimits:
 
 
 class ScramSecret:
-    """Secret of the salts for SCRAM that belong to no stored user; it outlives the broker, as other salts do."""
+    """Secret of the salts for SCRAM of users without stored keys; it survives restarts, like other salts."""
 
     def __init__(self) -> None:
         self.octets: bytes = b""
@@ -118,13 +120,13 @@ AccessRecord = User | PermissionRecord | TopicPermissionRecord | VhostLimits | S
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AccessRecorder:
-    """Recorder of changes of the table; this one keeps nothing."""
+    """Recorder of changes of the table; this class records nothing."""
 
     def check_writable(self) -> None:
         """Check that a change can be recorded. Raises ResourceError (506)."""
 
     def change(self, record: AccessRecord) -> None:
-        """Record what was added or changed."""
+        """Record an added or changed object."""
 
     def forget(self, record: AccessRecord) -> None:
         """Record a deletion."""

@@ -223,7 +223,7 @@ class Reporter:
         if blocked != self._reason:
             self._reason = blocked
             self.end()
-            why = f"held by the broker: {self._reason}" if self._reason else "the broker lets it go on"
+            why = f"waiting: {self._reason}" if self._reason else "the broker accepts messages again"
             say(f"penstock: {why}", err=True)
         self._tell_delay(result.taken - result.under_way, blocked)
         if sys.stderr.isatty():

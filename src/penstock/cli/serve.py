@@ -200,9 +200,9 @@ def _tell_ready(broker: Server) -> None:
     listeners += [("https", *address) for address in broker.https_addresses]
     urls = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for scheme, host, port in listeners]
     stored = (
-        f"keeps what is durable in {broker.storage_location}"
+        f"(durable data in {broker.storage_location})"
         if broker.storage_location
-        else "keeps nothing that must outlive it"
+        else "(in memory: nothing is kept after it stops)"
     )
     with writing():
         print(f"ready {' '.join(urls)} {stored}", flush=True)

@@ -37,13 +37,13 @@ from penstock.markers import override
 __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
 
 HEARTBEAT = 30.0
-"""Seconds between heartbeats where no option says it."""
+"""Seconds between heartbeats without an option."""
 UNSENT = 512 * 1024
-"""Octets that the transport holds before publishers wait."""
+"""Bytes in the transport above which publishers wait."""
 ACKNOWLEDGE_AFTER = 0.01
-"""Seconds after which accepted messages are acknowledged at the latest."""
+"""Most seconds until accepted messages are acknowledged."""
 CLOSE_S = 1.0
-"""Seconds that the end of a transport may take."""
+"""Most seconds for the end of a transport."""
 
 
 class Runner(AsyncShell):
@@ -53,7 +53,7 @@ class Runner(AsyncShell):
         raise NotImplementedError
 
     def after(self) -> None:
-        """Do what is due after the engine was called."""
+        """Do due work after a call of the engine."""
         raise NotImplementedError
 
 
@@ -69,21 +69,21 @@ class Publisher(PublisherShell, AsyncShell):
     async def send(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
         """Wait for room, send, and return when the message is confirmed.
 
-        Cancelled or timed out while it waits for room, it has sent nothing. Raises `FlowControlTimeout` then, and
-        `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`, `LinkClosed`.
-        `timeout` in seconds is for both waits together (None: `flow_control_wait_failure` for each).
+        A call that is cancelled or times out while it waits for room has sent nothing. Raises `FlowControlTimeout`
+        then, and `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`,
+        `LinkClosed`. `timeout` in seconds limits both waits together (None: `flow_control_wait_failure` for each).
         """
         return await self._connection.run(self._core.sending(message, timeout))
 
     async def publish(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
-        """Wait for room and send; the receipt has the outcome. Raises as `send`, but for what is about the outcome."""
+        """Wait for room and send; the receipt has the outcome. Raises as `send`, except errors about the outcome."""
         receipt = self._core.publish_now(message)
         if receipt is not None:
             return receipt
         return await self._connection.run(self._core.publishing(message, timeout))
 
     def try_publish(self, message: bytes | Message) -> Receipt | Blocked:
-        """Send if there is room, else return what blocks the message; never waits."""
+        """Send if there is room, otherwise return the reason for the wait; never waits."""
         return self._core.try_publish(message)
 
     async def send_many(
@@ -96,8 +96,8 @@ class Publisher(PublisherShell, AsyncShell):
     ) -> SendResult:
         """Send all messages of an iterable, and return when each has its outcome; `result` lists the refused ones.
 
-        At most the window and 256 messages are in memory. `progress` is called with the result so far each 256
-        messages. A `result` that is given is filled, and can be looked at after a cancellation or a time-out.
+        At most the window and 256 messages are in memory. `progress` is called with the result so far after each 256
+        messages. A given `result` is filled, and can be read after a cancellation or a time-out.
         """
         result = SendResult() if result is None else result
         core, run = self._core, self._connection.run
@@ -128,16 +128,16 @@ class Receiver(ReceiverShell, AsyncShell):
         return self.__aenter__().__await__()
 
     async def receive(self, timeout: float | None = None) -> Delivery | None:
-        """Return the next message; None if none came within `timeout` seconds, or at the end after `drain`.
+        """Return the next message; None if none arrived within `timeout` seconds, or at the end after `drain`.
 
         Raises `ReceiverClosed` when the broker has ended the receiver, for instance because its queue was deleted. A
-        message that had come when the call is cancelled stays for the next one.
+        message that had arrived when the call is cancelled is returned by the next call.
         """
         core = self._core()
         return core.take_now() or await self._connection.run(core.receiving(timeout))
 
     def receive_nowait(self) -> Delivery | None:
-        """Return a message that has come; None without one. Raises as `receive`."""
+        """Return a message that has arrived; None without one. Raises as `receive`."""
         return self._core().take_now()
 
     def __aiter__(self) -> Receiver:
@@ -158,10 +158,10 @@ class Receiver(ReceiverShell, AsyncShell):
     ) -> None:
         """Call a function, or an asynchronous one, with each message; at most `concurrency` of its calls are open.
 
-        Its return accepts the message, unless the function has settled it. If it raises, that is logged, and the
-        message returns to its queue as a failed delivery, or with `on_error="reject"` is refused for good, with the
-        error as the reason. Returns at the end after `drain`; raises as `receive`. Cancelled, it cancels the calls,
-        whose messages return to their queue.
+        The return of the function accepts the message, unless it is settled already. An exception is logged, and the
+        message returns to its queue as a failed delivery, or with `on_error="reject"` is rejected, with the error as
+        the reason. `handle` returns at the end after `drain`; raises as `receive`. A cancellation also cancels the open
+        calls, whose messages return to their queue.
         """
         if concurrency < 1:
             raise ValueError(f"concurrency={concurrency} is not valid: it must be a whole number from 1 on")
@@ -176,7 +176,7 @@ class Receiver(ReceiverShell, AsyncShell):
             await asyncio.gather(*workers, return_exceptions=True)
 
     async def _work(self, function: Callable[[Delivery], Awaitable[object] | object], on_error: str) -> None:
-        """Work on one message after the other."""
+        """Process one message after the other."""
         async for message in self:
             try:
                 awaitable = function(message)
@@ -187,11 +187,11 @@ class Receiver(ReceiverShell, AsyncShell):
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                settle_failed(message, error, on_error)  # Something inside was cancelled, and not this call.
+                settle_failed(message, error, on_error)  # A task inside the function was cancelled, not this call.
             except Exception as error:
                 settle_failed(message, error, on_error)
             finally:
-                message.release()  # One that is cancelled; the others are settled.
+                message.release()  # The message of a cancelled call; the others are settled.
 
 
 class Events(EventsShell, AsyncShell):
@@ -216,7 +216,7 @@ class Transaction(TransactionShell[Publisher, Receiver], AsyncShell):
 def connect(url: str = "amqp://", **options: object) -> Connection:
     """Return a connection to the broker at `url`: use it in `async with`, or await it and close it.
 
-    Options stand in the URL or as keywords (docs/how-to/client.md). Raises `ValueError` for one that is unknown or out
+    Options are in the URL or keywords (docs/how-to/client.md). Raises `ValueError` for an option that is unknown or out
     of range. Connecting raises `ConnectError` and its kinds.
     """
     return Connection(Options(url, options))
@@ -236,16 +236,16 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self._acknowledging: asyncio.TimerHandle | None = None
         self._lost: asyncio.Event | None = None
         self._gone: asyncio.Event | None = None
-        """Set when the transport of a connection that closes has ended."""
+        """Set when the transport of a closing connection has ended."""
         self._reconnecting: asyncio.Task[None] | None = None
         self._error: Exception | None = None
         self._is_closing = False
-        """True once `close` needs no other transport."""
+        """True once `close` needs no more transports."""
 
     def forked(self) -> None:
-        """End it without a word to the broker: this process was forked from the one that opened it."""
+        """End the connection without notice to the broker: this process was forked from the process that opened it."""
         calls.end_forked(self.core())
-        self._transport = None  # It is left alone: the selector is shared with the parent.
+        self._transport = None  # The transport is not closed, because the selector is shared with the parent.
 
     # Opening and closing
 
@@ -295,7 +295,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         await self._try_hosts()
 
     async def _try_hosts(self, was_open: bool = False) -> None:
-        """Connect to the first host that answers; raises the error of the last one."""
+        """Connect to the first host that answers; raises the error of the last host."""
         for address in self.options.hosts:
             try:
                 return await self._try(address)
@@ -321,7 +321,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             raise
 
     def _drop(self) -> None:
-        """Give up the transport of an attempt; what it says from now on belongs to nobody."""
+        """Abandon the transport of an attempt; its later callbacks are ignored."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
@@ -330,7 +330,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             self.after()
 
     async def _keep(self, lost: asyncio.Event) -> None:
-        """Connect again after each loss. Where that ends, an offline connection is closed for good, and told so."""
+        """Connect again after each loss. When the attempts end, the offline connection is closed for good, and this is
+        reported.
+        """
         engine = self.core()
         error: BaseException = ConnectionClosed(None, "nothing tries to connect again")
         failure: BaseException | None = None
@@ -342,7 +344,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                 calls.logger().warning("Connection to %s lost: %s", self.options, error)
                 for pause in pauses(self.options):
                     await asyncio.sleep(pause)
-                    lost.clear()  # The last attempt may have got so far.
+                    lost.clear()  # The last attempt may have opened the connection.
                     failure = await self._attempt()
                     if failure is None or is_final(failure, was_open=True):
                         break
@@ -356,7 +358,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                 self.after()
 
     async def _attempt(self) -> BaseException | None:
-        """Try to connect again; return why it has failed, None for success. Whatever is raised is a failed attempt."""
+        """Try to connect again; return the reason of a failure, None for success. Any exception is a failed attempt."""
         try:
             await self._try_hosts(was_open=True)
         except asyncio.CancelledError as failure:
@@ -371,9 +373,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         return None
 
     async def close(self, timeout: float | None = None) -> None:
-        """Close receivers, publishers after their outcomes have come, and the connection; harmless when it is closed.
+        """Close receivers, publishers after their outcomes have arrived, and the connection; no effect if it is closed.
 
-        `timeout` in seconds bounds the whole call (None: the wait for outcomes takes the time-out of the publishers).
+        `timeout` in seconds bounds the whole call (None: the wait for outcomes has the time-out of the publishers).
         """
         engine = self._engine
         if engine is None:
@@ -392,7 +394,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             await self._end_transport(CLOSE_S if timeout is None else min(CLOSE_S, max(began + timeout - time(), 0.05)))
 
     async def _end_transport(self, limit: float) -> None:
-        """Close the transport and wait until it has ended: TLS says goodbye first. It is cut off after `limit`."""
+        """Close the transport and wait until it has ended, including the end of TLS. It is aborted after `limit`."""
         transport = self._transport
         if transport is None:
             return
@@ -404,7 +406,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         except TimeoutError:
             transport.abort()
 
-    # What the others use
+    # Used by other modules
 
     @override
     def core(self) -> Engine:
@@ -420,7 +422,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
     @override
     async def run(self, steps: Steps[T]) -> T:
-        """Carry out a call of the engine: wait for what it yields. A cancellation is thrown into it."""
+        """Carry out a call of the engine: wait for each wait that it yields. A cancellation is thrown into the call."""
         loop, engine = self._in_loop(), self.core()
         engine.now = loop.time()
         try:
@@ -440,7 +442,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             return cast(T, end.value)
         finally:
             if engine.woken or engine.events:
-                self._release()  # Whom the last step has woken.
+                self._release()  # Waits that the last step has finished.
 
     def _throw(self, steps: Steps[Any], error: BaseException) -> None:
         """Throw a cancellation into a call."""
@@ -462,7 +464,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self.after()
 
     def after(self) -> None:
-        """Do what is due after the engine was called: wake, log, write, set the timer."""
+        """Do due work after a call of the engine: wake, log, write, set the timer."""
         engine = self.core()
         self._release()
         transport = self._transport
@@ -495,7 +497,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self.core().tick(loop.time())
         self.after()
 
-    # What the transport says
+    # Callbacks of the transport
 
     def connected(self, transport: asyncio.Transport) -> None:
         """Begin to use a transport."""
@@ -507,7 +509,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self.after()
 
     def received(self, data: bytes) -> None:
-        """Take input."""
+        """Handle input."""
         loop = self._loop
         assert loop is not None
         self.core().receive(data, loop.time())
@@ -519,10 +521,10 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self.after()
 
     def lost(self, transport: asyncio.Transport | None, error: Exception | None) -> None:
-        """Note that a transport is gone."""
+        """Handle the loss of a transport."""
         loop, engine = self._loop, self._engine
         if loop is None or engine is None or transport is None or transport is not self._transport:
-            return  # It was given up.
+            return  # The transport was abandoned.
         self._transport = None
         if self._gone is not None:
             self._gone.set()

@@ -1,4 +1,4 @@
-"""Answers of Penstock with types. What a field does not say is in `raw`, which has the whole answer."""
+"""Answers of Penstock with types. The whole answer, including fields without a type here, is in `raw`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class WhyGate(NamedTuple):
     """queue, address, vhost, user, memory, disk, operator or another of docs/flow-control.md."""
     name: str
     scope: str | None
-    """Virtual host of the gate; None for one of the whole broker, or where the answer does not say it."""
+    """Virtual host of the gate; None for a gate of the whole broker, or if the answer lacks it."""
     open: bool
     reason: str
-    """Cause of a closed gate, where it is none of depth and thresholds."""
+    """Cause of a closed gate other than depth and thresholds."""
     since: float | None
-    """Seconds that it has been closed; None for an open one."""
+    """Seconds since the gate closed; None for an open gate."""
     blocked: int
-    """Producers that it blocks."""
+    """Producers that the gate blocks."""
     depth: Amounts
     stop: Amounts
     resume: Amounts
@@ -34,11 +34,11 @@ class WhyProducer(NamedTuple):
 
     producer: str
     since: float | None
-    """Seconds that it has been blocked."""
+    """Seconds since the producer was blocked."""
     withheld: int
-    """Its messages that are in the queue and not confirmed."""
+    """Messages of the producer that are in the queue and not confirmed."""
     held: int
-    """Its messages that are outside of the queue."""
+    """Messages of the producer that are held outside of the queue."""
     refused: int
     raw: dict[str, Any]
 
@@ -47,9 +47,9 @@ class Why(NamedTuple):
     """Answer to `why`."""
 
     kind: str
-    """Subject of the question: queue, connection, channel, link, user; empty for all that is blocked."""
+    """Subject of the question: queue, connection, channel, link, user; empty for everything that is blocked."""
     sentences: tuple[str, ...]
-    """The answer for people."""
+    """The answer as sentences."""
     gates: tuple[WhyGate, ...]
     """Gates of the queue, its own first; or all gates that block a producer, the longest block first."""
     blocked: tuple[WhyProducer, ...]
@@ -68,7 +68,7 @@ class Why(NamedTuple):
 def why_of(answer: dict[str, Any], kind: str) -> Why:
     """Return the answer to `why` with types."""
     gates = list(answer.get("gates", ()))
-    if isinstance(answer.get("gate"), dict):  # A queue: the figures of its gate are its own.
+    if isinstance(answer.get("gate"), dict):  # A queue: the figures of its gate are in the queue's own row.
         gates.insert(0, {**answer, **answer["gate"]})
     blocked = answer.get("blocked", ())
     return Why(

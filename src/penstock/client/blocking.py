@@ -1,8 +1,8 @@
 """Client with blocking calls: a socket around an engine, with poll and without a thread.
 
-Nothing happens between two calls. So acknowledgements go with the next call, by size, at the end of a `with` block, or
-by `Connection.poll`; a lost connection is noticed, and made again, by the next call; there are no heartbeats unless
-they are asked for, and then `poll` has to be called often enough.
+No code runs between two calls. So acknowledgements are sent with the next call, by size, at the end of a `with` block,
+or by `Connection.poll`. A lost connection is detected, and opened again, by the next call. There are no heartbeats
+unless requested, and then `poll` must be called often enough.
 """
 
 from __future__ import annotations
@@ -45,43 +45,43 @@ from penstock.markers import override
 __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
 
 RECEIVE: Final = 256 * 1024
-"""Octets of one read."""
+"""Bytes of one read."""
 KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 """Options of TCP: an idle connection is probed after 15 s, every 5 s, and ends without an answer after four probes.
 
-The probes also keep the connection known to firewalls. The system's own default is two hours.
+The probes also keep the connection known to firewalls. The system's default is two hours.
 """
 ATTEMPT_S: Final = 1.0
-"""Seconds that an attempt to connect again may take at least, though the call that makes it has less time left."""
+"""Least seconds for an attempt to connect again, even if the call has less time left."""
 UNSENT: Final = 512 * 1024
-"""Octets that are kept for a broker that does not read, before publishers wait."""
+"""Bytes waiting for a broker that does not read, above which publishers wait."""
 
 
 class Runner(BlockingShell):
     """Connection, as its links use it."""
 
     def poll(self, timeout: float = 0.0) -> bool:
-        """Send what there is, and take what comes within `timeout` seconds; return whether anything came."""
+        """Send pending output, and handle input that arrives within `timeout` seconds; return whether any arrived."""
         raise NotImplementedError
 
     def check_thread(self) -> None:
-        """Raise `RuntimeError` in another thread than that in which the connection was opened; it stays as it is."""
+        """Raise `RuntimeError` in a thread other than the one that opened the connection, which does not change."""
         raise NotImplementedError
 
     def look(self) -> None:
-        """Take what has come, if there is a transport; never waits."""
+        """Handle input that has arrived, if there is a transport; never waits."""
         raise NotImplementedError
 
     def push(self) -> bool:
-        """Send what can be sent without waiting; return whether all is sent."""
+        """Send output that can be sent without waiting; return whether all is sent."""
         raise NotImplementedError
 
     def pushed(self) -> None:
-        """Send what was published, unless a batch is open."""
+        """Send published messages, unless a batch is open."""
         raise NotImplementedError
 
     def batching(self) -> AbstractContextManager[None]:
-        """Let published messages wait for each other, until the block ends."""
+        """Gather published messages until the block ends."""
         raise NotImplementedError
 
 
@@ -97,17 +97,17 @@ class Publisher(PublisherShell, BlockingShell):
     def send(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
         """Wait for room, send, and return when the message is confirmed.
 
-        Interrupted or timed out while it waits for room, it has sent nothing. Raises `FlowControlTimeout` then, and
-        `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`, `LinkClosed`.
-        `timeout` in seconds is for both waits together (None: `flow_control_wait_failure` for each).
+        A call that is interrupted or times out while it waits for room has sent nothing. Raises `FlowControlTimeout`
+        then, and `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`,
+        `LinkClosed`. `timeout` in seconds limits both waits together (None: `flow_control_wait_failure` for each).
         """
         self._connection.check_thread()
         return self._connection.run(self._core.sending(message, timeout))
 
     def publish(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
-        """Wait for room and send; the receipt has the outcome. Raises as `send`, but for what is about the outcome.
+        """Wait for room and send; the receipt has the outcome. Raises as `send`, except errors about the outcome.
 
-        The message goes at once; in `with publisher.batch():` many go together.
+        The message is sent at once; in `with publisher.batch():` many are sent together.
         """
         self._connection.check_thread()
         receipt = self._core.publish_now(message)
@@ -117,19 +117,19 @@ class Publisher(PublisherShell, BlockingShell):
         return receipt
 
     def try_publish(self, message: bytes | Message) -> Receipt | Blocked:
-        """Send if there is room, else return what blocks the message; never waits."""
+        """Send if there is room, otherwise return the reason for the wait; never waits."""
         core, connection = self._core, self._connection
         connection.check_thread()
         outcome = core.try_publish(message)
         if isinstance(outcome, Blocked):
-            connection.look()  # Room may have come since the last call.
+            connection.look()  # Room may have become free since the last call.
             outcome = core.try_publish(message)
         connection.pushed()
         return outcome
 
     @contextmanager
     def batch(self) -> Iterator[Self]:
-        """Let the messages of a `with` block go together; the last ones go at its end."""
+        """Send the messages of a `with` block together; the last are sent at its end."""
         with self._connection.batching():
             yield self
 
@@ -143,8 +143,8 @@ class Publisher(PublisherShell, BlockingShell):
     ) -> SendResult:
         """Send all messages of an iterable, and return when each has its outcome; `result` lists the refused ones.
 
-        At most the window and 256 messages are in memory. `progress` is called with the result so far each 256
-        messages. A `result` that is given is filled, and can be looked at after an interruption or a time-out.
+        At most the window and 256 messages are in memory. `progress` is called with the result so far after each 256
+        messages. A given `result` is filled, and can be read after an interruption or a time-out.
         """
         result = SendResult() if result is None else result
         core, connection = self._core, self._connection
@@ -172,10 +172,10 @@ class Receiver(ReceiverShell, BlockingShell):
         self.run(self.entering())
 
     def receive(self, timeout: float | None = None) -> Delivery | None:
-        """Return the next message; None if none came within `timeout` seconds, or at the end after `drain`.
+        """Return the next message; None if none arrived within `timeout` seconds, or at the end after `drain`.
 
         Raises `ReceiverClosed` when the broker has ended the receiver, for instance because its queue was deleted. A
-        message that had come when the call is interrupted stays for the next one.
+        message that had arrived when the call is interrupted is returned by the next call.
         """
         self._connection.check_thread()
         delivery = self._core().take_now()
@@ -184,7 +184,7 @@ class Receiver(ReceiverShell, BlockingShell):
         return self._connection.run(self._core().receiving(timeout))
 
     def receive_nowait(self) -> Delivery | None:
-        """Return a message that has come; None without one. Raises as `receive`."""
+        """Return a message that has arrived; None without one. Raises as `receive`."""
         self._connection.check_thread()
         core = self._core()
         delivery = core.take_now()
@@ -209,9 +209,9 @@ class Receiver(ReceiverShell, BlockingShell):
     def handle(self, function: Callable[[Delivery], object], *, on_error: str = "release") -> None:
         """Call a function with each message, one after the other.
 
-        Its return accepts the message, unless the function has settled it. If it raises, that is logged, and the
-        message returns to its queue as a failed delivery, or with `on_error="reject"` is refused for good, with the
-        error as the reason. Returns at the end after `drain`; raises as `receive`.
+        The return of the function accepts the message, unless it is settled already. An exception is logged, and the
+        message returns to its queue as a failed delivery, or with `on_error="reject"` is rejected, with the error as
+        the reason. `handle` returns at the end after `drain`; raises as `receive`.
         """
         check_on_error(on_error)
         for message in self:
@@ -221,7 +221,7 @@ class Receiver(ReceiverShell, BlockingShell):
             except Exception as error:
                 settle_failed(message, error, on_error)
             finally:
-                message.release()  # One that is interrupted; the others are settled.
+                message.release()  # The message of an interrupted call; the others are settled.
 
 
 class Events(EventsShell, BlockingShell):
@@ -254,7 +254,7 @@ def connect(url: str = "amqp://", **options: object) -> Connection:
 
 
 class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runner, Operations):
-    """Connection of one thread; `connect` makes it. `clock` tells seconds, as `time.monotonic` does."""
+    """Connection of one thread; `connect` makes it. `clock` returns seconds, like `time.monotonic`."""
 
     _publisher, _receiver, _transaction, _events = Publisher, Receiver, Transaction, Events
 
@@ -286,18 +286,18 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                 if protocol == protocols[-1]:
                     raise
 
-        self._thread = 0  # Who opens it need not be who uses it.
+        self._thread = 0  # The thread that opens the connection need not be the thread that uses it.
         calls.end_at_fork(self)
 
     def forked(self) -> None:
-        """End it without a word to the broker: this process was forked from the one that opened it."""
+        """End the connection without notice to the broker: this process was forked from the process that opened it."""
         calls.end_forked(self._engine)
         self._drop()
 
     # Opening and closing
 
     def _try_hosts(self, timeout: float, was_open: bool = False) -> None:
-        """Connect to the first host that answers within `timeout` seconds; raises the error of the last one."""
+        """Connect to the first host that answers within `timeout` seconds; raises the error of the last host."""
         for address in self.options.hosts:
             try:
                 return self._try(address, timeout)
@@ -310,10 +310,10 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         engine.terms = calls.login_terms(self.options, address, 0.0)
         try:
             deadline = self._clock() + timeout
-            host = address.host.encode() if address.host.isascii() else address.host  # Octets need no codec for IDNA.
+            host = address.host.encode() if address.host.isascii() else address.host  # Bytes need no codec for IDNA.
             sock = socket.create_connection((host, address.port), timeout)  # type: ignore[arg-type]  # It takes them.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _keep_alive(sock)  # In the place of heartbeats.
+            _keep_alive(sock)  # Instead of heartbeats.
             if self.options.tls is not None:
                 sock = self.options.tls.wrap_socket(sock, server_hostname=address.host)
             sock.setblocking(False)
@@ -344,10 +344,11 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             sock.close()
 
     def _connect_again(self, timeout: float | None) -> bool:
-        """Go on with connecting again for about `timeout` seconds, until a timer is due; return whether it is done.
+        """Continue to connect again for about `timeout` seconds, until a timer is due; return whether the connection is
+        open.
 
-        It pauses, or makes one attempt, which has at least `ATTEMPT_S`. Whatever is raised is a failed attempt.
-        Raises `ConnectionLost` when no more attempts are allowed.
+        The call pauses, or makes one attempt, which has at least `ATTEMPT_S`. Any exception is a failed attempt. Raises
+        `ConnectionLost` when no more attempts are allowed.
         """
         engine = self._engine
         if self._pauses is None:
@@ -356,7 +357,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             self._pause(ConnectionLost(None, engine.lost_reason))
         left = self._left(timeout)
         now = self._clock()
-        rest = min(self._retry_at - now, self.options["reconnect_delay_max"])  # The clock may jump.
+        rest = min(self._retry_at - now, self.options["reconnect_delay_max"])  # The clock may jump ahead.
         if rest > 0:
             time.sleep(max(min(rest, left), 0.0))
             engine.tick(self._clock())
@@ -376,13 +377,15 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         return True
 
     def _left(self, timeout: float | None) -> float:
-        """Return the seconds until a timer is due, at most `timeout`; infinity for none."""
+        """Return the seconds until a timer is due, at most `timeout`; infinity without one."""
         due = self._engine.next_deadline()
         left = float("inf") if due is None else max(due - self._clock(), 0.0)
         return left if timeout is None else min(left, max(timeout, 0.0))
 
     def _pause(self, failure: Exception) -> None:
-        """Pause until the next attempt; raises `ConnectionLost` if there is none, with the reason of the last one."""
+        """Pause until the next attempt; raises `ConnectionLost` if there is none, with the reason of the last
+        attempt.
+        """
         assert self._pauses is not None
         pause = None if is_final(failure, was_open=True) else next(self._pauses, None)
         if pause is not None:
@@ -399,9 +402,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self.close(timeout=None if error is None else 0)
 
     def close(self, timeout: float | None = None) -> None:
-        """Close receivers, publishers after their outcomes have come, and the connection; harmless when it is closed.
+        """Close receivers, publishers after their outcomes have arrived, and the connection; no effect if it is closed.
 
-        `timeout` in seconds bounds the whole call (None: the wait for outcomes takes the time-out of the publishers).
+        `timeout` in seconds bounds the whole call (None: the wait for outcomes has the time-out of the publishers).
         """
         self.check_thread()
         try:
@@ -412,28 +415,28 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             self._drop()
 
     def fileno(self) -> int:
-        """Return the socket's descriptor, for a poll beside others; call `poll` when it is readable."""
+        """Return the socket's descriptor, for a poll with other descriptors; call `poll` when it is readable."""
         if self._socket is None:
             raise ConnectionLost(None, self._engine.lost_reason or "it is closed")
         return self._socket.fileno()
 
     def poll(self, timeout: float = 0.0) -> bool:
-        """Send what there is, and take what comes within `timeout` seconds; return whether anything came."""
+        """Send pending output, and handle input that arrives within `timeout` seconds; return whether any arrived."""
         self.check_thread()
         self._engine.now = self._clock()
         return self._turn(timeout)
 
     def take_over(self) -> None:
-        """Let the calling thread own the connection from now on; no other thread may be within a call of it."""
+        """Make the calling thread the owner of the connection; no other thread may be within a call of it."""
         self._thread = threading.get_ident()
 
-    # What the others use
+    # Used by other modules
 
     def check_thread(self) -> None:
-        """Raise `RuntimeError` in another thread than its owner; it stays as it is.
+        """Raise `RuntimeError` in a thread that does not own the connection, which does not change.
 
-        Its owner is the thread of its first call, or a later one that has taken it over. It needs no other word where
-        the owner has ended.
+        The owner is the thread of the first call, or of `take_over`. If the owner has ended, the calling thread becomes
+        the owner.
         """
         if threading.get_ident() != self._thread:
             if any(thread.ident == self._thread for thread in threading.enumerate()):
@@ -449,7 +452,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
     @override
     def run(self, steps: Steps[T]) -> T:
-        """Carry out a call of the engine: read until what it waits for is done. An interruption is thrown into it."""
+        """Carry out a call of the engine: read until each wait is done. An interruption is thrown into the call."""
         self.check_thread()
         engine = self._engine
         engine.now = self._clock()
@@ -478,14 +481,14 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                 raise ConfirmTimeout(cast(float, timeout), receipt.publisher.describe(), receipt)
             self._turn(left)
 
-    # Control operations, several at a time
+    # Concurrent control operations
 
     def begin(self, operation: str, fields: Mapping[str, object] | bytes) -> Call:
         """Send a control operation with its fields, or with a block (docs/blocks.md); `answer` waits for the answer.
 
-        The first one of a connection waits until the broker has opened the way for it; the answer is not waited for.
-        `taken` of the result has the rows of a block that are in their queues so far, if it asks for notes of progress.
-        Raises `ClientError` above 64 without an answer, and `Timeout` if it cannot be sent.
+        The first operation of a connection waits until its channel or link is open; no call waits for the answer.
+        `taken` of the result is the number of rows of a block that are in their queues so far, if progress reports are
+        requested. Raises `ClientError` above 64 without an answer, and `Timeout` if it cannot be sent.
         """
         self.check_thread()
         engine = self._engine
@@ -505,16 +508,16 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         return self.run(self._engine.answering(call, timeout))
 
     def forget(self, call: Call) -> None:
-        """Drop the answer to `begin`, now or when it comes."""
+        """Drop the answer to `begin`, now or when it arrives."""
         self._engine.requests.pop(call.number, None)
 
     def look(self) -> None:
-        """Take what has come, if there is a transport; never waits."""
+        """Handle input that has arrived, if there is a transport; never waits."""
         if self._socket is not None:
             self.poll(0)
 
     def push(self) -> bool:
-        """Send what can be sent without waiting; return whether all is sent."""
+        """Send output that can be sent without waiting; return whether all is sent."""
         sock = self._socket
         if sock is None:
             return True
@@ -526,11 +529,11 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                 self._unsent = memoryview(out)
             try:
                 self._unsent = self._unsent[sock.send(self._unsent) :]
-            except OSError:  # It would block, or is broken: the next read says why.
+            except OSError:  # The socket would block, or is broken: the next read reports it.
                 return False
 
     def _push_within_bound(self) -> bool:
-        """Send what can be sent, and stop or continue publishers; return whether all is sent."""
+        """Send output that can be sent, and stop or resume publishers; return whether all is sent."""
         engine, done = self._engine, self.push()
         if engine.is_congested == done:
             engine.congest(not done and len(self._unsent) + len(engine.out) > UNSENT)
@@ -539,7 +542,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     def _turn(self, timeout: float | None, again: bool = True) -> bool:
         """Send, and read once, waiting at most `timeout` seconds (None: until a timer is due); connect again if needed.
 
-        Writing and reading go on at the same time, or two peers would wait for each other.
+        Writing and reading alternate, or two peers would wait for each other.
         """
         engine = self._engine
         if self._socket is None:
@@ -581,7 +584,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self._poll.poll(None if timeout is None else max(timeout * 1000, 0.0))
 
     def _read(self) -> bytes | None:
-        """Return what has come; None if nothing has, empty at the end."""
+        """Return input that has arrived; None if there is none, empty at the end."""
         sock = self._socket
         assert sock is not None
         try:
@@ -592,14 +595,14 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             return None if _is_tls_pause(error) else b""
 
     def pushed(self) -> None:
-        """Send what was published, unless a batch is open; at 32 KiB in a batch as well."""
+        """Send published messages, unless a batch is open; in a batch at 32 KiB."""
         if self._batches == 0 or len(self._engine.out) > PUSH:
             self._push_within_bound()
             self._release()
 
     @contextmanager
     def batching(self) -> Iterator[None]:
-        """Let published messages wait for each other, until the block ends or 32 KiB are together."""
+        """Gather published messages until the block ends or 32 KiB are gathered."""
         self._batches += 1
         try:
             yield
@@ -609,7 +612,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
 
 def _keep_alive(sock: socket.socket) -> None:
-    """Let the system probe a connection that is idle, as far as it has the options."""
+    """Make the system probe an idle connection, as far as it has the options."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE:
         option = getattr(socket, name, None)

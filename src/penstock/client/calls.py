@@ -1,4 +1,4 @@
-"""Calls of both shells that are more than one step of an engine, and what they write to the log."""
+"""Calls of both shells that need more than one step of an engine, and their log records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PROTOCOLS: Final = {"auto": ("amqp10", "amqp091"), "amqp091": ("amqp091",), "amqp10": ("amqp10",)}
 """Protocols that are tried, by the option `protocol`."""
 PUSH: Final = 32 * 1024
-"""Octets of output at which they are sent within a batch: more at once do not fit into the socket's buffer."""
+"""Bytes of output above which a batch is sent: more do not fit into the socket's buffer."""
 SLICE: Final = 256
 """Messages that `send_many` takes from its iterable at a time."""
 
@@ -39,7 +39,7 @@ SLICE: Final = 256
 def engine_of(protocol: str, terms: ConnectionTerms) -> Engine:
     """Return a new engine of a protocol."""
     if protocol == "amqp10":
-        from penstock.client.engine.amqp10.connection import Engine10  # Its codec is imported where it is used.
+        from penstock.client.engine.amqp10.connection import Engine10  # The codec is imported only if it is used.
 
         return Engine10(terms)
     from penstock.client.engine.amqp091.connection import Engine091
@@ -58,7 +58,7 @@ def end_at_fork(connection: Any) -> None:
 
 
 def _forked() -> None:
-    """End all connections in a process that was just forked: their sockets are its parent's."""
+    """End all connections in a process that was just forked: their sockets belong to the parent."""
     for connection in list(_OPEN):
         connection.forked()
     _OPEN.clear()
@@ -69,7 +69,7 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork.
 
 
 def end_forked(engine: Engine) -> None:
-    """End the engine of a connection that is its parent's; no callback is called."""
+    """End the engine of a connection of the parent process; no callback is called."""
     engine.lost_reason = FORKED
     engine.lose(ConnectionClosed(None, FORKED), False, engine.now)
     engine.woken.clear()
@@ -79,11 +79,11 @@ def end_forked(engine: Engine) -> None:
 RENEW_AT: Final = 0.8
 """Part of a token's life after which it is renewed."""
 RENEW_AGAIN: Final = 10.0
-"""Seconds after which a token is asked for again if there was none."""
+"""Seconds after which a token is requested again if there was none."""
 
 
 class Renewal(TimerHandler):
-    """Renewal of a connection's token, which is a function's to make; `renew_later` begins it."""
+    """Renewal of a connection's token by a function; `renew_later` begins it."""
 
     def __init__(self, engine: Engine, options: Options) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Renewal(TimerHandler):
         return NEVER
 
     def release(self) -> None:
-        """Give the broker a new token; one that it refuses ends the connection."""
+        """Send a new token to the broker; if it is refused, the connection ends."""
         engine = self._engine
         if engine.phase != OPEN:
             return
@@ -111,14 +111,14 @@ class Renewal(TimerHandler):
         self.begin(token)
 
     def begin(self, token: str) -> None:
-        """Expect the renewal of a token in time."""
+        """Schedule the renewal of a token before it expires."""
         left = seconds_left(token)
         if left is not None:
             self._engine.timers.add(self, self._engine.now + max(left * RENEW_AT, 1.0))
 
 
 def seconds_left(token: str) -> float | None:
-    """Return the seconds until a token (JWT, RFC 7519) expires; None if it does not, or says nothing of it."""
+    """Return the seconds until a token (JWT, RFC 7519) expires; None if it does not expire, or has no expiry time."""
     import json
     import time
     from base64 import urlsafe_b64decode
@@ -132,25 +132,25 @@ def seconds_left(token: str) -> float | None:
 
 
 def login_terms(options: Options, address: Address, heartbeat: float) -> ConnectionTerms:
-    """Return the terms of one login, with a token of its own."""
+    """Return the terms of one login, with its own token."""
     return options.connection_terms(address, heartbeat=heartbeat)._replace(password=options.secret())
 
 
 def renew_later(engine: Engine, options: Options) -> None:
-    """Renew the token of a connection that is open before it expires, if a function makes it."""
+    """Schedule the renewal of an open connection's token before it expires, if a function makes tokens."""
     if callable(options.token):
         Renewal(engine, options).begin(engine.terms.password)
 
 
 def logger() -> Logger:
     """Return the log of all clients, "penstock"."""
-    import logging  # It takes 4 ms, and most programs have nothing to log here.
+    import logging  # The import takes 4 ms, and most programs have nothing to log here.
 
     return logging.getLogger("penstock")
 
 
 def tell(event: Event, listeners: Iterable[Callable[[Event], object]]) -> None:
-    """Log an event that is a warning, and tell it to those who listen."""
+    """Log an event if it is a warning, and pass it to the listeners."""
     if event.kind in LOGGED:
         logger().warning("%s", event.reason)
     for listener in tuple(listeners):
@@ -165,7 +165,7 @@ def call_callbacks(receipt: Any) -> None:
 
 
 def call_back(callback: Callable[[Any], object], subject: object) -> None:
-    """Call a callback; one that raises is logged and harms nobody."""
+    """Call a callback; an exception is logged, and has no other effect."""
     try:
         callback(subject)
     except Exception:
@@ -185,28 +185,28 @@ def transaction_of(engine: Engine, options: Options) -> TransactionCore:
 
 
 def is_final(error: BaseException, was_open: bool = False) -> bool:
-    """Return whether another attempt does not help: the login was refused, or the server is a wrong one.
+    """Return whether another attempt is useless: the login was refused, or the server is a wrong one.
 
-    Where the connection `was_open` before, a host without a name or a certificate may come back.
+    If the connection `was_open` before, a host name or certificate may become valid again.
     """
     return isinstance(error, (LoginRefused, WrongProtocol)) or (isinstance(error, WrongServer) and not was_open)
 
 
 def note_failed_attempt(error: BaseException) -> None:
-    """Log an error of an attempt to connect again that is none of the broker's or the network's; it is tried again.
+    """Log an error of a reconnect attempt that does not come from the broker or the network; the attempt is repeated.
 
-    It is of what the program has given: a function for tokens, or a context for TLS.
+    The source of the error is an object of the program: a function for tokens, or a context for TLS.
     """
     if not isinstance(error, ClientError):
         logger().warning("An attempt to connect again has failed: %r", error, exc_info=error)
 
 
 def pauses(options: Options) -> Iterator[float]:
-    """Yield the pause in seconds before each attempt to connect again; it ends when no more are allowed.
+    """Yield the pause in seconds before each attempt to connect again; ends when no more attempts are allowed.
 
     A pause is a random part, at least half, of a time that doubles: clients that lost one broker do not return at once.
     """
-    import random  # Most connections are never lost.
+    import random  # Most connections are never lost, so the import is late.
 
     delay, most, attempts = options["reconnect_delay"], options["reconnect_delay_max"], options["reconnect_attempts"]
     while attempts != 0:
@@ -216,7 +216,7 @@ def pauses(options: Options) -> Iterator[float]:
 
 
 def explain(address: Address, error: BaseException, timeout: float) -> ConnectError:
-    """Return the error of a connection that could not be made."""
+    """Return the error of a connection that could not be opened."""
     import socket
 
     host, port = address

@@ -15,23 +15,23 @@ class PublisherCounters:
     """Messages of a publisher."""
 
     published: int = 0
-    """Written once or more often; each has one of the next three outcomes, or none yet."""
+    """Messages written at least once; each has one of the next three outcomes, or none yet."""
     confirmed: int = 0
     refused: int = 0
     unknown: int = 0
-    """Lost with the connection."""
+    """Messages whose outcome was lost with the connection."""
     returned: int = 0
-    """Those among the refused that reached no queue."""
+    """Refused messages that reached no queue."""
     delayed: int = 0
-    """Had to wait for room."""
+    """Messages that had to wait for room."""
     timed_out: int = 0
-    """Were not sent because no room came until their time-out."""
+    """Messages that were not sent because no room became free until their time-out."""
     blocked: int = 0
-    """Times that the broker has stopped the publisher."""
+    """Number of times that the broker has blocked the publisher."""
     replayed: int = 0
-    """Sent again after a loss of the connection."""
+    """Messages sent again after a loss of the connection."""
     waited_s: float = 0.0
-    """Seconds that the delayed ones have waited, all together."""
+    """Total seconds that delayed messages have waited."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ReceiverCounters:
     """Messages of a receiver."""
 
     received: int = 0
-    """Handed to the program."""
+    """Messages passed to the program."""
     accepted: int = 0
     rejected: int = 0
     released: int = 0
@@ -48,14 +48,14 @@ class ReceiverCounters:
 
 @dataclass(frozen=True)
 class ConnectionCounters:
-    """Of a connection, and the sums of its publishers and receivers, those that have ended included."""
+    """Counters of a connection, and the sums over its publishers and receivers, ended ones included."""
 
     publishers: PublisherCounters
     receivers: ReceiverCounters
     reconnects: int = 0
-    """Times that it was made again."""
+    """Number of reconnects."""
     blocked: int = 0
-    """Times that the broker has blocked it as a whole (connection.blocked)."""
+    """Number of times that the broker has blocked the whole connection (connection.blocked)."""
 
 
 def of_publisher(core: PublisherCore) -> PublisherCounters:

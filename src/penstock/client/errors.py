@@ -34,7 +34,7 @@ from penstock.errors import PenstockError
 
 
 def without_name(text: str) -> str:
-    """Return a reply text without the name of its code, which RabbitMQ writes before it: "NOT_FOUND - no queue"."""
+    """Return a reply text without the name of its code, which RabbitMQ writes in front: "NOT_FOUND - no queue"."""
     name, dash, rest = text.partition(" - ")
     return rest if dash and name and not name.strip("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") else text
 
@@ -86,9 +86,9 @@ class ConnectionClosed(ClientError):
 class LinkClosed(ClientError):
     """Ended publisher or receiver.
 
-    `code` is the reply code of AMQP 0-9-1 or the condition of AMQP 1.0, None without one. `receipt` is that of a
-    message that was under way, whose state says whether it is in no queue ("refused") or perhaps ("unknown"); None
-    without such a message.
+    `code` is the reply code of AMQP 0-9-1 or the condition of AMQP 1.0, None without one. `receipt` belongs to a
+    message that was under way; its state is "refused" if the message is in no queue, or "unknown"; None without such a
+    message.
     """
 
     def __init__(self, code: int | str | None, text: str, receipt: Any = None) -> None:
@@ -105,11 +105,11 @@ class LinkClosed(ClientError):
 
 
 class ReceiverClosed(LinkClosed):
-    """Receiver that the broker has ended; `reason` is its own words, or that the queue was deleted."""
+    """Receiver that the broker has ended; `reason` is the broker's reason, or that the queue was deleted."""
 
     @property
     def reason(self) -> str:
-        """Return why, without the name of a reply code."""
+        """Return the reason, without the name of a reply code."""
         return without_name(self.text)
 
 
@@ -118,7 +118,7 @@ class InvalidValue(ClientError, ValueError):
 
 
 class MessageTooLarge(ClientError):
-    """Message that is larger than the broker takes; `receipt` has it if it was sent, and None if it was not."""
+    """Message that is larger than the broker accepts; `receipt` has it if it was sent, and None if it was not."""
 
     def __init__(self, text: str, receipt: Any = None) -> None:
         super().__init__(text)
@@ -132,7 +132,7 @@ class MessageTooLarge(ClientError):
 class ChannelClosed(ClientError):
     """Channel closed by the broker; `code` is the AMQP reply code, None if the client closed it.
 
-    As a text it is the broker's sentence without the name of the code before it.
+    The text of the error is the broker's sentence without the name of the code.
     """
 
     def __init__(self, code: int | None, text: str) -> None:
@@ -147,7 +147,7 @@ class ChannelClosed(ClientError):
 
 
 class ControlError(ClientError):
-    """Refused control operation; `name` is stable and for programs, `text` one sentence for people."""
+    """Refused control operation; `name` is stable and for programs, `text` is one sentence for users."""
 
     def __init__(self, code: int, name: str, text: str) -> None:
         super().__init__(code, name, text)
@@ -164,12 +164,12 @@ class Timeout(ClientError):
 
 
 FIRST_STEP = "an answer to the protocol header"
-"""First step of a login, whose failures have causes of their own."""
+"""First step of a login, whose failures have their own causes."""
 
 
 def why_closed(user: str, step: str, code: int | str | None, text: str, *, is_encrypted: bool) -> str:
     """Return why the broker closed the connection where `step` was due."""
-    from penstock.wire.amqp091.spec import ReplyCode  # A login over AMQP 1.0 that succeeds has no need of it.
+    from penstock.wire.amqp091.spec import ReplyCode  # A successful login over AMQP 1.0 does not need this text.
 
     if code == ReplyCode.ACCESS_REFUSED:
         return f"the broker refuses {user}; check user, password and permissions ({text})"

@@ -1,4 +1,4 @@
-"""Connections, publishers and the others, as far as both shells have them in common: all that is not a hot path."""
+"""Parts of connections, publishers and receivers that both shells share: everything off the hot path."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EventList:
         self._wait: Wait | None = None
 
     def add(self, event: Event) -> None:
-        """Take an event in."""
+        """Add an event."""
         if len(self._events) == EVENTS_MAX:
             self._events.popleft()
             self.dropped += 1
@@ -116,7 +116,9 @@ class ConnectionShell(Linked[PublisherT, ReceiverT], Generic[PublisherT, Receive
         return self
 
     def transaction(self) -> TransactionT:
-        """Return a transaction, for a `with` block: its end commits it, or rolls it back after an exception."""
+        """Return a transaction, for a `with` block: its end commits the transaction, or rolls it back after an
+        exception.
+        """
         return self._transaction(self)
 
     def events(self) -> EventsT:
@@ -127,27 +129,27 @@ class ConnectionShell(Linked[PublisherT, ReceiverT], Generic[PublisherT, Receive
 
     @property
     def late_answers(self) -> int:
-        """Return the number of answers that came after the deadline of their calls."""
+        """Return the number of answers that arrived after the deadline of their calls."""
         return self.core().services.late_answers
 
     @property
     def blocked(self) -> str | None:
-        """Return the broker's reason for blocking the connection; None if it does not."""
+        """Return the broker's reason for blocking the connection; None if it is not blocked."""
         return self.core().blocked_reason or None
 
     @property
     def protocol(self) -> str:
-        """Return the protocol that is spoken: amqp10 or amqp091."""
+        """Return the protocol in use: amqp10 or amqp091."""
         return self.core().protocol
 
     @property
     def server_properties(self) -> dict[str, object]:
-        """Return what the broker says of itself."""
+        """Return the properties announced by the broker."""
         return self.core().server
 
     @property
     def counters(self) -> ConnectionCounters:
-        """Return what it has counted, with the sums of its publishers and receivers."""
+        """Return the connection's counters, with the sums of its publishers and receivers."""
         from penstock.client.counters import of_connection  # Dataclasses take 5 ms to import.
 
         return of_connection(self.core())
@@ -155,12 +157,12 @@ class ConnectionShell(Linked[PublisherT, ReceiverT], Generic[PublisherT, Receive
     def on_event(self, callback: Callable[[Event], object]) -> None:
         """Call `callback(event)` at each event from now on: blocked, unblocked, lost, a receiver closed and others.
 
-        One that raises is logged and harms nobody. With blocking calls it is called within the next call.
+        An exception of the callback is logged. With blocking calls the callback runs within the next call.
         """
         self._listeners.append(callback)
 
     def _release(self) -> None:
-        """Tell events, and wake what is done."""
+        """Report events, and release finished waits."""
         engine = self.core()
         while engine.woken or engine.events:
             events, engine.events = engine.events, []
@@ -182,7 +184,7 @@ def drain_publisher(publisher: PublisherShell, timeout: float | None = None) -> 
 
 
 def close_publisher(publisher: PublisherShell, timeout: float | None = None) -> Steps[list[Receipt]]:
-    """Wait for outcomes at most `timeout` seconds, and close; return the receipts that have none."""
+    """Wait for outcomes at most `timeout` seconds, and close; return the receipts without an outcome."""
     return publisher._core.closing(timeout)
 
 
@@ -207,7 +209,7 @@ class PublisherShell(Shell):
 
     @property
     def blocked(self) -> Blocked | None:
-        """Return what keeps a message from being sent now; None if there is room."""
+        """Return the reason why a message cannot be sent now; None if there is room."""
         return None if self._core.is_free(0) else self._core.describe()
 
     @property
@@ -227,33 +229,34 @@ def get_message(receiver: ReceiverShell) -> Steps[Delivery | None]:
 
 
 def drain_receiver(receiver: ReceiverShell) -> Steps[bool]:
-    """Let no more messages come; those that have come can be received, and then there is nothing.
+    """Stop deliveries; messages that have arrived can be received, and then the receiver is at its end.
 
-    Return whether that has shown that no message waits in the queue, which AMQP 0-9-1 does not tell.
+    Return whether the drain has shown that no message waits in the queue, which AMQP 0-9-1 cannot show.
     """
     return receiver._core().draining()
 
 
 def count_messages(receiver: ReceiverShell, timeout: float | None = None) -> Steps[int | None]:
-    """Ask how many messages wait in the queue, and here for `receive`, beside those that other receivers have.
+    """Return how many messages wait in the queue, and here for `receive`, without messages of other receivers.
 
-    None if the broker does not tell within `timeout` seconds; over AMQP 1.0 it is an estimate, and 0 is None.
+    None if the broker does not answer within `timeout` seconds; over AMQP 1.0 the number is an estimate, and 0 is
+    returned as None.
     """
     return receiver._core().counting(timeout)
 
 
 def close_receiver(receiver: ReceiverShell) -> Steps[None]:
-    """Acknowledge what was accepted, and close; all other messages return to their queue."""
+    """Acknowledge accepted messages, and close; all other messages return to their queue."""
     return receiver.leaving(True)
 
 
 def answer(
     receiver: ReceiverShell, message: Delivery, answers: Iterable[bytes | Message], timeout: float | None = None
 ) -> Steps[int]:
-    """Send the answers to a message that asks for a list (`Connection.answers`), in order; return their number.
+    """Send the answers to a message that requests a list (`Connection.answers`), in order; return their number.
 
     Each waits for room, at most `timeout` seconds (None: 60). Raises `FlowControlTimeout` then, `MessageRefused` when
-    the caller has gone, and `ValueError` for a message that asks for no answer. An empty list is told too.
+    the caller has ended, and `ValueError` for a message that requests no answer. An empty list is sent too.
     """
     from penstock.client.engine.requester import sending_list
 
@@ -288,7 +291,7 @@ class ReceiverShell(Shell):
             yield from self._attached.closing()
 
     def resume(self) -> None:
-        """Let messages come again after `drain`."""
+        """Resume deliveries after `drain`."""
         self._core().resume()
 
     def _core(self) -> ReceiverCore:
@@ -308,13 +311,13 @@ class ReceiverShell(Shell):
 
 
 def check_on_error(on_error: str) -> None:
-    """Raise `ValueError` for a rule that is none of `ON_ERROR`."""
+    """Raise `ValueError` for a rule outside of `ON_ERROR`."""
     if on_error not in ON_ERROR:
         raise ValueError(f"on_error={on_error!r} is not valid: it must be one of {', '.join(ON_ERROR)}")
 
 
 def settle_failed(message: Delivery, error: BaseException, on_error: str) -> None:
-    """Log what a handler has raised, and settle its message, unless the handler has."""
+    """Log a handler's exception, and settle its message, unless the handler has settled it."""
     calls.logger().error("A handler has raised; its message goes by the rule '%s'", on_error, exc_info=error)
     if on_error == "reject":
         message.reject(f"{type(error).__name__}: {error}")
@@ -323,7 +326,7 @@ def settle_failed(message: Delivery, error: BaseException, on_error: str) -> Non
 
 
 def next_event(events: EventsShell, timeout: float | None = None) -> Steps[Event | None]:
-    """Return the next event; None if none came within `timeout` seconds, or at the end."""
+    """Return the next event; None if none arrived within `timeout` seconds, or at the end."""
     return events.list.taking(timeout)
 
 
@@ -338,27 +341,28 @@ class EventsShell(Shell):
 
 
 def commit(transaction: TransactionShell[Any, Any], timeout: float | None = None) -> Steps[None]:
-    """Commit what has been done so far, and go on with the next transaction.
+    """Commit the work so far, and continue with the next transaction.
 
-    Raises `CommitRefused` if there was no room until the broker's hold deadline: all is as before. After the others it
-    has ended: `TransactionAborted`, and `TransactionInDoubt` without an answer in `timeout` seconds (None: without a
-    limit; Penstock answers at its hold deadline at the latest).
+    Raises `CommitRefused` if there was no room until the broker's hold deadline: the transaction is still open. It has
+    ended after `TransactionAborted`, and after `TransactionInDoubt` without an answer in `timeout` seconds (None:
+    without a limit; Penstock answers at its hold deadline at the latest).
     """
     return transaction.core().committing_on(timeout)
 
 
 def rollback(transaction: TransactionShell[Any, Any]) -> Steps[None]:
-    """Roll back, and end it."""
+    """Roll back, and end the transaction."""
     return transaction.core().rolling_back()
 
 
 class TransactionShell(Linked[PublisherT, ReceiverT]):
-    """Transaction: what its publishers send and its receivers settle is done at the end of the block, or nothing of it.
+    """Transaction: messages of its publishers and settlements of its receivers take effect together at the end of the
+    block, or not at all.
 
-    An exception rolls it back, also `FlowControlTimeout`, unless the block catches it: then the transaction is as
-    before. A lost connection rolls it back: each call raises `TransactionAborted`. Nothing of a transaction is sent
-    again by itself. `send` waits for room alone; the commit gives all receipts their outcome. Its publishers have no
-    window: the broker bounds a transaction. What is not committed returns to its queue at the end.
+    An exception rolls it back, also `FlowControlTimeout`, unless the block catches it: then the transaction is still
+    open. A lost connection rolls it back: each call raises `TransactionAborted`. No message of a transaction is sent
+    again automatically. `send` waits only for room; the commit decides the outcomes of all receipts. The publishers
+    have no window: the broker bounds a transaction. Uncommitted messages return to their queue at the end.
     """
 
     commit = Operation(commit)

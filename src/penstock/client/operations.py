@@ -1,4 +1,4 @@
-"""Declarations, questions and commands of a connection, as steps of an engine; `Operations` is the table of them.
+"""Declarations, questions and commands of a connection, as steps of an engine; `Operations` is their table.
 
 A connection of either shell derives from `Operations`, and gets a method for each.
 """
@@ -70,7 +70,9 @@ def declare_exchange(
     internal: bool = False,
     **settings: object,
 ) -> Steps[None]:
-    """Declare an exchange of type direct, fanout, topic or headers; an internal one takes from other exchanges only."""
+    """Declare an exchange of type direct, fanout, topic or headers; an internal exchange accepts messages only from
+    other exchanges.
+    """
     fields = {"exchange": name, "type": kind, "durable": durable, "auto_delete": auto_delete, "internal": internal}
     yield from engine.calling("exchange.declare", {**fields, "arguments": queue_arguments(settings)})
 
@@ -87,14 +89,14 @@ def bind(engine: Engine, /, queue: str, exchange: str, routing_key: str = "", **
 
 
 def unbind(engine: Engine, /, queue: str, exchange: str, routing_key: str = "", **arguments: object) -> Steps[None]:
-    """Undo `bind`; a binding that is not there is no error."""
+    """Undo `bind`; an absent binding is no error."""
     yield from _unbinding(engine, "queue.unbind", {"queue": queue, "exchange": exchange}, routing_key, arguments)
 
 
 def bind_exchange(
     engine: Engine, /, destination: str, source: str, routing_key: str = "", **arguments: object
 ) -> Steps[None]:
-    """Bind an exchange to an exchange: what `source` takes with a matching key goes to `destination` too."""
+    """Bind an exchange to an exchange: messages of `source` with a matching key are routed to `destination` too."""
     place = {"destination": destination, "source": source, "routing_key": routing_key}
     yield from engine.calling("exchange.bind", {**place, "arguments": arguments})
 
@@ -102,7 +104,7 @@ def bind_exchange(
 def unbind_exchange(
     engine: Engine, /, destination: str, source: str, routing_key: str = "", **arguments: object
 ) -> Steps[None]:
-    """Undo `bind_exchange`; a binding that is not there is no error."""
+    """Undo `bind_exchange`; an absent binding is no error."""
     place = {"destination": destination, "source": source}
     yield from _unbinding(engine, "exchange.unbind", place, routing_key, arguments)
 
@@ -141,9 +143,9 @@ def call(
     """Send a message to a queue, or with an exchange and a routing key, and return the answer to it.
 
     The receiver answers by `message.reply`. The message expires with the call. Raises `Timeout` after `timeout` seconds
-    (None: the option), `MessageRefused` or `LinkClosed` if it reached no queue, and `ConnectionLost`: it may have been
-    carried out then. At most 1,000 calls of a target are without an answer, others wait. Answers that come too late are
-    dropped, and `late_answers` of the connection counts them.
+    (None: the option), `MessageRefused` or `LinkClosed` if it reached no queue, and `ConnectionLost`: then the call may
+    have been carried out. At most 1,000 calls of a target are unanswered; further calls wait. Late answers are dropped,
+    and counted in `late_answers` of the connection.
     """
     _check_target(queue, exchange, routing_key)
     requester = engine.services.requester(engine, exchange, queue or routing_key)
@@ -159,11 +161,11 @@ def answers(
     routing_key: str = "",
     timeout: float | None = None,
 ) -> Pages[Message]:
-    """Send a message as `call` does, and yield its answers as they come, until the one that is marked as the last.
+    """Send a message as `call` does, and yield its answers as they arrive, until the answer marked as the last.
 
     The receiver answers by `receiver.answer`; the answer of `message.reply` is a list of one. Raises as `call`, and
-    `Timeout` when the last one has not come within `timeout` seconds (None: the option). The answers have a queue of
-    their own, and its consumer has a window: a service that is faster than the caller waits.
+    `Timeout` when the last answer has not arrived within `timeout` seconds (None: the option). The answers have a queue
+    of their own, and its consumer has a window: a service that is faster than the caller waits.
     """
     from penstock.client.engine.requester import AnswerList
 
@@ -182,7 +184,7 @@ def _check_target(queue: str, exchange: str, routing_key: str) -> None:
 def request(engine: Engine, operation: str, /, **fields: object) -> Steps[Answer]:
     """Carry out any control operation of Penstock; return its answer. Raises `ControlError` with its refusal.
 
-    The others raise it too. Fields that are None are left out.
+    The other operations raise it too. Fields that are None are left out.
     """
     return (yield from _asking(engine, operation, fields))
 
@@ -206,7 +208,7 @@ def why(
 ) -> Steps[Why]:
     """Ask Penstock why nothing moves at a queue, a connection (number or name), a channel ("2/1"), a link or a user.
 
-    Without any: everything that is blocked, the longest block first.
+    Without arguments: everything that is blocked, the longest block first.
     """
 
     asked = {"queue": queue, "connection": connection, "channel": channel, "link": link, "user": user}
@@ -271,7 +273,7 @@ def set_policy(
     """Set a policy of the connection's virtual host, or an operator policy, with RabbitMQ's keys.
 
     Return it with the numbers of queues and exchanges that it applies to, and `sentences` for people. Raises
-    `ControlError` 406 for an invalid one.
+    `ControlError` 406 for an invalid policy.
     """
     fields = {"name": name, "pattern": pattern, "definition": definition, "priority": priority, "operator": operator}
     return (yield from _asking(engine, "policy.set", {**fields, "apply-to": apply_to}))
@@ -335,8 +337,8 @@ def import_definitions(
 
     Without `everywhere` entries without a virtual host belong to this connection's. With `dry_run` it returns what
     would differ, and changes nothing. `skip` has kinds, and KIND:NAME for single entries; `skip_refused` leaves out
-    what the broker refuses. What cannot be made without a skipped entry is skipped as well. `streams_as_queues` makes
-    durable queues of streams.
+    what the broker refuses. Entries that depend on a skipped entry are skipped as well. `streams_as_queues` imports
+    streams as durable queues.
     """
     fields = {"definitions": text, "everywhere": everywhere, "skip": list(skip), "skip_refused": skip_refused}
     given = {**fields, "streams_as_queues": streams_as_queues, "dry_run": dry_run}
@@ -386,18 +388,18 @@ def show_cursor(engine: Engine, cursor: str) -> Steps[Answer]:
 def move_cursor(
     engine: Engine, cursor: str, to: Places, *, dry_run: bool = False, force: bool = False
 ) -> Steps[Answer]:
-    """Move a cursor to "earliest", "latest" or sequence numbers; `dry_run` only tells what a move would do.
+    """Move a cursor to "earliest", "latest" or sequence numbers; `dry_run` only returns what a move would do.
 
     `force` moves it while a reader uses it: the reader gets an error at its next request. Raises `ControlError` 404,
-    405 for a cursor in use, and 406 for a place where it cannot go.
+    405 for a cursor in use, and 406 for an impossible position.
     """
     return (yield from _asking(engine, "cursor.move", {"cursor": cursor, "to": to, "dry_run": dry_run, "force": force}))
 
 
 def release_cursor(engine: Engine, cursor: str, queues: Names) -> Steps[None]:
-    """Give up the positions of a cursor on queues that its subscription no longer has.
+    """Release the positions of a cursor on queues that its subscription no longer includes.
 
-    Raises `ControlError` 404 for a queue that it does not read, 406 for one to which it subscribes.
+    Raises `ControlError` 404 for a queue that the cursor does not read, 406 for a subscribed queue.
     """
     yield from _asking(engine, "cursor.release", {"cursor": cursor, "queues": list(queues)})
 
@@ -434,9 +436,9 @@ def plan_batch(
     wait: float = 0.0,
     upto: Mapping[str, int] | None = None,
 ) -> Steps[Plan]:
-    """Fix the next batch after `start`, of at most `rows` messages and `bytes` octets (None: no limit).
+    """Fix the next batch after `start`, of at most `rows` messages and `bytes` bytes (None: no limit).
 
-    `settle` settles what is processed; `wait` is how many seconds the broker may wait for a first message; `upto`
+    `settle` settles processed messages; `wait` is how many seconds the broker may wait for a first message; `upto`
     bounds the batch by sequence numbers. Without new messages `end` equals `start`.
     """
     holder = {"cursor": cursor, "token": token, "settle": settle, "start": start}
@@ -458,7 +460,7 @@ def read_range(
     columns: Names | None = None,
     query: str | None = None,
 ) -> Steps[memoryview]:
-    """Return a block of the first messages of (lo, hi] within `rows` and `bytes`; it removes nothing.
+    """Return a block of the first messages of (lo, hi] within `rows` and `bytes`; no message is removed.
 
     `columns` are the columns of the block (docs/blocks.md); None: the twelve that every version has. `query` is the
     id of the Spark query that reads, and is shown beside the cursor; None: the reader is no query.
@@ -475,7 +477,7 @@ def read_range(
 
 
 def settle_cursor(engine: Engine, cursor: str, token: int, end: Mapping[str, int]) -> Steps[dict[str, int]]:
-    """Settle everything up to `end`; return the settled positions, which never go back."""
+    """Settle everything up to `end`; return the settled positions, which never decrease."""
     answer = yield from _asking(engine, "cursor.settle", {"cursor": cursor, "token": token, "end": end})
     return dict(answer["settled"])
 
@@ -515,7 +517,7 @@ WATCH_PERIOD: Final = 0.5
 
 
 class WatchPages(Pages[Answer]):
-    """Events of the flow log, a page for each time that there are any."""
+    """Events of the flow log, one page whenever there are any."""
 
     def __init__(self, engine: Engine, queue: str | None, period: float) -> None:
         self._engine = engine
@@ -537,8 +539,8 @@ class WatchPages(Pages[Answer]):
 def watch(engine: Engine, queue: str | None = None, *, period: float = WATCH_PERIOD) -> Pages[Answer]:
     """Yield the events of the flow log (docs/flow-log.md) from now on, of a queue or all, without an end.
 
-    The broker is asked each `period` seconds, and has the last 2,000 events. What comes faster than it is taken is
-    lost, and an event "lost" has its number as `count`. One page of at most 500 events is in memory. Raises
+    The broker is asked each `period` seconds, and has the last 2,000 events. Events that arrive faster than they are
+    read are lost, and an event "lost" has their number as `count`. One page of at most 500 events is in memory. Raises
     `ControlError` 406 if the broker has no flow log.
     """
     return WatchPages(engine, queue, period)

@@ -46,7 +46,7 @@ class Option(NamedTuple):
     """Values below `least` that have a meaning of their own."""
     choices: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
-    """Names among `name`, `aliases` and `in_milliseconds` that are also variables of the environment."""
+    """Names among `name`, `aliases` and `in_milliseconds` that are also environment variables."""
 
 
 OPTIONS: Final = (
@@ -159,7 +159,7 @@ OPTIONS: Final = (
 
 
 def plain(name: str) -> str:
-    """Return a name without what does not count in it."""
+    """Return a name without ignored characters."""
     return name.lower().replace("_", "").replace("-", "").replace(".", "")
 
 
@@ -179,7 +179,7 @@ _FLAGS: Final = {**dict.fromkeys(("true", "yes", "on", "1"), True), **dict.fromk
 
 
 def option_of(name: str, scopes: tuple[str, ...]) -> tuple[Option, int]:
-    """Return the option of a name. Raises `ValueError`, with the nearest name, if those scopes have none."""
+    """Return the option of a name. Raises `ValueError`, with the nearest name, if no option of these scopes matches."""
     named = _BY_NAME.get(plain(name))
     known = [each for option in OPTIONS if option.scope in scopes for each in (option.name, *option.aliases)]
     if named is None:
@@ -220,7 +220,7 @@ def read_value(name: str, option: Option, value: object, unit: int = 1000) -> An
 
 
 def _number(kind: str, value: object, unit: int) -> float | None:
-    """Return a number in the kind's unit, seconds or bytes; None if it is none."""
+    """Return a number in the kind's unit, seconds or bytes; None for another value."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
@@ -235,8 +235,8 @@ def _number(kind: str, value: object, unit: int) -> float | None:
 
 
 def _with_unit(kind: str, text: str) -> float | None:
-    """Return an amount with a unit in seconds or bytes; None if it is none."""
-    from penstock.texts import BYTES, TIMES, amount  # They take 20 ms.
+    """Return an amount with a unit in seconds or bytes; None for another text."""
+    from penstock.texts import BYTES, TIMES, amount  # The imports take 20 ms.
 
     units: Mapping[str, int] = TIMES if kind == "seconds" else BYTES if kind == "bytes" else {}
     number = amount(text, units)
@@ -266,27 +266,27 @@ class Address(NamedTuple):
 
 
 class Options:
-    """Options of a connection, with the defaults of its publishers and receivers; its text holds no password."""
+    """Options of a connection, with the defaults of its publishers and receivers; its text contains no password."""
 
     def __init__(self, url: str, keywords: Mapping[str, object]) -> None:
         """Read a URL and keywords. Raises `ValueError`, which never quotes a password."""
         self.values: dict[str, Any] = {option.name: option.default for option in OPTIONS}
         self.is_window_chosen = False
-        """True if a consumer's window was given, also the default one."""
+        """True if a consumer's window was set, even to the default."""
         self._read_environment()
         self.tls: SSLContext | None = None
         self.hosts: tuple[Address, ...] = ()
         self.user, self.password, self.virtual_host = "guest", "guest", "/"
         self.product = "penstock-client"
-        """Program that the client says to be."""
+        """Displayed name of the program."""
         self.query = ""
         """Name of the streaming query whose results are published, over AMQP 0-9-1; empty for none."""
         self.token: Callable[[], str] | str | None = None
-        """Token in the place of the password, or a function that returns one: at each login, and before it expires."""
+        """Token instead of a password, or a function that returns one: at each login, and before it expires."""
         self._container = f"penstock-{os.urandom(6).hex()}"
         self._producer = os.urandom(16).hex()
         self._publisher_terms: PublisherTerms | None = None
-        """Terms of the last publisher without options of its own."""
+        """Terms of the last publisher without own options."""
         files = self._read_url(url)
         for name, value in keywords.items():
             if name in ("tls", "token"):
@@ -297,7 +297,7 @@ class Options:
                 option, unit = option_of(name, (CONNECTION, PUBLISHER, RECEIVER))
                 self._set(option, read_value(name, option, value, unit))
         if self.is_encrypted and self.tls is None:
-            from penstock.client.tls import context_of  # It takes 15 ms to import ssl.
+            from penstock.client.tls import context_of  # The import of ssl takes 15 ms.
 
             self.tls = context_of(files)
 
@@ -353,7 +353,7 @@ class Options:
         default = TLS_PORT if self.is_encrypted else PORT
         if text.startswith("["):
             host, end, port = text[1:].partition("]")
-            if not end or port[:1] not in ("", ":"):  # The whole text may have a password.
+            if not end or port[:1] not in ("", ":"):  # The whole text may contain a password.
                 raise ValueError("the broker's URL cannot be read: its host is malformed")
             port = port[1:]
         else:
@@ -363,7 +363,9 @@ class Options:
         return Address(host.lower() or "127.0.0.1", int(port) if port else default)
 
     def secret(self) -> str:
-        """Return the password, or a token. Raises what the function for tokens raises, and `TypeError` for no text."""
+        """Return the password, or a token. Raises the exceptions of the token function, and `TypeError` for another
+        type.
+        """
         token = self.token
         secret = self.password if token is None else token if isinstance(token, str) else token()
         if not isinstance(secret, str):
@@ -371,7 +373,7 @@ class Options:
         return secret
 
     def connection_terms(self, address: Address, *, heartbeat: float) -> ConnectionTerms:
-        """Return the terms of a connection to one of the hosts; `heartbeat` counts where no option says it."""
+        """Return the terms of a connection to one of the hosts; `heartbeat` is the default."""
         wanted = self["heartbeat"]
         return ConnectionTerms(
             host=address.host,
@@ -392,12 +394,12 @@ class Options:
         )
 
     def publisher_terms(self, queue: str, exchange: str, key: str, given: Mapping[str, object]) -> PublisherTerms:
-        """Return the terms of a publisher, with options of its own. Raises `ValueError`."""
+        """Return the terms of a publisher, with its own options. Raises `ValueError`."""
         if queue and (exchange or key):
             raise ValueError("a publisher has a queue, or an exchange and a routing key")
         last = self._publisher_terms
         if not given and last is not None and (last.exchange, last.key) == (exchange, queue or key):
-            return last  # Thousands of publishers of one queue share them.
+            return last  # Thousands of publishers of one queue share the terms.
         options = self._own(PUBLISHER, given)
         if options["name"] and options["window"] > WINDOW_MAX:
             raise ValueError(
@@ -423,7 +425,7 @@ class Options:
         return terms
 
     def receiver_terms(self, queue: str, given: Mapping[str, object]) -> ReceiverTerms:
-        """Return the terms of a receiver, with options of its own. Raises `ValueError`."""
+        """Return the terms of a receiver, with its own options. Raises `ValueError`."""
         options = self._own(RECEIVER, given)
         return ReceiverTerms(
             queue=queue,

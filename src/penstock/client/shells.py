@@ -1,4 +1,4 @@
-"""Shells of the client: what objects with blocking calls and those of asyncio have from functions written once.
+"""Shells of the client: functions written once, for objects with blocking calls and for objects of asyncio.
 
 `Operation` and `Listing` hold functions that return steps of an engine. A class of a shell gets a method for each: a
 blocking one or a coroutine, an iterator or an asynchronous one.
@@ -19,18 +19,18 @@ Item_co = TypeVar("Item_co", covariant=True)
 
 
 class Pages(Protocol[Item_co]):
-    """Items that come page by page; one page is in memory."""
+    """Items that arrive page by page; one page is in memory."""
 
     def following(self) -> Steps[Sequence[Item_co]]:
         """Return the next page; it is empty at the end."""
 
     def closing(self) -> Steps[None]:
-        """End it, perhaps before its end."""
+        """End the iteration, perhaps early."""
         yield from ()
 
 
 class Operation(Generic[P, T]):
-    """Call that both shells have; its function returns the steps of it, and takes the subject of the shell first."""
+    """Call of both shells; its function returns the steps, and takes the subject of the shell first."""
 
     name: str
 
@@ -66,7 +66,7 @@ class Operation(Generic[P, T]):
 
 
 class Listing(Generic[P, T]):
-    """Iteration that both shells have; its function returns the pages."""
+    """Iteration of both shells; its function returns the pages."""
 
     name: str
 
@@ -113,13 +113,13 @@ class Listing(Generic[P, T]):
 
 
 class Shell:
-    """Connection, publisher or another object that a program has in its hands."""
+    """Connection, publisher or another object of a program."""
 
     is_async: ClassVar[bool | None] = None
-    """True if its calls are coroutines; None for what both shells share."""
+    """True if the calls are coroutines; None for parts that both shells share."""
 
     def subject(self) -> Any:
-        """Return what the functions of its operations take first."""
+        """Return the first argument of the functions of the operations."""
         return self
 
     def entering(self) -> Steps[None]:
@@ -172,7 +172,7 @@ class AsyncShell(Shell):
 
 
 def _bound(call: Operation[..., Any] | Listing[..., Any], shell: object, owner: type[Shell]) -> Any:
-    """Return the method of a class, which is made when it is asked for first: to make all takes a millisecond."""
+    """Return the method of a class, which is created at first use: creating all takes a millisecond."""
     if owner.is_async is None:
         return call
     method = call.method(owner.is_async)
@@ -182,9 +182,9 @@ def _bound(call: Operation[..., Any] | Listing[..., Any], shell: object, owner: 
 
 
 def _signed(method: Any, steps: Any, result: str) -> Callable[..., Any]:
-    """Return a method that shows the parameters of its function, and what it returns itself.
+    """Return a method with the parameters of its function, and its own result.
 
-    `inspect.signature` follows `__wrapped__`; so that is a function which nobody calls, with `self` and the result.
+    `inspect.signature` follows `__wrapped__`, which is a function that is never called, with `self` and the result.
     """
     code = steps.__code__
     shown = FunctionType(

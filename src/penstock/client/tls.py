@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 TLS_FIELDS: Final = ("cacertfile", "certfile", "keyfile", "password", "verify")
-"""Fields of the query of an `amqps://` URL, as RabbitMQ's clients have them."""
+"""Fields of the query of an `amqps://` URL, as in RabbitMQ's clients."""
 
 
 def tls_context(
@@ -22,9 +22,9 @@ def tls_context(
 ) -> SSLContext:
     """Return the context of a client: its authorities (None: the system's), and its own certificate and key.
 
-    Raises `ValueError` that names the file which cannot be used. Without `verify` anybody may pose as the broker.
+    Raises `ValueError` that names the file which cannot be used. Without `verify` any server can pose as the broker.
     """  # fmt: skip
-    import ssl  # It takes 15 ms, and most connections do without.
+    import ssl  # The import takes 15 ms, and most connections need none.
     from pathlib import Path
 
     for path in (ca, certificate, key):
@@ -34,7 +34,7 @@ def tls_context(
         context = ssl.create_default_context(cafile=ca)
         if certificate is not None:
             context.load_cert_chain(certificate, key, lambda: password)
-    except OSError as error:  # ssl.SSLError is one.
+    except OSError as error:  # ssl.SSLError is an OSError.
         files = " and ".join(f"'{path}'" for path in (ca, certificate, key) if path is not None)
         reason = (getattr(error, "reason", None) or error.strerror or str(error)).lower().replace("_", " ")
         raise ValueError(f"the files for TLS cannot be used ({files}): {reason}") from None
@@ -45,7 +45,7 @@ def tls_context(
 
 
 def context_of(fields: Mapping[str, str]) -> SSLContext:
-    """Return the context that the query of an `amqps://` URL asks for. Raises `ValueError`."""
+    """Return the context for the query of an `amqps://` URL. Raises `ValueError`."""
     verify = fields.get("verify", "verify_peer")
     if verify not in ("verify_peer", "verify_none"):
         raise ValueError("verify in an amqps:// URL must be verify_peer or verify_none")

@@ -1,7 +1,7 @@
-"""Spans of OpenTelemetry for messages that are sent and worked on, for programs that ask for them.
+"""Spans of OpenTelemetry for sent and processed messages, on request of a program.
 
-It needs `opentelemetry-api`. The context travels in the headers of a message (W3C Trace Context), where other clients
-and the broker's own spans (docs/traces.md) find it.
+The module needs `opentelemetry-api`. The context travels in the headers of a message (W3C Trace Context), where other
+clients and the broker's own spans (docs/traces.md) find it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.version import VERSION
 def sending(destination: str, message: bytes | Message, tracer: Tracer | None = None) -> Iterator[Message]:
     """Make a span for a `with` block that sends a message, and yield the message with its context.
 
-    `destination` is the queue or exchange. Without a `tracer` it is that of the global provider.
+    `destination` is the queue or exchange. Without a `tracer` the global provider's is used.
     """
     given = message if isinstance(message, Message) else Message(message)
     with _span("send", destination, SpanKind.PRODUCER, given.body, tracer):
@@ -38,7 +38,7 @@ def sending(destination: str, message: bytes | Message, tracer: Tracer | None = 
 
 @contextmanager
 def processing(message: Delivery, tracer: Tracer | None = None) -> Iterator[Span]:
-    """Make a span for a `with` block that works on a message; its parent is the span that has sent the message."""
+    """Make a span for a `with` block that processes a message; its parent is the span that sent the message."""
     carrier = {name: str(value) for name, value in message.headers.items() if name in TRACE_HEADERS}
     queue = message.receiver.terms.queue
     with _span("process", queue, SpanKind.CONSUMER, message.body, tracer, propagate.extract(carrier)) as span:
@@ -48,7 +48,7 @@ def processing(message: Delivery, tracer: Tracer | None = None) -> Iterator[Span
 def traced(
     function: Callable[[Delivery], Awaitable[object] | object], tracer: Tracer | None = None
 ) -> Callable[[Delivery], Any]:
-    """Return a function for `receiver.handle` that does the same within `processing`."""
+    """Return a function for `receiver.handle` that runs another function within `processing`."""
 
     @wraps(function)
     async def awaited(message: Delivery) -> None:

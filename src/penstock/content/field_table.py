@@ -1,6 +1,6 @@
 """Limits on field tables (arguments of declarations, headers of messages), and entries of the header x-death.
 
-They are those of AMQP 0-9-1 (section 4.2.5.5), so that whatever a table comes from, each client can be sent it.
+The limits are those of AMQP 0-9-1 (section 4.2.5.5), so that a table from any source can be sent to every client.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHOWN: Final = 60
 
 
 class InvalidTable(ValueError):
-    """A table with a value that no client can be sent; `str(error)` says in one sentence what is wrong."""
+    """A table with a value that cannot be sent to a client; `str(error)` describes the fault in one sentence."""
 
 
 def check_table(table: dict[str, object]) -> None:
@@ -68,7 +68,7 @@ def _unfit(value: object, what: str) -> InvalidTable:
 
 
 COUNTED_MAX: Final = 1 << 62
-"""Count from which an entry cannot stem from a broker."""
+"""Count at or above which an entry cannot come from a broker."""
 
 WRITTEN: Final = ("count", "reason", "queue", "time", "exchange", "routing-keys", "original-expiration")
 """Fields of an entry (rabbit_dead_letter.erl)."""
@@ -79,7 +79,7 @@ Entry = dict[str, object]
 def deaths_in(value: object) -> list[Entry]:
     """Return the valid entries of an x-death header, one for each queue and reason.
 
-    Invalid entries stem from a client and are dropped.
+    Invalid entries come from a client and are dropped.
     """
     entries: list[Entry] = []
     for entry in value if isinstance(value, list) else []:
@@ -91,7 +91,7 @@ def deaths_in(value: object) -> list[Entry]:
 def _grouped(entries: list[Entry]) -> list[Entry]:
     """Return the first entry of each queue and reason.
 
-    RabbitMQ before 3.5.2 wrote one without a count for each death.
+    RabbitMQ before 3.5.2 wrote one entry without a count for each death.
     """
     grouped: dict[tuple[object, object], Entry] = {}
     times: dict[tuple[object, object], int] = {}

@@ -1,19 +1,19 @@
-"""Values of headers for programs outside of AMQP: as octets, and all headers of a message as JSON.
+"""Values of headers for programs outside of AMQP: as bytes, and all headers of a message as JSON.
 
-JSON has texts, booleans, null, numbers, arrays and objects. What it does not have is an object with one field, and the
-name of the field begins with a dollar sign:
+JSON has texts, booleans, null, numbers, arrays and objects. Other values are an object with one field, whose name
+begins with a dollar sign:
 
 | value | JSON |
 |---|---|
-| octets | `{"$binary": "AP8="}`, in base64 |
+| bytes | `{"$binary": "AP8="}`, in base64 |
 | timestamp | `{"$timestamp": 1767225600}`, seconds since the epoch |
 | decimal | `{"$decimal": "1.50"}` |
 | floating-point number that is not finite | `{"$double": "NaN"}`, `"Infinity"`, `"-Infinity"` |
 | table with one field, whose name begins so | `{"$table": {"$binary": 1}}` |
 
 An integer has neither point nor exponent, a floating-point number has one. So every neutral value (see
-`wire/amqp091/fields.py`) comes back as it was. Neutral values have no widths: an octet and a 64-bit integer of
-the same value are the same.
+`wire/amqp091/fields.py`) is decoded unchanged. Neutral values have no widths: an 8-bit and a 64-bit integer of the same
+value are the same.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
 def header_octets(value: object) -> bytes | None:
-    """Return a value as octets, as Spark's Kafka source has values of headers; None for null.
+    """Return a value as bytes, like values of headers in Spark's Kafka source; None for null.
 
-    Octets are as they are, and a text is its UTF-8. Numbers, booleans (`true`), timestamps (`2026-01-01T00:00:00Z`) and
+    Bytes are unchanged, and a text is its UTF-8. Numbers, booleans (`true`), timestamps (`2026-01-01T00:00:00Z`) and
     decimals are texts; tables and arrays are texts in JSON.
     """
     if value is None:
@@ -68,7 +68,9 @@ def headers_to_json(headers: dict[str, object]) -> str:
 
 
 def headers_from_json(text: str) -> dict[str, object]:
-    """Return the headers in a JSON object. Raises ValueError, in the second half of a sentence, for what is none."""
+    """Return the headers in a JSON object. Raises ValueError, with the second half of a sentence, for a text that is no
+    such object.
+    """
     try:
         headers = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
@@ -85,8 +87,8 @@ def _dumps(value: object) -> str:
 
 
 def _tagged(value: object) -> object:
-    """Return a value that `json.dumps` writes."""
-    if value is None or isinstance(value, (str, int)):  # A boolean is an int.
+    """Return a value that `json.dumps` can write."""
+    if value is None or isinstance(value, (str, int)):  # A boolean is an int in Python.
         return value
     if isinstance(value, dict):
         table = {str(name): _tagged(item) for name, item in value.items()}

@@ -1,7 +1,7 @@
 """Messages as columns: the rows of a block that a client publishes, read in place (docs/blocks.md).
 
-The block came from outside. Its header is checked when the columns are made: every buffer lies inside of the block.
-What a buffer says of a row is checked when the row is read, so a block costs nothing before its first message.
+The block is untrusted. Its header is checked when the columns are created: every buffer must lie inside the block. The
+data of a row is checked when the row is read, so a block costs nothing before its first message.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from penstock.texts import worded
 
 INT32: Final = 4
 INT64: Final = 8
-"""Octets of the numbers in a column."""
+"""Bytes of the numbers in a column."""
 NO_BUFFER: Final = -1
 UNSIGNED: Final = 1 << 64
 HEADERS_KEPT: Final = 256
 HEADERS_KEPT_OCTETS: Final = 512
-"""Most headers that are kept as parsed, and octets of each; at the bound all of them go."""
+"""Most parsed headers that are cached, and most bytes of each; at the bound all are dropped."""
 
 
 class Column:
@@ -44,16 +44,16 @@ class Column:
 
 
 class OctetsColumn(Column):
-    """A column of texts or octets."""
+    """A column of texts or bytes."""
 
     def __init__(self, name: str, block: bytes) -> None:
         super().__init__(name, block)
         self.value: bytes | None = None
-        """The value of all rows, if it is the same."""
+        """The value of all rows, if it is the same for all."""
         self.offsets: i64 = 0
         self.data: i64 = 0
         self.size: i64 = 0
-        """Positions of the two buffers, and the octets of the second one."""
+        """Positions of the two buffers, and the size of the second in bytes."""
 
     def octets(self, row: i64) -> bytes | None:
         """Return the value of a row, None for null. Raises PreconditionFailed (406) for offsets out of bounds."""
@@ -72,7 +72,9 @@ class OctetsColumn(Column):
         return self.block[self.data + first : self.data + end]
 
     def short(self, row: i64) -> bytes | None:
-        """Return a text that a short string holds. Raises PreconditionFailed (406) as `octets`, and if it is longer."""
+        """Return a text that fits a short string. Raises PreconditionFailed (406) as `octets`, and if the text is
+        longer.
+        """
         octets = self.octets(row)
         if octets is not None and len(octets) > NAME_MAX:
             raise PreconditionFailed(
@@ -81,7 +83,7 @@ class OctetsColumn(Column):
         return octets
 
     def text(self, row: i64) -> str | None:
-        """Return a short text. Raises PreconditionFailed (406) as `short`, and for what is not UTF-8."""
+        """Return a short text. Raises PreconditionFailed (406) as `short`, and for a text that is not UTF-8."""
         octets = self.short(row)
         return None if octets is None else text_of(octets, self.name, row)
 
@@ -95,7 +97,7 @@ class NumberColumn(Column):
         self.least: i64 = least
         self.most: i64 = most
         self.value: int | None = None
-        """The value of all rows, if it is the same."""
+        """The value of all rows, if it is the same for all."""
         self.data: i64 = 0
         """Position of the buffer."""
 
@@ -121,7 +123,7 @@ class NumberColumn(Column):
 
 
 class HeadersColumn(Column):
-    """A column of headers: lists of names and octets."""
+    """A column of headers: lists of names and bytes."""
 
     def __init__(self, name: str, block: bytes, items: i64, keys: OctetsColumn, values: OctetsColumn) -> None:
         super().__init__(name, block)
@@ -131,7 +133,7 @@ class HeadersColumn(Column):
         self.values = values
 
     def headers(self, row: i64) -> dict[str, object] | None:
-        """Return the headers of a row, None for null: octets that are UTF-8 as a text, others as they are.
+        """Return the headers of a row, None for null: bytes that are UTF-8 as a text, others as bytes.
 
         Raises PreconditionFailed (406).
         """
@@ -154,7 +156,7 @@ class HeadersColumn(Column):
 
 
 def text_of(octets: bytes, name: str, row: i64) -> str:
-    """Return the text of octets in UTF-8. Raises PreconditionFailed (406)."""
+    """Return the text of bytes in UTF-8. Raises PreconditionFailed (406)."""
     try:
         return octets.decode()
     except UnicodeDecodeError:
@@ -162,7 +164,7 @@ def text_of(octets: bytes, name: str, row: i64) -> str:
 
 
 def text_or_octets(octets: bytes | None) -> object:
-    """Return octets as a text if they are UTF-8."""
+    """Return bytes as a text if they are UTF-8."""
     if octets is None:
         return None
     try:
@@ -172,7 +174,7 @@ def text_or_octets(octets: bytes | None) -> object:
 
 
 class MessageColumns:
-    """The columns of a block of messages; None for a property that no row has."""
+    """The columns of a block of messages; None for a property that all rows lack."""
 
     def __init__(self, value: OctetsColumn) -> None:
         self.value = value
@@ -183,9 +185,9 @@ class MessageColumns:
         self.timestamp: NumberColumn | None = None
         self.headers_column: HeadersColumn | None = None
         self.headers_json: OctetsColumn | None = None
-        """Headers as JSON; where they are not null they come before those of `headers_column`."""
+        """Headers as JSON; where not null, these take precedence over `headers_column`."""
         self._parsed: dict[bytes, dict[str, object]] = {}
-        """Headers by their JSON: most messages have the same few."""
+        """Headers by their JSON: most messages share a few."""
 
     def body(self, row: i64) -> bytes:
         """Return the body of a row. Raises PreconditionFailed (406) for null."""
@@ -199,7 +201,7 @@ class MessageColumns:
         return self.headers_column is not None or self.headers_json is not None
 
     def headers(self, row: i64) -> dict[str, object] | None:
-        """Return the headers of a row; None for none. Raises PreconditionFailed (406)."""
+        """Return the headers of a row; None without any. Raises PreconditionFailed (406)."""
         text = None if self.headers_json is None else self.headers_json.octets(row)
         if text is None:
             return None if self.headers_column is None else self.headers_column.headers(row)

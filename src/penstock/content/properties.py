@@ -38,7 +38,7 @@ TEXT_PROPERTIES: Final = (
 )
 """Names of the properties that are texts, in the order of the columns of a block.
 
-`cluster_id` is none of them: AMQP 0-9-1 reserves it, so no block has it.
+`cluster_id` is not included: AMQP 0-9-1 reserves it, so no block has it.
 """
 
 
@@ -46,8 +46,8 @@ class Properties:
     """The properties of a message; `None` for absent ones.
 
     The names are those of RabbitMQ's HTTP API; each message format maps its own properties to them. `timestamp` is in
-    seconds since the epoch, unchanged from the publisher: many producers put milliseconds there, and such a message
-    must pass. `expiration` is text, milliseconds by convention.
+    seconds since the epoch, unchanged from the publisher: many producers send milliseconds, and such a message must be
+    accepted. `expiration` is text, milliseconds by convention.
     """
 
     __slots__ = PROPERTY_NAMES
@@ -90,7 +90,7 @@ class Properties:
         return {name: value for name, value in pairs if value is not None}
 
     def copy(self) -> Properties:
-        """Return a copy whose fields can be replaced; they share their headers."""
+        """Return a copy whose fields can be replaced; the headers are shared."""
         return Properties(**self.as_dict())
 
     def __eq__(self, other: object) -> bool:
@@ -110,9 +110,9 @@ TRACE_HEADERS: Final = (TRACEPARENT, TRACESTATE, "baggage")
 SAMPLED: Final = 1
 """Flag of a trace that is recorded."""
 LENGTH: Final = 55
-"""Letters of a traceparent of version 00."""
+"""Characters of a traceparent of version 00."""
 STATE_MOST: Final = 512
-"""Most letters of a tracestate; a longer one is left out."""
+"""Most characters of a tracestate; a longer one is left out."""
 DIGITS: Final = frozenset("0123456789abcdef")
 
 
@@ -135,7 +135,7 @@ class TraceContext:
 
 
 def read_context(parent: object, state: object) -> TraceContext | None:
-    """Return the context that the values of the two headers say; None if `parent` is not valid."""
+    """Return the context in the values of the two headers; None if `parent` is not valid."""
     text = _text(parent)
     if len(text) < LENGTH or text[2] != "-" or text[35] != "-" or text[52] != "-":
         return None
@@ -151,7 +151,7 @@ def read_context(parent: object, state: object) -> TraceContext | None:
 
 
 def _text(value: object) -> str:
-    """Return the text of a header; empty if it is none."""
+    """Return the text of a header; empty if the value is no text."""
     if isinstance(value, bytes):
         try:
             return value.decode("ascii")
@@ -162,9 +162,11 @@ def _text(value: object) -> str:
 
 CC: Final = "CC"
 BCC: Final = "BCC"
-"""Headers with more routing keys of a message (RabbitMQ's sender-selected distribution); BCC is not delivered."""
+"""Headers with additional routing keys of a message (RabbitMQ's sender-selected distribution); BCC is not delivered."""
 CONTROL_REPLIES: Final = "amq.penstock.replies"
-"""Name by which a client declares an exclusive queue for answers to control requests; it gets one of its own."""
+"""Name by which a client declares an exclusive queue for answers to control requests; each client gets its own
+queue.
+"""
 
 
 def answers_control(name: str) -> bool:
@@ -182,7 +184,7 @@ def is_name(text: str) -> bool:
 
 
 def check_name(what: str, name: str) -> None:
-    """Raise PreconditionFailed (406) for a name that is too long; `what` says what it names."""
+    """Raise PreconditionFailed (406) for a name that is too long; `what` is the named object."""
     if not is_name(name):
         octets = len(name.encode(errors="replace"))
         raise PreconditionFailed(f"{what} '{name[:60]}…' has {octets} octets; the most is {NAME_MAX}")

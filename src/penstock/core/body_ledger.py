@@ -1,16 +1,16 @@
-"""Ledger of the bodies in the store: who refers to them, and how much of each is there."""
+"""Ledger of the bodies in the store: the handles of each body, and its stored bytes."""
 
 from __future__ import annotations
 
 
 class BodyLedger:
-    """Handles of bodies in the store, by number; a body without one is deleted from it."""
+    """Handles of bodies in the store, by number; a body without a handle is deleted from the store."""
 
     __slots__ = ("ended", "stored", "_handles")
 
     def __init__(self) -> None:
         self.stored: dict[int, int] = {}
-        """Octets of each body that are in the store, or in the transaction that is being written."""
+        """Bytes of each body that are in the store, or in the transaction that is being written."""
         self.ended: list[int] = []
         """Numbers of the `LargeBody` objects that have ended, once for each."""
         self._handles: dict[int, int] = {}
@@ -24,7 +24,7 @@ class BodyLedger:
         return number in self._handles
 
     def count(self, number: int, octets: int) -> None:
-        """Count octets of a body in the store."""
+        """Count bytes of a body in the store."""
         self.stored[number] = self.stored.get(number, 0) + octets
 
     def is_whole(self, number: int, octets: int) -> bool:

@@ -1,12 +1,12 @@
 """The broker: the owner of all virtual hosts, with the calls through which a driver runs it.
 
-    broker.begin(now)            set the time of everything until the next call
+    broker.begin(now)            set the time of all actions until the next call
     (sessions publish, settle, declare ...)
-    broker.run(turns)            give turns to waiting producers, and handle due timers
+    broker.run(turns)            run turns of waiting producers, and handle due timers
     broker.next_batch()          take deliveries, one batch at a time
     broker.effects()             take the effects, in order
     broker.take_confirming()     take the producers with confirms to send
-    broker.credits.take_changed()  take the senders whose new credit is to be announced
+    broker.credits.take_changed()  take the senders whose new credit must be announced
     broker.next_deadline()       return the latest time of the next call
 
 Nothing here waits, calls back, reads a clock or draws a random number; one thread owns it.
@@ -82,7 +82,7 @@ from penstock.flow.turns import Turns
 from penstock.flow.work import ENDS_A_TURN, Steps
 
 CONSUME_WORK: Final = 15
-"""Units of work of a new consumer, in addition to those of any method."""
+"""Units of work of a new consumer, in addition to the units of its method."""
 ADOPT_WORK: Final = 10
 """Units of work to apply changed settings to a queue, or a changed deadline to a producer."""
 RENEWED_A_UNIT: Final = 8
@@ -94,10 +94,10 @@ TIMER_WORK: Final = 4
 RELEASED_AT_ONCE: Final = 500
 """Producers that are released at once when a gate opens; there may be ten thousand."""
 RELEASES_BEFORE_A_NEWCOMER: Final = 500
-"""Most turns given at once when a producer publishes while others have turns, so that a step is bounded."""
+"""Most turns run at once when a producer publishes while other producers have turns, so that a step is bounded."""
 CONSUMERS_OF_A_QUEUE: Final = 50_000
 SCANS_OF_A_QUEUE: Final = 1_000
-"""Most consumers with selectors, and browsers, of a queue: each may have to look at each message."""
+"""Most consumers with selectors, and browsers, of a queue: each may have to check every message."""
 CONSUMERS_OF_A_CHANNEL: Final = 10_000
 """Most consumers of a channel; the next one is refused."""
 
@@ -110,7 +110,7 @@ class Broker(Dispatcher):
         super().__init__()
         self.table = SettingsTable(defaults)
         self.defaults = defaults
-        """The broker's present default settings."""
+        """Present default settings of the broker."""
         self.turns = Turns(self.timers, self.work)
         self.losses = UnreportedLosses()
         self.closed_session_budget = Lingering(self.pools)
@@ -136,7 +136,7 @@ class Broker(Dispatcher):
         """Opened gates whose blocked producers are not all released yet."""
 
     def add_vhost(self, name: str, limits: Limits | None = None) -> VirtualHost:
-        """Create a virtual host; `limits` are its own, None: those of the settings table.
+        """Create a virtual host; `limits` are the host's own; None means the limits of the settings table.
 
         Raises PreconditionFailed (406) for contradictory settings; nothing is created then.
         """
@@ -151,7 +151,7 @@ class Broker(Dispatcher):
         return vhost
 
     def vhost(self, name: str) -> VirtualHost:
-        """Return a virtual host. Raises NotAllowed (530) for one that does not exist, or is being deleted."""
+        """Return a virtual host. Raises NotAllowed (530) if the host does not exist, or is being deleted."""
         vhost = self.vhosts.get(name)
         if vhost is None or vhost.deleting:
             raise NotAllowed(f"vhost {name} not found")
@@ -193,19 +193,19 @@ class Broker(Dispatcher):
     # Calls of the driver
 
     def begin(self, now: float) -> None:
-        """Set the time (monotonic seconds) of everything until the next call."""
+        """Set the time (monotonic seconds) of all actions until the next call."""
         self.now = now
         if self.journal is not None:
             self.journal.step()
 
     def run(self, turns: int) -> bool:
-        """Handle due timers and give up to `turns` turns; returns whether more are pending."""
+        """Handle due timers and run up to `turns` turns; returns whether more turns are pending."""
         self.expiry_cutoff = self._ran
         self._ran = self.now
         self.expirable = EXPIRED_A_TURN
         self.settleable = ENDS_A_TURN
         self.endings.renew()
-        called = self.timers.run(self.now)  # What these count themselves is on the meter before their number is added.
+        called = self.timers.run(self.now)  # The work they count is on the meter before this number is added.
         self.turns.chores.run(self.now)
         reviewed = self.credits.review()
         self.work.done += TIMER_WORK * called + reviewed
@@ -219,7 +219,7 @@ class Broker(Dispatcher):
         return self.pending()
 
     def pending(self) -> bool:
-        """Return whether `run` has more to do at once."""
+        """Return whether `run` has more work to do at once."""
         if self.turns.pending or self.turns.chores.pending() or self._reopened or self.credits.pending():
             return True
         return self.timers.is_due(self.now)
@@ -253,7 +253,8 @@ class Broker(Dispatcher):
     def consume(self, session: Session, consumer: Consumer, terms: ConsumerSettings | None = None) -> None:
         """Add a consumer.
 
-        Raises ResourceLocked (405) if it cannot be beside a cursor, AccessRefused (403) against exclusive use.
+        Raises ResourceLocked (405) if consumers and a cursor exclude each other, AccessRefused (403) against exclusive
+        use.
         """
         queue = consumer.queue
         if queue.cursors and (queue.pager is not None or consumer.scan is not None or consumer.exclusive):
@@ -323,7 +324,7 @@ class Broker(Dispatcher):
         gates = gates_of(queue)
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         for gate in gates:
-            if gate is not queue.gate:  # Those that wait there are answered, because it is retired.
+            if gate is not queue.gate:  # Waiters there are answered, because the gate is retired.
                 self.turns.roads.add(gate, queue)
         if queue.queue_expiry is not None:
             self.timers.drop(queue.queue_expiry)
@@ -371,7 +372,7 @@ class Broker(Dispatcher):
             self._release(RELEASED_AT_ONCE)
 
     def _release(self, most: int) -> None:
-        """Release some of the producers blocked by opened gates; the others follow in later turns.
+        """Release some of the producers blocked by opened gates; the other producers follow in later turns.
 
         Producers whose gate has closed again stay registered for its opening.
         """
@@ -385,7 +386,7 @@ class Broker(Dispatcher):
                     credit = waiter.credit if isinstance(waiter, Producer) else None
                     if credit is None:
                         self.turns.expect_back(waiter, gate, passed, self.now)
-                    else:  # Its grants have counted that.
+                    else:  # The producer's grants have counted the message.
                         self.turns.expect_back(credit, gate, 0, self.now)
             if not gate.open or not gate.to_release:
                 self._reopened.pop(id(gate), None)

@@ -4,7 +4,7 @@ A message format reads the headers of a message and writes them back (`MessageFo
 expiration is recorded in x-death and removed, or the message would expire again in the next queue.
 
 Only the broker's own entries count (`Envelope.died`): a publisher may copy the headers of a message that it received,
-or invent them. Such headers pass as data, and the first death in this broker replaces them.
+or invent headers. Such headers pass as data, and the first death in this broker replaces them.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class DeathRecord:
         self.queue = queue
         self.reason = reason
         self.exchange = exchange
-        """Exchange and routing keys of its publish."""
+        """Exchange and routing keys of the publish."""
         self.routing_key = routing_key
         self.time = time
         """Time of death: seconds since the epoch."""
         self.rerouted = rerouted
-        """True if the queue sets a routing key for dead letters: further ones in the message (CC) are removed."""
+        """True if the queue sets a routing key for dead letters: additional keys in the message (CC) are removed."""
         self.again = again
-        """True if the message has died before: the broker wrote the death headers that it has."""
+        """True if the message has died before: its death headers were written by the broker."""
 
 
 DEATHS_KEPT: Final = 64
-"""Most entries of x-death: one per queue and reason; the oldest beyond that are dropped."""
+"""Most entries of x-death: one per queue and reason; beyond that the oldest entries are dropped."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

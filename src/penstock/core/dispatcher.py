@@ -1,6 +1,6 @@
 """Dispatch of deliveries: the schedule of queues, and the choice of the next batch.
 
-Range plane: the core's and the store's interface of cursors, and of batches of queries that publish.
+Range plane: the interface of cursors, and of batches of queries that publish, for the core and the store.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from penstock.flow.work import ENDS_A_TURN, WorkMeter
 DRAIN_WORK: Final = 2
 """Units of work to give up the credit of a drained consumer."""
 SEARCHED_WORK: Final = 1
-"""Units of work of each message that is searched for: in a heap, behind tombstones, or by priority."""
+"""Units of work of each searched message: in a heap, behind tombstones, or by priority."""
 SCANNED_FIRST: Final = 4_000
-"""Units of work for the scans of one queue before a method that comes between its messages and its consumers."""
+"""Units of work for the scans of one queue before a method that falls between its messages and its consumers."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Dispatcher(PublishContext):
-    """The dispatching part of the broker; queues take turns, batch by batch."""
+    """The dispatching part of the broker: queues take turns, batch by batch."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -61,9 +61,9 @@ class Dispatcher(PublishContext):
         self._dirty: deque[Queue] = deque()
         self._effects: list[Effect] = []
         self._served: list[Queue] = []
-        """Queues with consumers to be drained that had all their deliveries since the last review."""
+        """Queues with consumers to drain that had all their deliveries since the last review."""
         self._scanning: bool = False
-        """True if the last queue has consumers that have not looked at all its messages yet."""
+        """True if consumers of the last queue have not scanned all its messages yet."""
 
     @override
     def schedule_delivery(self, queue: Queue) -> None:
@@ -72,7 +72,7 @@ class Dispatcher(PublishContext):
             self._dirty.append(queue)
 
     def next_batch(self) -> Batch | None:
-        """Take the next batch of deliveries, from the queues in turn; None if no consumer may get one now.
+        """Take the next batch of deliveries, from the queues in turn; None if no consumer may get messages now.
 
         Also None when the share of work is used up; `has_dirty` is true then.
         """
@@ -97,7 +97,9 @@ class Dispatcher(PublishContext):
         return None
 
     def next_batch_of(self, queue: Queue) -> Batch | None:
-        """Take the next batch of deliveries of one queue, before other queues; None if no consumer may get one now."""
+        """Take the next batch of deliveries of one queue, before other queues; None if no consumer may get messages
+        now.
+        """
         if (queue.cursors and queue.rotation is None) or not queue.scheduled:
             return None
         self.work.done += 1
@@ -110,7 +112,7 @@ class Dispatcher(PublishContext):
         return batch
 
     def review_drains(self) -> None:
-        """Emit the consumers that are drained, at the end of a turn."""
+        """Emit the drained consumers at the end of a turn."""
         if self._served:
             served = self._served
             self._served = []
@@ -127,13 +129,13 @@ class Dispatcher(PublishContext):
         return reads
 
     def has_dirty(self) -> bool:
-        """Return whether queues may have something to deliver, or waiting consumers may continue."""
+        """Return whether queues may have deliveries, or waiting consumers may continue."""
         return len(self._dirty) > 0 or len(self.waiting) > 0
 
     def _wake_waiting(self) -> bool:
         """Wake the first consumer of a wait list, one list after the other; False if there is none.
 
-        One at a time: consumers woken together would lose their position to the one that takes all.
+        One at a time: consumers woken together would lose their position to a consumer that takes all.
         """
         waiting = self.waiting
         while waiting:
@@ -174,10 +176,10 @@ class Dispatcher(PublishContext):
         self.timers.add(lifetime, lifetime.next_expiry())
 
     def _batch_of(self, queue: Queue) -> Batch | None:
-        """Take the next batch of a queue; None if no consumer may get one, or (`_scanning`) none was found yet."""
+        """Take the next batch of a queue; None if no consumer may get one, or (`_scanning`) no match was found yet."""
         self._scanning = False
         if queue.reserved.arrival() is not None:
-            return None  # A part of a batch would be seen.
+            return None  # A part of a batch would be visible.
         rotation = rotation_of(queue)
         if rotation is not None and rotation.scans > 0:
             batch = self._browsed(queue, rotation)
@@ -203,7 +205,7 @@ class Dispatcher(PublishContext):
         is_searched = len(queue.ready_queue.contiguous()) == 0
         batch = consumer.session.take_batch(consumer, turn.room, self.now)
         if batch.left == 0:
-            self._scanning = True  # It cannot be sent these messages, and looks for others.
+            self._scanning = True  # The consumer cannot be sent these messages, and searches for others.
             return None
         if is_searched:
             self.work.done += batch.left * SEARCHED_WORK
@@ -229,7 +231,9 @@ class Dispatcher(PublishContext):
         return self._scanned(browsers, turn.consumer, turn.consumer.scan, turn.room)
 
     def _scanned(self, rotation: Rotation, consumer: Consumer, scan: Scan, room: i64) -> Batch | None:
-        """Take what a consumer finds in one slice of its scan; it waits for new messages once it has seen all."""
+        """Take the messages that a consumer finds in one slice of its scan; at the end of the queue it waits for new
+        messages.
+        """
         batch = scan.take(room, self.now)
         if batch is not None:
             if consumer.adaptive_window is not None:
@@ -245,7 +249,7 @@ class Dispatcher(PublishContext):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RangePlane:
-    """Cursors and batches of a broker; this one has none. `ranges/service.py` fills it in."""
+    """Cursors and batches of a broker; this class has none. `ranges/service.py` implements both."""
 
     def restore_cursor(
         self, vhost: VirtualHost, name: str, user: str, token: int, lost: int, positions: list[Position]
@@ -253,7 +257,7 @@ class RangePlane:
         """Restore a cursor from the store: its fencing token, the number of queues it has lost, and its positions."""
 
     def restore_mark(self, record: MarkRecord) -> None:
-        """Restore how far a query has published, from the store."""
+        """Restore the progress of a query's publishes from the store."""
 
     def leases_of(self, vhost: str) -> list[LeaseState]:
         """Return the leases of a virtual host, the oldest first."""
@@ -264,4 +268,4 @@ class RangePlane:
         return []
 
     def finish(self) -> None:
-        """Let all batches that have passed their gates enter their queues now: the broker stops."""
+        """Move all batches that have passed their gates into their queues now, because the broker stops."""

@@ -1,6 +1,6 @@
 """Effects: notifications of the core to the driver, in order.
 
-The driver takes them once a turn; nothing here calls back.
+The driver takes all effects once a turn; the core calls no callbacks.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Blocked(Effect):
 
 
 class Unblocked(Effect):
-    """A gate no longer blocks a producer (log CHN-1006, connection.unblocked when it was the last)."""
+    """A gate no longer blocks a producer (log CHN-1006, connection.unblocked when this was the last gate)."""
 
     def __init__(self, producer: WaitingPublisher, gate: Gate, now: float) -> None:
         self.producer = producer
@@ -86,9 +86,9 @@ class PublishRefused(Effect):
         self.producer = producer
         self.gate = gate
         self.cause = cause
-        """One of the causes in `flow/gate.py` and `held.py`, or the queue's overflow policy."""
+        """A cause in `flow/gate.py` and `held.py`, or the queue's overflow policy."""
         self.why: str = ""
-        """The reason as a clause, if it is known only now; empty if gate and cause say it."""
+        """The reason as a clause, if it is known only now; empty if gate and cause express it."""
         self.messages: i64 = 0
         self.bytes: i64 = 0
 
@@ -105,7 +105,7 @@ class ConfirmedLate(Effect):
 class CloseSession(Effect):
     """A session must be closed with an error.
 
-    Its publish without confirms was refused, or can never fit.
+    A publish without confirms was refused, or can never fit.
     """
 
     def __init__(self, producer: Producer, error: BrokerError) -> None:
@@ -128,7 +128,7 @@ class Returned(Effect):
         self.route = route
         self.content = content
         self.refused = refused
-        """The error of the queue that refused it; None if there was no queue."""
+        """The error of the queue that refused the message; None if no queue did."""
 
 
 class Cancelled(Effect):
@@ -141,12 +141,12 @@ class Cancelled(Effect):
 
 
 class Drained(Effect):
-    """A consumer that was to be drained has nothing more to get now; the credit that was left is given up."""
+    """A draining consumer has no more messages to get now; the credit that was left is removed."""
 
     def __init__(self, consumer: Consumer, credit: i64) -> None:
         self.consumer = consumer
         self.credit: i64 = credit
-        """The credit that was given up; 0 if deliveries have used it up."""
+        """The removed credit; 0 if deliveries have used it up."""
 
 
 class SlowConsumer(Effect):
@@ -160,7 +160,7 @@ class SlowConsumer(Effect):
 
 
 class Paging(Effect):
-    """A queue begins to page messages to disk, or has none left there."""
+    """A queue begins to page messages to disk, or has no more messages there."""
 
     def __init__(self, queue: Queue, started: bool, now: float) -> None:
         self.queue = queue
@@ -172,7 +172,7 @@ class Paging(Effect):
 
 
 class QueueChanged(Effect):
-    """A queue with cursors has changed; plans may wait for its messages."""
+    """A queue with cursors has changed; plans may wait for new messages."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue

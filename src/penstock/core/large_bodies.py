@@ -1,21 +1,21 @@
-"""Bodies of large messages: arrive, stay and leave in pieces, and are never joined.
+"""Bodies of large messages, which arrive, stay and leave in pieces and are never joined.
 
-Theory of operation. A `LargeArrival` cuts what comes into pieces of `PIECE_OCTETS`. Without a store its `LargeBody`
-holds them in memory. With one, each complete piece of a persistent message is a `PieceWrite`, and it leaves the memory
-when it is written. The next store transaction takes the pieces of complete bodies; those of a body that still arrives
-only where a connection waits for room. So a message that is consumed before the store was ready is never written. All
-pieces of a body are recorded before the message that refers to it. What is not written yet is bounded for each
+Theory of operation. A `LargeArrival` cuts input into pieces of `PIECE_OCTETS`. Without a store its `LargeBody` holds
+the pieces in memory. With a store, each complete piece of a persistent message is a `PieceWrite`, and leaves the memory
+when it is written. The next store transaction takes the pieces of complete bodies. Pieces of a body that still arrives
+are taken only if a connection waits for room. So a message that is consumed before the store was ready is never
+written. All pieces of a body are recorded before the message that refers to it. Unwritten pieces are bounded for each
 connection (`PieceBudget`) and for the node.
 
 Pieces of other messages are *deferred*: they stay in memory, and become writes when there are too many, the oldest
-first, or when their message is paged. Most are consumed before that, and never written.
-Written pieces stay in memory too while the deferred ones leave room: a consumer that keeps up does not read them back.
+first, or when their message is paged. Most are consumed earlier, and never written. Written pieces stay in memory too
+while deferred pieces leave room: a consumer that keeps up does not read them back.
 
-A `LargeReader` takes octets of a body in order. A piece that is in the store only becomes a `PieceRead`; its listener
-is notified when it was read. The next piece is read ahead, so a reader holds two at most.
+A `LargeReader` takes bytes of a body in order. A piece that is only in the store becomes a `PieceRead`; the listener is
+notified after the read. The next piece is read ahead, so a reader holds two at most.
 
-A body lives while something refers to a `LargeBody` with its number. The end of the last one only notes the number, for
-the next store transaction, which deletes its pieces.
+A body lives while a `LargeBody` with its number exists. The end of the last `LargeBody` only records the number; the
+next store transaction deletes the pieces.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.core.body_ledger import BodyLedger
 
 Parts: TypeAlias = list[bytes | memoryview]
-"""Consecutive octets of an output that are never joined."""
+"""Consecutive bytes of an output that are never joined."""
 PIECE_OCTETS: Final = 262144
-"""Octets of a piece, except the last one of a body."""
+"""Bytes of a piece, except the last piece of a body."""
 UNWRITTEN_OF_A_CONNECTION: Final = 4194304
-"""Octets of complete pieces of a connection that may wait for the store: sixteen pieces."""
+"""Bytes of complete pieces of a connection that may wait for the store: sixteen pieces."""
 UNWRITTEN_OF_THE_NODE: Final = 67108864
 """The same for all connections."""
 IN_MEMORY_OF_THE_NODE: Final = 134217728
-"""Octets of deferred pieces, and of written ones in memory. The bound of the memory of messages counts all pieces."""
+"""Bytes of deferred pieces, and of written pieces in memory. The bound of the memory of messages counts all pieces."""
 PART_OCTETS: Final = 16384
-"""Octets from which on they are sent as a part of their own, without a copy."""
+"""Bytes from which on data is sent as a part of its own, without a copy."""
 TAIL_PARTS: Final = 64
-"""Parts of an incomplete piece; more are joined, as a part of one octet takes 34."""
+"""Parts of an incomplete piece; more are joined, because a part of one byte takes 34 bytes."""
 
 
 class Span:
-    """Consecutive octets of a body that are data; those between spans are encoding of the publisher's protocol."""
+    """Consecutive bytes of a body that are data; bytes between spans are encoding of the publisher's protocol."""
 
     __slots__ = ("start", "octets")
 
@@ -55,17 +55,17 @@ class Span:
 
 
 class LargeBody:
-    """The body of a large message, or a handle of one that is in the store."""
+    """The body of a large message, or a handle of a body in the store."""
 
     __slots__ = ("number", "octets", "spans", "pieces", "ledger")
 
     def __init__(self, number: i64, ledger: BodyLedger | None) -> None:
         self.number: i64 = number
-        """Its number: 1, 2, 3 ..., never reused in one store."""
+        """Number of the body: 1, 2, 3 ..., never reused in one store."""
         self.octets: i64 = 0
-        """All octets, encoding of the publisher's protocol included."""
+        """All bytes, encoding of the publisher's protocol included."""
         self.spans: list[Span] = []
-        """The data in them, in order."""
+        """Spans of the data in the body, in order."""
         self.pieces: dict[int, bytes] = {}
         """Pieces in memory, by index."""
         self.ledger = ledger
@@ -78,7 +78,7 @@ class LargeBody:
             self.ledger.ended.append(int(self.number))
 
     def data_octets(self) -> i64:
-        """Return the octets of data."""
+        """Return the bytes of data."""
         return sum([span.octets for span in self.spans])
 
     def piece_count(self) -> i64:
@@ -96,10 +96,10 @@ class LargeBody:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PieceListener:
-    """A listener for pieces that were read."""
+    """A listener for the reads of pieces."""
 
     def on_piece(self, reader: LargeReader) -> None:
-        """Continue with a reader: its next piece is in memory, or could not be read (`LargeReader.fault`)."""
+        """Continue with a reader: its next piece is in memory, or the read failed (`LargeReader.fault`)."""
         raise NotImplementedError
 
 
@@ -108,32 +108,32 @@ class RoomListener:
     """A listener for room in the budget of a connection."""
 
     def on_room(self) -> None:
-        """Read on: pieces were written."""
+        """Read on, because pieces were written."""
         raise NotImplementedError
 
     def on_disk_changed(self) -> None:
-        """Look again at the gates of the disk: one has closed or opened."""
+        """Check the gates of the disk again: one has closed or opened."""
 
     def end(self) -> None:
         """Stop waiting: the connection has ended."""
 
 
 class PieceBudget:
-    """Pieces of one connection that are not written yet."""
+    """Unwritten pieces of one connection."""
 
     __slots__ = ("unwritten", "listener", "waiting", "arrived", "expected", "_bodies")
 
     def __init__(self, bodies: LargeBodies, listener: RoomListener | None) -> None:
         self.unwritten: i64 = 0
-        """Their octets."""
+        """Bytes of the unwritten pieces."""
         self.listener = listener
         """Listener of the connection; None after its end."""
         self.waiting: bool = False
         """True while the listener waits for room."""
         self.arrived: i64 = 0
-        """Octets of large bodies in the input that is being handled, or was last."""
+        """Bytes of large bodies in the present or last input."""
         self.expected: i64 = 0
-        """Octets of a large body that follow that input: the socket may be read in larger steps."""
+        """Bytes of a large body that follow the present input: the socket may be read in larger steps."""
         self._bodies = bodies
 
     def begin_input(self) -> None:
@@ -141,7 +141,7 @@ class PieceBudget:
         self.arrived = self.expected = 0
 
     def expect(self, octets: i64) -> None:
-        """Note that so many octets of a large body follow the input."""
+        """Record that so many bytes of a large body follow the input."""
         self.expected = octets
 
     def is_full(self) -> bool:
@@ -164,20 +164,20 @@ class PieceBudget:
 
 
 class PieceRun:
-    """Consecutive pieces of one body: the deferred ones, or the written ones that are still in memory."""
+    """Consecutive pieces of one body: deferred pieces, or written pieces that are still in memory."""
 
     __slots__ = ("pieces", "first", "end")
 
     def __init__(self, pieces: dict[int, bytes], first: i64) -> None:
         self.pieces = pieces
-        """Those of the body."""
+        """Pieces of the body by index."""
         self.first: i64 = first
-        """Index of the first one."""
+        """Index of the first piece."""
         self.end: i64 = first
-        """Index after the last one."""
+        """Index after the last piece."""
 
     def octets(self) -> i64:
-        """Return their octets."""
+        """Return the bytes of the pieces."""
         return sum([len(self.pieces[index]) for index in range(self.first, self.end)])
 
 
@@ -190,15 +190,15 @@ def _extend(runs: OrderedDict[int, PieceRun], body: i64, pieces: dict[int, bytes
 
 
 class PieceWrite:
-    """A complete piece that is to be written. It does not keep its body alive."""
+    """A complete piece to write. The object does not keep its body alive."""
 
     __slots__ = ("number", "pieces", "index", "octets", "budget")
 
     def __init__(self, number: i64, pieces: dict[int, bytes], index: i64, octets: bytes, budget: PieceBudget) -> None:
         self.number: i64 = number
-        """Number of its body."""
+        """Number of the body."""
         self.pieces = pieces
-        """The pieces of its body that are in memory."""
+        """Pieces of the body that are in memory."""
         self.index: i64 = index
         self.octets = octets
         self.budget = budget
@@ -216,47 +216,47 @@ class PieceRead:
         self.index: i64 = index
 
     def on_read(self, octets: bytes | None, fault: str = "") -> None:
-        """Handle the end of the read; None if it failed, for the reason `fault`."""
+        """Handle the end of the read; `octets` is None if it failed, for the reason `fault`."""
         self.reader.on_read(self, octets, fault)
 
 
 class LargeBodies:
-    """The large bodies of one broker, and the writes, reads and deletions that they need in the store."""
+    """The large bodies of one broker, and their writes, reads and deletions in the store."""
 
     def __init__(self) -> None:
         self.stores: bool = False
         """True if pieces go to the store."""
         self.disk_short: bool = False
-        """True while the disk has no room for further pieces: a quota or the free space is used up."""
+        """True while the disk has no room for more pieces: a quota or the free space is used up."""
         self.in_memory_max: i64 = IN_MEMORY_OF_THE_NODE
-        """Most octets of deferred and of cached pieces."""
+        """Most bytes of deferred and of cached pieces."""
         self.next_number: i64 = 1
         self.ledger = BodyLedger()
         self.writes: list[PieceWrite] = []
         """Pieces that wait to be written, in order."""
         self._arriving: dict[int, None] = {}
-        """Numbers of bodies of persistent messages that have not arrived completely, whose pieces wait for the rest."""
+        """Numbers of incomplete bodies of persistent messages, whose pieces wait for the rest."""
         self.unwritten: i64 = 0
-        """Octets of pieces that wait or are being written."""
+        """Bytes of pieces that wait to be written or are being written."""
         self.recorded: i64 = 0
-        """Octets of all pieces that were ever to be written."""
+        """Bytes of all pieces that were ever queued to be written."""
         self.reads: list[PieceRead] = []
         """Pieces that readers wait for."""
         self.crowded: list[PieceBudget] = []
         """Budgets whose connection waits for room."""
         self.deferred: i64 = 0
-        """Octets of deferred pieces, also of bodies that have ended since the last review."""
+        """Bytes of deferred pieces, also of bodies that have ended since the last review."""
         self._deferred: OrderedDict[int, PieceRun] = OrderedDict()
         """Deferred pieces by the number of their body, the oldest first."""
         self._cached: OrderedDict[int, PieceRun] = OrderedDict()
         """Written pieces that are still in memory, by the number of their body, the oldest first."""
         self.cached: i64 = 0
-        """Their octets."""
+        """Bytes of the cached pieces."""
         self._gone: list[int] = []
         """Bodies in the store without a handle."""
 
     def begin(self, budget: PieceBudget, is_persistent: bool = True) -> LargeArrival:
-        """Begin a body that arrives; that of a message which is not persistent is deferred."""
+        """Begin a body that arrives; the body of a message that is not persistent is deferred."""
         number = self.next_number
         self.next_number += 1
         body = LargeBody(number, self.ledger if self.stores else None)
@@ -271,10 +271,10 @@ class LargeBodies:
         body.spans = spans
         return body
 
-    # Deferred pieces, and those on their way to the store
+    # Deferred pieces, and pieces on their way to the store
 
     def write(self, number: i64, pieces: dict[int, bytes], index: i64, budget: PieceBudget) -> None:
-        """Add a piece to those that are to be written."""
+        """Queue a piece to be written."""
         octets = pieces[int(index)]
         self.writes.append(PieceWrite(number, pieces, index, octets, budget))
         size: i64 = len(octets)
@@ -283,7 +283,7 @@ class LargeBodies:
         budget.unwritten += size
 
     def defer(self, body: LargeBody, index: i64, budget: PieceBudget) -> None:
-        """Defer a piece. The budget pays for those that become writes for it."""
+        """Defer a piece. The budget is charged for pieces that become writes because of it."""
         _extend(self._deferred, body.number, body.pieces, index)
         self.deferred += len(body.pieces[int(index)])
         if self.deferred + self.cached > self.in_memory_max:
@@ -294,13 +294,13 @@ class LargeBodies:
             self._write_deferred(oldest, self._deferred[oldest], 1, budget)
 
     def store(self, body: LargeBody) -> None:
-        """Let the next transaction take the deferred pieces of a body."""
+        """Queue the deferred pieces of a body for the next transaction."""
         entry = self._deferred.get(int(body.number))
         if entry is not None:
             self._write_deferred(int(body.number), entry, entry.end - entry.first, PieceBudget(self, None))
 
     def _write_deferred(self, number: int, entry: PieceRun, count: i64, budget: PieceBudget) -> None:
-        """Make writes of the first deferred pieces of a body."""
+        """Turn the first deferred pieces of a body into writes."""
         for _ in range(count):
             self.deferred -= len(entry.pieces[int(entry.first)])
             self.write(number, entry.pieces, entry.first, budget)
@@ -309,7 +309,7 @@ class LargeBodies:
             del self._deferred[number]
 
     def review_ended(self) -> None:
-        """Drop the pieces in memory of bodies that have ended, and note those that are in the store."""
+        """Drop the pieces in memory of bodies that have ended, and record the bodies in the store."""
         ended = self.ledger.take_unreferenced()
         if ended and self.writes:
             for write in self.writes:
@@ -338,7 +338,7 @@ class LargeBodies:
     # For the store
 
     def take_writes(self) -> list[PieceWrite]:
-        """Take the pieces of the next transaction; those of bodies that have ended are dropped."""
+        """Take the pieces of the next transaction; pieces of bodies that have ended are dropped."""
         self.review_ended()
         if self.crowded:
             self.write_everything()
@@ -362,11 +362,11 @@ class LargeBodies:
         return False
 
     def write_everything(self) -> None:
-        """Let the next transaction take pieces of bodies that have not arrived completely, too."""
+        """Include pieces of incomplete bodies in the next transaction, too."""
         self._arriving.clear()
 
     def arrived(self, number: i64) -> None:
-        """Note that a body has arrived completely, or comes no more."""
+        """Record that a body has arrived completely, or was aborted."""
         self._arriving.pop(int(number), None)
 
     def _discount(self, write: PieceWrite) -> None:
@@ -375,7 +375,9 @@ class LargeBodies:
         write.budget.unwritten -= octets
 
     def written(self, writes: list[PieceWrite]) -> None:
-        """Handle that pieces are in the store: they leave the memory when its room for them is used up."""
+        """Handle that pieces are in the store: they are dropped from memory when the room for written pieces is used
+        up.
+        """
         for write in writes:
             if self.ledger.holds(int(write.number)):
                 _extend(self._cached, write.number, write.pieces, write.index)
@@ -385,7 +387,7 @@ class LargeBodies:
         self.notify_room()
 
     def has_room(self) -> bool:
-        """Return whether the node takes further pieces."""
+        """Return whether the node has room for more pieces."""
         return self.unwritten < UNWRITTEN_OF_THE_NODE and not self.disk_short
 
     def notify_room(self) -> None:
@@ -401,7 +403,7 @@ class LargeBodies:
                     budget.listener.on_room()
 
     def notify_disk_changed(self) -> None:
-        """Notify the connections that wait for room of a gate of the disk that has closed or opened."""
+        """Notify the connections that wait for room that a gate of the disk has closed or opened."""
         for budget in self.crowded:
             if budget.listener is not None:
                 budget.listener.on_disk_changed()
@@ -412,7 +414,7 @@ class LargeBodies:
         return reads
 
     def take_unreferenced(self) -> list[int]:
-        """Take the numbers of the bodies that the next transaction deletes."""
+        """Take the numbers of the bodies to delete in the next transaction."""
         self.review_ended()
         gone, self._gone = self._gone, []
         return gone
@@ -424,7 +426,7 @@ class LargeBodies:
         return len(self._gone) > 0
 
     def is_idle(self) -> bool:
-        """Return whether there is nothing to write, to read or to delete."""
+        """Return whether no write, read or deletion is pending."""
         return not self.writes and not self.reads and not self.has_unreferenced()
 
 
@@ -436,18 +438,18 @@ class LargeArrival:
     def __init__(self, bodies: LargeBodies, body: LargeBody, budget: PieceBudget, is_deferred: bool) -> None:
         self.body = body
         self.octets: i64 = 0
-        """Octets that have come."""
+        """Bytes that have arrived."""
         self._bodies = bodies
         self._budget = budget
         self._is_deferred = is_deferred
         self._pieces: i64 = 0
         """Number of complete pieces."""
         self._tail: list[bytes | memoryview] = []
-        """The last piece, while it is incomplete, as it has come."""
+        """The last piece, while it is incomplete, in the parts that arrived."""
         self._tail_octets: i64 = 0
 
     def append(self, data: bytes, start: i64 = 0, end: i64 = -1) -> None:
-        """Append octets of `data` from `start` on, up to `end`; -1: all."""
+        """Append bytes of `data` from `start` on, up to `end`; -1 means all."""
         if end < 0:
             end = len(data)
         self.octets += end - start
@@ -459,14 +461,14 @@ class LargeArrival:
             start = stop
             self._complete()
         if start < end:
-            # What is referred to stays in memory as a whole: at most twice what is counted.
+            # An object that a part refers to stays in memory as a whole: at most twice the counted bytes.
             self._tail.append(view[start:end] if (end - start) * 2 >= len(data) else data[start:end])
             self._tail_octets += end - start
             if len(self._tail) > TAIL_PARTS:
                 self._tail = [b"".join(self._tail)]
 
     def held(self) -> i64:
-        """Return the octets in memory that stay there: without a store all, else those of the incomplete piece."""
+        """Return the bytes that stay in memory: without a store all, otherwise the bytes of the incomplete piece."""
         return self.octets if self.body.ledger is None else self._tail_octets
 
     def must_wait(self) -> bool:
@@ -474,7 +476,7 @@ class LargeArrival:
         return (not self._is_deferred or self._budget.unwritten > 0) and self._budget.is_full()
 
     def finish(self, spans: list[Span]) -> LargeBody:
-        """Return the complete body with the data in it; an empty list: all of it is data."""
+        """Return the complete body with the spans of its data; an empty list means that all of it is data."""
         if self._tail_octets > 0:
             self._complete()
         body = self.body
@@ -484,7 +486,7 @@ class LargeArrival:
         return body
 
     def _complete(self) -> None:
-        """End a piece. With a store it is deferred, or is to be written."""
+        """End a piece. With a store the piece is deferred, or queued to be written."""
         body = self.body
         index = self._pieces
         self._pieces += 1
@@ -498,7 +500,7 @@ class LargeArrival:
 
 
 class LargeReader:
-    """A reader of the octets of a body, in order."""
+    """A reader of the bytes of a body, in order."""
 
     __slots__ = (
         "body", "left", "fault", "listener", "_bodies", "_spans", "_span", "_done", "_last", "_index", "_piece",
@@ -509,9 +511,9 @@ class LargeReader:
         self.body = body
         self.listener: PieceListener | None = listener
         self.fault: str = ""
-        """The reason why a piece could not be read; empty as long as none failed."""
+        """The reason why a read failed; empty while no read has failed."""
         self.left: i64 = 0
-        """Octets that were not taken yet."""
+        """Bytes not taken yet."""
         self._last: i64 = -1
         """Index of the last piece that is needed."""
         for span in spans:
@@ -523,28 +525,30 @@ class LargeReader:
         self._span: i64 = 0
         """Index of the present span."""
         self._done: i64 = 0
-        """Octets of it that were taken."""
+        """Bytes of the present span that were taken."""
         self._index: i64 = -1
-        """Index of the piece that is at hand; -1 for none."""
+        """Index of the piece at hand; -1 for none."""
         self._piece: bytes = b""
         self._ahead: bytes = b""
-        """The piece after it, once it was read ahead."""
+        """The next piece, once it was read ahead."""
         self._read: PieceRead | None = None
         """The piece that is being read."""
         self._waits: bool = False
-        """True if the listener waits for that piece."""
+        """True if the listener waits for the piece being read."""
         self._count: i64 = 0
-        """Octets of the piece at hand that were counted, and `take` or `write` follows."""
+        """Bytes of the piece at hand that `ready` has counted, for the following `take` or `write`."""
 
     def take(self, most: i64) -> bytes:
-        """Take the octets that `ready` counts."""
+        """Take the bytes that `ready` counts."""
         if self.ready(most) == 0:
             return b""
         start = self._start()
         return self._piece[start : start + self._count]
 
     def write(self, out: BytesWriter, parts: Parts) -> None:
-        """Write the octets that `ready` has counted. Many become a part, behind what was written before them."""
+        """Write the bytes that `ready` has counted. Many become a part of their own, after the output written
+        before.
+        """
         start = self._start()
         end = start + self._count
         if self._count < PART_OCTETS:
@@ -554,10 +558,10 @@ class LargeReader:
             out.truncate(0)
 
     def ready(self, most: i64) -> i64:
-        """Return how many octets are at hand, at most `most`, and take them from `left`; `write` has to follow.
+        """Return how many bytes are at hand, at most `most`, and subtract them from `left`; `write` must follow.
 
-        None are at the end, after a fault, and while a piece is being read: then the listener is notified. They are
-        fewer at the end of a piece or a span.
+        The number is 0 at the end, after a fault, and while a piece is being read: then the listener is notified. It is
+        smaller than possible at the end of a piece or a span.
         """
         self._count = 0
         spans = self._spans
@@ -582,11 +586,11 @@ class LargeReader:
         return count
 
     def _start(self) -> i64:
-        """Return where the counted octets begin in the piece at hand."""
+        """Return the index of the counted bytes in the piece at hand."""
         return (self._spans[self._span].start + self._done - self._count) % PIECE_OCTETS
 
     def pause(self) -> None:
-        """Drop the pieces at hand: nothing is taken for some time."""
+        """Drop the pieces at hand: no bytes are taken for some time."""
         self._read = None
         self._waits = False
         self._index = -1
@@ -594,7 +598,7 @@ class LargeReader:
         self._ahead = b""
 
     def end(self) -> None:
-        """End before all is taken: the listener is not notified any more."""
+        """End before all bytes are taken: the listener is not notified any more."""
         self.pause()
         self.listener = None
         self.left = 0
@@ -602,14 +606,14 @@ class LargeReader:
         self._span = 0
 
     def on_read(self, read: PieceRead, octets: bytes | None, fault: str) -> None:
-        """Handle a piece that was read, or could not be."""
+        """Handle the end of a read, which may have failed."""
         if read is not self._read:
             return
         self._read = None
         if octets is not None:
             self._ahead = octets
         if not self._waits:
-            return  # A fault counts when the piece is needed: it is then read again.
+            return  # A failed read counts when the piece is needed: the piece is read again then.
         self._waits = False
         if octets is None:
             self.fault = fault or f"piece {read.index} of body {read.number} is not in the store"
@@ -617,7 +621,7 @@ class LargeReader:
             self.listener.on_piece(self)
 
     def _hold(self, index: i64) -> bool:
-        """Hold a piece, or wait for it. Return whether it is at hand."""
+        """Hold a piece, or wait for it. Return whether the piece is at hand."""
         if index == self._index:
             return True
         if self._waits or self.fault:
@@ -641,7 +645,7 @@ class LargeReader:
         return True
 
     def _ask(self, index: i64) -> None:
-        """Ask for a piece, unless it is being read."""
+        """Request a piece, unless it is being read."""
         read = self._read
         if read is None or read.index != index:
             self._read = PieceRead(self, self.body.number, index)

@@ -1,10 +1,10 @@
-"""Contents of large messages: a short content that refers to a body in pieces, and the loading of whole ones.
+"""Contents of large messages: a short content that refers to a body in pieces, and the loading of whole bodies.
 
-A `LargeContent` is octets like any other content, so queues, the journal, pages and the fast paths treat it as one. Its
-octets are those of a reference to the body, and the *head*: a complete content of the publisher's format with an empty
-body. Beside them it holds the body itself, which lives as long as a message refers to it.
+A `LargeContent` is a bytes object like any other content, so queues, the journal, pages and the fast paths need no case
+for it. Its bytes are a reference to the body, and the *head*: a complete content of the publisher's format with an
+empty body. The object also holds the body, which lives as long as a message refers to it.
 
-    | 0xF5 | number of the body, 8 | its octets, 8 | number of spans, 2 | start, 8, and octets, 8, of each | head ... |
+    | 0xF5 | number of the body, 8 | its bytes, 8 | number of spans, 2 | start, 8, and bytes, 8, of each | head ... |
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing_extensions import override
 from penstock.core.large_bodies import PIECE_OCTETS, LargeBodies, LargeBody, LargeReader, PieceListener, Span
 
 LARGE_OCTET: Final = 0xF5
-"""First octet of the content of a large message. No format of a protocol begins with it."""
+"""First byte of the content of a large message. No format of a protocol begins with this byte."""
 SPANS_AT: Final = 19
 SPAN_OCTETS: Final = 16
 
@@ -71,17 +71,17 @@ def number_of(content: bytes) -> i64:
 
 
 def octets_of(content: bytes) -> i64:
-    """Return the octets of the body of a large content."""
+    """Return the bytes of the body of a large content."""
     return read_i64_be(content, 9)
 
 
 def body_of(content: bytes) -> LargeBody | None:
-    """Return the body of a large content; None for any other."""
+    """Return the body of a large content; None for any other content."""
     return content.body if isinstance(content, LargeContent) else None
 
 
 def head_of(content: bytes) -> bytes:
-    """Return the head of a large content; any other is its own."""
+    """Return the head of a large content; any other content is its own head."""
     return content[_head_at(content) :] if is_large(content) else content
 
 
@@ -100,10 +100,10 @@ def _head_at(content: bytes) -> i64:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LoadListener:
-    """A listener for bodies that were loaded."""
+    """A listener for the load of bodies."""
 
     def on_loaded(self) -> None:
-        """Handle the end of the load; it may have a fault."""
+        """Handle the end of the load, which may have failed."""
         raise NotImplementedError
 
 
@@ -112,7 +112,7 @@ class BodyLoad(PieceListener):
 
     def __init__(self, bodies: LargeBodies, wanted: list[LargeBody], listener: LoadListener) -> None:
         self.fault: str = ""
-        """The reason why a piece could not be read; empty if all were."""
+        """The reason why a piece could not be read; empty if all reads succeeded."""
         self._bodies = bodies
         self._wanted = [body for body in wanted if not body.is_in_memory()]
         self._next: i64 = 0
@@ -122,7 +122,7 @@ class BodyLoad(PieceListener):
         self._listener: LoadListener | None = listener
 
     def begin(self) -> bool:
-        """Begin. Return whether all is in memory already; else the listener is notified."""
+        """Begin. Return whether all bodies are in memory already; otherwise the listener is notified."""
         return self._go_on()
 
     def cancel(self) -> None:

@@ -1,7 +1,7 @@
 """A message in a queue, with its envelope.
 
-The charge is fixed when the broker accepts the message and stored with it. The same number is subtracted when the
-message leaves, whatever protocol delivers it. It is the sum of the encoded properties, the body and `OVERHEAD`.
+The charge is fixed when the broker accepts the message, and stored with the message. The same number is subtracted when
+the message leaves, whatever protocol delivers it. It is the sum of the encoded properties, the body and `OVERHEAD`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEVER_FAILED: Final = -1
 
 BCC_OVERHEAD: Final = 320
 BCC_KEY_OVERHEAD: Final = 64
-"""Octets charged for an envelope of a single message, and for each routing key in it."""
+"""Bytes charged for an envelope of a single message, and for each routing key in it."""
 
 
 NO_PROTOCOL: Final = -1
@@ -32,21 +32,21 @@ NO_PROTOCOL: Final = -1
 class EncodedAddress:
     """Cache of an envelope's address as protocols encode it, which repeats in every delivery.
 
-    The entry of the first protocol that delivers is the object itself; those of others follow in a list.
+    The entry of the first protocol that delivers is the object itself; entries of other protocols follow in a list.
     """
 
     __slots__ = ("octet", "encoded", "encoded_redelivered", "next")
 
     def __init__(self) -> None:
         self.octet: i64 = NO_PROTOCOL
-        """First octet of the protocol's contents."""
+        """First byte of the protocol's contents."""
         self.encoded: bytes = b""
         self.encoded_redelivered: bytes = b""
-        """Its forms for a first delivery, and for a redelivered message; filled at first need."""
+        """Encodings for a first delivery, and for a redelivered message; filled at first need."""
         self.next: EncodedAddress | None = None
 
     def entry(self, octet: i64) -> EncodedAddress:
-        """Return the entry of the protocol whose contents begin with an octet."""
+        """Return the entry of the protocol whose contents begin with a byte."""
         address: EncodedAddress = self
         while address.octet != octet:
             if address.octet == NO_PROTOCOL:
@@ -82,16 +82,19 @@ class Envelope:
         self.priority: i64 = priority
         """0 (the default) to 255; used by queues with priorities."""
         self.ttl_s = ttl_s
-        """Seconds that it may stay in a queue (its `expiration`); infinity for no limit of its own."""
+        """Seconds that a message may stay in a queue (its `expiration`); infinity without an own limit."""
         self.persistent = persistent
-        """True if durable queues store it (delivery mode 2); only checked where a store exists."""
+        """True if durable queues store the message (delivery mode 2); only checked where a store exists."""
         self.died = died
-        """True for a dead letter: the broker wrote its death headers. Those of others are a publisher's data."""
+        """True for a dead letter with death headers written by the broker. Other death headers are a publisher's
+        data.
+        """
         self.encoded = EncodedAddress()
-        """Shared by envelopes that are equal to a client."""
+        """Shared by envelopes that look equal to a client."""
         self.deadline: float = NEVER
-        """Time at which its messages expire at the latest, however late they enter a queue (monotonic seconds);
-        infinity for no such time. It is not stored: `ttl_s` is never longer than the time until then."""
+        """Latest expiry time of the messages, however late they enter a queue (monotonic seconds); infinity for none.
+        It is not stored: `ttl_s` is never longer than the time until then.
+        """
 
     def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
         """Return the same address with other attributes."""
@@ -106,7 +109,7 @@ class Envelope:
         return envelope
 
     def charge(self) -> i64:
-        """Return its part of a message's charge: 0, since it is shared."""
+        """Return the envelope's part of a message's charge: 0, because the envelope is shared."""
         return 0
 
 
@@ -129,7 +132,9 @@ class BccEnvelope(Envelope):
         self.bcc = blind
 
     def charge(self) -> i64:
-        """See `Envelope.charge`: it is one message's own. The properties as they came include the keys themselves."""
+        """See `Envelope.charge`: this envelope belongs to one message. The received properties include the keys
+        themselves.
+        """
         return BCC_OVERHEAD + len(self.bcc) * BCC_KEY_OVERHEAD
 
 
@@ -142,18 +147,18 @@ class Origin:
         self.number: i64 = number
         """Number of the connection."""
         self.container: str = container
-        """Container-id of its client, which is the client identifier in JMS."""
+        """Container-id of the client, which is the client identifier in JMS."""
 
     def is_excluded(self, own: object) -> bool:
-        """Return whether this is a publisher that no-local excludes: a connection by number, or a container by id."""
+        """Return whether no-local excludes this publisher: a connection by number, or a container by id."""
         return self.container == own if isinstance(own, str) else self.number == own
 
 
 class OriginEnvelope(Envelope):
-    """The envelope of messages of one connection, which consumers of the same connection may not want (no-local).
+    """The envelope of messages of one connection, which no-local may exclude for consumers of the same connection.
 
-    Routes belong to a connection, so it costs nothing for a message. It is not stored: a message that was on the disk
-    only, or before a restart, has no origin.
+    Routes belong to a connection, so the origin costs nothing for a message. The origin is not stored: a message that
+    was only on the disk, or stored before a restart, has none.
     """
 
     __slots__ = ("origin",)
@@ -183,16 +188,17 @@ class Message:
         self.sequence: i64 = sequence
         """The queue's own number of the message: 1, 2, 3 ..., never reused."""
         self.arrived = arrived
-        """When the broker accepted it: seconds of the caller's monotonic clock."""
+        """Time at which the broker accepted the message: seconds of the caller's monotonic clock."""
         self.past: i16 = NEVER_DELIVERED
-        """Its earlier deliveries: the number of failed ones, or NEVER_DELIVERED, or NEVER_FAILED. Stored without
-        conversion."""
+        """Earlier deliveries: the number of failed ones, or NEVER_DELIVERED, or NEVER_FAILED. Stored without
+        conversion.
+        """
         self.share: AddressShare | None = None
-        """Its part in the depth of its address; None if it counts in none."""
+        """The message's part in the depth of its address; None if it counts in no address."""
 
     @property
     def redelivered(self) -> bool:
-        """Return whether it has been delivered before (first-acquirer in AMQP 1.0 is the opposite)."""
+        """Return whether the message has been delivered before (first-acquirer in AMQP 1.0 is the opposite)."""
         return self.past != NEVER_DELIVERED
 
     @property
@@ -201,41 +207,41 @@ class Message:
         return int(self.past) if self.past > 0 else 0
 
     def count_failure(self) -> None:
-        """Count a delivery that failed: its consumer requeued it, or is gone."""
+        """Count a failed delivery: its consumer requeued the message, or has ended."""
         if self.past == NEVER_FAILED:
             self.past = 1
         elif self.past < FAILURES_MAX:
             self.past += 1
 
     def mark_delivered(self) -> None:
-        """Record a delivery that did not fail, such as a released one."""
+        """Record a delivery that did not fail, such as a released delivery."""
         if self.past == NEVER_DELIVERED:
             self.past = NEVER_FAILED
 
 
 class StoredRow:
-    """Messages that are stored together, and deleted from the store when none is left. A journal group is one."""
+    """Messages that are stored together; the row is deleted when no message is left. A journal group is a row."""
 
     __slots__ = ("number", "messages", "live", "bytes", "size", "state", "compact_at")
 
     def __init__(self, number: i64, state: i64) -> None:
         self.number: i64 = number
-        """Number of its row and of its settlement record."""
+        """Number of the row and of its settlement record."""
         self.messages: list[StoredMessage | None] = []
-        """By index; None for settled ones."""
+        """Messages by index; None for settled messages."""
         self.live: i64 = 0
         """Number of unsettled messages."""
         self.bytes: i64 = 0
         """Charges of the unsettled messages."""
         self.size: i64 = 0
-        """Charges of all its messages when it was sealed."""
+        """Charges of all messages when the row was sealed."""
         self.state: i64 = state
         """The `GroupState`, as a number: each settlement reads it."""
         self.compact_at: i64 = 0
-        """Number of the group with which its remaining messages move, if it is sparse; otherwise 0."""
+        """Number of the group with which the remaining messages move, if the row is sparse; otherwise 0."""
 
     def append(self, message: StoredMessage) -> None:
-        """Take a message as the last one."""
+        """Append a message."""
         message.index = len(self.messages)
         self.messages.append(message)
         self.live += 1
@@ -257,12 +263,12 @@ class StoredMessage(Message):
         self.past = NEVER_DELIVERED
         self.share = None
         self.group: StoredRow | None = None
-        """The journal group that writes it.
+        """The journal group that writes the message.
 
-        The group holds the message, so this is None again once the message leaves.
+        The group refers to the message, so this is None again once the message leaves.
         """
         self.index: i64 = 0
-        """Its index in the group."""
+        """Index of the message in the group."""
 
 
 @mypyc_attr(acyclic=True)
@@ -278,11 +284,11 @@ class TrackedMessage(StoredMessage):
         self.share = share
         expires = arrived + address.ttl_s
         self.expires: float = expires if expires < address.deadline else address.deadline
-        """Expiry time: seconds of the same clock, infinity for never."""
+        """Expiry time: seconds of the same clock, infinity without one."""
         self.expiry: Expiry | None = None
-        """Its entry in the ready queue's heap of expiring messages; None if it has none."""
+        """The message's entry in the ready queue's heap of expiring messages; None without one."""
         self.is_tombstone: bool = False
-        """True if it has expired and remains as a tombstone until the queue reaches it."""
+        """True if the message has expired and remains as a tombstone until the queue reaches it."""
 
     def leave_tombstone(self) -> TrackedMessage:
         """Move the content to a new message, which is returned, and leave this one as a tombstone."""
@@ -310,5 +316,7 @@ class Expiry:
         self.message: TrackedMessage | None = message
 
     def __lt__(self, other: Expiry) -> bool:
-        """A message that went out and came back is listed twice, once emptied: it does not matter which is first."""
+        """Order by expiry time. A requeued message is listed twice, once as a cleared entry; the order of the two is
+        irrelevant.
+        """
         return False

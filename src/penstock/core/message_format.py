@@ -1,8 +1,8 @@
-"""Message formats: how a protocol encodes the content of its messages, and the format of large ones.
+"""Message formats: how a protocol encodes the content of its messages, and the format of large messages.
 
-A message keeps the content that its publisher sent, in memory and in the store. Its first octet tells the format: 2
-begins a content header frame of AMQP 0-9-1. To read a content, use its format. A protocol that delivers a message of
-another format converts it; the message itself stays as it is, and so does its charge.
+A message keeps the content that its publisher sent, in memory and in the store. Its first byte identifies the format: 2
+begins a content header frame of AMQP 0-9-1. A content is read with its format. A protocol that delivers a message of
+another format converts the content; the message and its charge do not change.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from penstock.errors import FrameError, PreconditionFailed
 from penstock.flow.level import OVERHEAD
 
 HEADS_MAX: Final = 256
-"""Most converted heads that a format keeps for each source; at the bound all of them go."""
+"""Most converted heads that a format caches for each source; at the bound all are dropped."""
 HEAD_OCTETS_MAX: Final = 512
-"""Most octets of a head whose conversion is kept."""
+"""Most bytes of a head whose conversion is cached."""
 NO_NUMBER: Final = -(1 << 63)
-"""Result of `number_property` for an absent one."""
+"""Result of `number_property` for an absent number."""
 FIRST_PROPERTY: Final = 0x8000
 EVERY_PROPERTY: Final = 0xFFFF
 """Bits of properties, in the order of the flags of AMQP 0-9-1 (section 1.8.1)."""
 
 
 PropertyOctets = list[bytes]
-"""Properties by `PROPERTY_NAMES`, empty if absent: a text with its size before it in one octet; a number big-endian, in
-as many octets as AMQP 0-9-1 has."""
+"""Properties by `PROPERTY_NAMES`, empty if absent: a text after its size in one byte; a number big-endian, in as many
+bytes as in AMQP 0-9-1.
+"""
 
 
 class UnreadableContent(FrameError):
-    """A content whose format is unknown, or whose inside is malformed."""
+    """A content whose format is unknown, or whose encoding is malformed."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -50,7 +51,7 @@ class RowEncoder:
 
     def __init__(self) -> None:
         self.charge: i64 = 0
-        """Charge of the row that was encoded last."""
+        """Charge of the last encoded row."""
 
     def encode(self, row: i64) -> bytes:
         """Return the content of a row. Raises PreconditionFailed (406) for a row that cannot be a message."""
@@ -82,13 +83,13 @@ class MessageFormat:
 
     def __init__(self, name: str, first_octets: bytes) -> None:
         self.name = name
-        """Name for texts, such as "AMQP 0-9-1"."""
+        """Displayed name, such as "AMQP 0-9-1"."""
         self.first_octets = first_octets
-        """All first octets of its contents; no other format has one of them."""
+        """All first bytes of the format's contents; no other format has any of them."""
         self.heads: dict[int, dict[bytes, bytes]] = {}
-        """Converted heads by the first octet of their source, and the head there: most messages have the same few."""
+        """Converted heads by the first byte of their source, and the source's head: most messages share a few heads."""
         self.names_left_out: i64 = 0
-        """Headers that `header_table` has left out since its reader set this to 0: their names are not UTF-8."""
+        """Headers that `header_table` has left out since the caller set this to 0: their names are not UTF-8."""
 
     def properties(self, content: bytes) -> Properties:
         """Return the properties of a message. Raises UnreadableContent."""
@@ -99,7 +100,9 @@ class MessageFormat:
         raise NotImplementedError
 
     def encode(self, properties: Properties, body: bytes) -> bytes:
-        """Return the content of a message. Raises PreconditionFailed (406) for properties that it cannot carry."""
+        """Return the content of a message. Raises PreconditionFailed (406) for properties that the format cannot
+        carry.
+        """
         raise NotImplementedError
 
     def row_encoder(self, columns: MessageColumns) -> RowEncoder:
@@ -109,28 +112,30 @@ class MessageFormat:
     def present(self, content: bytes) -> i64:
         """Return the properties that a message may have, as bits: `FIRST_PROPERTY >> index` in `PROPERTY_NAMES`.
 
-        It is 0 for a message without properties. That is cheaper to find out than reading them.
+        The result is 0 for a message without properties. The check is cheaper than reading the properties.
         """
         return EVERY_PROPERTY
 
     def reads_in_place(self, content: bytes) -> bool:
         """Return whether `text_property`, `number_property` and `header_table` read this content.
 
-        They are cheaper than `properties` for few of them, and treat each property for itself: what is malformed counts
+        For few properties these are cheaper than `properties`. Each property is read by itself: a malformed one counts
         as absent. A property is an index in `PROPERTY_NAMES`.
         """
         return False
 
     def text_property(self, content: bytes, index: i64) -> bytes | None:
-        """Return a property that is a text, in UTF-8."""
+        """Return a text property, in UTF-8."""
         raise NotImplementedError
 
     def number_property(self, content: bytes, index: i64) -> i64:
-        """Return a property that is a number, or NO_NUMBER; one from 2^63 on is the signed number of its bits."""
+        """Return a number property, or NO_NUMBER; a number from 2^63 on is returned as the signed number of its
+        bits.
+        """
         raise NotImplementedError
 
     def header_table(self, content: bytes) -> dict[str, object] | None:
-        """Return the headers; None without any. One whose name is not UTF-8 takes only itself away."""
+        """Return the headers; None without any. A header whose name is not UTF-8 is left out."""
         raise NotImplementedError
 
     def headers(self, content: bytes) -> dict[str, object]:
@@ -141,23 +146,27 @@ class MessageFormat:
             return {}
 
     def payload(self, content: bytes) -> bytes:
-        """Return the body of a message as a program reads it: a text in the protocol's own encoding is its UTF-8."""
+        """Return the body of a message as a program reads it: a text in the protocol's own encoding is returned in
+        UTF-8.
+        """
         return self.body(content)
 
     def payload_at(self, content: bytes) -> i64:
-        """Return where the payload begins, if the content has it in one piece of `body_bytes` octets; else -1."""
+        """Return the index of the payload, if the content has it in one piece of `body_bytes` bytes; otherwise -1."""
         return -1
 
     def text_at(self, beginning: bytes) -> i64:
-        """Return where the text begins in a body with these first octets; 0 unless it is a text in its own encoding."""
+        """Return the index of the text in a body with these first bytes; 0 unless the body is a text in the protocol's
+        encoding.
+        """
         return 0
 
     def body_bytes(self, content: bytes) -> i64:
-        """Return the octets of a message's body."""
+        """Return the bytes of a message's body."""
         return len(self.body(content))
 
     def charge(self, content: bytes) -> i64:
-        """Return the octets of a message's properties and body that count in its charge."""
+        """Return the bytes of a message's properties and body that count in its charge."""
         return len(content)
 
     def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:
@@ -170,17 +179,18 @@ class MessageFormat:
             return None
 
     def split(self, content: bytes) -> tuple[bytes, bytes, PropertyOctets | None] | None:
-        """Return the octets that alone decide the properties of a message, and its body; None if there are no such.
+        """Return the bytes that alone decide the properties of a message, and its body; None if there are no such
+        bytes.
 
-        Also the properties as octets, if the message has an id and no unusual property: no other has these.
+        Also None if the message has an id and no unusual property: no other message has the same properties.
         """
         return None
 
     def encode_head(self, properties: Properties | PropertyOctets) -> bytes | None:
-        """Return what `join` puts before the body of a message with these properties.
+        """Return the bytes that `join` puts before the body of a message with these properties.
 
-        None if the body changes with them, or they do not fit, or to get octets decoded. Raises PreconditionFailed
-        (406) as `encode` does.
+        None if the body depends on the properties, or they do not fit, or the bytes must be decoded. Raises
+        PreconditionFailed (406) as `encode` does.
         """
         return None
 
@@ -193,7 +203,7 @@ class MessageFormat:
         return NeutralMessage(self.properties(content))
 
     def fields(self, content: bytes) -> SelectableMessage:
-        """Return the fields of a message as `selectable`; none if they cannot be read."""
+        """Return the fields of a message as `selectable` does; no fields if they cannot be read."""
         try:
             return self.selectable(content)
         except UnreadableContent:
@@ -231,7 +241,7 @@ class MessageFormat:
 
 
 class _Opaque(MessageFormat):
-    """Contents of no known format: all of such a content is its body, and nothing can be added to it."""
+    """Contents of no known format: the whole content is the body, and nothing can be added."""
 
     def __init__(self) -> None:
         super().__init__("opaque", b"")
@@ -256,17 +266,17 @@ class _Opaque(MessageFormat):
 
 
 class MessageFormats:
-    """The formats of a broker, by the first octet of their contents."""
+    """The formats of a broker, by the first byte of their contents."""
 
     def __init__(self) -> None:
         opaque = _Opaque()
         self._opaque: MessageFormat = opaque
         self._by_octet: list[MessageFormat] = [opaque] * 256
         self.default: MessageFormat = opaque
-        """Format of messages that the broker itself makes; the one that was added first."""
+        """Format of messages that the broker itself makes; the first format added."""
 
     def add(self, added: MessageFormat) -> None:
-        """Add a format. Raises ValueError if it has no first octet, or one that another format has."""
+        """Add a format. Raises ValueError if the format has no first byte, or shares one with another format."""
         if not added.first_octets:
             raise ValueError(f"message format {added.name} has no first octet")
         for octet in added.first_octets:
@@ -284,14 +294,14 @@ class MessageFormats:
             self._by_octet[octet] = added
 
     def by_octet(self, octet: i64) -> MessageFormat:
-        """Return the format of contents that begin with an octet. Raises UnreadableContent if there is none."""
+        """Return the format of contents that begin with a byte. Raises UnreadableContent if there is none."""
         message_format = self._by_octet[octet]
         if message_format is self._opaque:
             raise UnreadableContent(f"content of an unknown format: its first octet is {octet}")
         return message_format
 
     def of(self, content: bytes) -> MessageFormat:
-        """Return the format of a content. Raises UnreadableContent if it is empty, or of no known format."""
+        """Return the format of a content. Raises UnreadableContent if the content is empty, or of no known format."""
         if not content:
             raise UnreadableContent("content without an octet: its format is unknown")
         return self.by_octet(content[0])
@@ -301,7 +311,7 @@ class MessageFormats:
         return self._by_octet[content[0]] if content else self._opaque
 
     def body_bytes(self, content: bytes) -> i64:
-        """Return the octets of a message's body."""
+        """Return the bytes of a message's body."""
         return self.find(content).body_bytes(content)
 
     def encode(self, properties: Properties, body: bytes) -> bytes:
@@ -311,8 +321,8 @@ class MessageFormats:
     def convert(self, content: bytes, target: MessageFormat) -> bytes:
         """Return a content in another format.
 
-        Properties that cannot be read, or that the target cannot carry, are left out: a consumer gets the body at
-        least. The body of an unknown format is the whole content. A large body that is not in memory is left out.
+        Properties that cannot be read, or that the target cannot carry, are left out: a consumer gets at least the
+        body. The body of an unknown format is the whole content. A large body that is not in memory is left out.
         """
         source = self.find(content)
         if source is target:
@@ -333,7 +343,9 @@ class MessageFormats:
         return _encoded(target, properties, body)
 
     def parts(self, content: bytes, target: MessageFormat) -> tuple[bytes, bytes] | None:
-        """Return what `join` of another format makes its content of; None if it is taken or converted as a whole."""
+        """Return the parts from which another format joins its content; None if the content is used or converted as a
+        whole.
+        """
         source = self.find(content)
         parts = None if source is target else source.split(content)
         if parts is None:
@@ -342,7 +354,7 @@ class MessageFormats:
         return None if head is None else (head, parts[1])
 
     def with_delivery_count(self, message: Message) -> Message:
-        """Return a message with its delivery count, as RabbitMQ's quorum queues have it (x-delivery-count)."""
+        """Return a message with its delivery count (x-delivery-count), as RabbitMQ's quorum queues add it."""
         if message.failures == 0:
             return message
         added: dict[str, object] = {"x-delivery-count": message.failures}
@@ -355,14 +367,14 @@ class MessageFormats:
 
 
 def keys_in(value: object) -> list[str]:
-    """Return the routing keys in the value of a header CC or BCC; empty if it is no array."""
+    """Return the routing keys in the value of a header CC or BCC; empty if the value is no array."""
     return [key for key in value if isinstance(key, str)] if isinstance(value, list) else []
 
 
 def _converted_head(
     content: bytes, head: bytes, octets: PropertyOctets | None, source: MessageFormat, target: MessageFormat
 ) -> bytes | None:
-    """Return the head of a content in another format, which is kept for the next one; None if there is no such."""
+    """Return the head of a content in another format, and cache it; None if there is no such head."""
     converted = None if octets is None else target.encode_head(octets)
     if converted is not None:
         return converted
@@ -402,7 +414,7 @@ class LargeFormat(MessageFormat):
         self._formats = formats
 
     def of_head(self, content: bytes) -> MessageFormat:
-        """Return the format of the head, which is the publisher's."""
+        """Return the format of the head, which is the publisher's format."""
         return self._formats.find(head_of(content))
 
     @override
@@ -480,7 +492,7 @@ def _in_memory(content: bytes) -> LargeBody:
 
 
 def _write_data(out: BytesWriter, body: LargeBody, skipped: i64) -> None:
-    """Write the data of a body of which all pieces are in memory, without its first octets."""
+    """Write the data of a body whose pieces are all in memory, without its first bytes."""
     for span in body.spans:
         position = span.start + skipped
         skipped = 0

@@ -1,7 +1,7 @@
 """Teardown of sessions and consumers in slices, for those with very many members.
 
-A broker turn does a bounded part, so that other clients do not wait. Work is counted in units of about a microsecond:
-requeueing a message is one.
+A broker turn does a bounded part, so that other clients are not delayed. Work is counted in units of about a
+microsecond: requeueing a message is one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Teardown(Chore):
         return not self.is_over()
 
     def is_over(self) -> bool:
-        """Return whether nothing is left to do."""
+        """Return whether no work is left."""
         raise NotImplementedError
 
 
@@ -65,15 +65,15 @@ class Teardowns:
 
     def renew(self) -> None:
         """Begin a new turn."""
-        self.pending()  # Forgets finished teardowns.
+        self.pending()  # Drops finished teardowns.
         self._left = ENDS_A_TURN
 
 
 class SessionTeardown(Teardown):
     """Teardown of a session's consuming side.
 
-    It requeues the unsettled messages (see `bulk_requeue`), then removes the consumers. Its queues
-    deliver nothing until the messages are back. At the end it calls `Session.on_torn_down`.
+    It requeues the unsettled messages (see `bulk_requeue`), then removes the consumers. Its queues deliver no messages
+    until all are requeued. At the end it calls `Session.on_torn_down`.
     """
 
     def __init__(self, broker: ConsumeContext, session: Session) -> None:

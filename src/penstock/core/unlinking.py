@@ -1,8 +1,7 @@
 """Removal of references in ended objects, so that reference counts free them without the garbage collector.
 
 A queue and its parts refer to each other, and so do a producer and its client, or a session and its parts. The broker
-collects those that have ended (`Turns.ended`). The driver cuts their references at the end of a turn, behind their
-last effects.
+collects ended objects (`Turns.ended`). The driver cuts their references at the end of a turn, after their last effects.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from penstock.settings.read import Features
 
 
 def _gone() -> Queue:
-    """Return the queue that parts of a deleted queue refer to: a deleted one, which is empty."""
+    """Return the deleted, empty queue that parts of deleted queues refer to."""
     settings = Settings(Thresholds(Level(), Level(), Level()), POLICIES["block"], {})
     settings.hold_deadline_s = 0.0
     queue = Queue("", "", settings, Turns(), UnreportedLosses(), Features())
@@ -56,7 +55,7 @@ def unlink_producer(producer: Producer) -> None:
 
 
 def unlink_queue(queue: Queue) -> None:
-    """Cut the references between a deleted queue and its parts, unless some work of theirs is left."""
+    """Cut the references between a deleted queue and its parts, unless the parts have work left."""
     pager = queue.pager
     if queue.messages > 0 or queue.reserved.messages > 0 or queue.reserved.arrival() is not None:
         return

@@ -1,4 +1,4 @@
-"""A virtual host: its exchanges, queues and bindings. Declaring, binding, deleting and routing."""
+"""A virtual host: its exchanges, queues and bindings, with declaration, binding, deletion and routing."""
 
 from __future__ import annotations
 
@@ -84,21 +84,21 @@ LOCKED: Final = (
 """RabbitMQ's wording, which its users search for."""
 
 DECLARE_WORK: Final = 20
-"""Units of work of a declaration, in addition to those of any method."""
+"""Units of work of a declaration, in addition to the units of its method."""
 DELETE_WORK: Final = 5
 """Units of work of the deletion of a queue, in addition to its messages and bindings."""
 ROUTE_WORK: Final = 5
-"""Units of work of a new route: a routing key that a client has not just used."""
+"""Units of work of a new route: a routing key that the client has not just used."""
 QUEUES_MAX: Final = 200_000
 EXCHANGES_MAX: Final = 50_000
 BINDINGS_MAX: Final = 500_000
-"""Limits of a virtual host, so that a client that declares in a loop meets a limit before the memory does."""
+"""Limits of a virtual host, so that a client that declares in a loop reaches a limit before the memory is used up."""
 BINDING_COST: Final = 3
 """Units of work to remove a binding."""
 BINDINGS_AT_ONCE: Final = 500
 """Bindings of a deleted queue or exchange that are removed at once; more take several turns."""
 BINDINGS_A_LOOK: Final = 64
-"""Bindings that are removed between two looks at the share of what goes to the store."""
+"""Bindings that are removed between two checks of the share of store writes."""
 
 
 class VirtualHost(Topology):
@@ -111,28 +111,30 @@ class VirtualHost(Topology):
         self.table = table
         self.queues = {}
         self.roll = QueueRoll()
-        """The same queues, for walks over several turns."""
+        """Roll of the queues, for walks over several turns."""
         self._answer_queues: int = 0
-        """Queues for answers to control requests; the limit of queues does not count them."""
+        """Queues for answers to control requests; the queue limit does not count these."""
         self.replies: dict[str, Queue] = {}
-        """Reply queues by address: one for each channel with direct reply-to, in no listing."""
+        """Reply queues by address: one for each channel with direct reply-to, listed nowhere."""
         self.exchanges = {}
         self.cursors: dict[str, CursorState] = {}
-        """The cursors that read its queues, by name."""
+        """Cursors that read queues of the host, by name."""
         self.metadata: dict[str, object] = {}
-        """Its description, tags and default queue type in RabbitMQ's form, as given; kept for people and exports."""
+        """Description, tags and default queue type in RabbitMQ's form, as given by the user; kept for display and
+        exports.
+        """
         self.deleting: bool = False
-        """True while it is being deleted, queue by queue; new connections are refused."""
+        """True while the host is being deleted, queue by queue; new connections are refused."""
         self.epoch = 0
         self.era: i64 = 0
-        """Counts created and deleted exchanges, a part of those changes."""
+        """Count of created and deleted exchanges, a part of those changes."""
         self.senders = AttachedSenders(broker)
         self.bindings = Bindings()
         self.ending: dict[tuple[str, str], BindingsTeardown] = {}
         """Deleted queues and exchanges, by kind and name, that still have bindings."""
         self.churn = Churn()
         self.closed_counts = Tally()
-        """Counts of its connections that are closed."""
+        """Counts of the host's connections that are closed."""
         for exchange, kind in PREDECLARED:
             self.exchanges[exchange] = make_exchange(kind, name, exchange)
             self.exchanges[exchange].durable = True
@@ -160,7 +162,7 @@ class VirtualHost(Topology):
     ) -> Queue:
         """Create a queue, or check that the existing one is equivalent.
 
-        `owner` is the connection for an exclusive queue and None otherwise; `asker` is the declaring one. Raises
+        `owner` is the connection for an exclusive queue and None otherwise; `asker` is the declaring connection. Raises
         ResourceLocked (405) if one of the two is exclusive and the other is not, PreconditionFailed (406) for invalid
         or inequivalent arguments. Nothing is created then.
         """
@@ -197,7 +199,7 @@ class VirtualHost(Topology):
         return queue
 
     def limited_queues(self) -> int:
-        """Return the number of queues that count in the limit: all but those of answers to commands."""
+        """Return the number of queues that count in the limit: all except queues for answers to control requests."""
         return len(self.queues) - self._answer_queues
 
     def _check_queue_limit(self, name: str) -> None:
@@ -223,7 +225,7 @@ class VirtualHost(Topology):
         self.epoch += 1
 
     def create_reply_queue(self, address: str) -> Queue:
-        """Create the queue for direct replies to one consumer; it ends with that consumer.
+        """Create the queue for direct replies to one consumer; the queue is deleted with that consumer.
 
         A replying client is never blocked by the requesting one: a reply beyond the capacity is refused.
         """
@@ -238,7 +240,7 @@ class VirtualHost(Topology):
         return queue
 
     def default_route(self, address: str) -> Queue | None:
-        """Return the queue that a routing key names in the default exchange; None if there is none."""
+        """Return the queue that a routing key names in the default exchange; None if no queue has this name."""
         queue = self.queues.get(address)
         return self.replies.get(address) if queue is None else queue
 
@@ -246,7 +248,7 @@ class VirtualHost(Topology):
         """Drop all ready messages of a queue; returns their number."""
         much = queue.waiting() > AT_ONCE
         if much:
-            self.era += 1  # The queue gets a new waiting line, and each route must find it.
+            self.era += 1  # The queue gets a new ready queue, and each route must find it.
             self.epoch += 1
         return queue.purge(now, much)
 
@@ -278,7 +280,7 @@ class VirtualHost(Topology):
     def setup_dead_lettering(self, queue: Queue) -> None:
         """Set up dead-lettering of a queue by its present settings.
 
-        Dead letters that wait keep their target, and follow the strategy.
+        Waiting dead letters keep their target, and follow the new strategy.
         """
         letters = publisher_of(queue)
         if letters is not None:
@@ -320,7 +322,7 @@ class VirtualHost(Topology):
         self.gates.metadata.admit(f"exchange '{name}' in vhost '{self.name}'", self.name, arguments)
         check_exchange_arguments(name, arguments)
         alternate_of(name, self.name, arguments)
-        self.table.limits("address", name)  # Settings of patterns that match it must not contradict each other.
+        self.table.limits("address", name)  # Settings of matching patterns must not contradict each other.
         check_writable(self.broker.journal, durable)
         made.durable = durable
         made.auto_delete = auto_delete
@@ -345,13 +347,13 @@ class VirtualHost(Topology):
         self.gates.attach_address(self, exchange.name)
 
     def check_deletable_exchange(self, name: str) -> None:
-        """Raise AccessRefused (403) for the default exchange and those of the broker, which nobody may delete."""
+        """Raise AccessRefused (403) for the default exchange and the broker's exchanges, which cannot be deleted."""
         self.check_not_default(name)
         if name.startswith(RESERVED) or name == CONTROL_EXCHANGE:
             raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{self.name}' not allowed")
 
     def delete_exchange(self, name: str, if_unused: bool) -> None:
-        """Remove an exchange and its bindings; one that does not exist is no error (as in RabbitMQ)."""
+        """Remove an exchange and its bindings; deleting an absent exchange is no error (as in RabbitMQ)."""
         self.check_deletable_exchange(name)
         exchange = self.exchanges.get(name)
         if exchange is None:
@@ -384,7 +386,7 @@ class VirtualHost(Topology):
             raise AccessRefused("operation not permitted on the default exchange")
 
     def check_destination(self, exchange: str) -> None:
-        """Raise AccessRefused (403) for an exchange that no binding may lead to."""
+        """Raise AccessRefused (403) for an exchange that cannot be the destination of bindings."""
         self.check_not_default(exchange)
         if exchange == CONTROL_EXCHANGE:
             raise AccessRefused(f"exchange '{exchange}' cannot be a destination: it leads to the broker itself")
@@ -442,7 +444,7 @@ class VirtualHost(Topology):
     def unbind(
         self, source: str, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
     ) -> None:
-        """Remove a binding; one that does not exist is no error (as in RabbitMQ)."""
+        """Remove a binding; removing an absent binding is no error (as in RabbitMQ)."""
         binding = self.source(source).find(queue, exchange, key, arguments)
         if binding is not None:
             self.drop_binding(binding)
@@ -458,7 +460,7 @@ class VirtualHost(Topology):
     def _end_bindings(self, kind: str, name: str, outgoing: dict[BindingKey, Binding]) -> None:
         """Remove all bindings from and to a deleted queue or exchange.
 
-        Very many take several turns; the name stays reserved meanwhile.
+        Very many bindings take several turns; the name stays reserved meanwhile.
         """
         ending = BindingsTeardown(self, kind, name, outgoing, self.bindings.take(kind, name))
         self.ending[(kind, name)] = ending
@@ -493,7 +495,7 @@ class VirtualHost(Topology):
     def _route_lookup(
         self, exchange: Exchange, route: Route, headers: dict[str, object], message: SelectableMessage | None
     ) -> RouteLookup:
-        """Resolve a route by a lookup. Raises ResourceError (506) if it exceeds the limits of one message."""
+        """Resolve a route by a lookup. Raises ResourceError (506) if the route exceeds the limits of one message."""
         search = RouteLookup(self.exchanges, route, headers, message)
         try:
             search.begin(exchange)
@@ -541,7 +543,9 @@ class VirtualHost(Topology):
         return list(queues)
 
     def route(self, exchange: str, routing_key: str, mandatory: bool) -> Route:
-        """Create a route; it is resolved at first use. Raises PreconditionFailed (406) for names that are too long."""
+        """Create a route; the route is resolved at first use. Raises PreconditionFailed (406) for names that are too
+        long.
+        """
         self.broker.work.done += ROUTE_WORK
         check_name("exchange name", exchange)
         check_name("routing key", routing_key)
@@ -556,7 +560,7 @@ def argument_copies(source: Exchange) -> int:
 class BindingsTeardown(Teardown):
     """Removal of the bindings of a deleted queue or exchange, whose name stays reserved until they are gone.
 
-    Very many durable ones wait for the store: its user has a share of what goes there.
+    Very many durable bindings wait for the store: the user has a share of store writes.
     """
 
     def __init__(
@@ -571,7 +575,7 @@ class BindingsTeardown(Teardown):
         self.vhost = vhost
         self.end = (kind, name)
         self._outgoing = outgoing
-        """Bindings of a deleted exchange; itself the table of the exchange, as a copy of all would take a turn."""
+        """Bindings of a deleted exchange; the exchange's own table, because a copy would take a turn."""
         self._incoming = incoming
         self._journal = vhost.broker.journal
         self._writes = WriteShare("" if self._journal is None else self._journal.served_user())
@@ -616,7 +620,7 @@ class BindingsTeardown(Teardown):
 
 
 class WaitingTeardown(WriteListener):
-    """The wait of a teardown for the store; it goes on as a chore."""
+    """The wait of a teardown for the store; the teardown then continues as a chore."""
 
     def __init__(self, teardown: BindingsTeardown) -> None:
         self._teardown = teardown

@@ -1,7 +1,7 @@
-"""Text formats of metrics: Prometheus' (0.0.4) and OpenMetrics 1.0, which differ in heads and in the end only.
+"""Text formats of metrics: Prometheus' (0.0.4) and OpenMetrics 1.0, which differ only in heads and in the end.
 
-A library makes an object for each sample, which for ten thousand queues would take seconds. Tests read the output with
-the library's parsers.
+A library creates an object for each sample, which for ten thousand queues would take seconds. Tests read the output
+with the library's parsers.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class Family:
 
     def __init__(self, name: str, help: str, kind: str = "", group: str = "") -> None:
         self.name = name
-        """Name of its samples: a counter's ends with `_total`, an info's with `_info`."""
+        """Name of the samples: a counter's ends with `_total`, an info's with `_info`."""
         self.kind = kind or (COUNTER if name.endswith(TOTAL) else INFO if name.endswith(INFO_END) else GAUGE)
         self.help = help
-        """One sentence about its meaning and unit."""
+        """One sentence about the meaning and the unit."""
         self.group = group
-        """Its group of `/metrics/detailed?family=`; empty for those of the node."""
+        """Group of `/metrics/detailed?family=`; empty for families of the node."""
 
     def base(self) -> str:
-        """Return its name in OpenMetrics, which leaves out the end of a counter's and an info's."""
+        """Return the name in OpenMetrics, which omits the suffix of a counter or an info."""
         if self.kind == COUNTER:
             return self.name.removesuffix(TOTAL)
         return self.name.removesuffix(INFO_END) if self.kind == INFO else self.name
@@ -47,7 +47,7 @@ class Exposition:
         """Number of all samples written."""
 
     def begin(self, family: Family) -> None:
-        """Begin a family: its samples follow, and no others come between."""
+        """Begin a family: only its samples follow."""
         if self._openmetrics:
             name, kind = family.base(), family.kind
         else:
@@ -55,7 +55,7 @@ class Exposition:
         self._lines.append(f"# HELP {name} {_escaped_help(family.help)}\n# TYPE {name} {kind}\n")
 
     def add(self, name: str, labels: str, value: object) -> None:
-        """Write a sample; `labels` are those of `labels_of`, joined by commas."""
+        """Write a sample; `labels` are the results of `labels_of`, joined by commas."""
         self.samples += 1
         if labels:
             self._lines.append(f"{name}{{{labels}}} {number(value)}\n")
@@ -93,7 +93,7 @@ class Exposition:
 
 
 def number(value: object) -> str:
-    """Return a number as the formats write it."""
+    """Return a number in the form of both formats."""
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, int):

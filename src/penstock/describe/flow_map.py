@@ -1,9 +1,9 @@
-"""The flow map: producers, gates, queues and readers with what moves between them now, for the console.
+"""The flow map: producers, gates, queues and readers with the present rates between them, for the console.
 
-Theory of operation. A map is collected in steps while somebody watches, and all watch the same one. It counts all
-queues and producers, and shows the `QUEUES_SHOWN` queues that matter most: those that block producers, then the
-busiest, then the deepest. Rates are differences to the map before. The part of a producer in the arrivals of a queue is
-estimated from samples (core/queue/counters.py). Those of the flow log are used; without a flow log the map has its own.
+Theory of operation. A map is collected in steps while consoles watch, and all watch the same map. It counts all queues
+and producers, and shows the `QUEUES_SHOWN` most relevant queues: queues that block producers, then the busiest, then
+the deepest. Rates are differences to the previous map. The part of a producer in the arrivals of a queue is estimated
+from samples (core/queue/counters.py) of the flow log, or without a flow log from the map's own.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from penstock.flow.work import Steps
 QUEUES_SHOWN: Final = 24
 """Most queues of a map; the others are counted."""
 BLOCKED_SHOWN: Final = 24
-"""Most blocked producers of a map besides those of its queues: the longest blocked."""
+"""Most blocked producers of a map besides those of the shown queues: the longest blocked."""
 QUEUES_A_STEP: Final = 100
-"""Queues examined between two looks at the share of the slice."""
+"""Queues examined between two checks of the share of the slice."""
 EXAMINED_A_UNIT: Final = 2
 SHAPE_WORK: Final = 100
 """Queues or producers examined per unit of work, and units for one queue of the map with its producers and readers."""
 
 
 PRODUCERS_EACH: Final = 8
-"""Most producers shown for one queue: those that it blocks, then the busiest."""
+"""Most producers shown for one queue: blocked producers, then the busiest."""
 READERS_EACH: Final = 6
 """Most consumers, and most cursors, shown for one queue."""
 LINE_SHOWN: Final = 8
@@ -55,33 +55,33 @@ HELD_COUNTED: Final = 1_000
 """Most held publishes of one producer that are summed up."""
 NUMBER_LETTERS: Final = 18
 CLIENT_LETTERS: Final = 100
-"""Most digits of a connection's number, and most letters of the name that its client gave it."""
+"""Most digits of a connection's number, and most characters of the name that its client chose."""
 
 
 OF_QUEUE: Final = QUEUE.select(
     ["name", "vhost", "messages", "consumers"]
     + [f"penstock.{name}" for name in ("capacity", "stop", "resume", "fill_percent")]
 )
-"""Fields of a queue that the map shows as they are."""
+"""Fields of a queue that the map shows unchanged."""
 
 
 class Seen:
-    """Counts of one queue at the last map that counted it."""
+    """Counts of one queue in the last map that counted it."""
 
     __slots__ = ("number", "tail", "left", "in_rate", "out_rate")
 
     def __init__(self) -> None:
         self.number: i64 = 0
-        """Number of that map."""
+        """Number of the map."""
         self.tail: i64 = 0
         self.left: i64 = 0
         self.in_rate: float = 0.0
-        """Messages per second that came in, and that left."""
+        """Messages per second that arrived, and that left."""
         self.out_rate: float = 0.0
 
 
 class Totals:
-    """Sums of one map over all that its user may see."""
+    """Sums of one map over all objects that its user may see."""
 
     def __init__(self) -> None:
         self.depths = Depths()
@@ -111,21 +111,23 @@ class Totals:
 
 
 class FlowMap:
-    """The maps of what one set of users may see, one after the other."""
+    """Consecutive maps for one set of permissions."""
 
     def __init__(self, node: DescribedNode, rules: Rules | None, samples: bool) -> None:
-        """`rules` None shows everything. `samples`: sample arrivals, as no flow log does."""
+        """Without `rules` (None) everything is shown. `samples`: sample arrivals, because there is no flow log."""
         self.node = node
         self.rules = rules
         self._samples = samples
         self._stopped: bool = False
         self._sampled: dict[Queue, None] = {}
         self._number: i64 = 0
-        """Number of the map that is made, or was made last."""
+        """Number of the present or last map."""
         self._seen: dict[Queue, Seen] = {}
-        """Counts of the queues; kept from map to map, for ten thousand new ones are work for the garbage collector."""
+        """Counts of the queues; reused from map to map, because ten thousand new objects are work for the garbage
+        collector.
+        """
         self._readers: dict[str, int] = {}
-        """Messages that the readers shown last had so far."""
+        """Messages of the readers shown last, so far."""
         self._senders: dict[Queue, dict[str, int]] = {}
         """Sampled publishers of the queues shown last, with the number of their messages."""
         self._at: float = 0.0
@@ -136,7 +138,7 @@ class FlowMap:
         return self.rules is None or self.rules.enters(vhost) or self.rules.has_tag(ADMINISTRATOR)
 
     def steps(self) -> Steps[dict[str, object]]:
-        """Return the next map. `seconds` are those since the map before, 0 for the first, which has no rates."""
+        """Return the next map. `seconds` is the time since the previous map, 0 for the first, which has no rates."""
         broker = self.node.broker
         began = broker.now
         seconds = began - self._at if self._at else 0.0
@@ -162,14 +164,14 @@ class FlowMap:
         return {"seconds": round(seconds, 3), "totals": totals.as_dict(), "more_queues": more, **rows.as_dict()}
 
     def stop(self) -> None:
-        """Stop the samples: nobody watches any more."""
+        """Stop the samples, because no console watches any more."""
         self._stopped = True
         for queue in self._sampled:
             _stop_samples(queue)
         self._sampled.clear()
 
     def _queue_steps(self, totals: Totals, seconds: float) -> Steps[list[Queue]]:
-        """Count all queues, and return those that matter most."""
+        """Count all queues, and return the most relevant."""
         work = self.node.broker.work
         self._number += 1
         best: Best[Queue] = Best(QUEUES_SHOWN, True)
@@ -187,7 +189,7 @@ class FlowMap:
         return best.ranked()
 
     def _forget_steps(self) -> Steps[None]:
-        """Forget the queues that have gone since the map before."""
+        """Forget the queues deleted since the previous map."""
         work = self.node.broker.work
         known = list(self._seen)
         for start in range(0, len(known), QUEUES_A_STEP):
@@ -198,7 +200,7 @@ class FlowMap:
                 yield
 
     def _count(self, queue: Queue, totals: Totals, seconds: float) -> float:
-        """Count one queue; return how much it matters."""
+        """Count one queue; return its relevance."""
         depth = queue.depth_messages()
         tail = queue.tail
         left = tail - depth
@@ -238,7 +240,7 @@ class FlowMap:
     def _producer_steps(self, totals: Totals, senders: dict[Queue, dict[str, int]]) -> Steps[list[WaitingPublisher]]:
         """Count connections and producers, and return the producers that are blocked longest.
 
-        Publishers that have gone are removed from the samples.
+        Publishers that have ended are removed from the samples.
         """
         work = self.node.broker.work
         sampled = {name for each in senders.values() for name in each}
@@ -265,7 +267,7 @@ class FlowMap:
         return longest.ranked()
 
     def _sample(self, queues: list[Queue]) -> None:
-        """Sample the arrivals of these queues, and of no others."""
+        """Sample the arrivals of exactly these queues."""
         if not self._samples or self._stopped:
             return
         shown = dict.fromkeys(queues)
@@ -297,26 +299,26 @@ def blocked_since(producer: WaitingPublisher) -> float:
     return min([since for since in times if since is not None], default=producer.broker.now)
 
 
-# What is shown
+# Shown rows
 
 
 class MapRows:
-    """Builder of one flow map. Its ids are those of objects in the process, and valid for this map only."""
+    """Builder of one flow map. Its ids are the ids of objects in the process, and valid only for this map."""
 
     def __init__(self, node: DescribedNode, readers_before: dict[str, int], seconds: float) -> None:
-        """`readers_before` are the readers of the map before, `seconds` ago (0 for none)."""
+        """`readers_before` are the readers of the previous map, `seconds` ago (0 without one)."""
         self._node = node
         self._now = node.broker.now
         self._before = readers_before
         self._seconds = seconds
         self.readers_seen: dict[str, int] = {}
-        """Messages that each reader had so far, by its id."""
+        """Messages of each reader so far, by its id."""
         self._producers: dict[str, dict[str, object]] = {}
         self._gates: dict[int, dict[str, object]] = {}
         self._queues: list[dict[str, object]] = []
         self._readers: list[dict[str, object]] = []
         self._edges: list[dict[str, object]] = []
-        """From producers to queues, with the estimated rate; null where there are no samples."""
+        """Edges from producers to queues, with the estimated rate; null without samples."""
 
     def as_dict(self) -> dict[str, object]:
         """Return the map as plain data."""
@@ -326,7 +328,7 @@ class MapRows:
     def add_queue(self, queue: Queue, in_rate: float, out_rate: float, senders: dict[str, int]) -> None:
         """Add a queue with its gates, producers and readers.
 
-        Rates are in messages per second; `senders` are its sampled publishers with the number of their messages.
+        Rates are in messages per second; `senders` are the sampled publishers with the number of their messages.
         """
         gates = gates_of(queue)
         for gate in gates:
@@ -360,7 +362,7 @@ class MapRows:
         self._describe(producer)
 
     def _add_publishers(self, queue: Queue, number: str, in_rate: float, senders: dict[str, int]) -> None:
-        """Add the producers that a queue blocks, and those whose messages were sampled."""
+        """Add the producers that a queue blocks, and the sampled publishers."""
         total = sum(senders.values())
         shown = 0
         for waiter in list(queue.gate.blocked.values()):
@@ -389,7 +391,7 @@ class MapRows:
         return row
 
     def _client(self, name: str) -> str:
-        """Return the name that a client gave its connection; `name` begins with the connection's: con:2(...)."""
+        """Return the name that a client chose for its connection; `name` begins with the connection's: con:2(...)."""
         number = name.removeprefix("con:").partition("(")[0]
         if not number.isdecimal() or len(number) > NUMBER_LETTERS:
             return ""
@@ -398,7 +400,7 @@ class MapRows:
         return given[:CLIENT_LETTERS] if isinstance(given, str) else ""
 
     def _describe(self, producer: WaitingPublisher) -> None:
-        """Say what blocks a producer, and for how long."""
+        """Describe the gate that blocks a producer, and the time."""
         row = self._add_producer(producer.name)
         if row["blocked"]:
             return
@@ -474,7 +476,7 @@ class MapRows:
         }
 
     def _rate(self, name: str, moved: i64) -> float | None:
-        """Return the rate of a reader since the map before; None if it was not there."""
+        """Return the rate of a reader since the previous map; None if it was not in that map."""
         self.readers_seen[name] = int(moved)
         before = self._before.get(name)
         if before is None or self._seconds <= 0:
@@ -487,7 +489,7 @@ def _gate_id(gate: Gate) -> str:
 
 
 def _waiter(waiter: Waiter) -> dict[str, object]:
-    """Return the row of a waiting publisher: its name, its ticket, and the amount that it waits with."""
+    """Return the row of a waiting publisher: its name, its ticket, and its waiting amount."""
     ticket = int(waiter.ticket)
     if isinstance(waiter, SenderCredit):
         return {"name": waiter.producer.name, "ticket": ticket, "for": "credit", "held": 0}

@@ -23,7 +23,7 @@ SHARES: Final = (
     "the reserve from which each queue has a guaranteed share, filled by queues that hold no more than theirs"
 )
 CLOSING: Final = "the one publish or transaction that closed it"
-"""Bases of the most by which a depth can exceed its capacity."""
+"""Bases of the largest excess of a depth over its capacity."""
 
 
 def _overshoot(bytes: int | None, basis: str) -> dict[str, object]:
@@ -41,7 +41,7 @@ class GateText:
         return f"[{gate.kind}({gate.name})]"
 
     def name(self, gate: Gate) -> str:
-        """Texts of gates with a depth."""
+        """Return the displayed name of the gate."""
         return f"{gate.kind} {gate.name}"
 
     def label(self, gate: Gate) -> str:
@@ -62,7 +62,7 @@ class GateText:
         return f"{self.name(gate)}{': ' if cause else ''}{cause}{closed_for(gate, now)}"
 
     def overshoot(self, gate: Gate) -> dict[str, object]:
-        """Return the most by which its depth can exceed its capacity now, and the basis of that figure."""
+        """Return the largest possible excess of the depth over the capacity now, and the basis of that figure."""
         return _overshoot(0, UNCOUNTED)
 
     def vhost(self, gate: Gate) -> str | None:
@@ -71,11 +71,11 @@ class GateText:
 
 
 class DepthText(GateText):
-    """Gates that are judged by a depth."""
+    """Texts of gates with a depth."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        """Of the ids: QUE for queues, as in Broker-J."""
+        """Prefix of the ids: QUE for queues, as in Broker-J."""
 
     def log_line(self, crossing: GateTransition) -> tuple[str, str]:
         """See `GateText.log_line`: QUE-1003 and QUE-1004. Their capacity is the threshold that was crossed."""
@@ -253,14 +253,15 @@ def _for_credit(credit: SenderCredit, gate: Gate, now: float) -> str:
 
 
 def _before(waiter: Waiter, gate: Gate) -> int:
-    """Return how many are before one of those that wait at a gate."""
+    """Return how many waiters at a gate are before this waiter."""
     return len([each for each in [*gate.waiters, *gate.requests] if earlier(each, waiter)])
 
 
 def closed_for(gate: Gate, now: float) -> str:
-    """Return how long a gate has been closed, as the end of a sentence; empty for one that is open or has just closed.
+    """Return how long a gate has been closed, as the end of a sentence; empty for a gate that is open or has just
+    closed.
 
-    A client shows the notice of a closing again and again, and "closed for 0.0 s" would not be true any more.
+    A client may show the notice of a closing repeatedly, when "closed for 0.0 s" is no longer true.
     """
     lasted = 0.0 if gate.stats.since is None else now - gate.stats.since
     return f", closed for {lasted:.1f} s" if lasted >= 0.05 else ""
@@ -279,7 +280,7 @@ def gate_state(gate: Gate, now: float) -> dict[str, object]:
 
 
 def gate_row(gate: Gate, now: float) -> dict[str, object]:
-    """Return the row of a gate, without its producers, with its depth and thresholds if it has any."""
+    """Return the row of a gate, without its producers, with its depth and thresholds, if any."""
     row = gate_state(gate, now)
     if gate.owner is None:
         return row
@@ -295,7 +296,7 @@ def gate_row(gate: Gate, now: float) -> dict[str, object]:
 
 
 def thresholds_row(thresholds: Thresholds) -> dict[str, object]:
-    """Return capacity, stop and resume; None is no limit."""
+    """Return capacity, stop and resume; None means no limit."""
     return {
         "capacity": thresholds.capacity.as_dict(),
         "stop": thresholds.stop.as_dict(),
@@ -304,6 +305,6 @@ def thresholds_row(thresholds: Thresholds) -> dict[str, object]:
 
 
 def closed_s(gate: Gate, now: float) -> float:
-    """Return for how long a gate was closed, in all: seconds."""
+    """Return how long a gate was closed in total: seconds."""
     stats = gate.stats
     return stats.closed_s if stats.since is None else stats.closed_s + now - stats.since

@@ -1,12 +1,12 @@
 """Lists: references first, then rows item by item, so that long lists do not block.
 
-`groups` yields references some at a time, and `collected_steps` returns all of them. `Rows` makes one of them a row.
-Clients of control operations request one page after another (`PagedLists`). What is there all the time is in one page,
-and in no other: between two pages a list is kept where it is. A client that asks again for a page that it had, or for
-one after 64 other lists, gets what is at that place now.
+`groups` yields references some at a time, and `collected_steps` returns all of them. `Rows` converts a reference to a
+row. Clients of control operations request one page after another (`PagedLists`). An object that exists all the time is
+in exactly one page, because a list is stored between two pages. A client that requests a page again, or after 64 other
+lists, gets the objects that are at that position now.
 
-Most pages over HTTP are among the first. They need neither all queues in order nor an object for each: `first_steps`
-keeps the best ones so far, and what is not among these is passed over with one comparison.
+Most pages over HTTP are among the first. Such pages need neither all queues in order nor an object for each:
+`first_steps` keeps the best so far, and other queues cost one comparison.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ QUEUES_AT_ONCE: Final = 250
 PAGE_MOST: Final = 500
 """Most items of a page."""
 MADE_A_UNIT: Final = 5
-"""Items that are collected per unit of work: an object is made for each."""
+"""Items that are collected per unit of work: an object is created for each."""
 FIRST_MOST: Final = 500
-"""Most queues that are kept; a page further back needs a whole list in order."""
+"""Most queues that are kept; a later page needs a whole list in order."""
 EXAMINED_AT_ONCE: Final = 50
-"""Queues examined between two looks at the share of the slice: a unit of work each."""
+"""Queues examined between two checks of the share of the slice: a unit of work each."""
 
 Groups = Iterator[tuple[VirtualHost, Collection[object]]]
 """Objects of a list some at a time, with their virtual host."""
 Rank = tuple[Any, ...]
-"""Numbers and texts by which objects are in order."""
+"""Numbers and texts that determine the order of objects."""
 TABLES: Final[tuple[tuple[type, Table[Any]], ...]] = (
     (Queue, QUEUE),
     (Consumer, CONSUMER),
@@ -103,7 +103,9 @@ def name_of(subject: object) -> str:
 
 
 def name_in_log(subject: object) -> str:
-    """Return the name of an object in log lines, commands and metrics, which is another for clients than over HTTP."""
+    """Return the name of an object in log lines, commands and metrics, which differs from the name over HTTP for
+    clients.
+    """
     if isinstance(subject, Session):
         return subject.name
     return subject.name() if isinstance(subject, Connection) else name_of(subject)
@@ -117,19 +119,19 @@ def names_of(item: Item) -> tuple[str, ...]:
 
 
 class Best(Generic[T]):
-    """The objects with the lowest ranks of those that were offered, or with the highest ones; of equals the first."""
+    """The objects with the lowest, or the highest, ranks of all offered objects; among equals the first."""
 
     def __init__(self, count: int, highest: bool = False) -> None:
         self._count = count
         self._highest = highest
         self._best: list[tuple[Rank, int, T]] = []
-        """With the number of each offer, negative for the highest ranks, which no two have in common."""
+        """Objects with the number of each offer, negative for the highest ranks, so that all entries differ."""
         self._last: Rank | None = None
-        """Rank of the last of the best, when there are as many as are wanted."""
+        """Rank of the last of the best, when there are as many as requested."""
         self._offered: int = 0
 
     def offer(self, rank: Rank, subject: T) -> None:
-        """Take an object, unless it comes after enough others."""
+        """Add an object, unless enough others precede it."""
         last = self._last
         if last is not None and (rank < last if self._highest else rank > last):
             return
@@ -156,7 +158,7 @@ def seen_vhosts(node: DescribedNode, rules: Rules) -> list[VirtualHost]:
     return [vhost for vhost in node.broker.vhosts.values() if everywhere or rules.enters(vhost.name)]
 
 
-# What is listed
+# Listed objects
 
 
 def collected_steps(node: DescribedNode, kind: str, vhost: VirtualHost | None) -> Steps[list[Item]]:
@@ -167,7 +169,8 @@ def collected_steps(node: DescribedNode, kind: str, vhost: VirtualHost | None) -
 def groups(node: DescribedNode, kind: str, vhost: VirtualHost | None) -> Groups:
     """Yield the items of a kind, of one virtual host or of all (None), some at a time.
 
-    They are in the order of creation; consumers are in that of their queues, and bindings in that of where they lead.
+    Items are in the order of creation; consumers in the order of their queues, and bindings in the order of their
+    destinations.
     """
     if kind in ("connections", "channels"):
         for number in list(node.connections):
@@ -204,7 +207,9 @@ def _consumers(queues: list[Queue]) -> list[object]:
 
 
 def binding_groups(vhost: VirtualHost, with_default: bool) -> Groups:
-    """Yield the bindings of a virtual host by destination; `with_default` has each queue for its default binding."""
+    """Yield the bindings of a virtual host by destination; `with_default` includes each queue for its default
+    binding.
+    """
     for queues in vhost.roll.parts(QUEUES_AT_ONCE):
         for queue in queues:
             if not queue.deleted:
@@ -216,7 +221,7 @@ def binding_groups(vhost: VirtualHost, with_default: bool) -> Groups:
 
 
 def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None) -> list[Item]:
-    """Return the bindings that lead to a queue, including that to the default exchange, or to an exchange."""
+    """Return the bindings to a queue, including the binding to the default exchange, or to an exchange."""
     items: list[Item] = []
     if queue is not None:
         items.append(Item(queue.name, vhost, queue))
@@ -227,7 +232,7 @@ def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None
 
 
 class Rows:
-    """Rows of one list: whole, or with the fields at these paths only."""
+    """Rows of one list: whole, or with only the fields at these paths."""
 
     def __init__(
         self,
@@ -243,7 +248,7 @@ class Rows:
         self._paths = paths
         self._table: Table[Any] | None = None
         self._fields: list[Field[Any]] | None = None
-        """Fields of that table; None for all."""
+        """Fields of the table; None for all."""
 
     def of(self, subject: object) -> Row:
         """Return the row of an object."""
@@ -254,7 +259,7 @@ class Rows:
         return table.row(subject, reading(self.node, self._ranges), self._fields)
 
     def keys(self, items: list[Item], path: str) -> list[Key]:
-        """Return the sort keys of objects by the field at a path, which is the only one of these rows."""
+        """Return the sort keys of objects by the field at a path, which is the only field of these rows."""
         number = self.table_of(items[0].subject).number(path)
         if number is None:
             return [key_of(field_at(self.of(item.subject), path)) for item in items]
@@ -274,7 +279,7 @@ class Rows:
 def is_seen(node: DescribedNode, item: Item, rules: Rules, user: str) -> bool:
     """Return whether an item of a list is shown to a user, as RabbitMQ filters its lists by tag.
 
-    Connections, channels and consumers of others, and virtual hosts that the user may not enter, are shown to those
+    Connections, channels and consumers of others, and virtual hosts that the user may not enter, are shown to users
     with the tag monitoring; objects in such virtual hosts to administrators.
     """
     vhost, subject = item.vhost, item.subject
@@ -313,7 +318,7 @@ def is_gone(item: Item) -> bool:
 
 
 class PagedList(PoolUnit):
-    """A list of which a part has been shown."""
+    """A list of which some pages have been shown."""
 
     def __init__(self, groups: Groups) -> None:
         self.holder = STRANGER
@@ -328,7 +333,7 @@ class PagedList(PoolUnit):
         """The first items of the next page."""
 
     def wait(self, number: int, what: str, user: str) -> None:
-        """Note whose request for the next page it waits for."""
+        """Record the client whose next request the list waits for."""
         self.key = (number, what, self.shown)
         self.holder = PoolHolder(user, "")
 
@@ -353,7 +358,7 @@ class PagedList(PoolUnit):
 
 
 class PagedLists:
-    """The lists of which clients have not asked for the next page yet: the newest ones."""
+    """The newest lists whose next page clients have not requested yet."""
 
     def __init__(self, work: WorkMeter, pools: Pools) -> None:
         self._work = work
@@ -365,7 +370,7 @@ class PagedLists:
     def page_steps(
         self, asker: Connection | None, after: int, what: str, groups: Groups, most: int
     ) -> Steps[tuple[list[Item], int | None]]:
-        """Return the page of a list after so many items, and where the next one begins, or None."""
+        """Return the page of a list after so many items, and the beginning of the next page, or None."""
         number = 0 if asker is None else asker.number
         begun = self._begun.get((number, what, after))
         if begun is not None:
@@ -382,7 +387,7 @@ class PagedLists:
         return items, begun.shown
 
     def _keep(self, begun: PagedList) -> None:
-        """Keep a list until its next page is requested. At the bound the oldest one is forgotten."""
+        """Keep a list until its next page is requested. At the bound the oldest list is forgotten."""
         before = self._begun.get(begun.key)
         if before is not None:
             self._end(before)
@@ -403,7 +408,7 @@ class PagedLists:
 
 
 class QueueOrder:
-    """Order of queues by a number, and of equal ones by name; without a number by name."""
+    """Order of queues by a number, and among equals by name; without a number by name."""
 
     def __init__(self, number: Field[Queue] | None, reverse: bool) -> None:
         self._number = number
@@ -426,13 +431,13 @@ class First(NamedTuple):
     total: int
     """Number of all queues that the user may see."""
     filtered: int
-    """Number of those that have the wanted text in their name."""
+    """Number of these queues whose name contains the requested text."""
 
 
 def first_steps(
     node: DescribedNode, vhost: VirtualHost | None, rules: Rules, wanted: str, order: QueueOrder, count: int
 ) -> Steps[First]:
-    """Return the first queues of a virtual host or of all (None) that have `wanted`, in small letters, in their name.
+    """Return the first queues of a virtual host or of all (None) whose name contains `wanted`, in lower case.
 
     Queues that are created meanwhile may be missed.
     """

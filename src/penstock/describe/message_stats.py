@@ -1,6 +1,6 @@
-"""`message_stats` in RabbitMQ's form: counts, their rates, and samples where a request asks for them.
+"""`message_stats` in RabbitMQ's form: counts, their rates, and samples if requested.
 
-Counts are exact and those of now; rates and samples are those of the last pass of the sampler (stats_sampler.py).
+Counts are exact at present; rates and samples are from the last pass of the sampler (stats_sampler.py).
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ Row = dict[str, object]
 QUEUE_KEYS: Final = ("publish", "deliver", "deliver_no_ack", "get", "get_no_ack", "get_empty", "ack", "redeliver")
 LOSS_KEYS: Final = ("dead_letter", "drop", "expire", "refuse")
 QUEUE_LEVELS: Final = ("messages", "messages_unacknowledged", "bytes")
-"""Columns of a queue: RabbitMQ's counters, ours with the milliseconds that its gate was closed, and levels."""
+"""Columns of a queue: RabbitMQ's counters, Penstock's with the milliseconds that the gate was closed, and levels."""
 CLOSED_MS: Final = 12
-"""Column of those milliseconds."""
+"""Column of the closed milliseconds."""
 QUEUE_COUNTERS: Final = 13
 SUM_CLOSED_MS: Final = 11
 SUM_COUNTERS: Final = 12
-"""The same of a virtual host and of the node, behind `TALLY_KEYS`."""
+"""The same for a virtual host and the node, after `TALLY_KEYS`."""
 EXCHANGE_KEYS: Final = ("publish_in", "publish_out")
 UNROUTABLE_KEYS: Final = ("return_unroutable", "drop_unroutable")
-"""Columns of an exchange: RabbitMQ's, and ours."""
+"""Columns of an exchange: RabbitMQ's, and Penstock's."""
 DELIVERIES: Final = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 """The parts of `deliver_get`."""
 DELIVERED: Final = tuple([QUEUE_KEYS.index(key) for key in DELIVERIES])
 ACKNOWLEDGED: Final[int] = QUEUE_KEYS.index("ack")
-"""Columns of a queue: those parts, and the first after them."""
+"""Columns of a queue: the parts of acknowledgements, and the first column after them."""
 SAMPLES_MOST: Final = 500
 """Most samples of a key in an answer; the increment is raised."""
 
 
 class SampleRange(NamedTuple):
-    """The samples that a request asks for: their age and increment, in seconds."""
+    """Requested samples: their age and increment, in seconds."""
 
     age_s: int
     increment_s: int
 
 
 class SampleRanges(NamedTuple):
-    """The samples that a request asks for: those of rates and those of lengths; None for none."""
+    """Requested samples of rates and of lengths; None for none."""
 
     rates: SampleRange | None
     lengths: SampleRange | None
     wall_offset: float
-    """Seconds from the monotonic clock to that of 1970."""
+    """Seconds from the monotonic clock to the time since 1970."""
 
 
 class Depths:
@@ -88,7 +88,7 @@ class Depths:
         }
 
 
-# Counts of now
+# Present counts
 
 
 def queue_counts(queue: Queue, now: float) -> list[int]:
@@ -120,7 +120,7 @@ def exchange_counts(counters: ExchangeCounters) -> list[int]:
 
 
 def connection_tally(origin: ConnectionGates, sessions: list[Session]) -> Tally:
-    """Return the counts of a connection, with those of its sessions and publishers that have ended."""
+    """Return the counts of a connection, including its ended sessions and publishers."""
     tally = Tally()
     tally.add(origin.counts)
     for producer in origin.producers:
@@ -140,19 +140,19 @@ def queue_stats(queue: Queue, now: float, ranges: SampleRanges | None) -> Row | 
 
 
 def publish_rate(queue: Queue) -> float:
-    """Return the messages that come into a queue a second."""
+    """Return the messages that arrive in a queue a second."""
     series = queue.counters.series
     return 0.0 if series is None else series.rate(0)
 
 
 def deliver_rate(queue: Queue) -> float:
-    """Return the messages that a queue hands out a second."""
+    """Return the messages that a queue delivers a second."""
     series = queue.counters.series
     return 0.0 if series is None else sum([series.rate(column) for column in DELIVERED], 0.0)
 
 
 def queue_rates(queue: Queue) -> Row:
-    """Return the rates of a queue by the second, for people; those of its losses have no names in RabbitMQ."""
+    """Return the rates of a queue by the second, for display; rates of losses have no names in RabbitMQ."""
     series = queue.counters.series
     row: Row = {"publish": round(publish_rate(queue), 3), "deliver_get": round(deliver_rate(queue), 3)}
     for at, key in enumerate((*QUEUE_KEYS, *LOSS_KEYS)):
@@ -180,7 +180,7 @@ def exchange_stats(counters: ExchangeCounters, ranges: SampleRanges | None) -> R
 
 
 def exchange_losses(counters: ExchangeCounters) -> Row:
-    """Return what reached no queue from an exchange, with rates: RabbitMQ counts it by channel only."""
+    """Return the messages of an exchange that reached no queue, with rates: RabbitMQ counts these only by channel."""
     counts, series = exchange_counts(counters), counters.series
     row: Row = {}
     for at, key in enumerate(UNROUTABLE_KEYS, len(EXCHANGE_KEYS)):
@@ -216,7 +216,7 @@ def _stats(keys: tuple[str, ...], counts: list[int], series: Series | None, rang
 def _details(
     series: Series | None, columns: list[int], without: list[int], wanted: SampleRange | None, wall_offset: float
 ) -> Row:
-    """Return the rate of a sum of columns less others, with samples if they are wanted."""
+    """Return the rate of a sum of columns minus others, with samples if requested."""
     if series is None:
         return {"rate": 0.0}
     rate = sum([series.rate(at) for at in columns], 0.0) - sum([series.rate(at) for at in without], 0.0)
@@ -235,7 +235,7 @@ def _details(
 def _samples(
     series: Series, columns: list[int], without: list[int], wanted: SampleRange, wall_offset: float
 ) -> list[dict[str, int]]:
-    """Return samples, the newest first, as RabbitMQ: values of counters, or lengths, and milliseconds since 1970."""
+    """Return samples, the newest first, as in RabbitMQ: values of counters, or lengths, and milliseconds since 1970."""
     tier = FINE
     while tier < len(TIERS) - 1 and wanted.age_s > TIERS[tier][0] * TIERS[tier][1] * SLOT_S:
         tier += 1

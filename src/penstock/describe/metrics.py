@@ -1,8 +1,8 @@
-"""A scrape: one answer of metrics, written in slices, so that ten thousand queues stop nobody.
+"""A scrape: one answer of metrics, written in slices, so that ten thousand queues delay no client.
 
 Theory of operation. A family must be written as a whole, so the objects are collected first, and each family goes
-through all of them. What is deleted meanwhile is left out from then on. A slice ends after `SAMPLES_A_SLICE` samples:
-the caller sends its text and lets the broker work. Only the references and the labels of the objects are held in
+through all of them. Objects deleted meanwhile are left out from then on. A slice ends after `SAMPLES_A_SLICE` samples:
+the caller sends its text and yields to the broker. Only the references and the labels of the objects are stored in
 between, and the number of objects is bounded.
 """
 
@@ -48,14 +48,14 @@ QUEUES_A_SLICE: Final = 100
 """Queues summed up in a slice, in each family."""
 CLIENTS_A_SLICE: Final = 50
 SHARED_MOST: Final = 1000
-"""Most shared gates: those of addresses and the operator's."""
+"""Most shared gates: of addresses and of operators."""
 OMITTED: Final = Family(
     "penstock_metrics_objects_omitted",
     "Objects that this answer leaves out, because metrics-objects-max is reached",
 )
 T = TypeVar("T")
 Parts = Iterator[tuple[str, Sequence[T]]]
-"""Objects some at a time, with the labels that they have in common."""
+"""Objects some at a time, with their common labels."""
 Labelled = list[tuple[str, T]]
 """Objects with all their labels."""
 CLIENTS: Final = ("connection", "channel")
@@ -64,7 +64,7 @@ OF_OBJECTS: Final[tuple[Sequence[Family], ...]] = (
     *(QUEUE.families, EXCHANGE.families, CONNECTION.families, CHANNEL_FAMILIES, POSITION.families),
 )
 GROUPS: Final = frozenset([family.group for families in OF_OBJECTS for family in families])
-"""Groups of families that `/metrics/detailed?family=` takes."""
+"""Groups of families for `/metrics/detailed?family=`."""
 
 
 class Selection(NamedTuple):
@@ -73,29 +73,29 @@ class Selection(NamedTuple):
     objects_max: int
     """Most objects of a kind."""
     groups: frozenset[str] | None = None
-    """Wanted groups of families; None: all."""
+    """Requested groups of families; None for all."""
     vhosts: frozenset[str] | None = None
-    """Wanted virtual hosts; None: all."""
+    """Requested virtual hosts; None for all."""
     detailed: bool = False
-    """True for RabbitMQ's prefix of `/metrics/detailed`, so that nothing is summed up twice."""
+    """True for RabbitMQ's prefix of `/metrics/detailed`, so that no sum counts twice."""
 
     def of(self, families: Sequence[Field[T]]) -> list[Field[T]]:
-        """Return the families whose group is wanted."""
+        """Return the families of the requested groups."""
         return [family for family in families if self.groups is None or family.group in self.groups]
 
     def has_clients(self) -> bool:
-        """Return whether a family of connections or channels is wanted.
+        """Return whether a family of connections or channels is requested.
 
-        The answer then counts those that are left out.
+        The answer then counts the omitted ones.
         """
         return bool(self.of(CONNECTION.families) or self.of(CHANNEL_FAMILIES))
 
     def vhosts_of(self, node: DescribedNode) -> list[VirtualHost]:
-        """Return the wanted virtual hosts."""
+        """Return the requested virtual hosts."""
         return [vhost for vhost in node.broker.vhosts.values() if self.covers(vhost.name)]
 
     def covers(self, vhost: str) -> bool:
-        """Return whether a virtual host is wanted."""
+        """Return whether a virtual host is requested."""
         return self.vhosts is None or vhost in self.vhosts
 
     def shown(self, family: Family) -> Family:
@@ -194,7 +194,7 @@ class Scrape:
                     yield
 
     def _sum_clients(self) -> Iterator[None]:
-        # Of this moment, as the list of connections: what ends meanwhile is still in the list.
+        # At this moment, as in the list of connections: a connection that ends meanwhile is still in the list.
         totals, ended = self._figures.totals, self._node.stats.ended_traffic
         for name, count, _, _ in OCTETS:
             totals.sums[name] = count(ended)
@@ -252,7 +252,7 @@ class Scrape:
                         self._out.add(shown.name, labels, value)
 
     def _collected(self, kind: str, parts: Parts[T], most: int) -> Generator[str, None, Labelled[T]]:
-        """Collect the first objects with their labels; the others are counted."""
+        """Collect the first objects with their labels; other objects are counted."""
         samples: Labelled[T] = []
         left_out, seen = 0, 0
         for head, part in parts:

@@ -1,7 +1,7 @@
 """The node as a whole, in metrics: identity, totals, gates by kind, disk, memory, times, and counts of messages.
 
-Counts of messages never fall: channels and virtual hosts that end leave theirs to the node. They are as of the last
-pass of the sampler, seconds ago (stats_sampler.py); those of single objects are of now.
+Counts of messages never fall: counts of ended channels and virtual hosts are added to the node. The sums are from the
+last pass of the sampler, seconds ago (stats_sampler.py); counts of single objects are present ones.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ KINDS: Final = ("address", "disk", "memory", "operator", "queue", "rate", "vhost
 
 
 class NodeFigures:
-    """Figures that only the server has: its process, its store, its certificates."""
+    """Figures that only the server knows: its process, its store, its certificates."""
 
     def __init__(self) -> None:
         self.ready: bool = True
-        """False while the broker stands by, or restores its store."""
+        """False while the broker is a standby, or restores its store."""
         self.uptime_s: float = 0.0
         self.open_files: int | None = None
         self.files_max: int | None = None
         self.resident_bytes: int | None = None
-        """None if the system does not report it."""
+        """Resident memory in bytes; None if the system does not report it."""
         self.sockets: int = 0
         self.python: str = ""
         """Version of Python."""
@@ -49,8 +49,7 @@ class NodeFigures:
         self.transaction_bytes: int = 0
         self.turns: Histogram | None = None
         self.long_entries: list[tuple[str, int, float]] = []
-        """Kinds of entries, with the number of those that took longer than their units say, and the excess in
-        seconds."""
+        """Kinds of entries, with the number of entries that took longer than their units, and the excess in seconds."""
         self.certificates: list[tuple[str, str, float]] = []
         """File and name of each certificate, and the time of its end: seconds since the epoch."""
         self.connections_opened: int = 0
@@ -91,7 +90,7 @@ STORE: Final = Family("penstock_store_info", "Kind of the store of the broker")
 
 
 def write_identity(out: Exposition, node: DescribedNode, figures: NodeFigures) -> None:
-    """Write what every answer begins with: by these labels RabbitMQ's boards choose node and cluster."""
+    """Write the beginning of every answer: RabbitMQ's dashboards choose node and cluster by these labels."""
     name = label("rabbitmq_node", node.name)
     cluster = ",".join((label("rabbitmq_cluster", node.name), label("rabbitmq_cluster_permanent_id", node.name)))
     version = label("rabbitmq_version", API_VERSION)
@@ -165,7 +164,7 @@ def _count(of: str, end: str, value: Callable[[T, Reading], object], what: str, 
 CHANNEL_COUNTS: Final[tuple[Field[Session], ...]] = tuple(
     [_count("channel", end, _of_channel(key), what, group) for key, group, end, _, what in COUNTS]
 )
-"""Counts of each channel; at `/metrics` those of the node, without labels."""
+"""Counts of each channel; at `/metrics` the counts of the node, without labels."""
 
 
 # The node
@@ -296,7 +295,7 @@ NODE: Final[Table[NodeFigures]] = Table(
     metric("penstock_trace_spans_dropped_total", lambda figures, at: figures.spans[1],
            "Those that were dropped: it took none or was too slow, or too many came at once"),
 )  # fmt: skip
-"""Families of the node: RabbitMQ's names, as far as there is the figure, and ours. None has no sample."""
+"""Families of the node: RabbitMQ's names, if there is such a figure, and Penstock's. None has no sample."""
 
 LONG_ENTRIES: Final = Family(
     "penstock_long_entries_total",
@@ -311,7 +310,7 @@ CERTIFICATE: Final = Family(
 
 
 def write_figures(out: Exposition, figures: NodeFigures) -> None:
-    """Write the figures with several samples each: long entries, certificates and those of the process."""
+    """Write the figures with several samples each: long entries, certificates and the process."""
     write(out, LONG_ENTRIES, [(label("kind", kind), count) for kind, count, _ in figures.long_entries])
     write(out, LONG_ENTRIES_S, [(label("kind", kind), seconds) for kind, _, seconds in figures.long_entries])
     ends = [(f"{label('file', file)},{label('name', name)}", end) for file, name, end in figures.certificates]
@@ -323,7 +322,7 @@ def write_figures(out: Exposition, figures: NodeFigures) -> None:
 
 
 def write(out: Exposition, family: Family, samples: Sequence[tuple[str, object]]) -> None:
-    """Write a family with its samples, which are labels and a value; None is no sample."""
+    """Write a family with its samples, which are labels and a value; None means no sample."""
     out.begin(family)
     for labels, value in samples:
         if value is not None:
@@ -334,7 +333,7 @@ def write(out: Exposition, family: Family, samples: Sequence[tuple[str, object]]
 
 
 class GateKind(NamedTuple):
-    """All gates of a kind, with the number of those that are closed now."""
+    """All gates of a kind, with the number of closed ones."""
 
     flow: KindTotals
     closed: int
@@ -362,14 +361,14 @@ def gate_kinds(node: DescribedNode, totals: Totals) -> list[tuple[str, GateKind]
 
 
 class SharedGate(NamedTuple):
-    """A gate besides those of queues and rates, with the slack in its shared limit."""
+    """A gate other than of queues and rates, with the slack in its shared limit."""
 
     gate: Gate
     slack: int
 
 
 def _depth(shared: SharedGate, at: Reading) -> object:
-    """Return the depth below the gate without slack; None if it has none."""
+    """Return the depth below the gate without slack; None without a depth."""
     measure = shared.gate.measure()
     return None if measure is None else max(int(measure.bytes) - shared.slack, 0)
 
@@ -391,7 +390,7 @@ SHARED_GATES: Final[Table[SharedGate]] = Table(
 
 
 def shared_gates(node: DescribedNode) -> list[tuple[str, Gate]]:
-    """Return the gates of memory, disk, virtual hosts and addresses, and the operator's, with their virtual hosts."""
+    """Return the gates of memory, disk, virtual hosts and addresses, and operator gates, with their virtual hosts."""
     gates = node.broker.gates
     named: list[tuple[str, Gate]] = []
     if gates.memory is not None:
@@ -407,7 +406,7 @@ def shared_gates(node: DescribedNode) -> list[tuple[str, Gate]]:
 
 
 def count_closed(node: DescribedNode, shared: list[tuple[str, Gate]], totals: Totals) -> None:
-    """Count the closed gates besides those of queues."""
+    """Count the closed gates other than those of queues."""
     for _, gate in shared:
         totals.closed[gate.kind] += 0 if gate.open else 1
     rates: list[RateGate] = [*node.broker.gates.user_rates.values(), *node.broker.gates.address_rates.values()]
@@ -415,7 +414,7 @@ def count_closed(node: DescribedNode, shared: list[tuple[str, Gate]], totals: To
 
 
 def labelled(vhost: str, gate: Gate, totals: Totals) -> tuple[str, SharedGate]:
-    """Return a shared gate with its labels, and its slack as it was when the queues were gone through.
+    """Return a shared gate with its labels, and its slack as of the pass through the queues.
 
     Near the thresholds of its limit there is no slack.
     """

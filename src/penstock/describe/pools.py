@@ -1,4 +1,4 @@
-"""Pools of the node for people: their fill and their largest holders, as metrics, rows and sentences."""
+"""Pools of the node for display: their fill and their largest holders, as metrics, rows and sentences."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def labelled_holders(broker: Broker) -> list[tuple[str, HeldUnits]]:
 
 
 def pool_rows(broker: Broker, user: str | None) -> list[Row]:
-    """Return the pools of which something is taken; holders other than a `user` are left out, None for none."""
+    """Return the pools in use; holders other than `user` are left out, None shows all."""
     return [
         {
             "pool": pool.row.key,
@@ -65,7 +65,7 @@ def pool_rows(broker: Broker, user: str | None) -> list[Row]:
 
 
 def pool_sentences(broker: Broker) -> list[str]:
-    """Return a sentence for each pool that is half taken, or that refused requests and is a quarter taken."""
+    """Return a sentence for each pool that is half used, or that refused requests and is a quarter used."""
     told = [
         pool
         for pool in broker.pools.every()

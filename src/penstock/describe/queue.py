@@ -48,7 +48,7 @@ DELIVERIES: Final = "queue_delivery_metrics"
 DEPTHS: Final = "penstock_queue_metrics"
 GATES: Final = "penstock_queue_gate_metrics"
 LOSSES: Final = "penstock_queue_loss_metrics"
-"""Our own groups."""
+"""Penstock's own groups."""
 
 
 def unacknowledged_bytes(queue: Queue) -> int:
@@ -57,14 +57,16 @@ def unacknowledged_bytes(queue: Queue) -> int:
 
 
 def counted_bytes(queue: Queue) -> int:
-    """Return the bytes that count towards the capacity: those of messages in memory."""
+    """Return the bytes that count towards the capacity: of messages in memory."""
     return int(queue.thresholds.capacity.counted(queue.messages, queue.bytes))
 
 
 def fill(queue: Queue, whole: float) -> float | None:
-    """Return the depth in memory as a part of the capacity in messages or bytes, the higher one; None without any.
+    """Return the depth in memory as a part of the capacity in messages or bytes, the higher of the two; None without
+    any.
 
-    Of `whole`, such as 100 for a percentage. Messages on disk do not count: the capacity is of its memory.
+    The part is scaled by `whole`, such as 100 for a percentage. Messages on disk do not count, because the capacity
+    limits memory.
     """
     capacity = queue.thresholds.capacity
     ratio = -1.0
@@ -76,7 +78,7 @@ def fill(queue: Queue, whole: float) -> float | None:
 
 
 def fill_percent(queue: Queue) -> float | None:
-    """Return how full a queue is, in percent; None without a capacity."""
+    """Return the fill of a queue in percent; None without a capacity."""
     percent = fill(queue, 100.0)
     return None if percent is None else round(percent, 1)
 
@@ -91,13 +93,13 @@ def _length(queue: Queue, at: Reading) -> object:
 
 
 def _parked(queue: Queue) -> int:
-    """Return the number of dead letters that have no way."""
+    """Return the number of parked dead letters."""
     letters = publisher_of(queue)
     return 0 if letters is None else len(letters.parked)
 
 
 def _paged(queue: Queue, at: Reading) -> object:
-    """Return the messages on disk and their limit; None if it does not page."""
+    """Return the messages on disk and their limit; None if the queue does not page."""
     pages = queue.pager
     if pages is None:
         return None
@@ -242,19 +244,19 @@ QUEUE: Final[Table[Queue]] = Table(
     metric("rabbitmq_queue_get_empty_total", lambda queue, at: int(queue.counters.gets_empty),
            "Total number of times basic.get fetched no message", DELIVERIES),
 )  # fmt: skip
-"""RabbitMQ's families in bytes count bodies, which we do not: our charges are in `penstock_queue_depth_bytes`."""
+"""RabbitMQ's families in bytes count bodies, which Penstock does not: charges are in `penstock_queue_depth_bytes`."""
 
 SUMMED: Final = tuple([each for each in QUEUE.families if each.group in (COARSE, CONSUMERS, DETAILS)])
-"""Families of which `/metrics` has the sums over all queues."""
+"""Families that `/metrics` sums over all queues."""
 
 
 def queue_row(queue: Queue, now: float) -> Row:
-    """Return what `status` and `why` say of a queue."""
+    """Return the row of a queue in `status` and `why`."""
     return {"queue": queue.name, "vhost": queue.vhost, **QUEUE.own(queue, Reading(now))}
 
 
 def queue_in_full(queue: Queue, at: Reading) -> Row:
-    """Return a queue with its consumers and browsers, as for a request about this one."""
+    """Return a queue with its consumers and browsers, for a request about this queue."""
     row = QUEUE.row(queue, at)
     consumers = consumers_of(queue, CONSUMERS_DETAILED) + browsers_of(queue)
     row["consumer_details"] = [CONSUMER.row(consumer, at) for consumer in consumers[:CONSUMERS_DETAILED]]
@@ -266,7 +268,7 @@ CURSORS: Final = "penstock_cursor_metrics"
 QUEUES_SHOWN: Final = 100
 """Most queues of a cursor in one answer; the others are counted."""
 QUEUES_SUMMED: Final = 1000
-"""Most queues whose lag is added up; a cursor with more has no sums."""
+"""Most queues whose lag is added up; a cursor with more queues has no sums."""
 PRODUCERS_SHOWN: Final = 10
 """Most producers in the answer about one cursor; `why` of a queue has more."""
 POSITION_WORK: Final = 5
@@ -276,10 +278,10 @@ POSITIONS_A_UNIT: Final = 50
 
 
 class Progress:
-    """A cursor's position on one queue, with its lag there now; None where it cannot be counted now.
+    """A cursor's position on one queue, with its lag there now; None if it cannot be counted now.
 
-    Its position is among messages on the disk, or in messages that the index of the queue does not have yet (a later
-    look finds it there).
+    That is the case if the position is among messages on the disk, or among messages that are not in the queue's index
+    yet (a later look finds them there).
     """
 
     def __init__(self, cursor: CursorState, position: Position, lag: Lag | None) -> None:
@@ -290,7 +292,7 @@ class Progress:
 
 
 def _lag(progress: Progress, at: Reading) -> object:
-    """Return the lag in messages, octets (charges) and seconds."""
+    """Return the lag in messages, bytes (charges) and seconds."""
     lag = progress.lag
     if lag is None:
         return None
@@ -402,12 +404,12 @@ def _reader(cursor: CursorState, node: DescribedNode) -> Row | None:
 
 
 def is_read(cursor: CursorState, node: DescribedNode) -> bool:
-    """Return whether the connection that attached or planned last is still there."""
+    """Return whether the connection that attached or planned last is still open."""
     return cursor.reader in node.connections
 
 
 def in_use(cursor: CursorState, node: DescribedNode) -> str:
-    """Tell who reads through a cursor, as the beginning of a sentence; empty if nobody does."""
+    """Return the reader of a cursor, as the beginning of a sentence; empty without one."""
     if not is_read(cursor, node):
         return ""
     query = "" if cursor.room is None else f" for query {cursor.room.query.name}"
@@ -428,7 +430,7 @@ def blocked_rows(cursor: CursorState, now: float) -> list[Row]:
 
 
 def _older(one: float | None, other: object) -> float | None:
-    """Return the higher age; None if one of them is not known."""
+    """Return the higher age; None if either is unknown."""
     if one is None or not isinstance(other, float):
         return None
     return max(one, other)

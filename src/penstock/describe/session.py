@@ -33,20 +33,20 @@ CONNECTION_FLOW: Final = "penstock_connection_metrics"
 
 
 def peer_of(address: str) -> Row:
-    """Return host and port of an address as those of a peer."""
+    """Return host and port of an address, as of a peer."""
     host, _, port = address.rpartition(":")
     return {"peer_host": host, "peer_port": int(port) if port.isdecimal() else 0}
 
 
 def channel_name(session: Session) -> str:
-    """Return RabbitMQ's name of a channel: that of its connection, and its number."""
+    """Return RabbitMQ's name of a channel: the name of its connection, and its number."""
     if not isinstance(session, ClientSession):
         return session.name
     return f"{session.connection.peer.ends()} ({session.number})"
 
 
 def connection_details(connection: Connection) -> Row:
-    """Return what other rows say of a connection."""
+    """Return the fields of a connection in other rows."""
     return {
         "name": connection.peer.ends(),
         **peer_of(connection.peer.address),
@@ -55,7 +55,7 @@ def connection_details(connection: Connection) -> Row:
 
 
 def channel_details(session: Session, node: DescribedNode) -> Row:
-    """Return what other rows say of a session."""
+    """Return the fields of a session in other rows."""
     connection = node.connections.get(session.connection_number)
     return {
         "name": channel_name(session),
@@ -81,7 +81,7 @@ def _own_end(connection: Connection, at: Reading) -> object:
 
 
 def _octets(connection: Connection, at: Reading) -> object:
-    """Return the octets, with the rates of the last pass of the sampler."""
+    """Return the bytes, with the rates of the last pass of the sampler."""
     traffic = connection.peer.traffic
     return {
         "recv_oct": int(traffic.received),
@@ -102,7 +102,7 @@ def _stats(connection: Connection, at: Reading) -> object:
 
 
 def held(connection: Connection) -> Row:
-    """Return the publishes that are held."""
+    """Return the held publishes."""
     return amounts(connection.pausing.budget.messages, connection.pausing.budget.bytes)
 
 
@@ -120,7 +120,7 @@ OCTETS: Final[tuple[tuple[str, Callable[[Traffic], int], str, str], ...]] = (
     ("rabbitmq_connection_outgoing_packets_total", lambda traffic: int(traffic.writes),
      "Total number of packets sent on a connection: writes to its socket", CONNECTIONS),
 )  # fmt: skip
-"""Families of octets: sums over all connections keep those that have ended."""
+"""Families of bytes: sums over all connections include ended ones."""
 
 CONNECTION: Final[Table[Connection]] = Table(
     Field("name", lambda connection, at: connection.peer.ends()),
@@ -159,7 +159,7 @@ CONNECTION: Final[Table[Connection]] = Table(
 
 
 def connection_row(connection: Connection) -> Row:
-    """Return what `status` says of a connection."""
+    """Return the row of a connection in `status`."""
     return {
         "name": connection.name(),
         "product": str(connection.peer.properties.get("product", "")),
@@ -262,7 +262,7 @@ CONSUMER: Final[Table[Consumer]] = Table(
 
 
 def consumer_row(consumer: Consumer, now: float) -> Row:
-    """Return what `why` says of a consumer, with the reasons why it gets no messages."""
+    """Return the row of a consumer in `why`, with the reasons why it gets no messages."""
     return {
         "consumer": consumer.tag,
         "channel": consumer.session.name,
@@ -295,7 +295,7 @@ NOTHING_PUBLISHED: Final[Row] = {
 
 
 def links_of(session: Session) -> list[Producer]:
-    """Return the producers of a session's links; none for a channel, which publishes by itself."""
+    """Return the producers of a session's links; none for a channel, which publishes itself."""
     producers = producers_of(session)
     return [] if len(producers) == 1 and producers[0].name == session.name else producers
 
@@ -307,7 +307,9 @@ def held_by(producer: WaitingPublisher) -> tuple[int, int]:
 
 
 def withheld_by(producer: WaitingPublisher, gate: Gate | None = None) -> int:
-    """Return the number of a producer's withheld confirms; with a gate, of those that this gate withholds first."""
+    """Return the number of a producer's withheld confirms; with a gate, of the confirms that this gate withholds
+    first.
+    """
     withheld = 0
     if not isinstance(producer, Producer):
         return withheld  # Dead letters have no confirms.
@@ -321,7 +323,7 @@ def withheld_by(producer: WaitingPublisher, gate: Gate | None = None) -> int:
 
 
 def _rates(producer: Producer, at: Reading) -> object:
-    """Return the rates of a producer: a second each, None for no limit; None without any."""
+    """Return the rates of a producer: per second, None for no limit; None without any rate."""
     rate = producer.rate
     return None if rate is None else {"messages": rate.limits.rate_messages, "bytes": rate.limits.rate_bytes}
 
@@ -340,8 +342,7 @@ def _blocked_by(producer: Producer, at: Reading) -> object:
 
 
 def credit_row(credit: SenderCredit) -> Row:
-    """Return the credit of a sender: messages that it may send, the place of their room, and messages since it
-    began."""
+    """Return the credit of a sender: messages that it may send, where their room is, and messages since its start."""
     reserved, hold = credit.reservation, credit.hold
     return {
         "credit": int(credit.credit),
@@ -372,9 +373,10 @@ PUBLISHED: Final = PRODUCER.select([*NOTHING_PUBLISHED, "credit"])
 
 
 def _publishing(session: Session, at: Reading) -> object:
-    """Return its name in the log, the publishing side of a channel, or of the first link of a session, and each link.
+    """Return the session's name in the log, the publishing side of a channel, or of the first link of a session, and
+    each link.
 
-    A session without a link that sends has the same fields, with nothing in them.
+    A session without a sending link has the same fields, empty.
     """
     producers, links = producers_of(session), links_of(session)
     if not producers:
@@ -418,7 +420,7 @@ def _confirms(session: Session, at: Reading) -> object:
 
 
 def _session_state(session: Session, at: Reading) -> object:
-    """Return `flow` while a gate blocks it, as RabbitMQ."""
+    """Return `flow` while a gate blocks the session, as RabbitMQ does."""
     return "flow" if any(producer.gates for producer in producers_of(session)) else "running"
 
 
@@ -459,12 +461,12 @@ def session_in_full(session: Session, at: Reading) -> Row:
 
 
 def producer_row(producer: Producer, now: float) -> Row:
-    """Return what `why` says of a producer."""
+    """Return the row of a producer in `why`."""
     return PRODUCER.row(producer, Reading(now))
 
 
 def session_row(session: Session, now: float) -> Row:
-    """Return what `why` says of a session: its producers and its consumers."""
+    """Return the row of a session in `why`: its producers and its consumers."""
     consumers = list(session.consumers.values())
     producers = producers_of(session)
     row: Row = {
@@ -483,7 +485,7 @@ def session_row(session: Session, now: float) -> Row:
 
 
 def connection_in_full(connection: Connection, now: float) -> Row:
-    """Return what `why` says of a connection, with its channels."""
+    """Return the row of a connection in `why`, with its channels."""
     sessions = list(connection.engine.sessions())
     return {
         **connection_row(connection),

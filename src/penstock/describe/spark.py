@@ -1,4 +1,4 @@
-"""Rows and phrases of what queries of Spark hold: leases of batch reads, and batches of queries that publish."""
+"""Rows and phrases about queries of Spark: leases of batch reads, and batches of queries that publish."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ QUEUES_SHOWN: Final = 100
 
 
 def held_by_lease(position: Position, work: WorkMeter) -> int:
-    """Return the number of messages that are in a queue for leases alone, of those in the range of one of them.
+    """Return the number of messages in the range of a lease that are in a queue only for leases.
 
-    Of very many that nobody has read so far, a later look counts more: they come into the index as they are counted.
+    If very many are still unread, a later look counts more: counting moves messages into the index.
     """
     queue = position.queue
     if queue.deleted:
@@ -50,7 +50,7 @@ def _range(position: Position, cursor: CursorState, work: WorkMeter) -> Row:
 
 
 def lease_row(lease: LeaseState, now: float, work: WorkMeter) -> Row:
-    """Return a lease: who has it, what it pins, and when it ends."""
+    """Return a lease: its owner, its pinned messages, and its end."""
     cursor = lease.cursor
     positions = list(cursor.positions.values())
     queues = [_range(position, cursor, work) for position in positions[:QUEUES_SHOWN]]
@@ -73,7 +73,7 @@ def lease_row(lease: LeaseState, now: float, work: WorkMeter) -> Row:
 
 
 def sink_row(sink: SinkState, now: float) -> Row:
-    """Return the present batch of a query at a target: who publishes it, what is staged, and when that is dropped."""
+    """Return the present batch of a query at a target: its publisher, its staged rows, and when they are dropped."""
     rows = sink.staged(None)
     staged: Row | None = None
     if rows.messages > 0:
@@ -115,7 +115,7 @@ def lease_end(lease: LeaseState, now: float) -> str:
 
 
 def staged_line(sink: SinkState, queue: Queue, now: float) -> str:
-    """Describe what a query has staged for a queue; empty if that is nothing."""
+    """Describe the staged rows of a query for a queue; empty without any."""
     rows = sink.staged(queue)
     if rows.messages == 0:
         return ""

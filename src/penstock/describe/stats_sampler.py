@@ -1,12 +1,13 @@
-"""The sampler of counts: every five seconds it looks at all queues, exchanges, channels and connections, in slices.
+"""The sampler of counts: every five seconds it visits all queues, exchanges, channels and connections, in slices.
 
 Theory of operation. The core only counts. A pass visits each object once and passes its counts on to its series, from
 which rates, samples and histories are read (flow/series.py). An object that has counted nothing yet has no series, and
-costs a few comparisons. The sums of virtual hosts, users and the node are those of the connections at their visit, with
-those that have closed. A connection that closes after its visit is among the closed ones, so its visit is taken back.
+costs a few comparisons. The sums of virtual hosts, users and the node are the sums over visited connections, plus
+closed connections. A connection that closes after its visit is counted among the closed ones, so its visit is
+subtracted.
 
-A pass is a chore of the broker: it has a bounded share of each turn. One that takes longer than five seconds delays the
-next one, and rates are divided by the true interval.
+A pass is a chore of the broker: it has a bounded share of each turn. A pass that takes longer than five seconds delays
+the next pass, and rates are divided by the true interval.
 
 Histories of the last 24 hours are in three tiers: five minutes by five seconds, an hour by minutes, and a day by five
 minutes. A longer tier has the average rate and the highest depth of each entry.
@@ -49,7 +50,7 @@ from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Traffic
 
 SERIES_MOST: Final = 10_000
-"""Most series with slots, about 11 KiB each after a day; further objects have rates only."""
+"""Most series with slots, about 11 KiB each after a day; further objects have only rates."""
 SKIPPED_A_UNIT: Final = 8
 """Objects without counts that cost a unit of work."""
 LISTED_AT_ONCE: Final = 500
@@ -70,11 +71,11 @@ class Sum:
 
     def __init__(self) -> None:
         self.tally = Tally()
-        """As of the last pass."""
+        """Counts of the last pass."""
         self.series: Series | None = None
-        """Its samples; None before the first message."""
+        """Samples; None before the first message."""
         self.levels: list[int] = [0, 0, 0]
-        """Messages, unacknowledged ones, and bytes in its queues, as of the last pass."""
+        """Messages, unacknowledged messages, and bytes in the queues, as of the last pass."""
         self._next = Tally()
         self._depths = Depths()
 
@@ -83,7 +84,7 @@ class Sum:
         self._depths.add(queue)
 
     def add_levels(self, other: Sum) -> None:
-        """Add the depths of a part that has been concluded."""
+        """Add the depths of a part whose pass has ended."""
         self._depths.messages += other.levels[0]
         self._depths.unacknowledged += other.levels[1]
         self._depths.bytes += other.levels[2]
@@ -115,33 +116,33 @@ class StatsSampler(Chore):
         self.times = SampleTimes(broker.now)
         self.vhosts: dict[str, Sum] = {}
         self.users: dict[str, Sum] = {}
-        """By name; of users, those with counts."""
+        """Sums by name; of users, only those with counts."""
         self.node = Sum()
         self.ended_traffic = Traffic()
-        """Octets of the connections that have ended."""
+        """Bytes of the connections that have ended."""
         self._connections: list[Connection] = []
         self._roll: Iterator[list[Queue]] = iter(())
         self._queues: list[Queue] = []
         self._exchanges: list[Exchange] = []
-        """Objects that the pass has yet to visit."""
+        """Objects that the pass must still visit."""
         self._sum = Sum()
-        """Sum of the virtual host that those are in."""
+        """Sum of the virtual host of these objects."""
         self._vhosts: list[str] = []
-        """Virtual hosts whose queues and exchanges it has yet to list."""
+        """Virtual hosts whose queues and exchanges must still be listed."""
         self._visited: dict[int, tuple[Tally, list[Sum]]] = {}
-        """Counts of the connections that it has visited, by number, and the sums that they are in."""
+        """Counts of the visited connections, by number, and the sums that include them."""
         self._deleted = Tally()
         """Counts of deleted virtual hosts."""
         self._sums: list[tuple[Sum, Gate | None]] = []
-        """Sums to be recorded, at the end of the pass."""
+        """Sums to record at the end of the pass."""
         self._stored: i64 = 0
         self._last_slot: i64 = 0
-        """Slot of the pass before the present one: a late pass leaves out some."""
+        """Slot of the previous pass: a late pass skips slots."""
         self._passing: bool = False
         self._concluded: bool = False
 
     def tick(self, connections: dict[int, Connection]) -> None:
-        """Begin a pass if it is due; called each second."""
+        """Begin a pass if one is due; called each second."""
         if not self._passing and self.times.slot_at(self.broker.now) > self.times.slot:
             self._begin(connections)
             self.broker.turns.chores.add(self)
@@ -153,7 +154,7 @@ class StatsSampler(Chore):
             self.work(DAY, self.broker.now)
 
     def forget(self, connection: Connection) -> None:
-        """Take back the visit of a connection that closes: it leaves its counts to those of closed ones."""
+        """Subtract the visit of a connection that closes: its counts are added to the closed ones."""
         self.ended_traffic.add(connection.peer.traffic)
         visited = self._visited.pop(connection.number, None)
         if visited is not None:
@@ -161,7 +162,7 @@ class StatsSampler(Chore):
                 each.take_back(visited[0])
 
     def forget_vhost(self, name: str) -> None:
-        """Leave the counts of a deleted virtual host to the node; one that is created again begins at 0."""
+        """Add the counts of a deleted virtual host to the node; a host created again begins at 0."""
         vhost = self.vhosts.pop(name, None)
         if vhost is not None:
             self._deleted.add(vhost.tally)
@@ -181,7 +182,7 @@ class StatsSampler(Chore):
         return self._passing
 
     def work(self, most: i64, now: float) -> i64:
-        """Visit some objects, for `SLICE` units at most; returns the units of work."""
+        """Visit some objects, for at most `SLICE` units; returns the units of work."""
         units: i64 = 0
         if most > SLICE:
             most = SLICE
@@ -259,7 +260,7 @@ class StatsSampler(Chore):
     def _visit_connection(self, connection: Connection) -> i64:
         origin = connection.origin
         if origin is None or connection.vhost is None or origin.sinks:
-            return 1  # It is not open, or has left its counts already.
+            return 1  # The connection is not open, or its counts were added already.
         connection.peer.traffic.sample(self.broker.now, connection.times.opened)
         units: i64 = SAMPLED_WORK
         sessions = list(connection.engine.sessions())
@@ -285,12 +286,12 @@ class StatsSampler(Chore):
         if connection.user in self.users or len(self.users) < USERS_COUNTED:
             sums.append(_sum_of(self.users, connection.user))
         vhost = connection.vhost
-        if vhost is not None and self.broker.vhosts.get(vhost.name) is vhost:  # Not while it ends with its vhost.
+        if vhost is not None and self.broker.vhosts.get(vhost.name) is vhost:  # Not while its vhost is deleted.
             sums.append(_sum_of(self.vhosts, vhost.name))
         return sums
 
     def _conclude(self) -> i64:
-        """End the visits: sum up, at once, so that no connection closes in between."""
+        """End the visits: sum up in one step, so that no connection closes in between."""
         self._concluded = True
         sums = self._sums
         for name, vhost in self.broker.vhosts.items():
@@ -356,7 +357,7 @@ def recent(queue: Queue, stats: StatsSampler, samples: int) -> Row:
 
 
 def of_sum(counted: Sum | None, stats: StatsSampler, tier: int) -> Row:
-    """Return a tier of the history of a virtual host or of the node; None is one that no pass has seen."""
+    """Return a tier of the history of a virtual host or of the node; None means that no pass has visited it."""
     series = None if counted is None else counted.series
     if series is None:
         series = _without(stats, [0] * (SUM_COUNTERS + len(QUEUE_LEVELS)), SUM_COUNTERS)
@@ -364,13 +365,13 @@ def of_sum(counted: Sum | None, stats: StatsSampler, tier: int) -> Row:
 
 
 def _of(queue: Queue, stats: StatsSampler) -> Series:
-    """Return the series of a queue; it has none before its first message."""
+    """Return the series of a queue, which has none before its first message."""
     own = queue.counters.series
     return _without(stats, queue_counts(queue, stats.broker.now), QUEUE_COUNTERS) if own is None else own
 
 
 def _without(stats: StatsSampler, counts: list[int], counters: int) -> Series:
-    """Return the series of an object to which nothing has happened since the start."""
+    """Return the series of an object without activity since the start."""
     series = Series(stats.times, counters, len(QUEUE_LEVELS), False, True)
     series.totals = counts
     return series

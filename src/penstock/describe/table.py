@@ -1,8 +1,8 @@
 """Tables: the fields of a noun. A field is a function, which is called only if it is requested.
 
-A row is the JSON of one object. A field is at its path there: `penstock.depth` is in the object `penstock`. That of
-`policies.*` are several, which are in the row itself. One of metrics alone has no path. One whose path leads into
-another field, such as `penstock.gate.blocked`, is in no row: lists are sorted by it.
+A row is the JSON of one object. A field is at its path there: `penstock.depth` is in the object `penstock`. The field
+`policies.*` is several values, which are in the row itself. A field only for metrics has no path. A field whose path
+leads into another field, such as `penstock.gate.blocked`, is in no row; it only serves to sort lists.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class DescribedNode:
         raise NotImplementedError
 
     def record_query(self, query: str, cursor: CursorState, fields: dict[str, object]) -> None:
-        """Record the progress of a query at one cursor; the last of a second counts."""
+        """Record the progress of a query at one cursor; the last call in a second counts."""
         raise NotImplementedError
 
     def check_user(self, name: str) -> None:
-        """Check that there is a user: in the table, connected, or perhaps known to a token or a back end.
+        """Check that a user exists: in the table, connected, or possibly known to a token or a back end.
 
         Raises NotFound (404).
         """
@@ -86,7 +86,7 @@ Key = tuple[int, str | float]
 
 
 class Reading:
-    """Arguments of the functions of fields: the time, the node, and the samples that are asked for."""
+    """Arguments of the functions of fields: the time, the node, and the requested samples."""
 
     __slots__ = ("now", "ranges", "_node")
 
@@ -98,7 +98,7 @@ class Reading:
 
     @property
     def node(self) -> DescribedNode:
-        """The node; fields of Penstock's own are read without."""
+        """The node; not needed for fields of Penstock's own."""
         assert self._node is not None
         return self._node
 
@@ -109,7 +109,7 @@ def reading(node: DescribedNode, ranges: SampleRanges | None = None) -> Reading:
 
 
 class Field(Family, Generic[T]):
-    """Field of a table, with its family of metrics if it has one."""
+    """Field of a table, with its family of metrics, if any."""
 
     def __init__(
         self,
@@ -124,16 +124,16 @@ class Field(Family, Generic[T]):
         super().__init__(family, help, kind, group)
         self.path = path
         self.value = value
-        """A metric has no sample for None."""
+        """Function of the value; None makes no sample of a metric."""
         self.unit = unit
-        """A field with a unit is one number that is there at once: lists of thousands are sorted by it."""
+        """A field with a unit is an O(1) number; long lists may be sorted by it."""
         inside, _, leaf = path.rpartition(".")
         self.inside: str = inside
         self.leaf: str = leaf
 
 
 def metric(family: str, value: Callable[[T, Reading], object], help: str, group: str = "", kind: str = "") -> Field[T]:
-    """Return a field of metrics alone."""
+    """Return a field only for metrics."""
     return Field("", value, "", family, help, group, kind)
 
 
@@ -149,7 +149,7 @@ class Table(Generic[T]):
         self._own = self.select(["penstock"])
 
     def row(self, subject: T, at: Reading, fields: list[Field[T]] | None = None) -> Row:
-        """Return the row of an object, or these fields of it."""
+        """Return the row of an object, or only these fields."""
         row: Row = {}
         for field in self._listed if fields is None else fields:
             value = field.value(subject, at)
@@ -173,7 +173,7 @@ class Table(Generic[T]):
         return row
 
     def select(self, paths: Iterable[str]) -> list[Field[T]]:
-        """Return the fields that these paths need: a field, all in an object, or one that the path leads into."""
+        """Return the fields for these paths: a field, all fields in an object, or a field that the path leads into."""
         fields: dict[str, Field[T]] = {}
         for path in paths:
             needed = [each for each in self._listed if each.path == path or each.inside == path]
@@ -187,7 +187,7 @@ class Table(Generic[T]):
         return list(fields.values())
 
     def number(self, path: str) -> Field[T] | None:
-        """Return the field of a number that is there at once; None if there is none."""
+        """Return the field of an O(1) number; None if there is none."""
         field = self._by_path.get(path)
         return None if field is None or not field.unit else field
 
@@ -213,9 +213,9 @@ def field_at(row: object, path: str) -> object:
 
 
 def plain(value: object) -> object:
-    """Return a field-table value as JSON; octets that are not UTF-8 get replacement characters.
+    """Return a field-table value as JSON; bytes that are not UTF-8 get replacement characters.
 
-    A number that JSON does not have, such as NaN, is a text.
+    A number that JSON lacks, such as NaN, becomes a text.
     """
     if isinstance(value, dict):
         return {str(name): plain(item) for name, item in value.items()}
@@ -241,5 +241,5 @@ def or_none(number: i64) -> int | None:
 
 
 def or_infinity(number: i64) -> object:
-    """Return a limit as metrics have it."""
+    """Return a limit as in metrics."""
     return float("inf") if number >= UNLIMITED else int(number)

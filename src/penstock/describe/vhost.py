@@ -67,7 +67,7 @@ ATTRIBUTES: Final[Row] = {
     "metadata": {"description": "", "tags": []},
     "protected_from_deletion": False,
 }
-"""Attributes of a virtual host to which nobody gave any."""
+"""Attributes of a virtual host without any."""
 VHOST: Final[Table[VirtualHost]] = Table(
     Field("name", lambda vhost, at: vhost.name),
     Field("attributes.*", lambda vhost, at: {**ATTRIBUTES, **vhost.metadata}),
@@ -84,7 +84,7 @@ def totals_steps(
 ) -> Steps[Row]:
     """Return the totals in the form of RabbitMQ's overview.
 
-    With `rules` they are those of the virtual hosts that a user may enter, and of its own connections.
+    With `rules`, only virtual hosts that a user may enter, and the user's own connections, are included.
     """
     broker = node.broker
     work = broker.work
@@ -122,7 +122,7 @@ def totals_steps(
 def churn(node: DescribedNode, connected: int, channels: int, queues: int) -> dict[str, int]:
     """Return the counters of created and deleted objects, under RabbitMQ's names.
 
-    `connected` is the number of all connections since the start; `channels` and `queues` are those that exist.
+    `connected` is the number of all connections since the start; `channels` and `queues` are the existing ones.
     """
     vhosts = node.broker.vhosts.values()
     opened = sum([int(vhost.churn.channels_opened) for vhost in vhosts])
@@ -202,13 +202,13 @@ DEFAULT_BINDING: Final[Table[Queue]] = Table(
     Field("arguments", lambda queue, at: {}),
     Field("properties_key", lambda queue, at: properties_key(queue.name, "")),
 )
-"""The binding of every queue to the default exchange, by its name."""
+"""The binding of every queue to the default exchange, by the queue's name."""
 
 
 def properties_key(key: str, digest: str) -> str:
-    """Return the name of a binding in RabbitMQ's URLs: its key, and the digest of its arguments if it has any.
+    """Return the name of a binding in RabbitMQ's URLs: its key, and the digest of its arguments, if any.
 
-    `~` alone is the empty key, and parts key and digest, so one in a key is quoted.
+    `~` alone is the empty key, and separates key and digest, so a `~` in a key is quoted.
     """
     quoted = quote_plus(key, errors="surrogatepass").replace("~", "%7E")
     return f"{quoted}~{digest}" if digest else quoted or "~"
@@ -238,7 +238,7 @@ def permissions_of(user: User) -> list[Row]:
 
 
 def topics_of(user: User, only: str | None = None) -> list[Row]:
-    """Return the topic permissions of a user, with virtual hosts and exchanges; those of one virtual host, or all."""
+    """Return the topic permissions of a user, with virtual hosts and exchanges; for one virtual host, or all."""
     return [
         {"vhost": vhost, "exchange": exchange, **topic_row(each)}
         for vhost, topics in user.topic_permissions.items()
@@ -248,7 +248,7 @@ def topics_of(user: User, only: str | None = None) -> list[Row]:
 
 
 def user_permissions(user: User, vhosts: Iterable[str], only: str | None = None) -> list[Row]:
-    """Return the permissions of a user with its name, in one virtual host, or in all; `vhosts` are those there are."""
+    """Return the permissions of a user with its name, in one virtual host, or in all; `vhosts` are all hosts."""
     names = [only] if only is not None else vhosts if user.everywhere else user.permissions
     own = [(name, user.permission(name)) for name in names]
     return [{"user": user.name, "vhost": name, **permission_row(each)} for name, each in own if each is not None]
@@ -260,7 +260,9 @@ def user_topics(user: User, only: str | None = None) -> list[Row]:
 
 
 def _hash(user: User, at: Reading) -> object:
-    """Return the hash of the password. A user without one has an empty hash, as in RabbitMQ: its tools need both."""
+    """Return the hash of the password. A user without a password has an empty hash, as in RabbitMQ, whose tools need
+    both.
+    """
     hashed = user.password_hash
     if hashed is None or hashed.algorithm == PLAIN:
         return {"password_hash": "", "hashing_algorithm": SHA256}
@@ -275,7 +277,7 @@ USER: Final[Table[User]] = Table(
     Field("penstock.password", lambda user, at: user.password_hash is not None),
     Field("penstock.source", lambda user, at: user.source),
 )
-"""Field `penstock.password` says whether a user has a password, even where its hash is not shown."""
+"""Field `penstock.password` is true if a user has a password, even if its hash is not shown."""
 
 
 def user_row(user: User) -> Row:
@@ -297,6 +299,6 @@ def policy_row(policy: Policy) -> Row:
 
 
 def parameter_row(parameter: Parameter) -> Row:
-    """Return a parameter in RabbitMQ's form; a global one has neither component nor virtual host."""
+    """Return a parameter in RabbitMQ's form; a global parameter has neither component nor virtual host."""
     row: Row = {"name": parameter.name, "value": parameter.value}
     return {**row, "component": parameter.component, "vhost": parameter.vhost} if parameter.component else row

@@ -73,7 +73,7 @@ class DriverServices(Services):
         self.connection_limits = driver.connection_limits
         self.authenticator = InlineAuthenticator()
         self.tokens: TokenPolicy | None = None
-        """Tokens that are accepted as passwords; None: none is."""
+        """Tokens that are accepted as passwords; None without token logins."""
         self.served: ServedUsers | None = None
         """Users of an HTTP back end; None without one."""
         self.backoff = Backoff(driver.broker.access)
@@ -193,7 +193,7 @@ class DriverServices(Services):
         return self._driver.broker.table.parameters.cluster_name(self._driver.name)
 
     def make_name(self, prefix: str) -> str:
-        """See `Services.make_name`: in RabbitMQ's form; the seed makes it hard to guess, also from other names."""
+        """See `Services.make_name`: in RabbitMQ's form; the seed makes a name hard to guess, even from other names."""
         self._names += 1
         digest = hashlib.blake2b(b"%d" % self._names, digest_size=16, key=self._seed).digest()
         return f"{prefix}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
@@ -210,7 +210,7 @@ DELIVERY_WORK: Final = 4_000
 BATCH_WORK: Final = 8
 MESSAGES_A_UNIT: Final = 3
 OCTETS_A_UNIT: Final = 2048
-"""Work of deliveries: units per batch, messages per unit, and octets (charges) per unit."""
+"""Work of deliveries: units per batch, messages per unit, and bytes (charges) per unit."""
 LOSING_AT_ONCE: Final = 500
 """Most queues whose losses are logged per second; later ones are logged in the next second, with their sums."""
 
@@ -218,7 +218,7 @@ LOSING_AT_ONCE: Final = 500
 class BrokerDriver(Node):
     """Driver of one broker with all its connections.
 
-    `protocols` are those of the listeners; None: the standard ones.
+    `protocols` are the protocols of the listeners; None means the standard ones.
     """
 
     def __init__(
@@ -311,15 +311,15 @@ class BrokerDriver(Node):
         )
 
     def serve(self, now: float) -> list[Connection]:
-        """Handle input that waits, at `now` (monotonic seconds); return the connections served."""
+        """Handle waiting input, at `now` (monotonic seconds); return the connections served."""
         self.broker.begin(now)
         return self.scheduler.serve()
 
     def run_turn(self, looking: bool = True) -> bool:
         """Run a turn: serve everything that may proceed. Return whether there is more to do at once.
 
-        With `looking` a slice of the jobs of onlookers follows. `Slices` runs them between two turns instead, when
-        the output of the first one has been written.
+        With `looking` a slice of the monitoring jobs follows. `Slices` runs these between two turns instead, when the
+        output of the first turn has been written.
         """
         entries = self.scheduler.entries
         entries.begin(self.broker.now)
@@ -334,7 +334,7 @@ class BrokerDriver(Node):
             more = True
         entries.end(TIMERS if work.done == done else DELIVERIES)
         self.broker.review_drains()
-        ended = self.broker.take_ended()  # Before their last effects are dispatched, and confirmations.
+        ended = self.broker.take_ended()  # Before the last effects and confirmations of these objects are dispatched.
         self.notifier.dispatch_effects()
         confirming = self.broker.take_confirming()
         for producer in confirming:
@@ -342,7 +342,7 @@ class BrokerDriver(Node):
         if self.tracer is not None:
             self.tracer.confirmed(confirming)
         if confirming and self.broker.has_dirty():
-            more = True  # Some answer requests by messages, which came after the deliveries of this turn.
+            more = True  # Some answer requests by messages, which were enqueued after the deliveries of this turn.
         for link in self.broker.credits.take_changed():
             link.announce()
         unlink(ended)
@@ -358,7 +358,7 @@ class BrokerDriver(Node):
         return touched
 
     def after_write(self, connection: Connection) -> bool:
-        """Let deliveries and input continue after the output of a connection was written.
+        """Resume deliveries and input after the output of a connection was written.
 
         Return whether another turn is needed at once, or the connection is closed.
         """
@@ -374,7 +374,7 @@ class BrokerDriver(Node):
         return drained or connection.in_line or len(output.sources) > 0 or len(self.broker.waiting) > 0
 
     def has_notices(self) -> bool:
-        """Return whether anything is to be taken besides output: silent or unblocked connections, outcomes, records."""
+        """Return whether there are notices besides output: silent or unblocked connections, outcomes, records."""
         return (
             len(self.silent) > 0
             or self.notifier.has_unblocked()
@@ -385,7 +385,7 @@ class BrokerDriver(Node):
         )
 
     def has_store_work(self) -> bool:
-        """Return whether there is something to write to the store or to read from it, now or later."""
+        """Return whether there are writes or reads for the store, now or later."""
         broker = self.broker
         journal = broker.journal
         if journal is None:
@@ -436,7 +436,7 @@ class BrokerDriver(Node):
         self.stats.tick(self.connections)
 
     def _log_slowed(self) -> None:
-        """Log connections that became slowed by their own work, or ceased to be."""
+        """Log connections that became slowed by their own work, or stopped being slowed."""
         began, ceased = self.scheduler.slowed.sample(self.broker.now)
         for wait in began:
             self.log(gate_lines.slowed(wait, self.broker.now))
@@ -492,7 +492,7 @@ class BrokerDriver(Node):
     def deliver(self) -> bool:
         """Write deliveries; return whether there may be more after this turn's share.
 
-        It runs at the end of a turn, and before methods that end a channel or a transaction.
+        Called at the end of a turn, and before methods that end a channel or a transaction.
         """
         broker = self.broker
         work = broker.work
@@ -506,10 +506,10 @@ class BrokerDriver(Node):
         return broker.has_dirty()
 
     def deliver_first(self, queue: Queue) -> None:
-        """Write the deliveries of one queue, before a method that would come between its messages and its consumers.
+        """Write the deliveries of one queue, before a method that would affect messages published earlier.
 
-        Earlier publishes go to the present consumers: not to a new consumer and not to basic.get. No cancel, purge or
-        deletion takes them away (as in RabbitMQ).
+        Earlier publishes are delivered to the present consumers, not to a new consumer or to basic.get. No cancel,
+        purge or deletion removes them (as in RabbitMQ).
         """
         if queue.scheduled:
             broker = self.broker

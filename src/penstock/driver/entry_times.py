@@ -1,16 +1,16 @@
 """Entry times: seconds that entries of the event loop take, compared with the units of work that they count.
 
-Theory of operation. An entry is what the loop does at a stretch for one client or one purpose: a share of a client's
-input, a step of a job or of an HTTP request. Its units are what the broker believes that it costs. Work that nobody
-thought of has few units and takes long: it delays everybody, and its author would come first again. So the loop's clock
-is read at the end of each entry. If that took much longer than its units say, the thread's processor time is read as
-well, which a busy machine does not move. The smaller of both is believed.
+Theory of operation. An entry is uninterrupted work of the loop for one client or one purpose: a share of a client's
+input, a step of a job or of an HTTP request. Its units are the broker's estimate of its cost. Work with an estimate
+that is far too low delays all clients, and its client would be served first again. So the loop's clock is read at the
+end of each entry. If the entry took much longer than its units, the thread's processor time is read as well, which does
+not depend on other load of the machine. The smaller of the two times counts.
 
-The difference is counted in units. So the turn ends, and the client comes after others. Its input then rests for
-`REST` times what it owes, so that it delays the others for a tenth of the time at most. What is owed decays.
+The difference is counted in units. So the turn ends, and the client is served after others. Its input then rests for
+`REST` times its debt, so that it delays other clients for at most a tenth of the time. The debt decays.
 
-Units that say too little of entries that are all short charge nobody. So a turn ends as well when its entries have
-taken the time of its units, however few were counted.
+Short entries with too few units charge no client. So a turn also ends when its entries have taken the time of its
+units, even if few were counted.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ END: Final = "end"
 HTTP: Final = "http"
 KINDS: Final = (INPUT, JOB, TIMERS, DELIVERIES, TICK, END, HTTP)
 """Kinds of entries: a client's input, a step of a job, timers with waiting publishes and chores, the deliveries of a
-turn, what each second brings, the end of a connection, a step of an HTTP request."""
+turn, the work of each second, the end of a connection, a step of an HTTP request.
+"""
 
 LEAST: Final = TURN
-"""Units from which a difference is charged: less is bounded by the time of a turn."""
+"""Units above which a difference is charged: smaller differences are bounded by the time of a turn."""
 SLACK: Final = 4
-"""Times that an entry may take what its units say: they are about a microsecond, and machines differ."""
+"""Factor by which an entry may exceed its units: a unit is about a microsecond, and machines differ."""
 MARK_S: Final = 0.001
-"""Seconds after which the processor time is read anew at an entry: it is known that exactly."""
+"""Seconds after which the processor time is read again at an entry: the precision of this time."""
 REST: Final = 10
 """Seconds of rest for each second that a client owes."""
 REST_MOST_S: Final = 30.0
 """Longest rest."""
 HALVED_S: Final = 30.0
-"""Seconds in which half of what is owed is forgotten."""
+"""Half-life of a client's debt, in seconds."""
 
 
 def _no_time() -> float:
@@ -59,7 +60,9 @@ def _no_time() -> float:
 
 
 class EntryClock:
-    """Clock that the event loop supplies. Without functions it stands still: nothing takes long in simulated time."""
+    """Clock that the event loop supplies. Without functions the clock stands still: no work takes time in
+    simulations.
+    """
 
     __slots__ = ("busy", "now", "unit_s")
 
@@ -75,7 +78,7 @@ class EntryClock:
 
 
 class Debt:
-    """Seconds that one client owes, because they were not counted as units."""
+    """Debt of one client: seconds that were not counted as units."""
 
     __slots__ = ("_at", "_seconds")
 
@@ -84,7 +87,7 @@ class Debt:
         self._at: float = 0.0
 
     def add(self, seconds: float, now: float) -> float:
-        """Add seconds; return those that the client must rest."""
+        """Add seconds; return the seconds that the client must rest."""
         self._seconds = self._seconds * 0.5 ** ((now - self._at) / HALVED_S) + seconds
         self._at = now
         return min(self._seconds * REST, REST_MOST_S)
@@ -100,7 +103,7 @@ class RestingInput(TimerHandler):
         self._rests = False
 
     def begin(self, seconds: float, now: float, timers: Timers) -> float:
-        """Let the input rest because it owes so many seconds more; return the seconds of the rest."""
+        """Start a rest because of so many more seconds of debt; return the seconds of the rest."""
         rest = self.debt.add(seconds, now)
         if not self._rests:
             self._rests = True
@@ -120,14 +123,14 @@ class EntryTimes:
 
     def __init__(self, meter: WorkMeter, timers: Timers, log_queue: LogQueue) -> None:
         self.clock = EntryClock()
-        """Clock; the event loop sets its own."""
+        """Clock; the event loop sets its own clock."""
         self.counts: dict[str, int] = dict.fromkeys(KINDS, 0)
-        """Entries that took longer than their units say, by kind."""
+        """Number of entries that took longer than their units, by kind."""
         self.seconds: dict[str, float] = dict.fromkeys(KINDS, 0.0)
-        """Seconds that they took longer."""
+        """Excess seconds of these entries, by kind."""
         self._meter = meter
         self.spent_s: float = 0.0
-        """Seconds that the entries of the present turn have taken; the scheduler begins it anew."""
+        """Seconds that the entries of the present turn have taken; the scheduler resets the sum."""
         self._timers = timers
         self._log_queue = log_queue
         self._began: float = 0.0
@@ -135,9 +138,9 @@ class EntryTimes:
         """Time and units at which the present entry began."""
         self._marked: float = 0.0
         self._busy: float = 0.0
-        """Time of the last reading of the processor time, and that."""
+        """Time of the last reading of the processor time, and the reading."""
         self._resting: dict[int, RestingInput] = {}
-        """By number of the connection."""
+        """Rests by number of the connection."""
 
     def begin(self, now: float) -> None:
         """Begin an entry at `now` (monotonic seconds)."""
@@ -148,9 +151,10 @@ class EntryTimes:
             self._busy = self.clock.busy()
 
     def end(self, kind: str, name: str = "") -> float:
-        """End an entry and begin the next. Return the seconds that it took longer than its units say; 0.0 as a rule.
+        """End an entry and begin the next. Return the seconds beyond its units; usually 0.0.
 
-        They are counted in units, and logged with the name of who caused them. Without a name nobody did.
+        These are counted in units, and logged with the name of the client. Without a name they are not logged for a
+        client.
         """
         now = self.clock.now()
         seconds = now - self._began
@@ -161,7 +165,7 @@ class EntryTimes:
         return self._owed(kind, name, None, seconds, now)
 
     def end_of(self, kind: str, connection: Connection) -> None:
-        """End an entry of a connection and begin the next; its input rests if it took longer than its units say."""
+        """End an entry of a connection and begin the next; its input rests if the entry took longer than its units."""
         now = self.clock.now()
         seconds = now - self._began
         self.spent_s += seconds
@@ -181,7 +185,7 @@ class EntryTimes:
             self._timers.drop(resting)
 
     def _owed(self, kind: str, name: str, connection: Connection | None, seconds: float, now: float) -> float:
-        """Look at an entry that took long; begin the next."""
+        """Examine an entry that took long; begin the next."""
         unit_s = self.clock.unit_s
         units = self._meter.done - self._units
         seconds = min(seconds, self.clock.busy() - self._busy)
@@ -250,7 +254,7 @@ NO_TURN: Final = LongTurn(0.0, 0, "", 0)
 
 
 class TurnTimes:
-    """Longest turn since the start, and the longest recent one."""
+    """Longest turn since the start, and the longest recent turn."""
 
     def __init__(self, meter: WorkMeter) -> None:
         self.longest = NO_TURN
@@ -277,7 +281,7 @@ class TurnTimes:
         return int(self._meter.done - self._work), name, int(self._most)
 
     def end_turn(self, seconds: float, now: float) -> None:
-        """End the present turn, with its seconds of processor or waiting time."""
+        """End the present turn, with its seconds of processor or elapsed time."""
         self.seconds.count(seconds)
         if now >= self._period_ends:
             self._before = self._recent if now < self._period_ends + RECENT_S else NO_TURN
@@ -293,9 +297,9 @@ class TurnTimes:
         self._busiest = None
 
     def recent(self) -> LongTurn:
-        """Return the longest turn of the last minute or two."""
+        """Return the longest turn of the last one to two periods."""
         return self._recent if self._recent.seconds >= self._before.seconds else self._before
 
     def view(self) -> dict[str, object]:
-        """Return both as plain data."""
+        """Return both turns as plain data."""
         return {"longest": self.longest.view(), "recent": self.recent().view()}

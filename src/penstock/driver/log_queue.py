@@ -15,9 +15,9 @@ from penstock.protocols.common.log_line import LimitedLines, LogLine
 from penstock.texts import printable
 
 LINES_KEPT: Final = 10_000
-"""Most log lines that wait; further ones are counted."""
+"""Most log lines that wait; further lines are counted."""
 LINE_MOST: Final = 4096
-"""Most letters of a log line: names chosen by clients may have 100 KiB."""
+"""Most characters of a log line: names chosen by clients may have 100 KiB."""
 
 
 class LogQueue:
@@ -27,11 +27,13 @@ class LogQueue:
         self._broker = broker
         self._lines: list[LogLine] = []
         self._dropped: int = 0
-        """Number of lines that found no room since the last report of it."""
+        """Number of lines that were dropped since the last report."""
         self._limited = LimitedLines()
 
     def add(self, line: LogLine | str) -> None:
-        """Add a line with the present time: a template's, or free text. Beyond the limit of its id it is counted."""
+        """Add a line with the present time: a template's, or free text. Beyond the limit of its id the line is only
+        counted.
+        """
         entry = LogLine(line, {}) if isinstance(line, str) else line
         if self._limited.admit(entry, self._broker.now):
             self._append(entry)
@@ -49,7 +51,7 @@ class LogQueue:
         self.add(LogLine(text, {"id": kind}))
 
     def tick(self) -> None:
-        """Add the lines that were counted, about once a second."""
+        """Add reports of the counted lines, about once a second."""
         for line in self._limited.take(self._broker.now):
             self._append(line)
 
@@ -58,7 +60,7 @@ class LogQueue:
         return not self._lines
 
     def take(self, most: int = LINES_KEPT) -> list[LogLine]:
-        """Take lines up to a number; after the last one comes a report of those that were dropped."""
+        """Take lines up to a number; a report of dropped lines follows the last."""
         lines = self._lines[:most]
         del self._lines[:most]
         if self._dropped and not self._lines:
@@ -71,7 +73,7 @@ class LogQueue:
 
 
 PLACES_MOST: Final = 100
-"""Places whose traceback was logged; beyond, there is a line without it."""
+"""Most places whose traceback was logged; at further places a line without traceback is logged."""
 LINES_MOST: Final = 60
 """Most lines of a traceback, the last ones."""
 
@@ -89,7 +91,7 @@ class Failures(FailureReports):
     def report(self, what: str, error: Exception) -> InternalError:
         """See `FailureReports.report`.
 
-        The text of the error says no more than the type: the exception may quote what the client must not see.
+        The text of the error has only the type: the exception may quote data that the client must not see.
         """
         self.count += 1
         kind = type(error).__name__

@@ -33,7 +33,7 @@ from penstock.protocols.common.lost_publishes import LOST_BY
 
 
 class Notifier:
-    """Dispatcher of the broker's effects, with those that must wait."""
+    """Dispatcher of the broker's effects, and of effects that are reported later."""
 
     def __init__(self, node: Node, log_queue: LogQueue) -> None:
         self.node = node
@@ -42,7 +42,7 @@ class Notifier:
         self._gate_lines = GateLines()
         self._unblocked: list[Connection] = []
         self._losing: dict[int, Connection] = {}
-        """Connections with lost publishes that are not reported yet."""
+        """Connections with lost publishes that are still to be reported."""
         self._blocking: dict[int, Connection] = {}
         """Connections whose number of blocking gates has changed since the end of the last turn."""
         self._handlers = self._effect_handlers()
@@ -91,7 +91,7 @@ class Notifier:
             tracer.take()
 
     def _tell_lasting(self) -> None:
-        """Log and record the closings and blocks that were not told at once and last."""
+        """Log and record the closings and blocks that were not reported at once and persist."""
         now = self.broker.now
         for line in self._gate_lines.lasting(now):
             self.node.log(line)
@@ -105,7 +105,7 @@ class Notifier:
             self.log_queue.add(line)
 
     def has_unblocked(self) -> bool:
-        """Return whether connections are to be taken that no gate blocks any more."""
+        """Return whether there are connections that no gate blocks any more."""
         return len(self._unblocked) > 0
 
     def take_unblocked(self) -> list[Connection]:
@@ -175,7 +175,7 @@ class Notifier:
             self._losing[connection.number] = connection
 
     def _report_losses(self, connection: Connection) -> None:
-        """Log a connection's lost publishes when none of its publishes wait in line; for an open one at once."""
+        """Log a connection's lost publishes when none of its publishes wait in line; for an open connection at once."""
         losses = connection.losses
         if connection.state is ConnectionState.RUNNING or losses.are_known():
             self.node.log(gate_lines.lost(connection.name(), losses))
@@ -186,7 +186,7 @@ class Notifier:
         for producer in [] if connection.origin is None else connection.origin.producers:
             if id(gate) in producer.gates:
                 hold_deadline_s = producer.entry(gate).hold_deadline_s
-                until = "" if hold_deadline_s == NEVER else f"; what is held for {hold_deadline_s:g} s is refused"
+                until = "" if hold_deadline_s == NEVER else f"; refused after {hold_deadline_s:g} s"
                 return f"{because(producer, gate, self.broker.now)}{until}"
         hold_deadline_s = self.broker.defaults.hold_deadline_s
         until = "" if hold_deadline_s == NEVER else f" {hold_deadline_s:g} s at most"

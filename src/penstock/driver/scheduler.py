@@ -39,19 +39,19 @@ class Scheduler:
         self.entries = EntryTimes(broker.work, broker.timers, log_queue)
         self.slowed = SlowedConnections()
         self._writes = WriteShare("")
-        """Share of jobs without a connection in what goes to the store."""
+        """Share of store writes of jobs without a connection."""
         self._connections = connections
         """Open connections by number; owned by the driver."""
         self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
         """Jobs that change state, in order, with the connections that wait for them.
 
-        `_asked` holds jobs that only read, for clients; `_looking` those of onlookers.
+        `_asked` holds jobs that only read, for clients; `_looking` holds monitoring jobs.
         """
         self._asked: deque[tuple[Steps[None], Connection | None]] = deque()
         self._looking: deque[tuple[Steps[None], Connection | None]] = deque()
 
     def receive(self, connection: Connection, data: bytes) -> None:
-        """Take input of a connection; it is handled at once, or when its share of a turn comes."""
+        """Receive input of a connection; the input is handled at once, or when its share of a turn begins."""
         if connection.busy == 0 and self.line.may_start(connection):
             self.entries.begin(self.broker.now)
             self._serve(connection, data)
@@ -60,7 +60,7 @@ class Scheduler:
             self.go_on(connection)
 
     def charge(self, connection: Connection, units: i64) -> None:
-        """Count work that was done for a connection, outside its shares, as a share of this turn."""
+        """Count work done for a connection outside its shares, as a share of this turn."""
         self.line.begin(connection)
         self.broker.work.done += units
         self.turn_times.count(connection, self.line.end(connection))
@@ -72,11 +72,11 @@ class Scheduler:
         return len(self.line) > 0
 
     def has_room(self) -> bool:
-        """Return whether input is still handled in this turn; otherwise little of it should be read."""
+        """Return whether input is still handled in this turn; otherwise little input should be read."""
         return self.line.has_room()
 
     def go_on(self, connection: Connection) -> None:
-        """Resume a connection whose input was deferred, unless it must wait for something else."""
+        """Resume a connection whose input was deferred, unless another condition makes it wait."""
         waits = connection.input_paused and connection.busy == 0 and not connection.output.is_left_unread()
         if waits and not connection.in_line:
             self.slowed.enter(connection, self.broker.now)
@@ -97,7 +97,7 @@ class Scheduler:
         return served
 
     def _serve(self, connection: Connection, data: bytes | None) -> None:
-        """Give a connection its share of the turn; `data` was just read, None is deferred input."""
+        """Serve a connection's share of the turn; `data` was just read, None means deferred input."""
         line = self.line
         line.begin(connection)
         origin = connection.origin
@@ -123,7 +123,7 @@ class Scheduler:
         self.go_on(connection)
 
     def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Start a job that changes state, after earlier ones. One that raises closes `connection` (541).
+        """Start a job that changes state, after earlier jobs. A job that raises closes `connection` (541).
 
         Input of `connection` waits until the job is done; with None no input waits.
         """
@@ -132,13 +132,13 @@ class Scheduler:
         self._jobs.append((steps, connection))
 
     def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Start a job that only reads, after earlier ones of its kind and concurrently with changes."""
+        """Start a job that only reads, after earlier reading jobs and concurrently with changes."""
         if connection is not None:
             connection.hold_input()
         self._asked.append((steps, connection))
 
     def start_looking(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Start a job of an onlooker, such as a list: as `start_asking` does, and in slices that delay others less."""
+        """Start a monitoring job, such as a list: as `start_asking`, and in slices that delay others less."""
         if connection is not None:
             connection.hold_input()
         self._looking.append((steps, connection))
@@ -149,16 +149,16 @@ class Scheduler:
         self._run(self._asked, ASKING_SHARE)
 
     def look(self) -> bool:
-        """Run a slice of the jobs of onlookers; return whether any is done, so that its answer is to be written.
+        """Run a slice of the monitoring jobs; return whether any is done, so that its answer must be written.
 
-        It is run between turns, when what others wait for has been written.
+        Called between turns, when all other output has been written.
         """
         return self._run(self._looking, LOOKING_SHARE)
 
     def _run(self, jobs: deque[tuple[Steps[None], Connection | None]], share: i64) -> bool:
         """Run steps of the first job, and of the next when it is done, until the share is used up.
 
-        It is used up as well when its units' time has passed. Return whether any is done.
+        The share is also used up when the time of its units has passed. Return whether any job is done.
         """
         work = self.broker.work
         done = False
@@ -176,7 +176,7 @@ class Scheduler:
                 self._step(steps, connection)
             except StopIteration:
                 ended = True
-            except Exception as error:  # A job that answers its client by itself has caught it.
+            except Exception as error:  # A job that answers its client has caught the error itself.
                 ended = True
                 failure = self.failures.report("a job", error)
                 if connection is not None:
@@ -194,7 +194,7 @@ class Scheduler:
         return done
 
     def _step(self, steps: Steps[None], connection: Connection | None) -> None:
-        """Do a step of a job. What it records for the store belongs to its connection."""
+        """Do a step of a job. Its store records count for its connection."""
         journal = self.broker.journal
         if journal is None:
             next(steps)
@@ -211,16 +211,16 @@ class Scheduler:
                 pause_if_over(connection, share, journal)
 
     def _writes_of(self, connection: Connection | None) -> WriteShare:
-        """Return the share of a job's connection; None, or one that has ended: that of all such jobs."""
+        """Return the share of a job's connection; without an open connection, the share of all such jobs."""
         origin = None if connection is None else connection.origin
         return self._writes if origin is None else origin.writes
 
     def has_jobs(self) -> bool:
-        """Return whether any job may go on, besides those of onlookers."""
+        """Return whether any job may continue, besides monitoring jobs."""
         if self._asked:
             return True
         return len(self._jobs) > 0 and self._writes_of(self._jobs[0][1]).listener is None
 
     def has_onlookers(self) -> bool:
-        """Return whether any job of an onlooker is not done."""
+        """Return whether any monitoring job is not done."""
         return len(self._looking) > 0

@@ -1,7 +1,7 @@
-"""Pauses of clients that have recorded more than their share of what goes to the store (core/journal/write_shares.py).
+"""Pauses of clients that have recorded more than their share of store writes (core/journal/write_shares.py).
 
-A paused client is not read, and a job of it does no steps, until a transaction has taken enough of its records. Jobs
-without a connection have a share together. While the store cannot be written nobody is paused: persistent messages then
+A paused client is not read, and its jobs do no steps, until a transaction has taken enough of its records. Jobs without
+a connection have one share together. While the store cannot be written no client is paused: persistent messages then
 wait at a gate, and changes have a bound.
 """
 
@@ -27,7 +27,7 @@ class PausedConnection(WriteListener):
 
 
 class PausedJobs(WriteListener):
-    """The pause of jobs. The next turn, which follows a transaction, looks at them again."""
+    """The pause of jobs. The next turn, after a transaction, checks them again."""
 
     @override
     def on_taken(self) -> None:
@@ -35,6 +35,6 @@ class PausedJobs(WriteListener):
 
 
 def pause_if_over(connection: Connection, share: WriteShare, journal: Journal) -> None:
-    """Pause a connection if it is over its share, until the next transactions have taken enough of it."""
+    """Pause a connection if it is over its share, until the next transactions have taken enough of its records."""
     if journal.must_wait(share):
         journal.shares.wait(share, PausedConnection(connection))

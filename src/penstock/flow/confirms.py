@@ -69,7 +69,7 @@ class ConfirmRange:
         self.last: i64 = last
         self.confirmed = refusal is None
         self.refusal = refusal
-        """The reason of a refusal; None if it is confirmed."""
+        """The reason of a refusal; None if the range is confirmed."""
 
 
 class LaneNumbers:
@@ -79,7 +79,7 @@ class LaneNumbers:
 
     def __init__(self, offset: i64, refused: list[int], most: int) -> None:
         self.offset: i64 = offset
-        """The lane's number of a publish less that of its confirm."""
+        """The lane's number of a publish minus its confirm number."""
         self.refused: deque[int] = deque(refused, most)
         """The latest refused numbers of the lane, at most `most`."""
 
@@ -90,7 +90,9 @@ class LaneNumbers:
 
 NO_PENDING: Final[deque[PendingConfirm]] = deque(maxlen=0)
 NO_NUMBERS: Final[deque[int]] = deque(maxlen=0)
-"""The empty queues of a producer that has not needed its own: most never do, and an empty deque has 640 octets."""
+"""Empty queues that producers share until the first pending confirm: most producers have none, and an empty deque takes
+640 bytes.
+"""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -101,19 +103,21 @@ class Confirms:
         self.published: i64 = 0
         """The number of the last publish."""
         self.durable_upto: i64 = UNLIMITED
-        """The last durable publish: later ones are confirmed only after fsync."""
+        """Number of the last durable publish; later publishes are confirmed only after fsync."""
         self.pending: deque[PendingConfirm] = NO_PENDING
         self.sent_upto: i64 = 0
         """The last number up to which every outcome was taken."""
         self.uncounted: i64 = 0
-        """Numbers up to `sent_upto` that are no confirms: refusals, answers to commits, and those counted elsewhere."""
+        """Numbers up to `sent_upto` that are not confirms: refusals, answers to commits, and confirms that are counted
+        elsewhere.
+        """
         self.lane: LaneNumbers | None = None
-        """Numbers of its lane; None for most."""
+        """Numbers of the producer's lane; None without a lane."""
         self._refused: list[ConfirmRange] = []
         self._nacked: deque[int] = NO_NUMBERS
 
     def withhold(self, road: list[Gate], deadline: float) -> None:
-        """Number a publish that was accepted behind a closed gate, or behind an earlier withheld one."""
+        """Number a publish that was accepted behind a closed gate, or behind an earlier withheld publish."""
         self.published += 1
         if self.pending:
             last = self.pending[-1]
@@ -125,7 +129,7 @@ class Confirms:
     def hold(self, deadline: float) -> PendingConfirm:
         """Number a publish that is held; the caller later calls `accepted` or `refuse`."""
         self.published += 1
-        pending = PendingConfirm(self.published, HELD, NO_GATES, deadline)  # Its road is not known yet.
+        pending = PendingConfirm(self.published, HELD, NO_GATES, deadline)  # Its road is unknown yet.
         self._append(pending)
         return pending
 
@@ -162,7 +166,7 @@ class Confirms:
     def _leave_out(self, pending: PendingConfirm) -> None:
         pending.state = REFUSED
         while self.pending and self.pending[0].state == REFUSED:
-            self._nack(self.pending.popleft())  # It does not delay later publishes.
+            self._nack(self.pending.popleft())  # A refused publish does not delay later publishes.
 
     def decided(self) -> i64:
         """Return the number up to which every publish is in its queues, refused or unroutable."""
@@ -172,7 +176,7 @@ class Confirms:
         return self.published
 
     def release(self) -> Gate | None:
-        """Release, in order, all confirms that no closed gate delays; returns the gate that delays the next one."""
+        """Release, in order, all confirms that no closed gate delays; returns the gate that delays the next confirm."""
         obstacle: Gate | None = None
         released = 0
         for pending in self.pending:
@@ -188,9 +192,9 @@ class Confirms:
         return obstacle
 
     def expire(self, now: float) -> list[PendingConfirm]:
-        """Release all withheld confirms up to the last one whose deadline has passed; returns the released ones.
+        """Release all withheld confirms up to the last one whose deadline has passed; returns the released entries.
 
-        The order is kept, so earlier confirms with a later deadline are released with it.
+        The order is kept, so earlier confirms with a later deadline are released too.
         """
         last_due = 0
         late: list[PendingConfirm] = []

@@ -1,8 +1,8 @@
 """Credit of a receiver: a window that settlement restores, link credit, and an adaptive window.
 
 `Credit` is the prefetch window of a consumer or of a channel in AMQP 0-9-1; without a window it is unbounded.
-`LinkCredit` is that of a link in AMQP 1.0. Both have the same methods. A delivery that is settled at once spends and
-restores.
+`LinkCredit` is the credit of a link in AMQP 1.0. Both have the same methods. A delivery that is settled at once spends
+and restores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from penstock.flow.level import UNLIMITED
 NO_WINDOW: Final = 0
 """A window of 0 messages is "no bound", as in basic.qos (AMQP 0-9-1 section 1.7.2.1)."""
 UNBOUNDED: Final = -1
-"""A window of -1 bytes is "no bound", as Artemis' consumerWindowSize; one of 0 bytes is one message at a time."""
+"""A window of -1 bytes is "no bound", as in Artemis' consumerWindowSize; a window of 0 bytes allows one message at a
+time.
+"""
 SERIAL: Final = 1 << 32
 """Delivery counts of a link are serial numbers with 32 bits (AMQP 1.0, section 2.8.10)."""
 
@@ -68,7 +70,7 @@ class Credit:
 class LinkCredit(Credit):
     """Credit that the receiver of a link grants (AMQP 1.0, section 2.6.7), beside a window in bytes.
 
-    A delivery spends it, and its settlement does not restore it. Only the bytes are restored.
+    A delivery spends messages and bytes. Its settlement restores only the bytes.
     """
 
     __slots__ = ("delivery_count", "granted", "paused")
@@ -80,10 +82,10 @@ class LinkCredit(Credit):
         self.granted: i64 = 0
         """Messages that may still be sent."""
         self.paused: bool = False
-        """True while a delivery is under way that nothing of the link may follow yet."""
+        """True while a delivery is being written; nothing else may be sent on the link before its end."""
 
     def grant(self, delivery_count: i64, link_credit: i64) -> None:
-        """Set the credit to the receiver's grant, which counts from the delivery count that it has seen."""
+        """Set the credit to the receiver's grant, counted from the last delivery count that the receiver has seen."""
         unseen = (self.delivery_count - delivery_count) % SERIAL
         if unseen >= SERIAL // 2:
             unseen -= SERIAL
@@ -91,19 +93,19 @@ class LinkCredit(Credit):
         self.granted = granted if granted > 0 else 0
 
     def take_back(self, messages: i64) -> None:
-        """Undo the spending of messages that were not delivered after all."""
+        """Restore the credit of messages that were not delivered after all."""
         self.granted += messages
         self.delivery_count = (self.delivery_count - messages) % SERIAL
 
     def drain(self) -> i64:
-        """Remove the credit that is left, as if it were spent; returns how much it was."""
+        """Remove the credit that is left, as if it were spent; returns the number of messages."""
         drained = self.granted
         self.granted = 0
         self.delivery_count = (self.delivery_count + drained) % SERIAL
         return drained
 
     def bounded(self) -> bool:
-        """See `Credit.bounded`: it is, always."""
+        """See `Credit.bounded`: link credit is always bounded."""
         return True
 
     @override
@@ -127,13 +129,13 @@ ROUND: Final = 8
 CYCLE: Final = 16
 """Rounds with a full window between two measurements of the time in flight."""
 GAIN: Final = 1.25
-"""Ratio of the window to the needed credit. The excess is slack, by which it grows."""
+"""Ratio of the window to the needed credit. The excess is slack that lets the window grow."""
 FULL: Final = 0.75
 """Mean part of the window that is in flight from which a round counts as full."""
 STALL_S: Final = 1.0
 """Least seconds without a settlement after which a full window is doubled."""
 STALL_TIMES: Final = 4.0
-"""The same as a multiple of the time in flight."""
+"""The same time as a multiple of the time in flight."""
 
 _MEASURING: Final = 0
 """A round with a narrow window measures the time in flight."""
@@ -151,48 +153,54 @@ class AdaptiveWindow:
         self.window: i64 = least
         """Most unsettled deliveries now."""
         self.time_s: float = 0.0
-        """Round trip and service time of a delivery that waits for no other one; 0 before the first measurement."""
+        """Round trip and service time, in seconds, of a delivery that waits for no other delivery; 0 before the first
+        measurement.
+        """
         self.rate: float = 0.0
-        """Settlements a second while the window was full: of the last two rounds the higher one; 0 before the first."""
+        """Settlements a second while the window was full: the higher rate of the last two rounds; 0 before the first
+        round.
+        """
         self.batch: i64 = 1
-        """Most settlements at the same time, of this cycle and the last one."""
+        """Most settlements at the same time in this cycle and the last cycle."""
         self._last_rate: float = 0.0
-        """The rate of the last full round alone: one round that was disturbed changes little."""
+        """Rate of the last full round alone; the higher of two rounds hides one disturbed round."""
         self._phase: i64 = _MEASURING
         self._grown: bool = False
         """True after the first phase of growth."""
         self._rounds: i64 = 0
-        """Full rounds left in the cycle."""
+        """Number of full rounds left in the cycle."""
         self._since: float = -1.0
-        """Begin of the round; negative before the first delivery."""
+        """Start of the round; negative before the first delivery."""
         self._changed: float = 0.0
         """Time up to which `_area` counts."""
         self._area: float = 0.0
         """Deliveries in flight, integrated over the seconds of the round."""
         self._settled: i64 = 0
         self._target: i64 = ROUND
-        """Settlements in the round, and those that end it."""
+        """Settlements in the round, and the number of settlements that ends the round."""
         self._skipped: i64 = 0
-        """Settlements left before the next round: of the deliveries in flight when the window changed."""
+        """Settlements to ignore before the next round: settlements of deliveries that were in flight when the window
+        changed.
+        """
         self._at_once: i64 = 0
         self._at: float = -1.0
-        """Settlements at the same time, and when that was."""
+        """Number of settlements at the same time, and that time."""
         self._newest_batch: i64 = 1
         """Largest batch of this cycle."""
         self._stalls: i64 = 0
         """Number of times that the window was doubled since the last settlement."""
         self._quiet_s: float = 0.0
-        """The longest time without a settlement before which it was doubled, since the last measurement."""
+        """Longest time without a settlement after which the window was doubled, since the last measurement."""
 
     def on_delivered(self, out: i64, now: float) -> None:
-        """Count time before deliveries are sent, with the number that was in flight until now."""
+        """Add the time before new deliveries to the round; `out` is the number in flight until now."""
         if self._since < 0.0:
             self._begin(out, now)
         self._area += float(out) * (now - self._changed)
         self._changed = now
 
     def on_settled(self, count: i64, out: i64, now: float) -> None:
-        """Count settlements, with the number that was in flight before them; the window may change."""
+        """Count settlements; `out` is the number in flight before them. The window may change."""
         if self._since < 0.0:
             self._begin(out, now)
         self._area += float(out) * (now - self._changed)
@@ -231,7 +239,7 @@ class AdaptiveWindow:
         return seconds * float(1 << (self._stalls if self._stalls < 20 else 20))
 
     def on_stalled(self) -> None:
-        """Double a full window that nothing was settled of for `stall_s`."""
+        """Double a full window after `stall_s` without a settlement."""
         self._stalls += 1
         self._set(self.window * 2)
 
@@ -240,7 +248,7 @@ class AdaptiveWindow:
         return self._changed
 
     def _count_batch(self, count: i64, now: float) -> None:
-        """Count settlements that came together: a client may wait until it has so many."""
+        """Count settlements that came together: a client may collect that many before it settles."""
         if now == self._at:
             count += self._at_once
         self._at = now

@@ -25,12 +25,12 @@ RETRY_AFTER_S: Final = 1.0
 
 
 def earlier(one: Waiter, other: Waiter) -> bool:
-    """Return whether one in a line comes before the other one: by ticket, then by order."""
+    """Return whether `one` comes before `other` in a line: by ticket, then by order."""
     return one.ticket < other.ticket or (one.ticket == other.ticket and one.order < other.order)
 
 
 def _rise(line: list[Waiter], waiter: Waiter, at: i64) -> None:
-    """Put a waiter into a line, which is a heap: at this place, or nearer to its begin."""
+    """Put a waiter into a line, which is a heap: at this index, or nearer to the front."""
     while at > 0:
         above = (at - 1) >> 1
         other = line[above]
@@ -44,7 +44,7 @@ def _rise(line: list[Waiter], waiter: Waiter, at: i64) -> None:
 
 
 def _sink(line: list[Waiter], waiter: Waiter, at: i64) -> None:
-    """Put a waiter into a line at this place, or further back."""
+    """Put a waiter into a line at this index, or further back."""
     size: i64 = len(line)
     while True:
         below = 2 * at + 1
@@ -68,47 +68,50 @@ class Waiter:
 
     def __init__(self, party: Party | None = None, asks_for_credit: bool = False) -> None:
         self.ticket: i64 = 0
-        """Position in the order of turns, in bytes; 0 while it does not wait. See Turns."""
+        """Position in the order of turns, in bytes; 0 while the producer does not wait. See Turns."""
         self.serial: i64 = 0
-        """Order among equal tickets: the earlier draw is first."""
+        """Order among equal tickets: the waiter that drew first is first."""
         self.order: i64 = 0
-        """Its serial when it entered the line in which it is."""
+        """The waiter's serial when it entered its present line."""
         self.place: i64 = 0
-        """Its index in that line."""
+        """The waiter's index in its present line."""
         self.finish: i64 = 0
-        """Position where its last turn ended; its next ticket is not before that."""
+        """Position where the last turn ended; the next ticket is not before this position."""
         self.unturned_bytes: i64 = 0
-        """Bytes that it passed behind a closed gate, before it had to wait there; its position counts them at its turn.
+        """Bytes that passed behind a closed gate before the producer had to wait; its position counts them at its
+        turn.
         """
         self.back_by: float = -NEVER
-        """Time (monotonic seconds) until which its position is reserved after it has passed all its messages."""
+        """Time (monotonic seconds) until which the position is reserved after all messages have passed."""
         self.expected_at: Gate | None = None
-        """The gate that waits for it until then, among others; None for none."""
+        """The gate that waits for the producer's return until `back_by`; None without one."""
         self.listed_at: i64 = 0
-        """Its position in the list of that gate."""
+        """The waiter's index in the `returning` list of that gate."""
         self.weight: i64 = 1
-        """Its share of the turns among waiters: 2 passes twice the bytes of 1."""
+        """Weight in fair queueing: a waiter of weight 2 passes twice the bytes of a waiter of weight 1."""
         self.gate: Gate | None = None
-        """The gate where it waits now; None while it does not."""
+        """The gate where the producer waits now; None while it does not wait."""
         self.party = party
-        """Its connection, which shares reserved room with others; None for none."""
+        """The producer's connection, which shares reserved room with other connections; None without one."""
         self.asks_for_credit = asks_for_credit
-        """True if it waits for credit, not with a publish: it has no turn while the gate is closed."""
+        """True if the producer waits for credit, not with a publish: it has no turn while the gate is closed."""
         self.exact: bool = False
-        """True if that credit ends at the stop threshold."""
+        """True if the credit ends at the stop threshold."""
 
     def waits_at(self, gate: Gate, now: float) -> None:
-        """Handle that it was put in the line of a gate."""
+        """Handle that the waiter was put in the line of a gate."""
         raise NotImplementedError
 
     def on_road_changed(self, left: set[object], now: float) -> i64:
-        """Look whether it still waits at the right gate, which these owners have left; returns units of work."""
+        """Check whether the producer still waits at the right gate after these owners left the gate; returns units of
+        work.
+        """
         raise NotImplementedError
 
     def obstacle(self, finishing: Gate | None = None) -> Gate | None:
-        """Return the first gate that does not let its next message pass, or None.
+        """Return the first gate that stops the next message, or None.
 
-        A closed gate whose round is being finished (`finishing`) stops it only if there is no room.
+        A closed gate whose round is being finished (`finishing`) stops the message only if there is no room.
         """
         raise NotImplementedError
 
@@ -117,21 +120,24 @@ class Waiter:
         raise NotImplementedError
 
     def after_release(self, now: float) -> None:
-        """Handle what its turns in a row have changed."""
+        """Handle the effects of one turn or of several turns in a row."""
 
     def next_gate(self) -> Gate | None:
-        """Return the gate to wait at for the message after, or None when nothing is left to pass.
+        """Return the gate to wait at for the message after the next; None when no message is left.
 
-        Unlike `obstacle` this names a gate even when the road is open: one message a turn, then back into the line.
+        `obstacle` returns None when the road is open; this method still names a gate: one message a turn, then back
+        into the line.
         """
         raise NotImplementedError
 
     def will_return_soon(self) -> bool:
-        """Return whether it has nothing left only because it waits for a confirm: it will have more at once."""
+        """Return whether the producer has no messages only because it waits for a confirm and will publish again at
+        once.
+        """
         return False
 
     def release(self, gate: Gate, now: float) -> i64:
-        """Handle the opening of a gate that blocked it: release its confirms.
+        """Handle the opening of a gate that blocked the producer: release its confirms.
 
         Returns the bytes (charges) that passed while the gate was closed, with confirms withheld.
         """
@@ -139,9 +145,9 @@ class Waiter:
 
 
 NOBODY: Final[list[Waiter]] = []
-"""The empty line of a gate: one shared list, which must not be changed."""
+"""Empty line of a gate: one shared list, which must not be changed."""
 NOBODY_RETURNS: Final[list[tuple[i64, i64, Waiter]]] = []
-"""The same of those that will return."""
+"""Empty list of returning producers: one shared list, which must not be changed."""
 
 
 @trait
@@ -157,18 +163,26 @@ class GateOwner:
         raise NotImplementedError
 
     def passed(self, charge: i64, now: float, granted: bool = False) -> None:
-        """Record that a message passed the gate; only rates count these. `granted`: it has come on counted credit."""
+        """Record that a message passed the gate; only rates count these. `granted`: the message came on counted
+        credit.
+        """
 
     def admits_granted(self, now: float) -> bool:
-        """Return whether a message on counted credit may pass now; only rates stop one, if credit was saved up."""
+        """Return whether a message on counted credit may pass now; only rates stop such messages, when a sender has
+        saved up credit.
+        """
         return True
 
     def credit_limit(self, charge: i64) -> i64:
-        """Return the most messages (each of this charge) that one sender may have as credit; only rates limit it."""
+        """Return the most messages (each of this charge) that one sender may have as credit; only rates limit the
+        number.
+        """
         return UNLIMITED
 
     def grantable(self, wanted: i64, charge: i64, now: float) -> i64:
-        """Return how many of the wanted messages (each of this charge) may be granted at once; only rates limit it."""
+        """Return how many of the wanted messages (each of this charge) may be granted at once; only rates limit the
+        number.
+        """
         return wanted
 
     def granted(self, messages: i64, charge: i64, now: float) -> None:
@@ -177,7 +191,7 @@ class GateOwner:
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
         """Return whether the gate limits a commit.
 
-        The arguments are the additions of the commit less the amounts that it frees.
+        The arguments are the additions of the commit minus the amounts that the commit frees.
 
         A commit that adds no more than it frees passes every depth; a gate without a depth limits all commits.
         """
@@ -188,13 +202,14 @@ class GateOwner:
         return self.admits(bytes, 1, now)
 
     def may_defer_turn(self) -> bool:
-        """Return whether a turn may wait a moment without idle consumers behind the gate."""
+        """Return whether a turn may be postponed for a moment without idle consumers behind the gate."""
         return False
 
     def recall(self, parties: list[Party], now: float) -> float:
-        """Take back reserved room that lies idle: the first in line lacks room. `parties` have to wait.
+        """Revoke idle reserved room, because the first in line lacks room. `parties` are the connections that wait.
 
-        Returns when to look again (monotonic seconds): at once if there is more room, NEVER if none is reserved.
+        Returns the time of the next recall (monotonic seconds): at once if room was freed, NEVER if no room is
+        reserved.
         """
         return NEVER
 
@@ -209,11 +224,11 @@ class GateOwner:
         return self.measure()
 
     def could_ever_take(self, messages: i64, bytes: i64) -> bool:
-        """Return whether this amount could be admitted without waiting if it were the only one."""
+        """Return whether this amount could be admitted without waiting if the queue were empty."""
         return True
 
     def describe_overflow(self) -> str:
-        """Return the reason for a publish that the owner's overflow policy refused; empty where there is no policy."""
+        """Return the reason for a publish that the owner's overflow policy refused; empty without a policy."""
         return ""
 
     def describe_cause(self, now: float) -> str:
@@ -225,7 +240,7 @@ class GateOwner:
         raise NotImplementedError
 
     def vhost_name(self) -> str | None:
-        """Return the virtual host of the gate; None if it belongs to none."""
+        """Return the virtual host of the gate; None if the gate belongs to the node."""
         return None
 
     def guaranteed_total(self) -> i64:
@@ -264,57 +279,63 @@ class Gate:
 
     def __init__(self, kind: str, name: str, crossings: list[GateTransition]) -> None:
         self.kind = kind
-        """The kind of its owner: "queue", "address", "vhost", "memory", "rate", "operator" or "disk"."""
+        """Kind of the owner: "queue", "address", "vhost", "memory", "rate", "operator" or "disk"."""
         self.name = name
         self.owner: GateOwner | None = None
         self.transitions = crossings
         """The broker's list of unhandled transitions."""
         self.open: bool = True
         self.scheduled: i64 = IDLE
-        """IDLE; LISTED while Turns has it in the schedule; RETIRED if its queue is deleted: it is open for good."""
+        """IDLE; LISTED while Turns has the gate in the schedule; RETIRED if its queue is deleted: the gate stays open
+        for good.
+        """
         self.guaranteed_bytes: i64 = NO_GUARANTEE
         """A queue with at most these bytes, the new message included, passes even when the gate is closed."""
         self.frequent: bool = False
-        """True if it closes and opens routinely (a rate): its transitions are not logged."""
+        """True if the gate closes and opens routinely (a rate): its transitions are not logged."""
         self.waiters: list[Waiter] = []
-        """Those that wait with a publish: a heap (`earlier`) in which each knows its place."""
+        """Waiters with a publish: a heap (`earlier`) in which each waiter knows its index."""
         self.requests: list[Waiter] = NOBODY
-        """Those that wait for credit, likewise. A closed gate grants none, so they block no others then."""
+        """Waiters for credit, likewise. A closed gate grants no credit, so these waiters block nobody while it is
+        closed.
+        """
         self.exact_requests: i64 = 0
-        """Those of them whose credit ends at the stop threshold."""
+        """Waiters for credit that ends at the stop threshold; a subset of `requests`."""
         self.returning: list[tuple[i64, i64, Waiter]] = NOBODY_RETURNS
-        """Those that will return soon, and that it waits for: a heap by position, which may have grown since."""
+        """Producers that will return soon and that the gate waits for: a heap by position. Positions may have grown
+        since.
+        """
         self.turned_at: float = -NEVER
-        """Time of its last turn (monotonic seconds)."""
+        """Time of the last turn (monotonic seconds)."""
         self.closed_at_ticket: i64 = 0
-        """Ticket of the turn that closed it: waiters up to it have not had a turn in that round."""
+        """Ticket of the turn that closed the gate: waiters up to this ticket have not had a turn in that round."""
         self.timer: TimerHandler | None = None
-        """Schedules the gate again when the wait for a returning producer ends."""
+        """Timer that schedules the gate again when the wait for a returning producer ends."""
         self.blocked: dict[int, Waiter] = {}
-        """Blocked producers by identity: its waiters, and those whose confirms it withholds."""
+        """Blocked producers by identity: waiters, and producers with withheld confirms."""
         self.to_release: dict[int, Waiter] = {}
-        """The blocked producers to release as soon as it opens."""
+        """Blocked producers to release as soon as the gate opens."""
         self.stats = GateStats()
 
     def __lt__(self, other: Gate) -> bool:
         return self.name < other.name  # Compared for equal tickets: a waiter has moved between two scheduled gates.
 
     def close(self, messages: i64, bytes: i64, now: float) -> None:
-        """Close at this depth; a gate that is closed stays so."""
+        """Close at this depth; a closed gate stays closed."""
         if self.open:
             self.open = False
             self.stats.closed(now)
             self.transitions.append(GateTransition(self, True, messages, bytes, now))
 
     def reopen(self, messages: i64, bytes: i64, now: float) -> None:
-        """Open at this depth; a gate that is open stays so. Its waiters get their turns from Turns."""
+        """Open at this depth; an open gate stays open. `Turns` gives the waiters their turns."""
         if not self.open:
             self.open = True
             self.stats.opened(now)
             self.transitions.append(GateTransition(self, False, messages, bytes, now))
 
     def review(self, now: float) -> None:
-        """Let the owner check its depth; a gate without one is operated by hand."""
+        """Ask the owner to check the depth again; a gate without an owner is operated by hand."""
         if self.owner is not None:
             self.owner.update_gate(now)
 
@@ -351,16 +372,18 @@ class Gate:
         return f"{self.kind} '{self.name}' lets nothing pass" if self.owner is None else self.owner.describe_refusal()
 
     def passed(self, charge: i64, now: float, granted: bool = False) -> None:
-        """Record that a message passed: a rate counts it. See `GateOwner.passed`."""
+        """Count a message that passed at a rate. See `GateOwner.passed`."""
         if self.owner is not None:
             self.owner.passed(charge, now, granted)
 
     def takes_turn(self, finishing: Gate | None) -> bool:
-        """Return whether the message of the present turn is not stopped: the gate is open, or finishes its round."""
+        """Return whether the gate does not stop the message of the present turn: it is open, or finishes its round."""
         return self.open or self is finishing
 
     def lets_pass(self, charge: i64, copies: i64, now: float, finishing: Gate | None) -> bool:
-        """Return whether the message of the present turn may pass: not stopped, and with room for it."""
+        """Return whether the message of the present turn may pass: the gate does not stop it, and there is room for
+        it.
+        """
         return self.takes_turn(finishing) and self.admits(charge, copies, now)
 
     def enter(self, waiter: Waiter) -> None:
@@ -377,22 +400,24 @@ class Gate:
         _rise(line, waiter, len(line) - 1)
 
     def has_line(self) -> bool:
-        """Return whether a newcomer must wait behind others: those with publishes, and at an open gate all."""
+        """Return whether a newcomer must wait: behind waiters with publishes, and at an open gate behind all
+        waiters.
+        """
         return len(self.waiters) > 0 or (self.open and len(self.requests) > 0)
 
     def in_line(self) -> int:
-        """Return the number of those that wait here, with a publish or for credit."""
+        """Return the number of waiters here, with a publish or for credit."""
         return len(self.waiters) + len(self.requests)
 
     def next_in_line(self) -> Waiter | None:
-        """Return the waiter of the next turn, None for none; at a closed gate only publishes have turns."""
+        """Return the waiter of the next turn, None without one; at a closed gate only publishes have turns."""
         waiters, requests = self.waiters, self.requests
         if not self.open or not requests:
             return waiters[0] if waiters else None
         return waiters[0] if waiters and earlier(waiters[0], requests[0]) else requests[0]
 
     def leave(self, waiter: Waiter) -> None:
-        """Remove a waiter, which keeps its ticket, from the line in which it is."""
+        """Remove a waiter from its line; the waiter keeps its ticket."""
         line = self.requests if waiter.asks_for_credit else self.waiters
         self.exact_requests -= 1 if waiter.exact else 0
         last = line.pop()
@@ -409,7 +434,9 @@ class Gate:
         self.blocked[id(waiter)] = waiter
 
     def expect(self, waiter: Waiter) -> None:
-        """Call the producer's `release` when the gate opens: it has withheld confirms, or nothing more to pass here."""
+        """Have the producer released when the gate opens: it has withheld confirms, or no more messages to pass
+        here.
+        """
         self.to_release[id(waiter)] = waiter
 
     def expects(self, waiter: Waiter) -> bool:
@@ -430,8 +457,8 @@ class Gate:
     def take_to_release(self, most: int) -> list[Waiter]:
         """Take producers to release, longest waiting first, at most `most`; each checks its own road again.
 
-        Mere waiters are not among them: their turns come one by one, so the cost of an opening is proportional to the
-        messages that pass.
+        Producers that only wait are not included: their turns come one by one, so the cost of an opening is
+        proportional to the messages that pass.
 
         Taking them before the first call of `release` keeps wake-ups from being lost or doubled when a released
         producer publishes onto the same gate again.
@@ -447,39 +474,39 @@ class Gate:
 
 
 def retire(gate: Gate) -> None:
-    """Give no more turns at a gate, for good."""
+    """Stop turns at a gate for good."""
     gate.scheduled = RETIRED
 
 
 def lose_ticket(waiter: Waiter) -> None:
-    """End the wait of one that has nothing more to pass."""
+    """End the wait of a producer that has no more messages to pass."""
     waiter.ticket = 0
 
 
 def retry_after_s(gate: Gate | None, now: float) -> float:
-    """Return the seconds after which one that was stopped at a gate may try again; a second, if that is not known."""
+    """Return the seconds after which a stopped producer may try again; one second if unknown."""
     ready = NEVER if gate is None or gate.owner is None else gate.owner.ready_at(now)
     return RETRY_AFTER_S if ready == NEVER else max(ready - now, 0.0)
 
 
 NO_GATES: Final[list[Gate]] = []
-"""No gates, for all that have none; never changed."""
+"""Shared empty list for producers without gates; never changed."""
 DEADLINE: Final = "deadline"
-"""It was held until its hold deadline."""
+"""The publish was held until its hold deadline."""
 HOLD_BOUND: Final = "hold-bound"
-"""The hold budget of its connection is used up."""
+"""The hold budget of the connection is used up."""
 DELETED: Final = "deleted"
-"""Its queue was deleted while it was held."""
+"""The queue was deleted while the publish was held."""
 NEVER_FITS: Final = "never-fits"
-"""It is larger than the capacity, which was lowered while it was held."""
+"""The message is larger than the capacity, which was lowered while the publish was held."""
 WITHDRAWN: Final = "withdrawn"
-"""Its publisher took it back while it was held."""
+"""The publisher withdrew the publish while it was held."""
 ROLLED_BACK: Final = "rolled-back"
-"""It is a commit of which a part is impossible."""
+"""The commit has a part that is impossible."""
 
 
 class Refusal:
-    """The reason of a refused publish, or of several that were refused together."""
+    """The reason of a refused publish, or of several publishes that were refused together."""
 
     __slots__ = ("cause", "gate", "retriable", "error", "_text")
 
@@ -489,11 +516,11 @@ class Refusal:
         self.cause = cause
         """One of the causes above, or the name of the queue's overflow policy."""
         self.gate = gate
-        """The gate that refused it, or stopped it; None if others were before it."""
+        """The gate that refused or stopped the publish; None if other waiters were before it."""
         self.retriable = retriable
         """True if a retry may succeed: the gate was closed for too long."""
         self.error = error
-        """The error that says the same, if there is one."""
+        """The error with the same reason, if there is one."""
         self._text = text
 
     def describe(self) -> str:

@@ -1,8 +1,8 @@
 """Statistics of gates: whom each blocks, since when, how often and how long; and totals since the start.
 
-One `BlockStats` for each pair of a producer and a gate that was closed for it, one `GateStats` for each gate. The
-deciding code writes them; the log, `connection.blocked`, `penstock why` and the metrics read them. Bounded: entries of
-a producer end with it, and a summary stays among the last `DEPARTED_MAX`.
+One `BlockStats` for each pair of a producer and a gate that was closed for it, one `GateStats` for each gate. The code
+that blocks and releases producers writes these; the log, `connection.blocked`, `penstock why` and the metrics read
+them. Bounded: entries of a producer are removed when it closes; a summary stays among the last `DEPARTED_MAX`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mypy_extensions import i64
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 PRODUCERS_LISTED: Final = 100
-"""Producers listed for one gate, longest blocked first; the others are only counted."""
+"""Producers listed for one gate, longest blocked first; other producers are only counted."""
 DEPARTED_MAX: Final = 100
 """Summaries of closed producers for each gate: enough for one screen of a post-mortem, about 20 KiB."""
 
@@ -32,7 +32,7 @@ class BlockStats:
     def __init__(self, producer: str) -> None:
         self.producer = producer
         self.since: float | None = None
-        """Blocked since; None while it is not."""
+        """Time since which the producer is blocked; None while it is not."""
         self.times: int = 0
         self.total_s: float = 0.0
         """Time blocked in finished blocks."""
@@ -50,15 +50,15 @@ class BlockStats:
         self.created_at: float = -NEVER
         """Time of the producer's creation."""
         self.renewed: float = -NEVER
-        """Time of the last change of its hold deadline: the wait counts from then."""
+        """Time of the last change of the hold deadline: the wait counts from this time."""
         self.hold_deadline_s: float = NEVER
-        """Hold deadline of its last publish here, in seconds; infinity means no deadline."""
+        """Hold deadline of the last publish here, in seconds; infinity means no deadline."""
         self.stops: int = 0
-        """Times it was stopped, in total; see `is_stopped`."""
+        """Number of times the producer was stopped; see `is_stopped`."""
         self.stopped_in: int = 0
-        """Number of the gate's transition in which it was last stopped."""
+        """Number of the gate's transition in which the producer was last stopped."""
         self._counted: int = 0
-        """Those of `withheld_bytes` that were counted at earlier openings of the gate."""
+        """Part of `withheld_bytes` that was counted at earlier openings of the gate."""
 
     def take_passed(self) -> i64:
         """Return the bytes withheld since the last call."""
@@ -67,11 +67,11 @@ class BlockStats:
         return passed
 
     def is_stopped(self, closed_since: float | None, hold_deadline_s: float, now: float) -> bool:
-        """Return whether it has waited a whole hold deadline since the gate closed.
+        """Return whether the producer has waited a whole hold deadline since the gate closed.
 
         `closed_since` is None while the gate is open. A producer that came after the gate closed waits from its
-        arrival, for it had nothing in flight before. A publish handled shortly before its deadline counts as if it
-        had waited to the end.
+        arrival, because it had nothing in flight before. A publish handled shortly before its deadline counts as a full
+        wait.
         """
         if self.since is None or closed_since is None:
             return False
@@ -79,7 +79,7 @@ class BlockStats:
         return max(begun, self.renewed) + hold_deadline_s <= now + CLOSE_ENOUGH_S
 
     def begin(self, now: float) -> bool:
-        """Record that the producer is blocked; returns whether it was not before."""
+        """Record that the producer is blocked; returns whether it was not blocked before."""
         if self.since is not None:
             return False
         self.since = now
@@ -98,7 +98,7 @@ class BlockStats:
         return self.total_s if self.since is None else self.total_s + now - self.since
 
     def as_dict(self, now: float, closed_since: float | None) -> dict[str, object]:
-        """Return the entry as plain data; `blocked_for_s` is None while it is not blocked.
+        """Return the entry as plain data; `blocked_for_s` is None while the producer is not blocked.
 
         `closed_since` is when the gate closed; None while it is open.
         """
@@ -126,7 +126,7 @@ class BlockSums:
 
     def __init__(self) -> None:
         self.blocked: int = 0
-        """Producers that it blocks now."""
+        """Number of producers that the gate blocks now."""
         self.blocked_s: float = 0.0
         self.withheld: int = 0
         self.held: int = 0
@@ -164,13 +164,13 @@ class GateStats:
 
     def __init__(self) -> None:
         self.since: float | None = None
-        """Closed since; None while it is open."""
+        """Time since which the gate is closed; None while it is open."""
         self.transitions: int = 0
-        """Times it closed."""
+        """Number of times the gate closed."""
         self.closed_s: float = 0.0
-        """Time closed, without the present closing."""
+        """Seconds closed, without the present closing."""
         self.opened_at: float = NEVER
-        """Time at which it opened last; infinity before."""
+        """Time of the last opening; infinity before the first."""
         self.blocks: dict[int, BlockStats] = {}
         """Entries by the identity of the producer."""
         self.departed: deque[BlockStats] | None = None
@@ -199,7 +199,7 @@ class GateStats:
         return block
 
     def depart(self, key: int, now: float) -> None:
-        """Close the entry of a closed producer and put its summary among the last ones."""
+        """Close the entry of a closed producer and add its summary to the last summaries."""
         block = self.blocks.pop(key, None)
         if block is not None:
             block.end(now)
@@ -259,11 +259,11 @@ BOUNDS_S: Final = (
 )  # fmt: skip
 """Upper bounds of the buckets, in seconds: from a short turn to a store that does not answer."""
 LEAST_S: Final = 0.0001
-"""The first of them, where most durations are: one comparison for each."""
+"""The first bound, which most durations do not exceed: one comparison for each."""
 
 
 class Histogram:
-    """Numbers of durations by bucket, and their sum. It never forgets; its size is fixed."""
+    """Numbers of durations by bucket, and their sum. Counts are never removed; the size is fixed."""
 
     __slots__ = ("_least", "_more", "sum_s")
 
@@ -271,12 +271,12 @@ class Histogram:
         self._least: i64 = 0
         """Durations up to `LEAST_S`."""
         self._more: list[int] = [0] * len(BOUNDS_S)
-        """Those of the buckets after the first; the last one has no bound."""
+        """Durations in the buckets after the first; the last bucket has no bound."""
         self.sum_s: float = 0.0
         """Sum of all durations in seconds."""
 
     def count(self, seconds: float) -> None:
-        """Count a duration in seconds; a negative one, of a clock that was set, counts as 0."""
+        """Count a duration in seconds; a negative duration, after a clock was set back, counts as 0."""
         if seconds <= LEAST_S:
             self._least += 1
             if seconds > 0.0:
@@ -294,24 +294,24 @@ class Histogram:
 
 
 class TimeIntegral:
-    """Number of things that last, and the seconds of all of them together, those that are over included."""
+    """Number of spans in progress, and the total seconds of all spans, finished ones included."""
 
     __slots__ = ("present", "_seconds", "_since")
 
     def __init__(self) -> None:
         self.present: i64 = 0
-        """Number of them now."""
+        """Number of spans in progress."""
         self._seconds: float = 0.0
         self._since: float = 0.0
 
     def change(self, by: i64, now: float) -> None:
-        """Count some that begin, or end (negative)."""
+        """Count spans that begin, or end (negative)."""
         self._seconds = self.seconds(now)
         self._since = now
         self.present += by
 
     def seconds(self, now: float) -> float:
-        """Return the sum of their seconds up to now."""
+        """Return the total seconds of all spans up to now."""
         return self._seconds + float(self.present) * max(now - self._since, 0.0)
 
 
@@ -324,11 +324,11 @@ class KindTotals:
         self.closed = TimeIntegral()
         """Closed gates."""
         self.crossings: i64 = 0
-        """Times that gates closed."""
+        """Number of times that gates closed."""
         self.blocked = TimeIntegral()
         """Pairs of a producer and a gate that blocks it."""
         self.blocks: i64 = 0
-        """Times that a producer was blocked."""
+        """Number of times that a producer was blocked."""
 
 
 class FlowTotals:
@@ -340,9 +340,9 @@ class FlowTotals:
         self.kinds: dict[str, KindTotals] = {}
         """By `Gate.kind`; there are seven."""
         self.resume_latency = Histogram()
-        """Seconds from the opening of a gate until a producer that it blocked went on."""
+        """Seconds from the opening of a gate until a blocked producer resumed."""
         self.holds = Histogram()
-        """Seconds for which a publish was held until its turn came; a refused one does not count."""
+        """Seconds for which publishes were held until their turn; refused publishes do not count."""
 
     def of(self, kind: str) -> KindTotals:
         """Return the totals of a kind; creates them at first use."""

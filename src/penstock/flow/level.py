@@ -11,12 +11,13 @@ from typing import Final
 from mypy_extensions import i64
 
 UNLIMITED: Final = 1 << 62
-"""Stands for "no limit" where a number is compared; people and protocols see None."""
+""""No limit" where a number is compared; users and protocols see None."""
 
 OVERHEAD: Final = 240
-"""Octets charged for each message besides properties and body.
+"""Bytes charged for each message besides properties and body.
 
-The real memory use of one (record, bytes object, frames, queue entry), measured by bench/memory.py and rounded up.
+The real memory use of a message (record, bytes object, frames, queue entry), measured by bench/memory.py and rounded
+up.
 """
 
 
@@ -29,7 +30,7 @@ class Level:
         self.messages: i64 = messages
         self.bytes: i64 = bytes
         self.uncounted: i64 = uncounted
-        """Octets of each charge that do not count in `bytes`, as by names of other brokers (decision 93)."""
+        """Bytes of each charge that do not count in `bytes`, for settings with names of other brokers (decision 93)."""
 
     def counted(self, messages: i64, bytes: i64) -> i64:
         """Return the bytes of so many messages as this level counts them; `bytes` is the sum of their charges."""
@@ -40,11 +41,11 @@ class Level:
         return messages <= self.messages and bytes - messages * self.uncounted <= self.bytes
 
     def unlimited(self) -> bool:
-        """Return whether neither amount is limited."""
+        """Return whether neither amount has a limit."""
         return self.messages == UNLIMITED and self.bytes == UNLIMITED
 
     def less(self, messages: i64, bytes: i64) -> Level:
-        """Return the room that so many messages with these charges leave; both amounts may be negative."""
+        """Return this level minus so many messages with these charges; both amounts may be negative."""
         return Level(self.messages - messages, self.bytes - self.counted(messages, bytes), self.uncounted)
 
     def largest_charge(self) -> i64:
@@ -52,7 +53,7 @@ class Level:
         return self.bytes + self.uncounted
 
     def as_dict(self) -> dict[str, int | None]:
-        """Return the pair as plain data; None is no limit."""
+        """Return the pair as plain data; None means no limit."""
         messages: int | None = None if self.messages == UNLIMITED else int(self.messages)
         size: int | None = None if self.bytes == UNLIMITED else int(self.bytes)
         return {"messages": messages, "bytes": size}
@@ -100,12 +101,12 @@ class Thresholds:
     def overfull(self, messages: i64, bytes: i64) -> bool:
         """Return whether the gate must close.
 
-        `>` stop, so that a stop of 0 lets one message in (Qpid C++ and Broker-J).
+        `>` stop, so that a stop of 0 admits one message (Qpid C++ and Broker-J).
         """
         return not self.stop.covers(messages, bytes)
 
     def underfull(self, messages: i64, bytes: i64) -> bool:
-        """Return whether the gate must open: `<=` resume, so that a resume of 0 opens when empty (as Broker-J)."""
+        """Return whether the gate must open: `<=` resume, so that a resume of 0 opens when empty (as in Broker-J)."""
         return self.resume.covers(messages, bytes)
 
     def exact(self) -> Level:
@@ -116,7 +117,7 @@ class Thresholds:
         return stop
 
     def bound(self, messages: i64, bytes: i64) -> bool:
-        """Return whether an increase by these amounts counts in a unit that is limited here."""
+        """Return whether an increase by these amounts counts in a unit with a limit here."""
         if messages > 0 and (self.stop.messages != UNLIMITED or self.capacity.messages != UNLIMITED):
             return True
         return bytes > 0 and (self.stop.bytes != UNLIMITED or self.capacity.bytes != UNLIMITED)
@@ -165,9 +166,9 @@ class Measure:
         return "; ".join(causes)
 
     def describe_full(self) -> str:
-        """Return the clause that the next message does not fit, for each unit with a capacity.
+        """Return the clause "no room for the next message", with each unit that has a capacity.
 
-        Where a capacity leaves room, exact credit lacks room below the stop threshold.
+        If the capacity has room, the clause says that exact credit has no room below the stop threshold.
         """
         capacity, stop = self.thresholds.capacity, self.thresholds.stop
         parts: list[str] = []
@@ -198,5 +199,6 @@ class Measure:
 
 
 def _threshold(depth: i64, unit: str, stop: i64, resume: i64) -> str:
-    sign = ">" if depth > stop else "after more than"
-    return f"{amount(depth)} {unit} {sign} stop {amount(stop)} (opens at {amount(resume)})"
+    if depth > stop:
+        return f"{amount(depth)} {unit} > stop {amount(stop)} (opens at {amount(resume)})"
+    return f"{amount(depth)} {unit}; it was above stop ({amount(stop)}) and opens at {amount(resume)}"

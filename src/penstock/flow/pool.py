@@ -1,15 +1,15 @@
 """Pools: amounts with a limit that all users and virtual hosts of the node share.
 
-Theory of operation. A pool is no wall for others: whoever takes all that it gives leaves a share to the next one. A
-user may have as much as the pool has left after that, so half of what the other users leave. A virtual host may have
-three quarters of what the other virtual hosts leave, and each of its users half of what the others leave of that. Where
-users do not count it may have half. So there is always room for a user or a virtual host that has nothing yet: one unit
-at least, as long as any is free.
+Theory of operation. No user can exhaust a pool: a user may take at most half of the units that other users leave free.
+A virtual host may take three quarters of the units that other virtual hosts leave free, and each of its users half of
+that share. In a pool that is not shared by users a virtual host may take half. So a user or virtual host without units
+can always take at least one, as long as any unit is free.
 
-A sixteenth of each pool is a reserve for operators. An operator may have three quarters of what others leave.
+A sixteenth of each pool is a reserve for operators. An operator may take three quarters of the units that others leave
+free.
 
-A pool whose units can lie idle lists them (`IdleUnits`). At the bound the oldest one makes room, of the holder that has
-most.
+A pool whose units can lie idle lists them (`IdleUnits`). At the bound, the unit that is idle for longest is displaced,
+from the holder with the most units.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SHOWN_HOLDERS: Final = 3
 class PoolHolder:
     """One user in one virtual host, as a holder of units of pools.
 
-    An empty user or virtual host is that of units which belong to none: the share by users, or by virtual hosts, does
-    not limit them.
+    An empty user or virtual host means that the units belong to none: the share by users, or by virtual hosts, does not
+    limit them.
     """
 
     __slots__ = ("user", "vhost", "operator")
@@ -47,11 +47,11 @@ class PoolHolder:
 
 
 STRANGER: Final = PoolHolder("", "", True)
-"""Holder of units that are given without a login, where there is one pool for them alone."""
+"""Holder of units that are taken before login, for pools that serve such clients alone."""
 
 
 class Pool:
-    """The units that are taken of one pool, by user and virtual host. See the module's docstring."""
+    """The units in use of one pool, by user and virtual host. See the module's docstring."""
 
     def __init__(self, row: PoolRow, limit: i64) -> None:
         self.row = row
@@ -70,7 +70,7 @@ class Pool:
         """Units by virtual host and user."""
 
     def set_limit(self, limit: i64) -> None:
-        """Change the limit; holders that have more keep it."""
+        """Change the limit; holders above the new limit keep their units."""
         self.limit = limit
 
     def of_user(self, user: str) -> i64:
@@ -88,7 +88,7 @@ class Pool:
     def largest_part(self, asking: tuple[str, str], units: i64) -> tuple[str, str]:
         """Return the virtual host with the most units, and the user that has most of them.
 
-        `asking` counts with so many units more; of equals it is the one.
+        `asking` counts with so many units more, and is returned among equals.
         """
         vhost, user = asking
         most = self._vhosts.get(vhost, 0) + units
@@ -105,11 +105,13 @@ class Pool:
         return vhost, user
 
     def part_of(self, holder: PoolHolder) -> tuple[str, str]:
-        """Return virtual host and user by which the units of a holder count; empty where the pool is not shared so."""
+        """Return virtual host and user by which the units of a holder count; empty if the pool is not shared that
+        way.
+        """
         return holder.vhost if self._by_vhost else "", holder.user if self._by_user else ""
 
     def room(self, holder: PoolHolder) -> i64:
-        """Return how many more units a holder may take; see `fits` for the first one."""
+        """Return how many more units a holder may take; see `fits` for the first unit."""
         vhost, user = part = self.part_of(holder)
         free = self.limit - self.taken
         of_user = self._users.get(user, 0)
@@ -131,7 +133,7 @@ class Pool:
         return room if room > 0 else 0
 
     def fits(self, holder: PoolHolder, units: i64) -> bool:
-        """Return whether a holder may take so many units: within its share, or as its first ones."""
+        """Return whether a holder may take so many units: within its share, or as its first units."""
         if units <= self.room(holder):
             return True
         if self._parts.get(self.part_of(holder), 0) > 0:
@@ -152,7 +154,9 @@ class Pool:
             raise ResourceError(self.refusal(holder, units))
 
     def add(self, holder: PoolHolder, units: i64) -> None:
-        """Count units without a limit: those of the store, or what nobody may refuse. Negative ones are given back."""
+        """Count units without a limit: units from the store, or units that cannot be refused. Negative units are
+        returned.
+        """
         self.taken += units
         if self.taken > self.highest:
             self.highest = self.taken
@@ -168,7 +172,7 @@ class Pool:
             self._parts.pop(part, None)
 
     def give(self, holder: PoolHolder, units: i64) -> None:
-        """Give units back."""
+        """Return units to the pool."""
         self.add(holder, -units)
 
     def _reserve_left(self) -> i64:
@@ -178,19 +182,19 @@ class Pool:
         left = reserve - self._operators
         return left if left > 0 else 0
 
-    # For people
+    # Descriptions
 
     def holders(self, most: int = SHOWN_HOLDERS) -> list[tuple[str, str, int]]:
-        """Return user, virtual host and units of the holders that have most, the largest first."""
+        """Return user, virtual host and units of the largest holders, the largest first."""
         ordered = sorted(self._parts.items(), key=_by_units)
         return [(part[1], part[0], int(units)) for part, units in ordered[:most]]
 
     def describe_holders(self) -> str:
-        """Return the holders that have most."""
+        """Describe the largest holders."""
         return ", ".join(f"{describe_holder(user, vhost)} {units:,}" for user, vhost, units in self.holders())
 
     def refusal(self, holder: PoolHolder, units: i64) -> str:
-        """Count a refusal, and return its reason: the pool, who has how many, the limit and the rule."""
+        """Count a refusal, and return its reason: the pool, the largest holders, the limit and the rule."""
         self.refused += 1
         part = self.part_of(holder)
         own = int(self._parts.get(part, 0))
@@ -207,26 +211,26 @@ RULE: Final = "A user may have half of what others leave, a virtual host three q
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PoolUnit:
-    """Something that takes units of a pool, and that can lie idle."""
+    """An object that takes units of a pool and may become idle."""
 
     holder: PoolHolder
 
 
 class IdleUnits:
-    """Idle units of a pool, by holder, and the holder that has most of the pool."""
+    """Idle units of a pool by holder, and the largest holder of the pool."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self._idle: dict[tuple[str, str], dict[int, PoolUnit]] = {}
-        """By virtual host and user; those idle for longest first."""
+        """Units by virtual host and user; units that are idle for longest first."""
         self._largest: list[tuple[int, str, str]] = []
-        """A heap of holders with idle units by their units when they were put there, negative."""
+        """A heap of holders with idle units, by their negative number of units when they were added."""
 
     def __len__(self) -> int:
         return sum(len(units) for units in self._idle.values())
 
     def rest(self, unit: PoolUnit) -> None:
-        """List a unit as the one that became idle last."""
+        """List a unit as the last that became idle."""
         part = self.pool.part_of(unit.holder)
         units = self._idle.get(part)
         if units is None:
@@ -237,7 +241,7 @@ class IdleUnits:
         self._rank(part)
 
     def wake(self, unit: PoolUnit) -> None:
-        """List a unit no more; one that is not listed is ignored."""
+        """Remove a unit from the list; a unit that is not listed is ignored."""
         part = self.pool.part_of(unit.holder)
         units = self._idle.get(part)
         if units is not None:
@@ -246,12 +250,12 @@ class IdleUnits:
                 del self._idle[part]
 
     def oldest_of(self, holder: PoolHolder) -> PoolUnit | None:
-        """Return the unit of a holder that is idle for longest; None without any."""
+        """Return the unit of a holder that is idle for longest; None if no unit is idle."""
         units = self._idle.get(self.pool.part_of(holder))
         return None if not units else next(iter(units.values()))
 
     def oldest_of_most(self) -> PoolUnit | None:
-        """Return the unit that is idle for longest, of the holder that has most; None without any."""
+        """Return the unit that is idle for longest, of the holder with the most units; None if no unit is idle."""
         while self._largest:
             ranked, vhost, user = self._largest[0]
             units = self._idle.get((vhost, user))
@@ -259,15 +263,15 @@ class IdleUnits:
             if units and -ranked == has:
                 return next(iter(units.values()))
             heappop(self._largest)
-            if units:  # It has less than when it was ranked; with more it was ranked again.
+            if units:  # The holder has fewer units than when it was ranked; a holder with more units was ranked again.
                 heappush(self._largest, (-int(has), vhost, user))
         return None
 
     def to_displace(self, units: i64) -> PoolUnit | None:
-        """Return the idle unit that is to make room for so many more: the oldest of who has most.
+        """Return the idle unit to displace for so many more: the oldest of the holder with the most units.
 
-        None if there is room, or nothing is idle. For pools that are never without idle units, so that everybody may
-        have what is free.
+        None if there is room, or if no unit is idle. For pools in which some units are always idle, so that anybody may
+        use what is free.
         """
         pool = self.pool
         return self.oldest_of_most() if pool.taken + units > pool.limit else None

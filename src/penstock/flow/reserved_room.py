@@ -1,12 +1,12 @@
 """Room that is reserved in one queue for granted credit: its sum, and its holders, from which idle room is revoked.
 
-Theory of operation. A reservation is a promise to one sender, and must be no wall for others. So the room is shared:
-first among the users that want some, then among the connections of each (`Party`). A first grant takes no connection
-beyond its share. Whoever finds an open gate and reserved room in the way recalls it (`recall`): holders give back at
-once what lies idle, and what their connection has beyond its share without having used any. The others are looked at
-again soon.
+Theory of operation. A reservation is a promise to one sender, and must not block other senders. So the room is shared:
+first among the users that ask for room, then among the connections of each user (`Party`). A first grant takes no
+connection beyond its share. A sender that an open gate cannot admit because of reserved room recalls room (`recall`).
+Holders release idle room at once, and room beyond the share of their connection that was never used. Other holders are
+examined again soon.
 
-A recall looks at a bounded number of holders, those first that were looked at longest ago.
+A recall examines a bounded number of holders, the least recently examined first.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
 
 RECALL_S: Final = 0.1
-"""Seconds between two examinations of holders that have nothing to give back. Their use in that time is measured."""
+"""Seconds between two examinations of holders without idle room. Their use in that time is measured."""
 RECALLED_A_TURN: Final = 64
-"""Most holders that one recall looks at."""
+"""Most holders that one recall examines."""
 WANTED_S: Final = 10.0
 """Seconds for which a connection that had to wait has a share of the room."""
 PARTIES_MAX: Final = 1024
-"""Number of connections from which those without room are forgotten first."""
+"""Number of connections above which connections without room are forgotten."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Party:
-    """One connection, as a party to the sharing of room."""
+    """One connection that shares room with others."""
 
     def __init__(self, user: str, name: str) -> None:
         self.user = user
@@ -44,16 +44,16 @@ class RoomHolder:
     """A holder of reserved room: the reservation of one sender."""
 
     party: Party | None
-    """Its connection; None shares with nobody."""
+    """Connection of the holder; None shares with nobody."""
 
     def keep_part(self, room: int, reserved: int, now: float) -> None:
-        """Keep `room` of every `reserved` parts of the unused room, rounded down; give the rest back."""
+        """Keep `room` of every `reserved` parts of the unused room, rounded down; release the rest."""
         raise NotImplementedError
 
     def recall(self, beyond_share: bool, now: float) -> None:
-        """Give back idle room now, and examine the rest soon, because a sender lacks room.
+        """Release idle room now, and examine the rest soon, because a sender lacks room.
 
-        `beyond_share`: its connection has more than its share, so that room which was never used counts as idle.
+        `beyond_share`: the connection has more than its share, so room that was never used counts as idle.
         """
         raise NotImplementedError
 
@@ -68,11 +68,11 @@ class PartyRoom:
         self.messages: i64 = 0
         self.bytes: i64 = 0
         self.wanted_at: float = -NEVER
-        """Time at which it last had to wait for room (monotonic seconds)."""
+        """Last time (monotonic seconds) at which the connection had to wait for room."""
 
 
 NO_ROOM: Final = PartyRoom("")
-"""That of a connection without any, which nobody changes."""
+"""Shared room of connections without any; never changed."""
 
 
 class RoomHolders:
@@ -81,18 +81,18 @@ class RoomHolders:
     def __init__(self) -> None:
         self.by_identity: dict[int, RoomHolder] = {}
         self.parties: dict[str, PartyRoom] = {}
-        """Connections with room, or that want some, by name."""
+        """Connections with room, or waiting for room, by name."""
         self.users: dict[str, i64] = {}
         """Number of those connections, by user."""
         self.to_look_at: i64 = 0
-        """Holders that the present recall has not looked at yet."""
+        """Holders that the present recall has not examined yet."""
         self.freed: bool = False
         """True if the present recall has freed room."""
         self.looked_at: float = -NEVER
-        """Time at which all holders were looked at, and had nothing to give back (monotonic seconds)."""
+        """Time (monotonic seconds) at which all holders were examined without finding idle room."""
 
     def room_of(self, party: Party) -> PartyRoom:
-        """Return the room of a connection. It is created at the first call, and has a share then."""
+        """Return the room of a connection. The first call creates it, and gives the connection a share."""
         room = self.parties.get(party.name)
         if room is None:
             room = PartyRoom(party.user)
@@ -101,7 +101,7 @@ class RoomHolders:
         return room
 
     def shares(self, party: Party) -> i64:
-        """Return into how many shares the room is divided for a connection; 1 if no other one wants any."""
+        """Return the number of shares of the room for a connection; 1 if no other connection wants room."""
         if len(self.parties) <= 1:
             return 1 if not self.parties or party.name in self.parties else 2
         others = self.users.get(party.user, 0)
@@ -122,7 +122,7 @@ class RoomHolders:
                 self.forget(name, room)
 
     def forget(self, name: str, room: PartyRoom) -> None:
-        """Give a connection no share any more."""
+        """Remove a connection's share."""
         del self.parties[name]
         left = self.users[room.user] - 1
         if left > 0:
@@ -138,14 +138,14 @@ class ReservedRoom:
         self.messages: i64 = 0
         self.bytes: i64 = 0
         self._holders: RoomHolders | None = None
-        """Those with unused room; None before the first one, as in almost all queues."""
+        """Holders with unused room; None before the first, as in almost all queues."""
 
     def holders(self) -> list[RoomHolder]:
-        """Return those with unused room."""
+        """Return the holders with unused room."""
         return [] if self._holders is None else list(self._holders.by_identity.values())
 
     def count(self, holder: RoomHolder, messages: i64, bytes: i64, still: bool) -> None:
-        """Count more reserved room, or (negative) less; `still`: the holder has some afterwards."""
+        """Count more reserved room, or (negative) less; `still`: the holder has room afterwards."""
         self.messages += messages
         self.bytes += bytes
         holders = self._holders
@@ -165,13 +165,13 @@ class ReservedRoom:
                 holders.forget(party.name, room)
 
     def shared(self) -> Level:
-        """Return the room that connections share: all that is neither filled nor promised to a commit."""
+        """Return the room that connections share: neither filled nor promised to a commit."""
         raise NotImplementedError
 
     def share_left(self, party: Party | None, charge: i64) -> i64:
         """Return how many more messages of this charge a connection may reserve, by its share.
 
-        One at least, if it has none.
+        At least one if the connection has no room.
         """
         holders = self._holders
         if party is None or holders is None:
@@ -191,7 +191,7 @@ class ReservedRoom:
         return most if most > least else least
 
     def recall(self, parties: list[Party], now: float) -> float:
-        """Take back idle room, because somebody lacks some; see `GateOwner.recall`."""
+        """Revoke idle room, because a sender lacks room; see `GateOwner.recall`."""
         holders = self._holders
         if holders is None or not holders.by_identity:
             return NEVER
@@ -206,7 +206,7 @@ class ReservedRoom:
         for holder in list(islice(holders.by_identity.values(), RECALLED_A_TURN)):
             holders.to_look_at -= 1
             if holders.by_identity.pop(id(holder), None) is not None:
-                holders.by_identity[id(holder)] = holder  # The next recall looks at it last.
+                holders.by_identity[id(holder)] = holder  # The next recall examines this holder last.
             holder.recall(self._is_beyond_share(holder.party, room), now)
         if self.messages < messages or self.bytes < size:
             holders.freed = True
@@ -230,7 +230,7 @@ class ReservedRoom:
         return own.messages > _part(room.messages, shares) or size > _part(room.bytes, shares)
 
     def fit(self, room: Level, now: float) -> None:
-        """Take room back, from each holder the same part, until no more is reserved than this."""
+        """Revoke room from all holders in proportion, until no more than this is reserved."""
         if self.messages > room.messages:
             self._keep(room.messages, self.messages, now)
         size = room.counted(self.messages, self.bytes)

@@ -1,7 +1,7 @@
 """Series: samples of counters and levels of the last minutes, and on request of the last hour and day.
 
 Theory of operation. A sampler visits each object every `SLOT_S` seconds and passes its counts on. A series stores their
-increases, so that a counter needs four octets a slot, and sums them up in longer slots. A column that never changed has
+increases, so that a counter needs four bytes a slot, and sums them up in longer slots. A column that never changed has
 no memory, and neither have longer slots before the first ones are full. A pass in which nothing has changed costs one
 comparison: the slots that were left out are filled at the next change, or while they are read.
 
@@ -25,7 +25,7 @@ PERIOD: Final = 60
 PERIODS: Final = 288
 """Five minutes of a day."""
 MOST: Final = 0xFFFF_FFFF
-"""Largest increase, or level, of a slot; larger ones are stored as this."""
+"""Largest stored increase or level of a slot; larger values are stored as this."""
 FINE: Final = 0
 MINUTES: Final = 1
 PERIODS_OF_5: Final = 2
@@ -40,12 +40,12 @@ class SampleTimes:
 
     def __init__(self, now: float) -> None:
         self.started = now
-        """Begin of the first slot: monotonic seconds."""
+        """Start of the first slot: monotonic seconds."""
         self.slot: i64 = 0
         """Slot of the last pass; 0 before the first."""
         self.now = now
         self.before = now
-        """Times of the last pass, and of the one before."""
+        """Times of the last pass and of the pass before it."""
         self.stored: i64 = 0
         """Series that have slots."""
 
@@ -56,7 +56,7 @@ class SampleTimes:
         self.before = now
 
     def slot_at(self, now: float) -> i64:
-        """Return the slot that has ended last at a time (monotonic seconds); the first one is 1."""
+        """Return the number of the last slot that has ended at a time (monotonic seconds); the first slot is 1."""
         return int((now - self.started) / SLOT_S)
 
     def begin(self, now: float) -> None:
@@ -82,13 +82,13 @@ class Column:
     def __init__(self, is_level: bool, first: i64) -> None:
         self.is_level = is_level
         self.first: i64 = first
-        """Its first slot."""
+        """Number of the first stored slot."""
         self.fine: array[int] = array("I", bytes(4 * SLOTS))
         self.minutes: array[int] = NO_SLOTS
         self.periods: array[int] = NO_SLOTS
 
     def put(self, before: i64, slot: i64, value: int, last: int, is_long: bool) -> None:
-        """Set the value of a slot; those since `before` have had no increase, or the `last` level."""
+        """Set the value of a slot. Slots after `before` are filled: with 0 for a counter, with `last` for a level."""
         fill = last if self.is_level else 0
         if is_long and slot - self.first >= SLOTS - 1 and len(self.minutes) == 0:
             self._lengthen(before, fill)
@@ -145,7 +145,7 @@ def _raise(entries: array[int], slot: i64, value: int) -> None:
 class Series:
     """The counters of one object, and behind them its levels, as the sampler has seen them.
 
-    `stored`: it has slots; without, it has the rates of the last pass only. `is_long`: it has those of a day.
+    `stored`: with slots; otherwise with the rates of the last pass only. `is_long`: with the slots of a day.
     """
 
     __slots__ = ("times", "totals", "increases", "slot", "is_stored", "_is_long", "_levels_from", "_columns")
@@ -155,9 +155,9 @@ class Series:
         self.totals: list[int] = [0] * (counters + levels)
         """Values at the last pass in which any has changed: counters, then levels."""
         self.increases: list[int] = []
-        """By how much they changed in that pass; the levels may have fallen."""
+        """Changes of the totals in that pass; changes of levels may be negative."""
         self.slot: i64 = times.slot - 1
-        """Slot of that pass."""
+        """Number of the slot of that pass."""
         self.is_stored = stored
         self._is_long = is_long
         self._levels_from = counters
@@ -194,11 +194,11 @@ class Series:
         return at >= self._levels_from
 
     def forget(self) -> None:
-        """Forget all slots: nothing has happened for longer than they reach."""
+        """Drop all slots: no value has changed for longer than the slots reach back."""
         self._columns = [None] * len(self.totals)
 
     def rate(self, at: int) -> float:
-        """Return the rate of a column between the last two passes: by the second."""
+        """Return the rate of a column between the last two passes, per second."""
         interval_s = self.times.interval_s()
         if self.slot != self.times.slot or interval_s <= 0.0 or not self.increases:
             return 0.0
@@ -207,7 +207,7 @@ class Series:
     def values(self, at: int, tier: int) -> list[int]:
         """Return the entries of a tier, the newest last: increases of a counter, or levels (the highest of the entry).
 
-        As many as have been there since the broker began, at most those of the tier.
+        As many as the broker has recorded since its start, at most the entries of the tier.
         """
         slots, entries = TIERS[tier]
         now = self.times.slot // slots
@@ -228,7 +228,7 @@ class Series:
         return values
 
     def _short(self, column: Column, slots: int, count: int, rest: int) -> list[int]:
-        """Return the entries of a longer tier that are still in the first one."""
+        """Return the entries of a longer tier that are still in the first tier."""
         values = [0] * count
         base = int(self.times.slot) // slots - count + 1
         slot = max(int(column.first), int(self.times.slot) - SLOTS + 1, base * slots)
@@ -263,24 +263,24 @@ class Tally:
 
     def __init__(self) -> None:
         self.publish: i64 = 0
-        """Publishes that were taken: they are in queues, reached none, or an overflow policy refused them."""
+        """Publishes that were handled: in queues, without a queue, or refused by an overflow policy."""
         self.confirm: i64 = 0
         """Publishes that were confirmed."""
         self.return_unroutable: i64 = 0
         self.drop_unroutable: i64 = 0
-        """Publishes that reached no queue: mandatory ones, and others."""
+        """Publishes that reached no queue: mandatory publishes, and others."""
         self.deliver: i64 = 0
         """Deliveries to consumers that acknowledge."""
         self.deliver_no_ack: i64 = 0
-        """Deliveries to consumers that do not."""
+        """Deliveries to consumers that do not acknowledge."""
         self.get: i64 = 0
         self.get_no_ack: i64 = 0
         self.get_empty: i64 = 0
-        """Answers to basic.get: with a message to be acknowledged, with one that is not, and without one."""
+        """Answers to basic.get: with a message to acknowledge, with a message without acknowledgement, and empty."""
         self.ack: i64 = 0
         """Deliveries that were acknowledged (accepted, in AMQP 1.0)."""
         self.redeliver: i64 = 0
-        """Deliveries, among those above, of messages that had been delivered before."""
+        """Deliveries, included above, of messages that had been delivered before."""
 
     def values(self) -> list[int]:
         """Return the counts in the order of `TALLY_KEYS`."""
@@ -299,7 +299,7 @@ class Tally:
         ]
 
     def add(self, other: Tally) -> None:
-        """Add the counts of another one."""
+        """Add the counts of another tally."""
         self.publish += other.publish
         self.confirm += other.confirm
         self.return_unroutable += other.return_unroutable
@@ -313,7 +313,7 @@ class Tally:
         self.redeliver += other.redeliver
 
     def less(self, other: Tally) -> Tally:
-        """Return how much more these counts are than those of another one."""
+        """Return these counts minus the counts of another tally."""
         tally = Tally()
         tally.publish = self.publish - other.publish
         tally.confirm = self.confirm - other.confirm

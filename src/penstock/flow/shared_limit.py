@@ -4,14 +4,14 @@ Theory of operation. A queue's hot path must not touch a sum that all queues sha
 depth and a *slack*, up to which it may grow without asking. The counted sum is never below the exact one. While the sum
 is far from the thresholds, slacks are generous and renewed at every check of a member. Near the thresholds all slacks
 are reclaimed, the sum is exact, every member asks for every message, and the gate is updated each time. Reclaiming also
-finds what falling depths gave back. Its cost is paid by the slacks handed out since the last time, so the cost for each
-message stays constant.
+finds room that falling depths have freed. Its cost is amortised over the slacks handed out since the last reclaim, so
+the cost for each message stays constant.
 
 A shared limit may give each queue a guaranteed share, which it may fill even while the limit's gate is closed. So one
 full queue never blocks an empty one. The guaranteed bytes lie between the thresholds' capacity and `ceiling`.
 
-Room that a queue reserves for granted credit does not count here: a reservation is a promise of its queue. What comes
-on credit while the limit is full is held like any publish (decision 97).
+Room that a queue reserves for granted credit does not count here: a reservation is a promise of its queue. A message on
+credit is held like any publish while the limit is full (decision 97).
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ class CountedDepth(GateOwner):
         self.bytes: i64 = 0
         self.promised_messages: i64 = 0
         self.promised_bytes: i64 = 0
-        """Room that is kept for commits which are entering, besides the depth. Granted credit has none here: it is a
-        promise of queues."""
+        """Room promised to commits that are entering, besides the depth. Granted credit has none here: its room is in
+        its queues.
+        """
 
     def judge(self, now: float) -> None:
         """Close or open the gate by the counted depth; schedule its waiters if it is open."""
@@ -105,7 +106,7 @@ class LimitMember:
     """A queue or other owner of messages whose depth counts in shared limits."""
 
     def reclaim_slack(self) -> None:
-        """Give back all slack: be counted with the exact depth in every shared limit."""
+        """Return all slack: be counted with the exact depth in every shared limit."""
         raise NotImplementedError
 
 
@@ -115,7 +116,7 @@ class SharedLimit(CountedDepth):
     def __init__(self, kind: str, name: str, thresholds: Thresholds, turns: Turns) -> None:
         super().__init__(kind, name, thresholds, turns)
         self.reserve: i64 = 0
-        """Bytes beyond the capacity for guaranteed shares, all together; 0 for none."""
+        """Bytes beyond the capacity for all guaranteed shares together; 0 without shares."""
         self.members: i64 = 0
         self.highest_bytes: i64 = 0
         """The highest exact sum."""
@@ -145,7 +146,7 @@ class SharedLimit(CountedDepth):
         return Level(messages, size)
 
     def count(self, member: LimitMember, messages: i64, bytes: i64, loose: bool, now: float) -> None:
-        """Change the counted amount of a member; `loose`: some of it may be slack."""
+        """Change the counted amount of a member; `loose`: part of the amount may be slack."""
         self.messages += messages
         self.bytes += bytes
         if loose:
@@ -175,7 +176,7 @@ class SharedLimit(CountedDepth):
         return self.covers(messages, bytes)
 
     def exact_measure(self, now: float) -> Measure:
-        """See `GateOwner.exact_measure`: slack is called in first, so the depth is the true sum."""
+        """See `GateOwner.exact_measure`: slack is reclaimed first, so the depth is the true sum."""
         self.update_gate(now)
         return self.measure()
 
@@ -189,14 +190,14 @@ class SharedLimit(CountedDepth):
         self._recheck(now)
 
     def _recheck(self, now: float) -> None:
-        """Find out whether the thresholds are near, or anybody waits; if so, make the sum exact and update the gate.
+        """Check whether the thresholds are near, or waiters exist; if so, make the sum exact and update the gate.
 
-        A waiter with a large message must learn of every decrease, however far the thresholds are.
+        A waiter with a large message depends on every decrease, however far the thresholds are.
         """
         near, gate = self._near, self.gate
         is_near = not near.covers(self.messages, self.bytes)
         if not self.exact and (is_near or gate.in_line()):
-            self.exact = True  # First: otherwise members would get new slack while they give back theirs.
+            self.exact = True  # Before the reclaim: otherwise members would get new slack while they return theirs.
             self._reclaim_slack()
         if self.exact:
             self.judge(now)

@@ -4,8 +4,8 @@ The owner of a state has one attribute of the enumeration's type, and changes it
 
     self.state = CONTENT_STATES.move(self.state, ContentState.HEADER)
 
-Compare states with `is`: compiled, the members of an enumeration are constants, and `is` compares two pointers. Where
-even that is too much, on the path of each message, the attribute is an `i64` that `step` changes, and the hot path
+Compare states with `is`: compiled, the members of an enumeration are constants, and `is` compares two pointers. On the
+path of each message, where even that costs too much, the attribute is an `i64` that `step` changes, and the hot path
 compares it with a Final. The diagrams in docs/states.md are generated from the tables.
 """
 
@@ -28,11 +28,11 @@ class StateTable(Generic[S]):
     def __init__(self, machine: str, initial: S, transitions: dict[S, dict[S, str]]) -> None:
         """Store a table of present state, next state and event; the members are numbered from 0."""
         self.machine = machine
-        """Name for people, such as "channel content"."""
+        """Displayed name, such as "channel content"."""
         self.initial = initial
         self.transitions = transitions
         self._allowed: list[int] = []
-        """The allowed next states by present state, as a set of bits."""
+        """The allowed next states by present state, as a bit set."""
         for before in type(initial):
             allowed = 0
             for after in transitions.get(before, {}):

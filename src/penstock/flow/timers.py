@@ -18,10 +18,10 @@ NEVER: Final = float("inf")
 CLOSE_ENOUGH_S: Final = 0.05
 """Deadlines due within this time are handled now: one check of a long outbox instead of many."""
 SOONEST_S: Final = 0.001
-"""A handler that asks for a past time is called again this much later: no deadline can spin."""
+"""A handler that asks for a past time is called again this many seconds later, so no deadline can spin."""
 
 DUE_AT_ONCE: Final = 250
-"""Handlers called in one turn: ten thousand deadlines at the same moment do not delay everything else."""
+"""Most handlers called in one turn: ten thousand deadlines at the same moment do not delay other work."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -39,17 +39,17 @@ class TimerHandler:
 
 
 class Timers:
-    """A heap of (time, number of an entry), and the handlers of live entries: a dropped handler is not kept."""
+    """A heap of (time, number of an entry), and the handlers of live entries: a dropped handler is not referenced."""
 
     def __init__(self, meter: WorkMeter | None = None) -> None:
-        """`meter` has the work that handlers count; None: they count none."""
+        """`meter` counts the handlers' work; without a meter (None) no work is counted."""
         self._meter = WorkMeter() if meter is None else meter
         self._heap: list[tuple[float, int]] = []
         self._live: dict[int, TimerHandler] = {}
         self._count: int = 0
 
     def add(self, handler: TimerHandler, when: float) -> None:
-        """Call a handler at `when` (monotonic seconds), or earlier if it has an earlier entry."""
+        """Call a handler at `when` (monotonic seconds), or earlier if the handler has an earlier entry."""
         if when < handler.due:
             self._live.pop(handler.entry, None)
             self._count += 1
@@ -73,7 +73,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def run(self, now: float, most: int = DUE_AT_ONCE) -> int:
-        """Call handlers that are due, until `UNITS_A_TURN` are done, at most `most`; returns how many were called."""
+        """Call handlers that are due, until `UNITS_A_TURN` are done, at most `most`; returns the number of calls."""
         done = 0
         end: i64 = self._meter.done + UNITS_A_TURN
         while done < most and self._heap and self._heap[0][0] <= now and self._meter.done < end:

@@ -14,8 +14,8 @@ SLACK_S: Final = 0.01
 def smooth(per_s: float) -> tuple[float, float]:
     """Return rate and burst of a bucket from which at most `per_s` + 1 are taken in any second, the first at once.
 
-    In a second a bucket gives at most its burst plus its rate. So the rate is lower by the burst minus 1. The burst is
-    for late timers, and is not saved up.
+    In a second at most burst plus rate can be taken from a bucket. So the rate is lower by the burst minus 1. The burst
+    compensates late timers, and is not saved up.
     """
     slack = per_s * SLACK_S
     return per_s - slack, 1.0 + slack
@@ -24,11 +24,12 @@ def smooth(per_s: float) -> tuple[float, float]:
 class TokenBucket:
     """A bucket that fills with `rate` tokens a second up to `burst`; full at the beginning if it `saves`.
 
-    One that does not save holds `least` tokens at the beginning, and after it would have been full: nobody wanted them.
+    A bucket that does not save holds `least` tokens at the beginning, and again whenever it would have been full:
+    unused tokens are dropped.
 
-    It is ready when it holds `least` tokens (1 for messages). Taking more than it holds leaves a debt that time pays: a
-    message larger than the burst passes, and later ones wait longer. Amounts are messages or bytes, times are seconds
-    of the caller's monotonic clock.
+    The bucket is ready when it holds `least` tokens (1 for messages). Taking more leaves a debt: a message larger than
+    the burst passes, and later messages wait longer. Amounts are messages or bytes, times are seconds of the caller's
+    monotonic clock.
     """
 
     __slots__ = ("rate", "burst", "least", "saves", "_level", "_at")
@@ -42,7 +43,7 @@ class TokenBucket:
         self._at: float = 0.0
 
     def ready_at(self, now: float) -> float:
-        """Return when something may be taken: `now` if at once, otherwise a later time, however high the rate."""
+        """Return when something may be taken: `now` if at once, otherwise a later time, even at the highest rates."""
         self._fill(now)
         missing = self.least - self._level
         if missing <= CLOSE_ENOUGH:
@@ -56,7 +57,7 @@ class TokenBucket:
         return max(int(self._level + CLOSE_ENOUGH), 0)
 
     def most_in_s(self, seconds: float) -> float:
-        """Return the burst, or what comes in so many seconds if that is more."""
+        """Return the burst, or the tokens of so many seconds if that is more."""
         return max(self.burst, self.rate * seconds)
 
     def copy(self) -> TokenBucket:

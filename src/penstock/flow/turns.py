@@ -1,36 +1,36 @@
 """Turns of waiting producers: start-time fair queueing by bytes over all gates of the broker.
 
-Theory of operation. A waiter waits at exactly one gate: the first one on its road that does not let it pass. It holds a
-ticket, and keeps the ticket from gate to gate until it has passed. An open gate with waiters is *scheduled* by the
-ticket of its first waiter. A turn takes the first waiter of the first scheduled gate and checks its whole road again,
-because a wake-up is only a hint. The waiter passes one message, or moves to the gate that stops it now.
+Theory of operation. A waiter waits at exactly one gate: the first gate on its road that stops it. It holds a ticket,
+and keeps the ticket from gate to gate until it has passed. An open gate with waiters is *scheduled* by the ticket of
+its first waiter. A turn takes the first waiter of the first scheduled gate and checks its whole road again, because a
+wake-up is only a hint that the road may be open. The waiter passes one message, or moves to the gate that stops it now.
 
 Tickets are positions on a scale of bytes (virtual time, as in fair queueing; decision 12). A new waiter draws the
 position of the clock. A waiter with more messages after its turn continues further on, by the message's charge divided
 by its weight. So equal messages alternate, a large message counts as many small ones, and no memory of earlier rounds
 is needed. The clock advances with each message by the share of one waiter at that gate: however many newcomers come,
-those further on are reached. Among the waiters that could pass, none gets ahead of another by more than twice the
-largest message, and what the other has passed before without a turn.
+waiters further on are reached. Among the waiters that could pass, none gets ahead of another by more than twice the
+largest message plus the bytes that the other has passed before without a turn.
 
 A producer with a small window of confirms has nothing left after its turn until the confirm arrives; it returns within
 a round trip. Meanwhile producers with more messages would take its share of the room. If its next ticket comes first,
-the gate waits for it: five milliseconds at most, and only while no consumer behind the gate runs dry. It then continues
-where it left off, not at the present clock (decision 20). So does one whose confirms were withheld until the gate
-opened.
+the gate waits for it: five milliseconds at most, and only while no consumer behind the gate runs dry. The producer then
+continues at its last position, not at the present clock (decision 20). The same holds for a producer whose confirms
+were withheld until the gate opened.
 
-Each sender has one position, and what it passes counts once (decision 111): for a link the grants, for a publisher its
-turns, and what passed without a turn behind a closed gate or while others were waited for. Who is ahead of one that is
-waited for by more than `AHEAD_BYTES` waits at the open gate.
+Each sender has one position, and its messages count once (decision 111): for a link the grants; for a publisher its
+turns, and messages that passed without a turn behind a closed gate or while a gate waited for others. A publisher that
+is more than `AHEAD_BYTES` ahead of an awaited producer waits at the open gate.
 
 A gate that closes in the middle of a round lets the remaining waiters of that round pass, as far as there is room. They
-are treated as newcomers between stop and capacity. So no waiter is left out where little fits between resume and stop.
+are treated as newcomers between stop and capacity. So no waiter starves if few messages fit between resume and stop.
 
-Gates are scheduled, not waiters, because an opened gate wakes no one by itself. Waiters are checked one by one for as
-long as the gate stays open, so the work is proportional to the messages that pass, not to the waiters.
+Gates are scheduled, not waiters, because the opening of a gate wakes no waiter. Waiters are checked one by one while
+the gate stays open, so the work is proportional to the messages that pass, not to the waiters.
 
 The first waiter of an open gate may not fit yet: its message is larger than the room. Then the gate is unscheduled
-until its depth has gone down, unless room is only reserved: what lies idle of that is taken back at once. The others
-stay behind that waiter, or the largest messages would starve.
+until its depth has gone down, unless the missing room is only reserved: then idle reservations are revoked at once. The
+other waiters stay behind the first, or the largest messages would starve.
 """
 
 from __future__ import annotations
@@ -64,17 +64,19 @@ SCALE: Final = 64
 
 
 PARTIES_HEARD: Final = 16
-"""Most waiting publishes whose connections get a share of reserved room at once; others follow when they are first."""
+"""Most waiting publishes whose connections get a share of reserved room at once; other connections get theirs when they
+are first in line.
+"""
 RECALL_WORK: Final = 200
 """Units of work of a recall, which may revoke the credit of many links."""
 DISMISS_WORK: Final = 12
 """Units of work to answer a held publish for a deleted queue, with its refusal."""
 AHEAD_BYTES: Final = 32 * 1024
-"""Bytes by which a publish at an open gate may be ahead of those that are waited for."""
+"""Bytes by which a publish at an open gate may be ahead of producers that the gate waits for."""
 CALM_S: Final = 1.0
-"""Seconds after the last turn at a gate from which nobody is waited for, if the queue has become short."""
+"""Seconds after the last turn at a gate from which it waits for no producer, if the queue has become short."""
 RETURN_GRACE_S: Final = 0.005
-"""Seconds that a returning producer is waited for: one or two round trips with a busy client in Python."""
+"""Seconds for which a gate waits for a returning producer: one or two round trips with a busy client in Python."""
 
 
 class _GateTimer(TimerHandler):
@@ -92,9 +94,9 @@ class _GateTimer(TimerHandler):
 
 
 class _Dismissals(Chore):
-    """Dismissal of all who wait at the gates of deleted queues.
+    """Refuses all publishes that wait for a deleted queue.
 
-    It takes no turns. Others would wait for as long as the refusals of ten thousand take, each of which passes nothing.
+    The refusals run outside the fair queue, so that 10,000 refusals do not delay live publishers.
     """
 
     def __init__(self, turns: Turns, meter: WorkMeter) -> None:
@@ -114,7 +116,7 @@ class _Dismissals(Chore):
     @override
     def work(self, most: i64, now: float) -> i64:
         spent: i64 = 0
-        end = self._meter.done + most  # A commit counts its own work there.
+        end = self._meter.done + most  # A commit counts its own work in the loop.
         while self._meter.done + spent < end and self._gates:
             gate = self._gates[0]
             first = gate.next_in_line()
@@ -127,20 +129,20 @@ class _Dismissals(Chore):
 
 
 class _RoadChecks(Chore):
-    """Checks of the roads of those that wait at gates which owners, such as queues, have left: all in one pass."""
+    """Checks of the roads of waiters at gates that owners, such as queues, have left: all waiters in one pass."""
 
     def __init__(self, chores: Chores) -> None:
         super().__init__()
         self._chores = chores
         self._left: dict[int, tuple[Gate, set[object]]] = {}
-        """Gates, by identity, with those that have left them since their last pass."""
+        """Gates, by identity, with the owners that have left them since the last pass."""
         self._gate: Gate | None = None
         self._owners: set[object] = set()
         self._waiters: list[Waiter] = []
-        """The present pass: its gate, the owners that have left it, and the waiters that are not checked yet."""
+        """The present pass: its gate, the owners that have left it, and the waiters still to check."""
 
     def add(self, gate: Gate, owner: object) -> None:
-        """Check all that wait at a gate: it is no longer on the road to this owner."""
+        """Check all waiters at a gate: the gate is no longer on the road to this owner."""
         if gate.in_line() > 0:
             known = self._left.get(id(gate))
             if known is None:
@@ -158,7 +160,7 @@ class _RoadChecks(Chore):
         while spent < most and self.has_more():
             if self._waiters:
                 waiter = self._waiters.pop()
-                spent += 1  # Who has moved on has looked at its road.
+                spent += 1  # A waiter that has moved on has checked its road.
                 if waiter.gate is self._gate:
                     spent += waiter.on_road_changed(self._owners, now)
             else:
@@ -188,15 +190,17 @@ class Turns:
         self._clock: i64 = 1
         """Position that a newcomer draws."""
         self._floor: i64 = 1
-        """Position of the last turn; never decreases."""
+        """Position of the last turn; it never decreases."""
         self._end: i64 = 0
-        """Work done at which the turns of this run end."""
+        """Count of work (units) at which the turns of this run end."""
         self.pending: bool = False
         """True if a waiter may have a turn now."""
         self.transitions: list[GateTransition] = []
         """Gates that closed or opened since the broker last took the list, in order."""
         self.ended: list[object] = []
-        """Queues, producers, sessions and gates that have ended since the list was last taken (core/unlinking.py)."""
+        """Queues, producers, sessions and gates that have ended since the list was last taken; see
+        core/unlinking.py.
+        """
 
     def wait(self, waiter: Waiter, gate: Gate, now: float) -> None:
         """Put a waiter in the line of a gate; it keeps its ticket, or draws one."""
@@ -210,7 +214,7 @@ class Turns:
             self.schedule(gate)
 
     def schedule(self, gate: Gate) -> None:
-        """Schedule an open gate that has waiters; does nothing if it is scheduled already."""
+        """Schedule an open gate that has waiters; no effect if it is already scheduled."""
         if gate.scheduled == LISTED:
             return
         first = gate.next_in_line()
@@ -224,12 +228,12 @@ class Turns:
         self.pending = True
 
     def retire(self, gate: Gate) -> None:
-        """Answer all who wait at the gate of a deleted queue, or will wait there, out of turn."""
+        """Refuse all publishes that wait at the gate of a deleted queue, now or later, out of turn."""
         retire(gate)
         self._dismissals.add(gate)
 
     def run(self, turns: int, now: float) -> int:
-        """Give up to `turns` turns, of `UNITS_A_TURN` units of work together; returns how many messages passed."""
+        """Run up to `turns` turns, with `UNITS_A_TURN` units of work together; returns how many messages passed."""
         passed = 0
         meter = self._meter
         self._end = meter.done + UNITS_A_TURN
@@ -246,14 +250,14 @@ class Turns:
         return passed
 
     def _turn(self, gate: Gate, waiter: Waiter, turns: int, now: float) -> int:
-        """Give the first in line its turn, and up to `turns` in a row if nobody else waits; return the messages."""
+        """Run the turn of the first in line, and up to `turns` in a row if nobody else waits; return the messages."""
         if gate.returning and self._is_expected(gate, waiter.ticket, now):
             return 0
         obstacle = waiter.obstacle(None if gate.open else gate)
         if obstacle is gate:
             if gate.open and gate.owner is not None:
                 self._recall(gate, gate.owner, now)
-            return 0  # No room for the first yet; its owner schedules the gate again when there is more.
+            return 0  # No room for the first waiter yet; the owner schedules the gate again when there is more.
         others: i64 = gate.in_line()
         gate.leave(waiter)
         gate.review(now)
@@ -267,7 +271,9 @@ class Turns:
         return passed
 
     def dismiss(self, waiter: Waiter, gate: Gate, most: i64, now: float) -> i64:
-        """Let up to `most` messages of the first at a retired gate pass, out of turn; return how many have passed."""
+        """Pass up to `most` messages of the first waiter at a retired gate, out of turn; return how many have
+        passed.
+        """
         gate.leave(waiter)
         passed: i64 = 0
         following = waiter.next_gate()
@@ -286,7 +292,7 @@ class Turns:
         return passed
 
     def _recall(self, gate: Gate, owner: GateOwner, now: float) -> None:
-        """Take back room that is only reserved, and look again at once or soon while there is some."""
+        """Revoke room that is only reserved, and check again at once or soon while some is reserved."""
         parties: list[Party] = []
         for waiter in gate.waiters[:PARTIES_HEARD] or gate.requests[:1]:
             if waiter.party is not None:
@@ -299,7 +305,7 @@ class Turns:
             self._schedule_later(gate, again)
 
     def expect_back(self, waiter: Waiter, gate: Gate, passed: i64, now: float) -> None:
-        """Wait a moment for one whose confirms this gate withheld until now: it was stopped and not idle.
+        """Wait a moment for a producer whose confirms this gate withheld until now: it was blocked, not idle.
 
         `passed`: the bytes that it passed meanwhile, which count as turns.
         """
@@ -315,9 +321,9 @@ class Turns:
             self._expect(waiter, gate, now)
 
     def pass_at_once(self, waiter: Waiter, gate: Gate, size: i64, now: float) -> bool:
-        """Return whether a publish may pass an open gate at which others are waited for; it counts as a turn then.
+        """Return whether a publish may pass an open gate that waits for other producers; it counts as a turn then.
 
-        It may not if its producer is further on than one of those by more than `AHEAD_BYTES`.
+        It may not if its producer is ahead of a returning producer by more than `AHEAD_BYTES`.
         """
         may_wait = _may_wait(gate)
         first = _first_returning(gate, now) if may_wait or now <= gate.turned_at + CALM_S else None
@@ -339,12 +345,12 @@ class Turns:
         return True
 
     def _expect(self, waiter: Waiter, gate: Gate, now: float) -> None:
-        """Wait for one at this gate, unless another one waits for it already."""
+        """Wait for a producer at this gate, unless another gate waits for it already."""
         elsewhere = waiter.expected_at is not None and waiter.expected_at is not gate and now <= waiter.back_by
         waiter.back_by = now + RETURN_GRACE_S
         if waiter.expected_at is gate or elsewhere:
             return
-        _first_returning(gate, now)  # Those that are too late leave the list before it grows.
+        _first_returning(gate, now)  # Producers that are too late leave the list before it grows.
         waiter.expected_at = gate
         waiter.listed_at = waiter.finish
         self._number(waiter)
@@ -355,7 +361,7 @@ class Turns:
             gate.review(now)
 
     def forget(self, waiter: Waiter, now: float) -> None:
-        """Wait no more for one that has ended."""
+        """Stop waiting for a producer that has ended."""
         gate = waiter.expected_at
         if gate is not None:
             waiter.expected_at = None
@@ -365,12 +371,12 @@ class Turns:
                 self.timers.drop(gate.timer)
 
     def _position(self, waiter: Waiter, now: float) -> i64:
-        """Return the position of the next turn of one that is not in line."""
+        """Return the position of the next turn of a waiter that is not in line."""
         position = self._floor if now <= waiter.back_by else self._clock
         return waiter.finish if waiter.finish > position else position
 
     def _next_in_line(self, gate: Gate) -> Waiter | None:
-        """Return the waiter that may have a turn: the gate is open, or its round is not finished; None for none."""
+        """Return the waiter that may have a turn: the gate is open, or its round is not finished; otherwise None."""
         first = gate.next_in_line()
         return first if first is None or gate.open or first.ticket <= gate.closed_at_ticket else None
 
@@ -393,8 +399,8 @@ class Turns:
     def _pass(self, waiter: Waiter, gate: Gate, others: i64, turns: int, now: float) -> int:
         """Let a message pass and queue its producer again; return how many passed.
 
-        While it is the only one that waits, up to `turns` pass without going back into the line between them. `others`:
-        waiters at the gate, this one included.
+        A waiter that is alone passes up to `turns` messages without going back into the line. `others`: waiters at the
+        gate, this one included.
         """
         passed = 1
         self._pass_one(waiter, gate, others, now)
@@ -407,7 +413,7 @@ class Turns:
         if following is None:
             waiter.ticket = 0
             if waiter.will_return_soon():
-                waiter.back_by = now + RETURN_GRACE_S  # The last one at the gate keeps its position too.
+                waiter.back_by = now + RETURN_GRACE_S  # The last waiter at the gate keeps its index too.
                 if others > 1 or gate.returning:
                     self._expect(waiter, gate, now)
         else:
@@ -434,7 +440,7 @@ class Turns:
         waiter.unturned_bytes = 0
         clock = self._clock + cost // others
         if clock > self._floor + cost:
-            # Many gates with few waiters each would otherwise advance the clock past those that wait.
+            # Many gates with few waiters each would otherwise advance the clock past waiters further on.
             clock = self._floor + cost
         if clock < self._floor:
             clock = self._floor
@@ -453,7 +459,7 @@ def _may_wait(gate: Gate) -> bool:
 
 
 def forget_returning(gate: Gate) -> None:
-    """Wait for nobody at a gate any more."""
+    """Stop waiting for returning producers at a gate."""
     for _, _, waiter in gate.returning:
         if waiter.expected_at is gate:
             waiter.expected_at = None
@@ -461,7 +467,9 @@ def forget_returning(gate: Gate) -> None:
 
 
 def _first_returning(gate: Gate, now: float) -> Waiter | None:
-    """Return the first of those that a gate waits for, None for none; forget those that returned or are too late."""
+    """Return the first producer that a gate waits for, None without one; forget producers that returned or are too
+    late.
+    """
     returning = gate.returning
     while returning:
         position, _, waiter = returning[0]

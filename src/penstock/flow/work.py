@@ -3,13 +3,13 @@
 Theory of operation. The broker counts work in units of about a microsecond (compiled), on a meter that only grows. A
 client's input is handled until its *share* is used up. The rest waits in the `WorkQueue`, and the socket is not read
 meanwhile. A turn of the event loop takes clients from the queue, each once, until the *turn* is used up. So a turn is
-bounded whatever clients send, except for the one action that passes the bound; docs/memory.md lists the bounds of such
+bounded whatever clients send, except for the one action that exceeds the bound; docs/memory.md lists the bounds of such
 actions.
 
 The order is start-time fair queueing (Goyal, Vin, Cheng 1996): a client's position is where its last share ended, on a
 scale of units. No position is more than one share before the clock, which is the position of the last client served. So
-a client that used little comes before all that used much, however many those are. A client whose single action cost ten
-shares is ten shares further back, unless it is the only one.
+a client that used little comes before all clients that used much, however many. A client whose single action cost ten
+shares is ten shares further back, unless it is alone.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ Steps = Generator[None, None, Result]
 SHARE: Final = 2_500
 """Units of one client's work in a turn."""
 ASKING_SHARE: Final = 500
-"""Units in a turn of all jobs that read what clients wait for, such as ranges of a cursor, besides changes."""
+"""Units in a turn for all jobs that answer waiting clients by reading, such as ranges of a cursor, besides changes."""
 LOOKING_SHARE: Final = 150
-"""Units of a slice of the jobs of onlookers, such as `top` and lists: who comes meanwhile waits for one slice."""
+"""Units of a slice of monitoring jobs, such as `top` and lists: other work waits for one slice at most."""
 TURN: Final = 8_000
-"""Units of all clients' input in a turn; one share more at most."""
+"""Units of all clients' input in a turn; at most one share more."""
 ENDS_A_TURN: Final = 10_000
 """Units of immediate work in a turn for all sessions that close in it; one session has a share."""
 AT_ONCE: Final = 1_000
-"""Messages (not units) that are dropped, settled or requeued at once: fewer are not worth a turn."""
+"""Messages (not units) that are dropped, settled or requeued at once: fewer do not need turns of their own."""
 UNLIMITED_WORK: Final = 1 << 62
 
 
@@ -60,7 +60,7 @@ class WorkMeter:
         self.limit: i64 = UNLIMITED_WORK
 
     def count(self, units: i64) -> None:
-        """Count the units that a call returns: `done += call()` forgets those that the call counts itself."""
+        """Count the units that a call returns. `done += call()` would lose the units that the call itself counts."""
         self.done += units
 
     def used_up(self) -> bool:
@@ -68,7 +68,7 @@ class WorkMeter:
         return self.done >= self.limit
 
     def spend(self, units: i64) -> bool:
-        """Count units of work; return whether the present share is used up, so that work in steps is to yield."""
+        """Count units of work; return whether the present share is used up, so that work in steps must yield."""
         self.done += units
         return self.done >= self.limit
 
@@ -85,7 +85,7 @@ class Worker:
         self.in_line: bool = False
         """True while its input waits in the queue."""
         self.turn: i64 = 0
-        """Number of the turn of its last share: it has one in each turn."""
+        """Number of the turn of the last share: a client has one share a turn."""
 
 
 class WorkQueue:
@@ -97,7 +97,7 @@ class WorkQueue:
         self._after: list[Worker] = []
         """Clients that had their share of this turn and want more."""
         self._least_after: i64 = UNLIMITED_WORK
-        """First position among them."""
+        """Lowest position among these clients."""
         self._turn: i64 = 1
         self._drawn: i64 = 0
         self._clock: i64 = 0
@@ -118,20 +118,20 @@ class WorkQueue:
             self._after.clear()
             self._least_after = UNLIMITED_WORK
         elif not self._line:
-            self._clock = self._furthest  # No client waits: earlier use no longer counts.
+            self._clock = self._furthest  # No client waits: earlier use does not count any more.
 
     def has_room(self) -> bool:
         """Return whether the present turn has units left."""
         return self.meter.done < self._turn_ends
 
     def end_turn(self) -> None:
-        """Leave the present turn no units: it has lasted long enough."""
+        """End the present turn's units: the turn has lasted long enough."""
         self._turn_ends = self.meter.done
 
     def may_start(self, worker: Worker) -> bool:
         """Return whether a client's new input is handled at once.
 
-        It must have no share in this turn yet, and no queued client may come before it.
+        True if the client has had no share in this turn, and no queued client comes before it.
         """
         if worker.in_line or worker.turn == self._turn or not self.has_room():
             return False
@@ -157,7 +157,7 @@ class WorkQueue:
         return cost
 
     def enter(self, worker: Worker) -> None:
-        """Queue a client whose input waits; does nothing if it is queued already."""
+        """Queue a client whose input waits; no effect if it is already queued."""
         if not worker.in_line:
             worker.in_line = True
             if worker.turn == self._turn:
@@ -188,9 +188,9 @@ class WorkQueue:
 
 
 UNITS_A_TURN: Final = 4000
-"""Units of work in one turn: of all chores, of those that wait, and of timers that are due, each together."""
+"""Units of work in one turn: of all chores, of waiting producers, and of due timers, each group by itself."""
 UNITS_AT_LEAST: Final = 200
-"""Smallest share of a chore in one turn, however many others there are."""
+"""Smallest share of a chore in one turn, however many chores there are."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -202,7 +202,7 @@ class Chore:
         """True while it is queued."""
 
     def work(self, most: i64, now: float) -> i64:
-        """Do about `most` units of work; returns the units spent, besides those that are counted on the meter."""
+        """Do about `most` units of work; returns the units spent, without units that the meter has counted."""
         raise NotImplementedError
 
     def has_more(self) -> bool:
@@ -218,7 +218,7 @@ class Chores:
         self._waiting: deque[Chore] = deque()
 
     def add(self, chore: Chore) -> None:
-        """Queue a chore from the next turn on; does nothing if it is queued already."""
+        """Queue a chore from the next turn on; no effect if it is already queued."""
         if not chore.listed:
             chore.listed = True
             self._waiting.append(chore)

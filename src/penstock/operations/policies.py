@@ -121,7 +121,7 @@ def _sentences(policy: Policy, queues: list[str], exchanges: list[str]) -> list[
     named = (("queue", queues), ("exchange", exchanges))
     sentences = [f"it applies to {kind} {some(names)}" for kind, names in named if names]
     idle = idle_sentence(policy)
-    return (sentences or ["it applies to nothing yet; it will count for what comes"]) + ([idle] if idle else [])
+    return (sentences or ["no queue matches yet; it will apply to new ones"]) + ([idle] if idle else [])
 
 
 def _put_back(node: Node, values: list[tuple[Policy, Policy | None]]) -> Steps[object]:

@@ -34,7 +34,7 @@ from penstock.settings.table import SettingValue
 from penstock.store.store import MetadataRecord
 
 OCTETS_MAX: Final = 1024
-"""Longest key in octets; a longer one is cut and completed by a digest. PostgreSQL's indexes take 2,704 octets."""
+"""Longest key in bytes; a longer key is cut and completed by a digest. PostgreSQL's indexes allow 2,704 bytes."""
 CUT: Final = 200
 """Characters of a long key that stay readable."""
 _ESCAPED: Final = re.compile(r"[%/\x00-\x1f\x7f\ud800-\udfff]")
@@ -50,7 +50,7 @@ def key_of(*names: str) -> str:
 
 
 def digest(octets: bytes) -> str:
-    """Return a digest of these octets in 32 hexadecimal digits."""
+    """Return a digest of these bytes in 32 hexadecimal digits."""
     return hashlib.blake2b(octets, digest_size=16).hexdigest()
 
 
@@ -95,11 +95,11 @@ class Fields:
             raise StoreError(f"its '{name}' is nested too deeply") from None
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a field."""
+        """Return whether the field exists."""
         return name in self._fields
 
     def names(self, name: str) -> list[str]:
-        """Return a list of names; empty if there is none, as in records of earlier versions."""
+        """Return a list of names; empty if the field is missing, as in records of earlier versions."""
         value = self._fields.get(name, [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise StoreError(f"its '{name}' is not a list of names")
@@ -111,12 +111,12 @@ class Fields:
         return [_number(name, number) for number in value]
 
     def counts(self, name: str) -> dict[str, int]:
-        """Return numbers by name; empty if there are none, as in records of earlier versions."""
+        """Return numbers by name; empty if the field is missing, as in records of earlier versions."""
         value: dict[str, object] = self._of(dict, name, "its '{}' is not a table of numbers", {})
         return {key: _number(name, number) for key, number in value.items()}
 
     def lists(self, name: str) -> dict[str, list[int]]:
-        """Return lists of numbers by name; empty if there are none."""
+        """Return lists of numbers by name; empty if the field is missing."""
         value: dict[str, object] = self._of(dict, name, "its '{}' is not a table of lists", {})
         lists: dict[str, list[int]] = {}
         for key, numbers in value.items():
@@ -154,7 +154,7 @@ def unpack(data: bytes) -> Fields:
     if data[0] != VERSION:
         raise StoreError(f"it has format {data[0]}; this version reads {VERSION}")
     try:
-        fields = json.loads(data[1:].decode())  # Of octets, json would guess the encoding.
+        fields = json.loads(data[1:].decode())  # Given bytes, json would guess the encoding.
     except (ValueError, RecursionError):
         raise StoreError("it is cut short or damaged") from None
     if not isinstance(fields, dict):
@@ -224,7 +224,7 @@ def _number(name: str, value: object) -> int:
 
 
 USER: Final = "user"
-"""A user with its tags and limits; its password is a hash, but for guest that nobody has changed."""
+"""A user with its tags and limits; its password is a hash, except for guest with the default password."""
 PERMISSION: Final = "permission"
 TOPIC_PERMISSION: Final = "topic-permission"
 VHOST_LIMITS: Final = "vhost-limits"
@@ -232,7 +232,7 @@ SCRAM_SECRET: Final = "scram-secret"
 
 
 def user_fields(user: User) -> dict[str, object]:
-    """Return the fields of a user that it may lack: its password, keys and limits."""
+    """Return the optional fields of a user: its password, keys and limits."""
     fields: dict[str, object] = {}
     hashed = user.password_hash
     if hashed is not None:
@@ -305,7 +305,7 @@ def restore_vhost_limits(table: AccessTable, fields: Fields) -> None:
 NUMBERS: Final = "numbers"
 """Record of the lowest queue number that was never assigned or reserved."""
 VHOST: Final = "vhost"
-"""Virtual host that was created at run time; others are in the settings file."""
+"""Virtual host that was created at run time; other hosts are in the settings file."""
 SETTINGS: Final = "settings"
 """Settings of one pattern that were set by command."""
 BLOCK: Final = "block"
@@ -317,9 +317,9 @@ CURSOR: Final = "cursor"
 POLICY: Final = "policy"
 """A policy, or an operator policy."""
 PARAMETER: Final = "parameter"
-"""A runtime parameter, or a global one."""
+"""A runtime parameter, or a global parameter."""
 MARK: Final = "mark"
-"""Progress of a query that publishes: of one partition of its batch, or of the whole batch."""
+"""Progress of a publishing query: of one partition of its batch, or of the whole batch."""
 
 LANE: Final = "lane"
 """Mark of a producer's lane: the number up to which its publishes are decided."""
@@ -328,14 +328,14 @@ LANE: Final = "lane"
 def encode_metadata(change: MetadataChange) -> MetadataRecord:
     """Encode a change for the store: the present definition, or its deletion."""
     subject = change.subject
-    if isinstance(subject, MetadataRecord):  # It exists in the store only and has no meaning any more.
+    if isinstance(subject, MetadataRecord):  # The object exists only in the store and has no meaning any more.
         return MetadataRecord(subject.kind, subject.key, None)
     kind = kind_of(subject)
     return MetadataRecord(kind.name, kind.key(subject), None if change.deleted else pack(kind.fields(subject)))
 
 
 class Kind:
-    """Kind of records: which objects have them, their key and their fields."""
+    """Kind of records: its objects, their key and their fields."""
 
     def __init__(
         self,
@@ -348,9 +348,9 @@ class Kind:
         self.name = name
         self.objects = objects
         self._key = key
-        """Attributes that make the key, or the function that returns it."""
+        """Attributes that form the key, or the function that returns the key."""
         self._fields: list[tuple[str, str]] = []
-        """Names of fields with the attributes that they are; in `fields` NAME=ATTRIBUTE where these differ."""
+        """Names of fields with their attributes; in `fields`, NAME=ATTRIBUTE where the two differ."""
         for field in fields.split():
             named, _, attribute = field.partition("=")
             self._fields.append((named, attribute or named))
@@ -449,7 +449,7 @@ def _mark_key(record: MarkRecord) -> str:
 def _mark(record: MarkRecord) -> dict[str, object]:
     """Return the fields of a mark.
 
-    That of a whole batch has no rows; its partitions are stored plus 1, as 0 is unknown.
+    The mark of a whole batch has no rows; its number of partitions is stored plus 1, because 0 means unknown.
     """
     fields: dict[str, object] = {"user": record.user} if record.user else {}
     if record.partition == WHOLE_BATCH:
@@ -509,9 +509,9 @@ KINDS: Final[tuple[Kind, ...]] = (
          lambda journal: {"next": numbers_end(int(journal.next_queue))}),
 )
 # fmt: on
-"""All kinds. Stores have their names, keys and fields: none of them changes, but for one.
+"""All kinds. Names, keys and fields are in stores, and so must not change, with one exception.
 
-Keys of lanes had no user in earlier versions; such records are written anew at the start (restore.py).
+Keys of lanes had no user in earlier versions; such records are rewritten at the start (restore.py).
 """
 _FOUND: Final[dict[type, Kind]] = {}
-"""Kinds by the types of objects that were met."""
+"""Kinds by the types of objects seen so far."""

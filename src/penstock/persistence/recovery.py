@@ -1,11 +1,11 @@
-"""Recovery: restores the messages of a store's rows, without those that its notes say are settled.
+"""Recovery: restores the messages of a store's rows, except messages that its settlement records list as settled.
 
 The queues exist already, with their numbers (metadata_records.py) and positions. Rows arrive oldest first. A message
 may have moved to a younger row, so each queue's messages are sorted before they are enqueued.
 
 Only the headers of pages are read: pages stay on disk. Pages with settlements were being consumed and were in memory,
-with all pages before them. They are read, and their remaining messages are put into memory again. No page stays on disk
-before a message in memory.
+with all pages before them. These pages are read, and their remaining messages are loaded into memory again. No page
+stays on disk before a message in memory.
 
 Page loader: puts pages that the store has read back into their queues.
 """
@@ -48,7 +48,7 @@ class Wanted(NamedTuple):
 class Recovery(RowContext):
     """Recovery of one store; `finish` completes it.
 
-    `was_left` is false if the last broker may have been cut off from the store, and have delivered messages without
+    `was_left` is False if the last broker may have been cut off from the store, and have delivered messages without
     moving their redelivery mark. Then all messages count as delivered.
     """
 
@@ -61,7 +61,7 @@ class Recovery(RowContext):
         self.journal = journal
         self.large = journal.pieces.large
         self.bodies_gone: int = 0
-        """Number of bodies that no message refers to; they are deleted."""
+        """Number of bodies without a message; these are deleted."""
         self._row_bodies: dict[int, tuple[int, ...]] = {}
         """Bodies of each row's large messages."""
         self.messages: int = 0
@@ -73,10 +73,10 @@ class Recovery(RowContext):
         """Pages on disk by queue, in order, without their data."""
         self._upto: dict[int, int] = {}
         """Highest sequence number by queue whose message is in memory."""
-        broker.gates.topics.keep_empty(True)  # Messages that are decoded count in them at the end.
+        broker.gates.topics.keep_empty(True)  # Messages that are decoded count in the depths of addresses at the end.
         self.account = MessageAudit()
         self._settlements: list[SettlementRecord] = []
-        """Settlements of rows that are not read yet."""
+        """Settlements of rows that are still to be read."""
         self._highest: int = 0
         for vhost in broker.vhosts.values():
             for queue in vhost.queues.values():
@@ -86,7 +86,7 @@ class Recovery(RowContext):
                     self.account.name(int(queue.storage.number), queue.vhost, queue.name)
 
     def position(self, position: QueuePosition) -> None:
-        """Take the position of a queue."""
+        """Record a position."""
         number, tail, delivered, messages = position
         self.account.expect(number, messages)
         queue = self._queues.get(number)
@@ -96,22 +96,24 @@ class Recovery(RowContext):
             queue.storage.redelivery_mark = delivered
 
     def settlement(self, number: int, data: bytes) -> None:
-        """Take a settlement record. All of them precede the rows. Raises StoreError."""
+        """Record a settlement record. All of these precede the rows. Raises StoreError."""
         decode_settlement(number, data, self._fates)
         self._highest = max(self._highest, number)
 
     def piece(self, piece: BodyPiece) -> None:
-        """Take a piece of a body, without its data. All of them precede the rows."""
+        """Record a piece of a body, without its data. All of these precede the rows."""
         self.large.ledger.count(piece.body, piece.size)
         self.large.next_number = max(int(self.large.next_number), piece.body + 1)
 
     def row_bodies(self, record: RowBodies) -> None:
-        """Take the bodies of a row. All of them precede the rows."""
+        """Record the bodies of a row. All of these precede the rows."""
         self._row_bodies[record.number] = record.bodies
         self.large.next_number = max(int(self.large.next_number), max(record.bodies, default=0) + 1)
 
     def row(self, row: MessageRow) -> None:
-        """Take a row, or the header of a page. Raises StoreError for a damaged one, which then has no effect."""
+        """Decode a row, or record the header of a page. Raises StoreError for a damaged row, which then has no
+        effect.
+        """
         number = row.number
         self._highest = max(self._highest, number)
         if row.queue == 0:
@@ -126,7 +128,7 @@ class Recovery(RowContext):
             self._read(row)  # Pages of deleted or transient queues count as empty.
 
     def wanted(self) -> Wanted | None:
-        """Return the pages to read next; None at the end. All rows come before."""
+        """Return the pages to read next; None at the end. Called after all rows."""
         for number, pages in self._pages.items():
             sequences = [int(message.sequence) for message in self._found[number]]
             upto = max(self._upto.get(number, 0), max(sequences, default=0))
@@ -136,13 +138,13 @@ class Recovery(RowContext):
         return None
 
     def pages(self, wanted: Wanted, rows: list[MessageRow]) -> None:
-        """Take pages that the store returned. Raises StoreError."""
+        """Decode pages that the store returned. Raises StoreError."""
         pages, upto = self._pages[wanted.queue], self._upto[wanted.queue]
         there = {row.number: row for row in rows}
         last = rows[-1].first if rows else upto
         while pages and pages[0].first <= min(upto, last):
             row = there.get(pages.popleft().number)
-            if row is not None:  # Otherwise it is damaged, and the store has reported that.
+            if row is not None:  # Otherwise the page is damaged, and the store has reported the damage.
                 self._read(row)
         if not pages:
             del self._pages[wanted.queue]
@@ -201,7 +203,7 @@ class Recovery(RowContext):
         return share_of(exchange.gates if topic is None else topic.present(), charge)
 
     def _leave_on_disk(self, queue: Queue, pages: deque[MessageRow] | None) -> None:
-        """Register pages with a queue, which loads them when it needs them."""
+        """Register pages with a queue, which loads each page when needed."""
         if pages is None:
             return
         enable_paging(self.broker, queue)
@@ -216,7 +218,7 @@ class Recovery(RowContext):
         queue.apply_settings(queue.settings, self.broker.now)
 
     def _delete_bodies(self) -> None:
-        """Delete the bodies that no message refers to: of publishes that were not finished, and of settled messages."""
+        """Delete the bodies without a message: of unfinished publishes, and of settled messages."""
         ledger = self.large.ledger
         ledger.take_unreferenced()
         gone = [number for number in ledger.stored if not ledger.holds(number)]
@@ -252,8 +254,9 @@ def _give_heads(read: PageRead, lister: PageLister, rows: list[MessageRow]) -> N
 def _heads_of(read: PageRead, rows: list[MessageRow]) -> list[PageHead]:
     """Return the heads of the pages that are known to be on disk, and only there.
 
-    A page ends where the next one begins. Transient messages are no part of the number in a row. Of a page that was
-    written before the last start they are gone; of another one, the number is that of its sequences if none was there.
+    A page ends where the next one begins. The number in a row does not include transient messages. In a page written
+    before the last start these are lost. In a later page, the number counts only if it equals the number of sequences,
+    so that there were none.
     """
     pages = read.pages
     end = pages.durable_end()
@@ -265,7 +268,7 @@ def _heads_of(read: PageRead, rows: list[MessageRow]) -> list[PageHead]:
         if index + 1 < len(rows):
             last = min(last, rows[index + 1].first - 1)
         elif len(rows) == read.most:
-            break  # It is not known where this one ends.
+            break  # The end of this page is unknown.
         is_whole = row.number < pages.journal.since or row.messages == last - row.first + 1
         heads.append(PageHead(row.number, row.first, last, row.messages if is_whole else -1, row.messages, row.size))
     return heads
@@ -315,7 +318,7 @@ class Loader(RowContext):
         failed: list[str] = []
         while rows:
             row = rows.pop()
-            if row.number in pages.journal.rows:  # Nothing of the page is left, and the store is about to delete it.
+            if row.number in pages.journal.rows:  # No message of the page is left, and the store is about to delete it.
                 pages.skip_page(row.first)
                 continue
             group = JournalGroup(row.number)
@@ -339,7 +342,7 @@ class Loader(RowContext):
         return failed
 
     def _load_copies(self, read: PageRead, reader: PageReader, rows: list[MessageRow], times: WallTimes) -> list[str]:
-        """Give copies of the messages of rows to their reader; the queue does not change. Empties `rows`."""
+        """Pass copies of the messages of rows to their reader; the queue does not change. Empties `rows`."""
         pages = read.pages
         messages: list[StoredMessage] = []
         following: i64 = 0

@@ -1,8 +1,8 @@
 """Restoring definitions at start: virtual hosts, settings, exchanges, queues, bindings and cursors.
 
-They are declared again in the order of their dependencies, whatever the order of the records. A definition that cannot
-be restored does not prevent others: it is reported in a sentence and stays in the store. Queues are restored in any
-case.
+Definitions are declared again in the order of their dependencies, whatever the order of the records. A definition that
+cannot be restored does not prevent others: the failure is reported in a sentence, and the definition stays in the
+store. Queues are restored in any case.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class VhostRestorer:
     """Restorer of definitions in virtual hosts.
 
     All methods raise StoreError for unreadable records and BrokerError for definitions that cannot be restored. Other
-    remarks are appended to a list of sentences.
+    reports are appended to a list of sentences.
     """
 
     def __init__(self, broker: Broker, remarks: list[str]) -> None:
@@ -70,7 +70,7 @@ class VhostRestorer:
     def queue(self, vhost: VirtualHost, fields: Fields) -> None:
         """Restore a queue; invalid settings are replaced, and its messages stay.
 
-        Its time without use (`expires`) starts anew, because nobody could use it. Auto-delete waits for the next
+        Its time without use (`expires`) starts again, because it could not be used. Auto-delete waits for the next
         consumer to leave.
         """
         name, arguments, number = fields.text("name"), fields.table("arguments"), fields.number("number")
@@ -143,8 +143,8 @@ class VhostRestorer:
 def settings_of(table: SettingsTable, vhost: str, queue: str, arguments: dict[str, object]) -> tuple[Settings, str]:
     """Return the settings of a queue, and a sentence if they differ from before, else "".
 
-    They differ if a pattern or a new version has made the combination invalid. Then only the queue's own arguments
-    apply, and if they are invalid by themselves, the broker's values.
+    The settings differ if a pattern or a new version has made the combination invalid. Then only the queue's own
+    arguments apply, or, if these are invalid by themselves, the broker's values.
     """
     given: dict[str, SettingValue] = {}
     try:
@@ -210,7 +210,7 @@ def restore_steps(broker: Broker, records: Iterable[MetadataRecord]) -> Steps[li
 
 
 class LeftBehind(StoreError):
-    """Error for a binding whose exchange or queue was deleted; the binding was to be deleted too."""
+    """Error for a binding whose exchange or queue was deleted, so that the binding must be deleted too."""
 
 
 class MetadataRestorer:
@@ -223,7 +223,7 @@ class MetadataRestorer:
         self.left_behind: list[MetadataRecord] = []
         """Bindings of deleted exchanges and queues; a later declaration of the same name must not revive them."""
         self.renamed: list[tuple[MetadataRecord, LaneRecord]] = []
-        """Records of lanes whose key has no user, as earlier versions wrote them; and what they say."""
+        """Records of lanes whose key has no user, as earlier versions wrote them; with their contents."""
         self._record = MetadataRecord("", "", None)
         """The present record."""
         self._recorded: dict[str, set[str]] = {}
@@ -290,7 +290,7 @@ class MetadataRestorer:
             journal.next_queue = max(int(journal.next_queue), fields.number("next"))
 
     def _binding(self, fields: Fields) -> None:
-        """Restore a binding. Raises LeftBehind if one of its ends is not in the store any more."""
+        """Restore a binding. Raises LeftBehind if either end is not in the store any more."""
         self._check_end(kinds.EXCHANGE, fields, "source")
         if fields.has("queue"):
             self._check_end(kinds.QUEUE, fields, "queue")
@@ -360,7 +360,7 @@ class MetadataRestorer:
             self._entries.append((scope, pattern, values))
 
     def _say_again(self) -> None:
-        """Apply all settings at once, or else pattern by pattern; twice, because one may require another."""
+        """Apply all settings at once, or else pattern by pattern; twice, because a setting may require another."""
         if not self._put(self._entries):
             return
         for entry in [each for each in self._entries if self._put([each])]:
@@ -377,7 +377,7 @@ class MetadataRestorer:
         return ""
 
     def _policy(self, fields: Fields) -> None:
-        """Restore a policy; no queue is there yet."""
+        """Restore a policy; no queue exists yet."""
         vhost = self._host(fields)
         policy = read_policy(vhost.name, fields.text("name"), fields.table("policy"), fields.flag("operator"))
         finish(changes.change_policies_steps(self.broker, [changes.setting(policy)]))
@@ -402,7 +402,7 @@ class WallTimes:
     """Offsets from the broker's clock to seconds since the epoch, by row number."""
 
     def __init__(self, offset: float) -> None:
-        """Take the offset of the rows before this start, as recovered, in seconds."""
+        """Set the offset of the rows from before this start, as recovered, in seconds."""
         self._numbers: list[int] = [0]
         """Row numbers from which each offset applies."""
         self._offsets: list[float] = [offset]

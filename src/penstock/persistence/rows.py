@@ -19,7 +19,7 @@ from penstock.flow.timers import NEVER
 from penstock.limits import NAME_MAX
 
 FORMAT: Final = 1
-"""Format of rows, and of notes (settlement_codec.py)."""
+"""Format of rows, and of settlement records (settlements.py)."""
 ADDRESS: Final = 1
 QUEUE: Final = 2
 TIME: Final = 3
@@ -117,7 +117,7 @@ class RowContext:
         self.large = LargeBodies()
         """Bodies of large messages."""
         self.orphans: int = 0
-        """Count of dropped messages: of deleted queues, and transient ones."""
+        """Number of dropped messages: of deleted queues, and transient messages."""
         self._addresses: dict[bytes, Envelope] = {}
 
     def queue(self, number: i64) -> Queue | None:
@@ -129,11 +129,13 @@ class RowContext:
         return self.large.ledger.is_whole(int(number_of(content)), int(octets_of(content)))
 
     def share(self, queue: Queue, address: Envelope, charge: i64) -> AddressShare | None:
-        """Return a message's share of its address's depth; None if that has no bound, or the message no share."""
+        """Return a message's share of its address's depth; None if the address has no bound, or the message no
+        share.
+        """
         return None
 
     def address(self, data: bytes, start: i64, end: i64) -> Envelope:
-        """Return the address in these octets, whose first one is its kind; equal ones give one object."""
+        """Return the address in these bytes, whose first byte is its kind; equal addresses return one object."""
         octets = data[start:end]
         envelope = self._addresses.get(octets)
         if envelope is None:
@@ -170,14 +172,14 @@ class RowDecoder:
         self.group = group
         self.data = data
         self.dropped: i64 = 0
-        """Charges of dropped messages: of deleted queues, and transient ones."""
+        """Charges of dropped messages: of deleted queues, and transient messages."""
         self._queue: Queue | None = None
         self._sequence: i64 = 0
         self._address = Envelope("", "")
         self._arrived: float = 0.0
         self._content = b""
         self._is_whole: bool = True
-        """False if the last content is a large one whose body is not in the store."""
+        """False if the last content is large and its body is not in the store."""
         self._share: AddressShare | None = None
         self._run: list[StoredMessage] = []
         self._bytes: i64 = 0

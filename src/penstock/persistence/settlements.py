@@ -136,7 +136,7 @@ class RowSettlements:
 
 
 def decode_settlement(number: int, data: bytes, fates: dict[int, RowSettlements]) -> None:
-    """Decode a settlement record and add it to those of its rows. Raises StoreError if it is malformed."""
+    """Decode a settlement record and add it to the settlements of its rows. Raises StoreError if it is malformed."""
     try:
         _decode(Reference(number), data, fates)
     except (IndexError, ValueError):
@@ -178,13 +178,13 @@ CHARGE_A_UNIT: Final = 4096
 """Messages, and bytes (charges) of messages, that are encoded with one unit of work."""
 SETTLED_A_UNIT: Final = 4
 SETTLED_A_STEP: Final = 256
-"""Settlements that are encoded with one unit of work, and that are looked at in a step."""
+"""Settlements that are encoded with one unit of work, and that are examined in a step."""
 DEAD_ROW_WORK: Final = 1
 PROGRESS_WORK: Final = 1
 """Units of work per deleted row, and per queue whose position is encoded."""
 CHANGE_WORK: Final = 6
 OCTETS_A_UNIT: Final = 256
-"""Units of work per encoded change, and octets of it per unit."""
+"""Units of work per encoded change, and bytes of it per unit."""
 
 
 def encode_steps(
@@ -193,8 +193,8 @@ def encode_steps(
     """Return the transaction for these groups; `wall_offset` converts the broker's clock into wall time (seconds).
 
     Each step encodes the messages of whole groups, whose size is bounded (core/journal/journal.py), or some of the
-    settlements, deleted rows, queues or changes, whose number in a group is not. Everything is encoded in its present
-    state: later changes are in a later group as well.
+    settlements, deleted rows, queues or changes, whose number in a group is unbounded. All objects are encoded in their
+    present state: later changes are in a later group as well.
     """
     commit = StoreTransaction()
     for write in journal.pieces.writing:
@@ -275,14 +275,14 @@ class Loss(NamedTuple):
     number: int
     """Number of the queue; 0 for queues of which only messages are left."""
     queue: str
-    """Name of the queue for people."""
+    """Displayed name of the queue."""
     least: int
     most: int
     """Least and most lost messages; `most` is UNKNOWN if there is no bound."""
     had: int
     """Number of messages before the damage; UNKNOWN if not recorded."""
     back: int
-    """Number of settled messages that come back, beyond those that offset lost ones."""
+    """Number of settled messages that reappear, beyond the messages that offset lost ones."""
 
     def __str__(self) -> str:
         """Return the loss as a clause."""
@@ -305,12 +305,12 @@ class MessageAudit:
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
-        """Names of declared queues, for people."""
+        """Displayed names of declared queues."""
         self.expected: dict[int, int] = {}
         """Numbers from positions; UNKNOWN for a store whose version lacks them."""
         self.found: dict[int, int] = {}
         self.strays: int = 0
-        """Persistent messages found for queues without declaration and position."""
+        """Persistent messages of queues without declaration and position."""
 
     def name(self, number: int, vhost: str, queue: str) -> None:
         """Record the declaration of a queue."""
@@ -400,7 +400,7 @@ class _LossEstimator:
         return Loss(0, "queues of which no declaration is left, if there were any,", 0, most, UNKNOWN, 0)
 
     def _held(self, number: int) -> int:
-        """Return the most messages of a queue that the damaged rows held; UNKNOWN if one does not say."""
+        """Return the most messages of a queue that the damaged rows held; UNKNOWN if a row does not have the number."""
         held = 0
         for each in self._rows:
             if each.queue in (0, number):

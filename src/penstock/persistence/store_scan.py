@@ -43,12 +43,12 @@ class StoreScanner(RowContext):
         self._journal = Journal(self._broker.durable_changes, self._broker.gates.disk)
         self._queues: dict[int, Queue] = {}
         self._hints: dict[int, tuple[str, str]] = {}
-        """Virtual hosts and names of queues, from the bindings and cursors that refer to them."""
+        """Virtual hosts and names of queues, from the bindings and cursors that name them."""
         self._declared: set[tuple[str, str]] = set()
         self._fates: dict[int, RowSettlements] = {}
 
     def take(self, record: Record) -> None:
-        """Take the next record."""
+        """Process the next record."""
         try:
             if isinstance(record, MetadataRecord):
                 self._metadata(record)
@@ -78,10 +78,9 @@ class StoreScanner(RowContext):
         return queue
 
     def declarations(self) -> list[MetadataRecord]:
-        """Return declarations for queues with messages whose own declaration is lost; they count as declared now.
+        """Return declarations for queues with messages whose own declaration is lost; these count as declared now.
 
-        A queue gets the name by which a binding or a cursor refers to it, else a name with its number in vhost '/', and
-        no arguments.
+        A queue gets the name in a binding or a cursor, otherwise a name with its number in vhost '/', and no arguments.
         """
         records: list[MetadataRecord] = []
         for number, messages in sorted(self.account.found.items()):

@@ -5,13 +5,13 @@
 The header names each column with the positions of its buffers, or with the one value of all its rows. docs/blocks.md
 describes the format for other readers.
 
-A request for several ranges is answered with one block: the ranges in order, as many of them as fit. The header tells
-how far each one was read. So thousands of queues with a few messages each take few requests.
+A request for several ranges is answered with one block: the ranges in order, as many as fit. The header contains the
+sequence up to which each range was read. So thousands of queues with a few messages each need few requests.
 
 The body of a block is its columns, which are encoded, and the bodies of messages, which are written as the peer reads.
-A body goes from its message into the output of the connection and is never joined with others before. So a block of any
-size takes little memory and a small part of each turn. The messages stay as long as the block refers to their contents,
-also when they are settled meanwhile.
+A body is copied from its message into the output of the connection, and never joined with others before. So a block of
+any size takes little memory and a small part of each turn. The block refers to the contents, so messages remain
+readable when they are settled meanwhile.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ CONTENT_TYPE: Final = "application/vnd.penstock.block"
 _BUFFERS: Final = ("offsets", "data", "valid")
 """Fields of a column that are a buffer: its start and its length."""
 SMALL_PART: Final = 448
-"""Octets that are copied at once: Python has room for a piece of so many without asking the C library."""
+"""Bytes that are copied at once: Python allocates a piece of this size without the C library."""
 LARGE_VALUE: Final = 8192
-"""Octets from which a piece of any size costs less than many small ones."""
+"""Bytes from which a piece of any size costs less than many small pieces."""
 
 
 def encode_block(
@@ -65,7 +65,7 @@ def encode_block(
     names: list[str],
     ranges: list[object] | None = None,
 ) -> BlockBody:
-    """Encode these columns of messages as a block; the values are those of the messages.
+    """Encode these columns of messages as a block; the values are the bodies of the messages.
 
     `ranges` has the queue, the rows and the reached sequence of each range, for a request of several; `queue` is None
     then. `wall_offset` is added to the broker's monotonic seconds to get seconds since the epoch.
@@ -115,7 +115,7 @@ def _count_buffers(columns: dict[str, Column]) -> int:
 
 
 def _move_buffers(columns: dict[str, Column], octets: int) -> None:
-    """Add octets to the start of each buffer."""
+    """Add bytes to the start of each buffer."""
     for column in columns.values():
         for name in _BUFFERS:
             place = column.get(name)
@@ -152,7 +152,7 @@ def _values(messages: list[Message], formats: MessageFormats) -> BlockValues:
 
 
 class BlockValues:
-    """The values of a block: bodies of messages where they are."""
+    """The values of a block: bodies of messages, not copied."""
 
     __slots__ = ("contents", "starts", "offsets")
 
@@ -160,38 +160,38 @@ class BlockValues:
         self.contents: list[bytes] = []
         """Contents, or bodies that had to be joined."""
         self.starts: list[int] = []
-        """Position of the body in each."""
+        """Start of the body in each content."""
         self.offsets: bytes = b"\0\0\0\0"
-        """Arrow's offsets of the values: one more than there are."""
+        """Arrow's offsets of the values: one more than there are values."""
 
     def octets(self) -> i64:
-        """Return the octets of all values."""
+        """Return the bytes of all values."""
         return i64(read_i32_le(self.offsets, len(self.offsets) - 4))
 
 
 class BlockBody(LargeBody):
-    """The octets of a block."""
+    """The bytes of a block."""
 
     __slots__ = ("head", "values", "end")
 
     def __init__(self, head: bytes, values: BlockValues, end: bytes) -> None:
         super().__init__(0, None)
         self.head = head
-        """All before the values."""
+        """Bytes before the values."""
         self.values = values
         self.end = end
-        """All after them."""
+        """Bytes after the values."""
         self.octets = len(head) + values.octets() + len(end)
         self.spans = [Span(0, self.octets)]
 
     @override
     def open(self, bodies: LargeBodies, spans: list[Span], listener: PieceListener) -> LargeReader:
-        """Return a reader of the whole block; it has no other spans."""
+        """Return a reader of the whole block, which has no other spans."""
         return _BlockReader(bodies, self, spans, listener)
 
 
 class _BlockReader(LargeReader):
-    """A reader that always has the next octets at hand."""
+    """A reader that always has the next bytes at hand."""
 
     __slots__ = ("_block", "_part", "_at")
 
@@ -199,9 +199,9 @@ class _BlockReader(LargeReader):
         super().__init__(bodies, body, spans, listener)
         self._block = body
         self._part: i64 = -1
-        """Index of a value; -1 is the head, and the one after the last value is the end."""
+        """Index of a value; -1 is the head, and the index after the last value is the end."""
         self._at: i64 = 0
-        """Octets of this part that are written."""
+        """Bytes of this part that are written."""
 
     @override
     def ready(self, most: i64) -> i64:
@@ -247,7 +247,7 @@ class _BlockReader(LargeReader):
 
 
 def _write_part(out: BytesWriter, octets: bytes, start: i64, count: i64) -> None:
-    """Write a part of octets."""
+    """Write a part of the bytes."""
     if count < LARGE_VALUE:
         while count > SMALL_PART:
             out.write(octets[start : start + SMALL_PART])
@@ -262,13 +262,15 @@ BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
 BLOCK_RANGES_MAX: Final = 1_000
 """Most ranges of one request."""
 RANGES_A_UNIT: Final = 2
-"""Ranges that are looked at with one unit of work."""
+"""Ranges that are checked with one unit of work."""
 BLOCK_MESSAGE_MAX: Final = 1024 * 1024 * 1024
-"""Most octets of the bodies in a block: a large message is alone in one, and its value has an offset of 31 bits."""
+"""Most bytes of the bodies in a block: a large message is alone in its block, and its value has an offset of 31
+bits.
+"""
 
 
 def large_bodies(messages: list[Message]) -> list[LargeBody]:
-    """Return the bodies of the large messages. Raises ContentTooLarge (311) for more than a block may have."""
+    """Return the bodies of the large messages. Raises ContentTooLarge (311) for more bytes than a block may have."""
     bodies: list[LargeBody] = []
     total: i64 = 0
     for message in messages:
@@ -285,7 +287,7 @@ def large_bodies(messages: list[Message]) -> list[LargeBody]:
 
 
 class BlockRange:
-    """The messages of a block: the first ones of (lo, hi], within rows and bytes but at least one."""
+    """The messages of a block: the first messages of (lo, hi], within rows and bytes but at least one."""
 
     def __init__(self, queue: str, lo: i64, hi: i64, rows: i64, bytes: i64) -> None:
         self.queue = queue
@@ -299,7 +301,7 @@ class BlockRange:
         return cursor.read(self.queue, self.lo, self.hi, self.rows, self.bytes)
 
     def of(self, messages: list[StoredMessage]) -> list[Message]:
-        """Return those of messages that were read from the disk."""
+        """Select the messages of the range among messages read from the disk."""
         selected: list[Message] = []
         size: i64 = 0
         for message in messages:
@@ -325,11 +327,11 @@ class BlockPart:
         self.queue = queue
         self.messages = messages
         self.reached: i64 = reached
-        """The range was read up to here: its end, if nothing is left there."""
+        """Sequence up to which the range was read: its end, if no messages are left there."""
 
 
 class BlockLoad(LoadListener, PageReader):
-    """A block that waits for pages, or for the bodies of its large messages, of its last range."""
+    """A block that waits for pages, or for the bodies of its large messages, for its last range."""
 
     def __init__(
         self,
@@ -340,21 +342,23 @@ class BlockLoad(LoadListener, PageReader):
         messages: list[Message],
         on_disk: bool,
     ) -> None:
-        """`before` are the ranges without messages before this one; `on_disk`: it must be read from the disk."""
+        """`before` are the ranges without messages before this range; `on_disk`: the range must be read from the
+        disk.
+        """
         self.request = request
         self.messages = messages
         self._reads = reads
         self._before = before
         self._range = range
         self._wanted: BlockRange | None = range if on_disk else None
-        """The range that must be read from the disk; None if only bodies must."""
+        """The range that must be read from the disk; None if only bodies must be read."""
         self._next: i64 = 0
         """First sequence of the next read of pages."""
         self._load: BodyLoad | None = None
         request.begin_wait()
 
     def begin(self) -> bool:
-        """Begin to load. Return whether it is answered already: nothing was to be read."""
+        """Begin to load. Return whether the block is answered already, because no read was needed."""
         try:
             if self._wanted is not None and self._request_pages(self._wanted):
                 return False
@@ -370,7 +374,7 @@ class BlockLoad(LoadListener, PageReader):
         return True
 
     def _request_pages(self, wanted: BlockRange) -> bool:
-        """Request pages unless messages are in memory by now. Returns False if nothing is left to read."""
+        """Request pages unless messages are in memory by now. Returns False if no page is left to read."""
         cursor = self._reads.table.holder(self.request)
         position = cursor.position(wanted.queue)
         self.messages = wanted.in_memory(cursor)
@@ -433,7 +437,7 @@ class BlockLoad(LoadListener, PageReader):
 
 
 def part_of(cursor: Cursor, wanted: BlockRange, messages: list[Message]) -> BlockPart:
-    """Return the first messages of a range as a part of a block, with how far they reach."""
+    """Return the first messages of a range as a part of a block, with the sequence reached."""
     if not messages:
         return BlockPart(wanted.queue, messages, wanted.hi)
     last = messages[len(messages) - 1].sequence
@@ -445,15 +449,17 @@ def part_of(cursor: Cursor, wanted: BlockRange, messages: list[Message]) -> Bloc
 
 
 class BlockReads:
-    """Blocks of messages of planned ranges, the answer to `cursor.range`; those that wait for the disk, in order."""
+    """Blocks of messages of planned ranges, the answer to `cursor.range`; blocks that wait for the disk are loaded in
+    order.
+    """
 
     def __init__(self, table: CursorTable) -> None:
         self.table = table
         self._waiting: deque[BlockLoad] = deque()
-        """The first one is being loaded."""
+        """Waiting blocks, the first of which is being loaded."""
 
     def range(self, request: ControlRequest) -> dict[str, object] | None:
-        """Reply with a block of messages of planned ranges, which may be read again."""
+        """Reply with a block of messages of planned ranges, which may be read repeatedly."""
         return self.table.control.answer_in_slices(request, self._range_steps(request))
 
     def _range_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
@@ -500,11 +506,13 @@ class BlockReads:
         self.reply(request, parts)
 
     def bodies_of(self, request: ControlRequest, messages: list[Message]) -> list[LargeBody]:
-        """Return the large bodies that a block needs. Raises ContentTooLarge (311) for more than it may have."""
+        """Return the large bodies that a block needs. Raises ContentTooLarge (311) for more bytes than a block may
+        have.
+        """
         return large_bodies(messages) if "value" in _columns(request) else []
 
     def reply(self, request: ControlRequest, parts: list[BlockPart]) -> None:
-        """Reply with the messages of ranges as a block: with the first ones if they are much work."""
+        """Reply with the messages of ranges as a block: with only the first messages if all are too much work."""
         columns, formats = _columns(request), self.table.broker.formats
         messages = parts[0].messages if len(parts) == 1 else [each for part in parts for each in part.messages]
         rows, work = rows_within(columns, messages, formats)
@@ -526,12 +534,12 @@ class BlockReads:
         self.table.control.reply_block(request, CONTENT_TYPE, block)
 
     def end(self, connection: Connection) -> None:
-        """Drop blocks of a connection that ends, but for the one that is being loaded."""
+        """Drop blocks of a connection that ends, except the block that is being loaded."""
         for load in list(self._waiting)[1:]:
             if load.request.connection is connection:
                 self._waiting.remove(load)
 
-    # Those that wait for the disk
+    # Blocks that wait for the disk
 
     def _add(self, load: BlockLoad) -> None:
         self._waiting.append(load)
@@ -539,7 +547,7 @@ class BlockReads:
             self._begin()
 
     def finished(self) -> None:
-        """Go on after the first one."""
+        """Continue after the first block."""
         self._waiting.popleft()
         self._begin()
 
@@ -549,7 +557,7 @@ class BlockReads:
 
 
 def _columns(request: ControlRequest) -> list[str]:
-    """Return the columns of a block in the order asked for; those of a reader that names none are the default."""
+    """Return the requested columns of a block in order; for a reader that names none, the default columns."""
     return list(DEFAULT_COLUMNS) if request.fields.get("columns") is None else request.names("columns")
 
 
@@ -558,7 +566,7 @@ def _block_rows(request: ControlRequest) -> int:
 
 
 def _first_rows(parts: list[BlockPart], rows: i64) -> list[BlockPart]:
-    """Return parts with their first messages alone, so many of all."""
+    """Return parts with only their first messages, so many in total."""
     found: list[BlockPart] = []
     left = rows
     for part in parts:

@@ -15,7 +15,7 @@ from penstock.core.message_format import FIRST_PROPERTY, NO_NUMBER, MessageForma
 from penstock.errors import PreconditionFailed
 
 ALIGNMENT: Final = 64
-"""Arrow's recommended alignment of buffers, in octets."""
+"""Arrow's recommended alignment of buffers, in bytes."""
 
 DEFAULT_COLUMNS: Final = (
     "sequence",
@@ -31,7 +31,7 @@ DEFAULT_COLUMNS: Final = (
     "expiration",
     "value",
 )
-"""Columns of a block for a reader that names none."""
+"""Columns of a block for a reader that requests none."""
 MORE_COLUMNS: Final = (
     "headers",
     "headers_json",
@@ -51,7 +51,7 @@ LEFT_OUT: Final = {
     "content_encoding": "content_encoding",
     "message_timestamp": "timestamp",
 }
-"""Columns that readers without `columns` may miss, and the attributes of their properties."""
+"""Columns that readers without `columns` may miss, with the attributes of their properties."""
 HEADER_NAME: Final = "header"
 """Name of a single header among the properties that cannot be read."""
 _PLAIN: Final = ("sequence", "timestamp", "exchange", "routing_key", "redelivered", "value")
@@ -66,7 +66,7 @@ DECODED_TENTHS: Final = 110
 TABLES: Final = ("headers", "headers_json", "deaths")
 TABLE_TENTHS: Final = 10
 TABLE_OCTETS_A_TENTH: Final = 8
-"""Work of each of these columns in a row with properties."""
+"""Work of these columns in a row with properties."""
 
 Column = dict[str, object]
 
@@ -78,7 +78,7 @@ class Buffers:
         self.out = BytesWriter()
 
     def length(self) -> int:
-        """Return the octets of all buffers."""
+        """Return the bytes of all buffers."""
         return len(self.out)
 
     def append(self, data: bytes) -> list[int]:
@@ -90,7 +90,7 @@ class Buffers:
 
 
 def check_columns(names: list[str]) -> None:
-    """Refuse a column that no block has. Raises PreconditionFailed (406)."""
+    """Refuse an unknown column. Raises PreconditionFailed (406)."""
     for name in names:
         if name not in DEFAULT_COLUMNS and name not in MORE_COLUMNS:
             known = ", ".join((*DEFAULT_COLUMNS, *MORE_COLUMNS))
@@ -98,7 +98,7 @@ def check_columns(names: list[str]) -> None:
 
 
 def left_out(messages: list[Message], formats: MessageFormats) -> list[str]:
-    """Return the columns of which the messages have a property, and which the default columns leave out."""
+    """Return the columns that the default columns leave out, and of which the messages have a property."""
     names: list[str] = []
     for message in messages:
         properties = _decoded(message.content, formats.find(message.content))
@@ -114,10 +114,10 @@ def message_columns(
     wall_offset: float,
     unreadable: dict[str, list[int]],
 ) -> dict[str, Column]:
-    """Encode these columns of messages, but not `value`. `wall_offset` is that of `encode_block`.
+    """Encode these columns of messages, except `value`. `wall_offset`: see `encode_block`.
 
-    Properties that cannot be read are null. `unreadable` gets the number of messages with such ones and the sequence of
-    the first, by the name of the property; `HEADER_NAME` stands for a header that is left out of the others.
+    Properties that cannot be read are null. `unreadable` gets, by the name of the property, the number of messages with
+    such properties and the sequence of the first; `HEADER_NAME` stands for a single header that is left out.
     """
     columns: dict[str, Column] = {}
     for name in names:
@@ -176,7 +176,9 @@ class _Rows:
     """Properties of messages: in their contents, or decoded."""
 
     def __init__(self, messages: list[Message], formats: MessageFormats, unreadable: dict[str, list[int]]) -> None:
-        """Decode those that are not read in place. Unreadable ones count as absent, because readers want the body."""
+        """Decode properties that are not read in place. Unreadable properties count as absent, because readers want the
+        body.
+        """
         self.messages = messages
         self.unreadable = unreadable
         self.tables: list[dict[str, object] | None] | None = None
@@ -185,7 +187,7 @@ class _Rows:
         self.decoded: list[Properties | None] = []
         """Properties of the messages that are not read in place, in their order."""
         self.present: i64 = 0
-        """Properties that any of them may have; see `MessageFormat.present`."""
+        """Properties that any of the messages may have; see `MessageFormat.present`."""
         for message in messages:
             content = message.content
             message_format = formats.find(content)
@@ -298,7 +300,7 @@ def _tables(rows: _Rows) -> list[dict[str, object] | None]:
 
 
 def _signed(number: int) -> int:
-    """Return an unsigned number of 64 bits as a signed one of the same bits."""
+    """Return an unsigned number of 64 bits as the signed number of the same bits."""
     return number - (1 << 64) if number > _INT64_MAX else number
 
 
@@ -345,7 +347,7 @@ def _texts(buffers: Buffers, values: list[bytes | None]) -> Column:
 
 
 def _octets(buffers: Buffers, values: list[bytes | None]) -> Column:
-    """Encode a column of octets: offsets and data."""
+    """Encode a column of bytes: offsets and data."""
     offsets = BytesWriter()
     data = BytesWriter()
     write_i32_le(offsets, 0)
@@ -361,7 +363,7 @@ def _octets(buffers: Buffers, values: list[bytes | None]) -> Column:
 
 
 def _headers(buffers: Buffers, values: list[dict[str, object] | None]) -> Column:
-    """Encode headers as lists of key and value, where a value is octets or null."""
+    """Encode headers as lists of key and value, where a value is bytes or null."""
     keys: list[bytes | None] = []
     items: list[bytes | None] = []
     offsets = BytesWriter()
@@ -430,7 +432,7 @@ def _with_validity(buffers: Buffers, column: Column, present: list[bool]) -> Col
 
 
 def _bitmap(values: list[bool]) -> bytes:
-    """Return bits in Arrow's order: the lowest bit of an octet first."""
+    """Return bits in Arrow's order: the lowest bit of a byte first."""
     bitmap = bytearray((len(values) + 7) // 8)
     for index, value in enumerate(values):
         if value:

@@ -1,17 +1,17 @@
 """Blocks of publishes: rows of one producer, taken in order, with one confirm for each block.
 
-Theory of operation. A block passes the gates as its rows would one by one. Rows take the fast path in slices, a chore
-of the broker. The first row that must wait puts the block into the outbox of its producer, at its place in the line:
-there it passes one row in each turn, charged with that row, until the road is open and nobody waits behind it. So the
-depth of queues is as exact as with single messages, and a block gets no more of them than a channel does.
+Theory of operation. A block passes the gates like its rows one by one. Rows take the fast path in slices, a chore of
+the broker. The first row that must wait puts the block into the outbox of its producer, at its place in the line: there
+it passes one row in each turn, charged with that row, until the road is open and nobody waits behind it. So the depth
+of queues is as exact as with single messages, and a block gets no more room than a channel.
 
-The first row that is refused ends the block, and so does one that reaches no queue or cannot be a message. What is in
-queues is a prefix of the block, and its publisher sends the rest again, in order. A row that goes to several queues
-enters all or none: it would otherwise be doubled in some of them.
+The first row that is refused, reaches no queue or cannot be a message ends the block. The rows in queues are a prefix
+of the block, and the publisher sends the rest again, in order. A row for several queues enters all or none: otherwise
+it would be duplicated in some of them.
 
 A block that is over has one number among the confirms of its producer: the confirm is withheld by the closed gates that
 rows have passed, and waits for the journal groups that rows are in. The blocks of a producer follow each other in a
-`BlockLine`, so the outbox has one at most.
+`BlockLine`, so the outbox has at most one.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ from penstock.flow.work import Chore
 UNROUTABLE: Final = "unroutable"
 INVALID: Final = "invalid"
 ROWS_MISSING: Final = "rows-missing"
-"""Causes in addition to those of flow/gate.py: a row reaches no queue, cannot be a message, or comes before its
-turn."""
+"""Causes in addition to those of flow/gate.py: a row reaches no queue, cannot be a message, or arrives before its
+turn.
+"""
 MISSING: Final = -1
-"""Answer of a mark for a block that begins after rows that were not taken."""
+"""Answer of a mark for a block that begins after rows that are missing."""
 NOT_RETRIABLE: Final = (UNROUTABLE, INVALID, NEVER_FITS, DELETED)
-"""Causes that stay when the row is sent again; all others are refusals for lack of room."""
+"""Causes for which sending the row again does not help; all other causes are lack of room."""
 SLOW_ROW_WORK: Final = 2
 """Units of work of a row that does not take the fast path."""
 
@@ -55,7 +56,7 @@ class RowSource:
     def __init__(self, rows: i64, route: Route) -> None:
         self.rows: i64 = rows
         self.route = route
-        """Route of the row that was loaded last."""
+        """Route of the last loaded row."""
         self.content: bytes = b""
         self.charge: i64 = 0
 
@@ -64,24 +65,25 @@ class RowSource:
         raise NotImplementedError
 
     def check_again(self) -> None:
-        """Check that the loaded row may still be published. Raises AccessRefused (403); by default it may."""
+        """Check that the loaded row may still be published. Raises AccessRefused (403); no check by default."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BlockMark:
-    """A record of the rows that were taken, in the journal group of those rows; this one records nothing."""
+    """A record of the enqueued rows, in the journal group of those rows; this class records nothing."""
 
     def first_to_take(self, row: i64) -> i64:
-        """Return the first row, from `row` on, that is not in its queues already; `MISSING` if rows before are not.
+        """Return the first row, from `row` on, that is not in its queues yet; `MISSING` if earlier rows are not.
 
         Raises BrokerError if the block may not continue.
         """
         return row
 
     def advance(self, end: i64, stored: bool) -> None:
-        """Record that the rows before `end` are in their queues: they came in this turn, and some of them are `stored`.
+        """Record that the rows before `end` are in their queues: they entered in this turn, and `stored`: some of them
+        are stored.
 
-        Without any the record need not outlive the broker.
+        Without stored rows the record need not survive a restart.
         """
 
 
@@ -89,7 +91,7 @@ NO_MARK: Final = BlockMark()
 
 
 class HeldBlock(Held):
-    """A block with the rows that are not taken yet; in the outbox while the next one waits."""
+    """A block with rows still to enqueue; in the outbox while the next row waits."""
 
     __slots__ = ("producer", "source", "mark", "row", "over", "refusal", "code", "_line", "_loaded", "_closed")
 
@@ -99,12 +101,12 @@ class HeldBlock(Held):
         self.source = source
         self.mark = mark
         self.row: i64 = 0
-        """The next row: all before it are in their queues."""
+        """Number of the next row: all earlier rows are in their queues."""
         self.over: bool = False
         self.refusal: Refusal | None = None
-        """The reason why `row` ended it; None if all rows were taken."""
+        """The reason why `row` ended the block; None if all rows were enqueued."""
         self.code: int = 0
-        """Code of the error that ended it; 0 for none."""
+        """Code of the error that ended the block; 0 without one."""
         self._line = line
         self._loaded: i64 = -1
         """The row that is in `source`."""
@@ -116,7 +118,7 @@ class HeldBlock(Held):
     def take_slice(self, most: i64) -> i64:
         """Publish rows until `most` units of work are spent, a row must wait, or the block ends; return the units.
 
-        Work counted elsewhere (lookups of routes, copies) is not among them, but bounds the slice.
+        Work counted elsewhere (lookups of routes, copies) is not included, but bounds the slice.
         """
         work = self.producer.broker.work
         changes = self.producer.broker.durable_changes
@@ -133,11 +135,11 @@ class HeldBlock(Held):
         return units
 
     def _goes_on(self) -> bool:
-        """Return whether it is neither over nor in the outbox."""
+        """Return whether the block is neither over nor in the outbox."""
         return not self.over and not self.producer.outbox
 
     def _begin(self) -> bool:
-        """Leave out rows that are taken already; return whether any is left."""
+        """Skip rows that are enqueued already; return whether any is left."""
         try:
             first = self.mark.first_to_take(self.row)
         except BrokerError as error:
@@ -152,7 +154,9 @@ class HeldBlock(Held):
         return not self.over
 
     def _load(self) -> bool:
-        """Load the next row; return whether there is one. A row that is invalid, or refused by now, ends the block."""
+        """Load the next row; return whether there is one. A row that is invalid, or refused in the meantime, ends the
+        block.
+        """
         row = self.row
         if row == self.source.rows:
             self.over = True
@@ -169,7 +173,7 @@ class HeldBlock(Held):
         return True
 
     def _take_quickly(self, most: i64) -> i64:
-        """Take rows on the fast path (`publish_at_once`); return their number. The next one is loaded."""
+        """Enqueue rows on the fast path (`publish_at_once`); return their number. The next row is loaded."""
         producer, source = self.producer, self.source
         work = producer.broker.work
         start = work.done
@@ -187,7 +191,7 @@ class HeldBlock(Held):
         return taken
 
     def _take_slowly(self) -> None:
-        """Take the loaded row, hold the block at it, or end the block; see `Producer.publish_slowly`."""
+        """Enqueue the loaded row, hold the block at it, or end the block; see `Producer.publish_slowly`."""
         producer, route, charge = self.producer, self.source.route, self.source.charge
         broker = producer.broker
         broker.run_waiting()
@@ -271,7 +275,7 @@ class HeldBlock(Held):
         if self.over:
             self._finish([gate for gate in self._closed if not gate.open])
         elif not producer.scheduled:
-            broker.schedule_confirms(producer)  # Its listener may tell of the progress.
+            broker.schedule_confirms(producer)  # Its listener may report the progress.
 
     def _finish(self, closed: list[Gate]) -> None:
         """Number the block among the confirms, withheld by these gates."""
@@ -279,14 +283,14 @@ class HeldBlock(Held):
         for gate in closed:
             producer.mark_withheld(gate)
         producer.confirm(None, closed, None, self.queues)
-        self.source = RowSource(self.source.rows, self.source.route)  # The octets of the block are not needed any more.
+        self.source = RowSource(self.source.rows, self.source.route)  # The bytes of the block are not needed any more.
         self._line.go_on()
 
     # Waiting (Held)
 
     @override
     def traced(self) -> Held:
-        """Return the row that waits, as a publish."""
+        """Return the waiting row, as a publish."""
         source = self.source
         row = HeldPublish(self.producer, source.route, source.content, self.charge, None, self.deadline)
         row.queues = self.queues
@@ -306,7 +310,7 @@ class HeldBlock(Held):
 
     @override
     def admit(self) -> str:
-        """Take the row that waited. Stay in the line if the next one must wait, and continue in slices if not."""
+        """Enqueue the row that waited. Stay in the line if the next row must wait, otherwise continue in slices."""
         producer = self.producer
         broker = producer.broker
         promises = broker.durable_changes.durable_ops
@@ -342,7 +346,7 @@ class HeldBlock(Held):
 
     @override
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
-        """End at the hold deadline of the row that waits. Rows before it have waited as long for their confirm."""
+        """End at the hold deadline of the row that waits. Earlier rows have waited as long for their confirm."""
         self._end(Refusal(DEADLINE, self.producer.gate, self.deadline_reason(own, now), retriable=True))
         self._finish([])
 
@@ -363,10 +367,10 @@ class BlockLine(Chore):
         super().__init__()
         self.producer: Producer = producer
         self.blocks: deque[HeldBlock] = deque()
-        """Those that are not over; the first one may be in the outbox."""
+        """Blocks that are not over; the first may be in the outbox."""
 
     def add(self, block: HeldBlock) -> None:
-        """Add a block; it begins when all before it are over."""
+        """Add a block; it begins when all earlier blocks are over."""
         self.blocks.append(block)
         self.go_on()
 
@@ -375,7 +379,7 @@ class BlockLine(Chore):
         self.producer.broker.turns.chores.add(self)
 
     def end(self) -> None:
-        """Drop all blocks: the producer is gone."""
+        """Drop all blocks, because the producer has ended."""
         self.blocks.clear()
 
     @override

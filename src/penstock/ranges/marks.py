@@ -1,22 +1,22 @@
-"""Marks of queries that publish: the rows enqueued of each partition of a batch, so that none is enqueued twice.
+"""Marks of queries that publish: the rows enqueued of each partition of a batch, so that no row is enqueued twice.
 
 Theory of operation. A query (a stream of Spark, or a job that gives an id) publishes in batches. A batch has
 partitions, and a task sends the rows of one partition in order, numbered from 0. When a task or the whole batch is run
-again, the same rows come again. The *mark* of a partition is the number of its rows that are in their queues. It is
-recorded in the journal group that has these rows, so both are in the store or neither is. Rows are taken as a prefix: a
-block begins where the mark is, or before it, and ends at its first refused row.
+again, the same rows come again. The *mark* of a partition is the number of its rows that are in their queues. The mark
+is recorded in the journal group of these rows, so both are in the store or neither is. The enqueued rows are always a
+prefix: a block begins at the mark, or before it, and ends at its first refused row.
 
 The *progress* of a query at one target has its present batch and the marks of that batch. Batches of a query follow
 each other, so the marks of a batch are dropped when the next one begins. A batch that is older than the present one is
 refused. `digest` covers the first rows of a partition: a task that runs again compares it with its own, so rows in
 another order are noticed.
 
-The progress of a query belongs to the user that began it. Another one that may publish to the target and knows the id
-would fence the query, or have its rows left out. An operator hands the progress over (`assign`).
+The progress of a query belongs to the user that began it. Another user that may publish to the target and knows the id
+could otherwise fence the query, or have rows skipped. An operator hands the progress over (`assign`).
 
-No wall clock takes part. Progress that nobody has asked for in a week is dropped, counted from the start of the broker
-at the earliest. Users share a pool of marks. At the bound progress that is idle for an hour makes room: the own, or
-that of the user who has most.
+No wall clock is used. Progress without a request for a week is dropped, counted from the start of the broker at the
+earliest. Users share a pool of marks. At the bound, progress that is idle for an hour is dropped: the user's own, or
+that of the user with the most marks.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ class SinkMark:
         self.progress = progress
         self.partition: i64 = partition
         self.rows: i64 = 0
-        """Rows from the first one on that are in their queues."""
+        """Number of rows, from the first, that are in their queues."""
         self.checked: i64 = 0
-        """Rows that `digest` covers: those up to the end of the last block that was taken whole."""
+        """Rows that `digest` covers: up to the end of the last block that was enqueued as a whole."""
         self.digest: str = ""
         self.record: MarkRecord | None = None
-        """Its last record; None if it has none."""
+        """Last record of the mark; None without one."""
         self.write: str = ""
-        """The writer of the newest task that has asked for it, since the start of the broker."""
+        """The writer of the newest task that requested the mark, since the start of the broker."""
         self.attempt: i64 = 0
-        """Number of that task; the tasks of another run are counted from 0 again."""
+        """Number of that task's attempt; the attempts of another run are counted from 0 again."""
 
     def is_current(self) -> bool:
-        """Return whether it belongs to the present batch."""
+        """Return whether the mark belongs to the present batch."""
         return self.progress.marks.get(int(self.partition)) is self
 
     def check(self, batch: i64, write: str, attempt: i64) -> None:
@@ -94,7 +94,7 @@ class BatchProgress(SinkState):
     def __init__(self, vhost: str, query: str, target: str) -> None:
         super().__init__(vhost, query, target)
         self.run: str = ""
-        """Run of the query: a restart has another one; empty where that is not known."""
+        """Run of the query, which changes at a restart; empty if unknown."""
         self.write: str = ""
         """The writer that publishes the batch; empty after it was aborted."""
         self.partitions: i64 = UNKNOWN
@@ -103,9 +103,9 @@ class BatchProgress(SinkState):
         """True if the batch was published as a whole (see stages.py)."""
         self.marks: dict[int, SinkMark] = {}
         self.stale: dict[int, None] = {}
-        """Partitions of the batch before that have a record in the store."""
+        """Partitions of the previous batch that have a record in the store."""
         self.staged_batch: StagedBatch | None = None
-        """Rows of the batch that are not published yet; None for none."""
+        """Rows of the batch that are not published yet; None without any."""
         self.recorded: bool = False
         """True if the store has a record of the progress itself."""
 
@@ -130,11 +130,11 @@ class BatchProgress(SinkState):
         return f"batch {self.batch} of query '{self.query}' at {self.target}"
 
     def size(self) -> i64:
-        """Return the number of its records, those that are only in memory included."""
+        """Return the number of records, including records only in memory."""
         return len(self.marks) + len(self.stale) + 1
 
     def check_user(self, user: str) -> None:
-        """Raise AccessRefused (403) for a user that it does not belong to."""
+        """Raise AccessRefused (403) for a user to whom the progress does not belong."""
         if self.user and user != self.user:
             raise AccessRefused(
                 f"query '{self.query}' at {self.target} belongs to user '{self.user}', who began it, and user '{user}' "
@@ -143,7 +143,7 @@ class BatchProgress(SinkState):
             )
 
     def check(self, batch: i64) -> None:
-        """Raise PreconditionFailed (406) for a batch that is not the present one."""
+        """Raise PreconditionFailed (406) for a batch other than the present one."""
         if batch < self.batch:
             raise PreconditionFailed(
                 f"query '{self.query}' has begun batch {self.batch} at {self.target}, and batch {batch} is older: "
@@ -163,11 +163,11 @@ class SinkMarks(TimerHandler):
         super().__init__()
         self._broker = broker
         self._progress: dict[tuple[str, str, str], BatchProgress] = {}
-        """Those asked for longest ago first."""
+        """Progress in the order of the last request, oldest first."""
         self._idle = IdleUnits(broker.pools.of(MARKS))
 
     def of(self, vhost: str, query: str, target: str) -> BatchProgress | None:
-        """Return the progress of a query at a target; None for none."""
+        """Return the progress of a query at a target; None if there is none."""
         return self._progress.get((vhost, query, target))
 
     def every(self) -> list[BatchProgress]:
@@ -175,7 +175,7 @@ class SinkMarks(TimerHandler):
         return list(self._progress.values())
 
     def of_vhost(self, vhost: str) -> list[SinkState]:
-        """Return the progress of all queries in a virtual host, those asked for longest ago first."""
+        """Return the progress of all queries in a virtual host, least recently requested first."""
         self._broker.work.done += len(self._progress) // SCANNED_A_UNIT
         return [progress for key, progress in self._progress.items() if key[0] == vhost]
 
@@ -185,7 +185,7 @@ class SinkMarks(TimerHandler):
         return [progress for key, progress in self._progress.items() if key[0] == vhost and key[1] == query]
 
     def end(self, progress: BatchProgress) -> None:
-        """Drop the stages and marks of a query at a target; tasks that are under way take no more rows."""
+        """Drop the stages and marks of a query at a target; running tasks can enqueue no more rows."""
         self._check_writable()
         self._drop((progress.vhost, progress.query, progress.target), progress)
         progress.marks = {}
@@ -198,8 +198,8 @@ class SinkMarks(TimerHandler):
     ) -> BatchProgress:
         """Return the progress of a batch that a task or the driver works on.
 
-        A higher batch than the present one begins: by that all its predecessors are finished. Raises AccessRefused
-        (403) if it belongs to another user; PreconditionFailed (406) for an older batch, and for a second write of one
+        A higher batch than the present one begins, which finishes all earlier batches. Raises AccessRefused (403) if
+        the progress belongs to another user; PreconditionFailed (406) for an older batch, and for a second write of one
         batch to the same target; ResourceError (506) at the limit.
         """
         key = (vhost, query, target)
@@ -238,7 +238,7 @@ class SinkMarks(TimerHandler):
     def assign(self, vhost: str, query: str, user: str) -> list[str]:
         """Hand a query over to another user, at all of its targets; return the former user of each.
 
-        Tasks of the former user that are under way take no more rows.
+        Running tasks of the former user can enqueue no more rows.
         """
         assigned = self.of_query(vhost, query)
         if assigned:
@@ -250,7 +250,7 @@ class SinkMarks(TimerHandler):
         return former
 
     def _assign(self, progress: BatchProgress, user: str) -> None:
-        """Change the user in memory and in the store; the records of older batches do not matter."""
+        """Change the user in memory and in the store; records of older batches stay unchanged."""
         self._move(progress, user)
         self.abort(progress, progress.write)
         self._broker.work.done += len(progress.marks)
@@ -282,7 +282,7 @@ class SinkMarks(TimerHandler):
                 self._idle.rest(progress)
             mark = SinkMark(progress, partition)
             progress.marks[int(partition)] = mark
-            if int(partition) in progress.stale:  # Its record is replaced, not deleted.
+            if int(partition) in progress.stale:  # The record is replaced, not deleted.
                 del progress.stale[int(partition)]
                 self._record(mark)
         if attempt > mark.attempt or mark.write != progress.write:
@@ -330,14 +330,15 @@ class SinkMarks(TimerHandler):
     def advance(self, mark: SinkMark, rows: i64, stored: bool) -> None:
         """Record that the rows of a partition up to this number are in their queues.
 
-        If some of them are `stored`, this is in their journal group. If not, a restart loses the rows and the mark.
+        `stored`: some of the rows are stored, and the record is in their journal group. Otherwise a restart loses the
+        rows and the mark.
         """
         mark.rows = rows
         if stored and mark.is_current():
             self._record(mark)
 
     def verify(self, mark: SinkMark, rows: i64, digest: str) -> None:
-        """Record the digest of the rows of a partition up to this number, all of which are taken."""
+        """Record the digest of the rows of a partition up to this number, all of which are enqueued."""
         if rows > mark.checked and rows <= mark.rows and mark.is_current():
             mark.checked = rows
             mark.digest = digest
@@ -373,7 +374,7 @@ class SinkMarks(TimerHandler):
     # Restoring
 
     def restore(self, record: MarkRecord) -> None:
-        """Take a record from the store. Older batches of a query lose to newer ones, in any order of the records."""
+        """Restore a record from the store. Newer batches of a query replace older ones, in any order of the records."""
         key = (record.vhost, record.query, record.target)
         progress = self._progress.get(key)
         if progress is None:
@@ -434,7 +435,7 @@ class SinkMarks(TimerHandler):
         self._broker.timers.add(self, now + IDLE_S)
 
     def _move(self, progress: BatchProgress, user: str) -> None:
-        """Let progress belong to a user, who has its marks in the pool."""
+        """Move progress to a user, whose marks in the pool it counts."""
         if user != progress.user:
             self._idle.wake(progress)
             self._idle.pool.give(progress.holder, progress.size())
@@ -455,7 +456,7 @@ class SinkMarks(TimerHandler):
             self._drop((spare.vhost, spare.query, spare.target), spare)
 
     def _spare(self, holder: PoolHolder) -> BatchProgress | None:
-        """Return progress that is idle for an hour: the oldest own one, or that of a user who has more than this."""
+        """Return progress that is idle for an hour: the oldest of the user, or of a user with more marks."""
         pool = self._idle.pool
         own = pool.of_part(pool.part_of(holder))
         oldest = next(iter(self._progress.values()), None)
@@ -548,7 +549,7 @@ def _record_of(progress: BatchProgress, partition: i64, group: i64 = 0) -> MarkR
 
 
 class MarkedBlock(BlockMark):
-    """Deduplication of one block: the rows of it that are in their queues, advanced as others come into theirs."""
+    """Deduplication of one block: its enqueued rows, advanced as more rows are enqueued."""
 
     def __init__(
         self, marks: SinkMarks, mark: SinkMark, write: str, attempt: i64, first: i64, rows: i64, digest: str
@@ -559,10 +560,10 @@ class MarkedBlock(BlockMark):
         self._write = write
         self._attempt: i64 = attempt
         self._first: i64 = first
-        """Number of its first row in the partition."""
+        """Number of the block's first row in the partition."""
         self._rows: i64 = rows
         self._digest = digest
-        """Digest of all rows of the partition up to its last one."""
+        """Digest of all rows of the partition up to the block's last row."""
 
     @override
     def first_to_take(self, row: i64) -> i64:

@@ -1,14 +1,14 @@
 """Plan of one batch: ranges of all queues of a cursor that have messages, within the limits of the batch.
 
-Theory of operation. First each queue is looked at, which takes little where nothing has come. Those with messages then
-share the rows and the bytes of the batch: each gets an equal part, at most what it has, and what it leaves goes to the
-others (`FairShare`). A share of rows is computed from sequences, and one of bytes from depths, which are bounds and no
-counts. So there is another round for the rest, until nothing is left of the limits or of the messages. Each round ends
-a queue, or uses what is left up to one unit a queue. Where the next message of each queue is larger than its share of
-bytes, each queue takes one message, as long as the rest has room for it.
+Theory of operation. First each queue is checked, which is cheap if no message has arrived. The queues with messages
+then share the rows and the bytes of the batch: each gets an equal part, at most its messages, and the rest is shared by
+the others (`FairShare`). A share of rows is computed from sequences, and a share of bytes from depths; both are bounds,
+not counts. So further rounds share the rest, until the limits or the messages are used up. Each round finishes a queue,
+or uses the rest up to one unit a queue. If the next message of each queue is larger than its share of bytes, each queue
+takes one message, as long as the rest has room.
 
-The batch has never more rows or bytes than its limits, except for a first message that is larger alone. Units that
-cannot be divided go to the first queues, and the next batch begins with the queue after them.
+The batch never has more rows or bytes than its limits, unless its only message is larger. Units that cannot be divided
+are given to the first queues, and the next batch begins with the queue after them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PLANNED_BYTES: Final = 4
 """Largest part of a limit's capacity in one plan: 1/2 of the messages, 1/4 of the bytes; results may be larger."""
 LOOKED_AT_ONCE: Final = 100
 LOOKED_WORK: Final = 50
-"""Queues that are looked at between two looks at the share of work, and their units of work."""
+"""Queues that are checked between two checks of the share of work, and their units of work."""
 NAMED_MAX: Final = 100
 """Most queues that an answer names as paged or pressed, and whose first messages are examined for their columns."""
 
@@ -54,27 +54,29 @@ class PlanBatch:
         deadline: float,
         on_planned: Callable[[PlanBatch], None] | None,
     ) -> None:
-        """`on_planned` is called when it is complete after it has read from the disk; with None it never reads."""
+        """`on_planned` is called when the plan is complete after it has read from the disk; with None it never
+        reads.
+        """
         self._table = table
         self.request = request
         self.cursor = cursor
         self.deadline = deadline
-        """Time until which it may wait for a first message."""
+        """Time until which the plan may wait for a first message."""
         self.rows: i64 = 0
         self.bytes: i64 = 0
-        """Number and bytes (charges) of its messages."""
+        """Number and bytes (charges) of the planned messages."""
         self._on_planned = on_planned
         self._waits: bool = False
-        """True once it waits for the disk."""
+        """True once the plan waits for the disk."""
         self._start = request.offsets("start")
         self._upto = request.offsets("upto")
         most = most_to_plan(cursor)
         self._most_rows: i64 = min(request.amount("rows", UNLIMITED), int(most.messages))
         self._most_bytes: i64 = min(request.amount("bytes", UNLIMITED), int(most.bytes))
         self.names = subscribed(cursor, self._upto if request.flag("only") else None)
-        """Queues that are planned."""
+        """Queues to plan."""
         self._looked: i64 = 0
-        """Number of queues that were looked at."""
+        """Number of queues that were checked."""
         self._plans: list[RangePlan] = []
         """Plans of the queues that may have messages."""
         self._active: list[RangePlan] = []
@@ -89,17 +91,17 @@ class PlanBatch:
         self._rows_before: i64 = 0
         """Number of messages at the beginning of the round."""
         self._next_first: int = -1
-        """Index of the queue that the next batch begins with; -1 if all got the same."""
+        """Index of the queue with which the next batch begins; -1 if all got the same."""
         self._paged: list[str] = []
         self._least = request.amount("least", 0)
-        """Number of messages that it waits for, unless it is pressed."""
+        """Number of messages to wait for, unless the plan is pressed."""
         self._pressed: list[str] = []
-        """Names of queues because of which it must not wait to become larger, `NAMED_MAX` at most."""
+        """Names of at most `NAMED_MAX` queues because of which the plan must not wait for more messages."""
 
     def look(self) -> bool:
         """Find the queues that have messages. Returns False if this turn's share of work is used up before.
 
-        Raises NotFound (404) for a queue that was deleted, PreconditionFailed (406) for messages that are gone.
+        Raises NotFound (404) for a queue that was deleted, PreconditionFailed (406) for messages that have left.
         """
         work = self._table.broker.work
         while self._looked < len(self.names):
@@ -113,7 +115,9 @@ class PlanBatch:
         return True
 
     def _look_at(self, name: str) -> bool:
-        """Add the plan of a queue if it may have messages. Returns False if more must come into its index first."""
+        """Add the plan of a queue if it may have messages. Returns False if more messages must enter its index
+        first.
+        """
         position = self.cursor.position(name)
         start: i64 = self._start.get(name, int(position.settled))
         if start != position.settled:
@@ -131,7 +135,7 @@ class PlanBatch:
         return True
 
     def begin(self) -> bool:
-        """Plan. Return whether it is complete; otherwise `on_planned` is called when it is."""
+        """Plan. Return whether the plan is complete; otherwise `on_planned` is called later."""
         first = bisect_left([plan.index for plan in self._plans], self.cursor.first_served)
         self._active = self._plans[first:] + self._plans[:first]
         self._begin_shares()
@@ -190,7 +194,9 @@ class PlanBatch:
         self._granted = True
 
     def _begin_round(self) -> bool:
-        """Begin another round with the plans that may take more. Returns False if there is none, or nothing is left."""
+        """Begin another round with the plans that may take more. Returns False if there is none, or the limits are used
+        up.
+        """
         if self._by_one:
             self._drop_stuck()
         self._active = [plan for plan in self._active if plan.may_go_on()]
@@ -213,7 +219,7 @@ class PlanBatch:
         self._byte_share = FairShare(depths, int(size))
 
     def _after_rest(self, share: FairShare) -> int:
-        """Return the index of the first queue that gets one message less than those before it."""
+        """Return the index of the first queue that gets one message less than the queues before it."""
         above: i64 = 0
         for plan in self._active:
             if plan.left() > share.level:
@@ -223,7 +229,7 @@ class PlanBatch:
         return -1
 
     def _drop_stuck(self) -> None:
-        """Drop the plans that took nothing in a round of one message each: their next one does not fit any more."""
+        """Drop the plans that took nothing in a round of one message each: their next message does not fit any more."""
         for plan in self._active:
             if plan.is_stuck() and self.rows > 0 and self._next_first < 0:
                 self._next_first = plan.index
@@ -248,19 +254,19 @@ class PlanBatch:
                 _name(self._pressed, name)
 
     def bounds(self, name: str) -> tuple[int, int]:
-        """Return the sequences after which, and up to which, it may plan messages of a queue."""
+        """Return the sequences after which, and up to which, messages of a queue may be planned."""
         position = self.cursor.positions.get(name)
         settled = 0 if position is None else int(position.settled)
         return self._start.get(name, settled), self._upto.get(name, UNLIMITED)
 
     def is_enough(self) -> bool:
-        """Return whether it need not wait for more messages."""
+        """Return whether the plan need not wait for more messages."""
         return self.rows > 0 and (self.rows >= self._least or len(self._pressed) > 0)
 
     def answer(self) -> dict[str, object]:
-        """Return the answer once it is complete.
+        """Return the answer once the plan is complete.
 
-        With `changes` it has the queues with messages alone, and the tails that its connection was not told.
+        With `changes`, only queues with messages, and the tails that the connection does not know.
         """
         changes = self.request.flag("changes")
         found = [plan for plan in self._plans if plan.messages > 0]
@@ -300,7 +306,7 @@ class PlanBatch:
         return tails
 
     def _left_out(self, plan: RangePlan) -> list[str]:
-        """Return the columns that the first message of a range has beside the default ones."""
+        """Return the columns that the first message of a range needs in addition to the default columns."""
         name = plan.position.queue.name
         first = list(plan.position.line.between(self.bounds(name)[0], plan.end, 1, UNLIMITED))
         return left_out(first, self._table.broker.formats)
@@ -314,8 +320,8 @@ def _name(names: list[str], name: str) -> None:
 def _is_pressed(position: Position, start: i64, end: i64, upto: i64) -> bool:
     """Return whether a plan from `start` to `end` must not wait to become larger.
 
-    True if a producer of its queue is blocked, so that no more messages may come before these are settled, or if the
-    plan ends because of its limits. All messages have the address of the first one.
+    True if a producer of the queue is blocked, so that no more messages may arrive before these are settled, or if the
+    plan ends because of its limits. All messages have the address of the first message.
     """
     for gate in gates_of(position.queue):
         if not gate.open or gate.in_line():
@@ -341,7 +347,7 @@ def most_to_plan(cursor: CursorState) -> Level:
 
 
 def subscribed(cursor: CursorState, only: dict[str, int] | None = None) -> list[str]:
-    """Return the queues of the subscription of a cursor; with `only` those among them that it has."""
+    """Return the queues of a cursor's subscription; with `only`, the subscribed queues among these."""
     positions = cursor.positions
     if only is not None:
         return [name for name in only if name in positions and not positions[name].left]

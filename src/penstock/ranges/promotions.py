@@ -1,23 +1,23 @@
 """Promotion of a batch: its stages are published as a whole, once.
 
-Theory of operation. The commit of a batch passes the gates as one of a unit of work does (core/publish/unit_commit.py),
-as a whole, judged by its net change, held in the one line until all of it has room, within the exact capacities. Its
-rows count in the shared limits already, so there it changes nothing. That step looks at the sums of the stages, not at
-the rows. It decides: from then on nothing but the loss of the broker keeps the batch out.
+Theory of operation. The commit of a batch passes the gates like a commit of a unit of work
+(core/publish/unit_commit.py): as a whole, judged by its net change, held in the one line until all of it has room,
+within the exact capacities. Its rows count in the shared limits already, so these do not change. This step uses the
+sums of the stages, not the rows. It is the decision: afterwards only the loss of the broker can keep the batch from its
+queues.
 
-The rows then enter their queues a slice a turn, in the room that the step has promised them. Readers see none of them
-before the last one is there (core/queue/queue_room.py). The store has all of them or none: the journal writes them,
-with the record that the batch is promoted, in one transaction (a series, core/journal/journal.py). So a driver that
-dies may ask again: a promoted batch is not published a second time. Promotions enter one after another
-(`PromotionLine`).
+The rows then enter their queues, one slice a turn, in the promised room. Readers see no row before the last has entered
+(core/queue/queue_room.py). The store has all rows or none: the journal writes them, with the record that the batch is
+promoted, in one transaction (a series, core/journal/journal.py). So a driver that fails may repeat its request: a
+promoted batch is not published a second time. Promotions enter one after another (`PromotionLine`).
 
-The source of the query is not settled with it. A driver that dies before its commit log is written runs the batch
-again, and reads the same messages for it. Its stateful operators need them, though the rows are in the queues already.
+The promotion does not settle the source of the query. A driver that fails before its commit log is written runs the
+batch again, and reads the same messages. Its stateful operators need them, although the rows are in the queues already.
 
-A small batch enters in the step of its commit, if no other is before it. A large one takes a slice of each turn as a
-chore does (flow/work.py). What it needs was promised to it, so it never waits for room. While it enters, nothing of
-the journal that is recorded after its beginning is written, so other publishers get their confirms for stored messages
-at its end. That is why only one batch enters at a time, and why the next one begins in a group of its own.
+A small batch enters in the step of its commit, if no other is before it. A large batch takes a slice of each turn as a
+chore (flow/work.py). Its room was promised, so it never waits. While it enters, the journal writes nothing recorded
+after its beginning, so other publishers get their confirms for stored messages at its end. For this reason only one
+batch enters at a time, and the next begins in a group of its own.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ from penstock.ranges.marks import BatchProgress, SinkMarks
 from penstock.ranges.stages import Stage, StagedRow
 
 PART_SIZE: Final = QUEUE_SIZE
-"""Size, in its commit, of each queue of each stage of a batch: its room is judged, promised and given up at once."""
+"""Size, in the commit, of each queue of each stage: its room is judged, promised and released at once."""
 COPIES_A_UNIT: Final = 2
-"""Copies of rows that enter their queues with one unit of work: a stored one takes 0.23 µs, limits as much again."""
+"""Copies of rows that enter their queues with one unit of work: a stored copy takes 0.23 µs, limits as much again."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CommitCheck:
-    """A check of a commit that waits, whenever its turn comes; this one permits it."""
+    """A check of a waiting commit, whenever its turn comes; this class permits the commit."""
 
     def refusal(self) -> BrokerError | None:
         """Return the reason why the commit may not continue; None if it may."""
@@ -90,14 +90,14 @@ class Promotion(RowBatch):
         self.batch: i64 = progress.batch
         self.stages = stages
         self.queues: dict[Queue, RowSum] = {}
-        """Sums by queue."""
+        """Sums of rows by queue."""
         self.commit: UnitCommit | None = None
-        """Its commit, once that has passed the gates."""
+        """The commit, once it has passed the gates."""
         self.at_gates: list[GateDelta] = []
         """The changes at the gates that the commit has passed."""
         self._arrivals: dict[Queue, Arrival] = {}
         self._addresses: dict[AddressDepth, RowSum] = {}
-        """Room that is kept for it in the depths of addresses."""
+        """Room promised in the depths of addresses."""
         self._at: i64 = 0
         """Index of the stage whose rows are entering."""
         for stage in stages:
@@ -108,12 +108,12 @@ class Promotion(RowBatch):
 
     @override
     def is_over(self) -> bool:
-        """Return whether the batch is promoted already, by another request, or the query has gone on."""
+        """Return whether the batch was promoted already, by another request, or the query has moved on."""
         return self.progress.batch != self.batch or self.progress.promoted
 
     @override
     def error(self) -> BrokerError | None:
-        """Return why it cannot be published any more; None if it can."""
+        """Return why the batch cannot be published any more; None if it can."""
         for queue in self.queues:
             if queue.deleted:
                 return NotFound(
@@ -128,17 +128,17 @@ class Promotion(RowBatch):
                 )
         return self._check.refusal()
 
-    # The judgement of its commit
+    # Judgement of the commit
 
     @override
     def bring(self, deltas: dict[int, QueueDelta]) -> None:
-        """Count its rows in the changes of queues."""
+        """Count the rows in the changes of queues."""
         for queue, rows in self.queues.items():
             delta_of(deltas, queue).add_sum(rows)
 
     @override
     def bring_to_addresses(self, at_gates: dict[int, GateDelta]) -> None:
-        """Count its rows at the gates of addresses."""
+        """Count the rows at the gates of addresses."""
         for stage in self.stages:
             for gate, rows in stage.gates.items():
                 gate_delta_at(at_gates, gate).bring(rows.messages, rows.bytes)
@@ -161,7 +161,7 @@ class Promotion(RowBatch):
     # Room
 
     def promise(self, now: float) -> None:
-        """Keep the room that its commit has found until the rows are there."""
+        """Promise the room that the commit has found, until the rows have entered."""
         for queue, rows in self.queues.items():
             arrival = Arrival(queue, rows.messages, rows.bytes)
             self._arrivals[queue] = arrival
@@ -176,7 +176,7 @@ class Promotion(RowBatch):
     # Entering
 
     def begin(self, now: float) -> None:
-        """Record the promotion, and hide messages that arrive in its queues after it."""
+        """Record the promotion, and hide messages that arrive in the queues after it."""
         self._line.marks.promote(self.progress, len(self.stages), self.stages)
         for arrival in self._arrivals.values():
             arrival.begin()
@@ -202,11 +202,11 @@ class Promotion(RowBatch):
         return most - left // COPIES_A_UNIT
 
     def has_more(self) -> bool:
-        """Return whether any row has not entered yet."""
+        """Return whether any row is still to enter."""
         return self._at < len(self.stages)
 
     def _enter(self, stage: Stage, row: StagedRow, now: float) -> None:
-        """Enqueue a row in those of its queues that are there and were not purged since."""
+        """Enqueue a row in its queues that still exist and were not purged since."""
         broker, producer, charge = self.producer.broker, self.producer, row.charge
         envelope = row.route.envelope
         for gate in producer.own:
@@ -234,7 +234,7 @@ class Promotion(RowBatch):
         count_arrival(producer, row.queues, charge)
 
     def _share_of(self, row: StagedRow, now: float) -> AddressShare | None:
-        """Return the row's part in the depth of its address, whose room it uses now."""
+        """Return the row's part in the depth of its address, whose promised room it uses now."""
         share = share_of(row.route.gates, row.charge) if row.route.gates else None
         if share is not None:
             room = self._addresses.get(share.depth)
@@ -244,7 +244,7 @@ class Promotion(RowBatch):
         return share
 
     def end(self, now: float) -> None:
-        """Show all rows, or give everything up that was kept for them."""
+        """Show all rows, or release all promised room."""
         broker = self.producer.broker
         for stage in self.stages:
             stage.count_out(now)
@@ -259,7 +259,7 @@ class Promotion(RowBatch):
 
 
 class PromotionLine(Chore):
-    """Promotions that are decided, in their order; the first one may be entering."""
+    """Decided promotions in their order; the first may be entering."""
 
     def __init__(self, broker: PublishContext, marks: SinkMarks) -> None:
         super().__init__()
@@ -267,17 +267,17 @@ class PromotionLine(Chore):
         self.marks = marks
         self._line: deque[Promotion] = deque()
         self._entering: bool = False
-        """True while the first one is entering."""
+        """True while the first promotion is entering."""
         self._working: bool = False
-        """True during `work`, whose end of one promotion may be the admission of another."""
+        """True during `work`, in which the end of one promotion may admit another."""
 
     def promote(
         self, producer: Producer, progress: BatchProgress, stages: list[Stage], check: CommitCheck = NO_CHECK
     ) -> None:
         """Publish stages, or hold them until all of them have room. The answer is a confirm of the producer.
 
-        The producer is in confirm mode, and for this alone. Its confirm is a refusal if the batch can never fit, or at
-        the hold deadline: the stages are as before then. Its commit has the largest size of any.
+        The producer is in confirm mode, and serves only this commit. Its confirm is a refusal if the batch can never
+        fit, or at the hold deadline: then the stages do not change. Its commit has the largest possible size.
         """
         unit: UnitOfWork = Coordinator(producer).begin()
         parts: i64 = 0
@@ -300,14 +300,14 @@ class PromotionLine(Chore):
         unit.commit()
 
     def is_entering(self, progress: BatchProgress) -> bool:
-        """Return whether a batch of a query is decided, and has not entered its queues."""
+        """Return whether a batch of a query is decided, and has not entered its queues yet."""
         for promotion in self._line:
             if promotion.progress is progress:
                 return True
         return False
 
     def add(self, promotion: Promotion) -> None:
-        """Add a promotion whose commit has passed the gates; a small one enters at once if it is the first."""
+        """Add a promotion whose commit has passed the gates; a small batch enters at once if it is the first."""
         promotion.promise(self._broker.now)
         self._line.append(promotion)
         if len(self._line) == 1 and not self._working:
@@ -332,7 +332,7 @@ class PromotionLine(Chore):
             promotion = self._line[0]
             if not self._entering and not self._begin(promotion, now):
                 if self._line and self._line[0] is promotion:
-                    break  # The journal has not closed the group with the end of the one before.
+                    break  # The journal has not closed the group with the end of the previous promotion.
                 spent += 1
                 continue
             spent += promotion.enter(most - spent, now)
@@ -341,7 +341,7 @@ class PromotionLine(Chore):
         return spent
 
     def finish(self) -> None:
-        """Let all of them enter now: the broker stops."""
+        """Move all promotions into their queues now, because the broker stops."""
         while self._line:
             journal = self._broker.journal
             if journal is not None and not self._entering:
@@ -372,7 +372,7 @@ class PromotionLine(Chore):
         return True
 
     def _end(self, promotion: Promotion, now: float) -> None:
-        """Show the batch, and answer."""
+        """Show the batch, and answer the request."""
         self._line.popleft()
         self._entering = False
         promotion.end(now)

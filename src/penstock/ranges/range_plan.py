@@ -1,10 +1,10 @@
 """Plan of one queue for a batch: a range of its messages, in memory and on the disk.
 
-Theory of operation. A range of one queue may go beyond what is in memory. Its plan walks through the messages in
-memory, and then from page to page of those on the disk. For whole pages their heads are enough: they tell the number
-and bytes of the messages. A page is read only where a limit of the plan falls into it, or where its head does not tell
-its number. Nothing that is read stays in memory. The queue may read pages itself meanwhile; what is in memory then is
-looked at there. A page that is being written is not there yet: a plan ends before it.
+Theory of operation. A range of one queue may reach beyond the messages in memory. Its plan walks through the messages
+in memory, and then through the pages on the disk. For whole pages their heads suffice: these have the number and bytes
+of the messages. A page is read only if a limit of the plan falls into it, or if its head lacks the number. Pages read
+for a plan are not kept in memory. The queue may load pages meanwhile; their messages are then planned from memory. A
+plan ends before a page that is still being written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HEADS: Final = 256
 
 
 class RangePlan(PageReader, PageLister):
-    """A plan after `start`, of so many messages and bytes at most, up to a sequence; at least one message.
+    """A plan after `start`, of at most so many messages and bytes, up to a sequence; at least one message.
 
     `grant` continues a plan within other limits.
     """
@@ -34,37 +34,39 @@ class RangePlan(PageReader, PageLister):
     def __init__(
         self, position: Position, start: i64, rows: i64, bytes: i64, upto: i64, on_read: Callable[[], None] | None
     ) -> None:
-        """`on_read` is called when it has read from the disk; with None the plan ends with the memory."""
+        """`on_read` is called when the plan has read from the disk; with None the plan ends at the messages in
+        memory.
+        """
         self.position = position
         self.end: i64 = start
         """The end of the range so far."""
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        """Number and bytes (charges) of its messages so far."""
+        """Number and bytes (charges) of the planned messages."""
         self.messages_before: i64 = 0
         self.bytes_before: i64 = 0
-        """Number and bytes of its messages at the last grant."""
+        """Number and bytes of the planned messages at the last grant."""
         self.index: int = 0
-        """Index of its queue among those of the subscription, for the turn of queues in a batch."""
+        """Index of the queue in the subscription, for the order of queues in a batch."""
         self.waits: bool = False
-        """True if it ended before a page that is being written, or is on the disk, where it must not read."""
+        """True if the plan ended before a page that is being written, or on the disk where it must not read."""
         self._rows = rows
         self._most = bytes
         hidden = visible_tail(position.queue)
         self._upto = upto if upto < hidden else hidden
         self._on_read = on_read
         self._at: i64 = start
-        """It has looked at everything up to here."""
+        """All messages up to here were planned."""
         self._full: bool = False
         """True if the next message is beyond a limit."""
         self._oversize: bool = True
         """True if the first message may be larger than the limit in bytes."""
         self._heads: deque[PageHead] = deque()
         self._asked: i64 = 0
-        """First sequence of the messages that it reads from the disk."""
+        """First sequence of the requested messages from the disk."""
 
     def grant(self, rows: i64, bytes: i64, oversize: bool) -> None:
-        """Allow so many messages and bytes more; `oversize` allows a first message that is larger than that."""
+        """Allow so many messages and bytes more; `oversize` allows a first message that is larger."""
         self.messages_before = self.messages
         self.bytes_before = self.bytes
         self._rows = self.messages + rows
@@ -73,25 +75,27 @@ class RangePlan(PageReader, PageLister):
         self._full = False
 
     def set_listener(self, on_read: Callable[[], None] | None) -> None:
-        """Set what is called when it has read from the disk: only meanwhile, because the listener has the plan."""
+        """Set the callback for reads from the disk: only while reading, because the listener refers to the plan."""
         self._on_read = on_read
 
     def may_go_on(self) -> bool:
-        """Return whether there may be messages that a larger grant would bring."""
+        """Return whether a larger grant could add messages."""
         return self._is_full() and self._at < self._upto and self._at < self.position.newest()
 
     def is_stuck(self) -> bool:
-        """Return whether the last grant has brought nothing."""
+        """Return whether the last grant has added nothing."""
         return self.messages == self.messages_before
 
     def left(self) -> i64:
-        """Return the number of sequences up to its last one: at least as many as it may take messages."""
+        """Return the number of sequences up to the last: an upper bound of the messages to plan."""
         newest = self.position.newest()
         end = self._upto if self._upto < newest else newest
         return end - self._at if end > self._at else 0
 
     def go_on(self) -> bool:
-        """Continue. Return whether it is complete; otherwise it reads from the disk, and calls back afterwards."""
+        """Continue. Return whether the plan is complete; otherwise it reads from the disk, and calls back
+        afterwards.
+        """
         while not self._full:
             self._take_memory()
             pager = self.position.queue.pager
@@ -107,7 +111,7 @@ class RangePlan(PageReader, PageLister):
         return True
 
     def _take_memory(self) -> None:
-        """Take the messages that are in memory."""
+        """Plan the messages in memory."""
         line = self.position.line
         newest = line.newest()
         if self._at >= newest or self._is_full():
@@ -119,14 +123,14 @@ class RangePlan(PageReader, PageLister):
             if upto < end:
                 end, count, size = line.extent(self._at, rows, size_left, upto)
         if self.bytes + size > self._most and not self._may_exceed():
-            self._full = True  # The index gives one message at least, and this one does not fit.
+            self._full = True  # The index returns at least one message, and this message does not fit.
             return
         self._add(end, count, size)
         if self._at < newest:
             self._full = True
 
     def _take_page(self, pager: QueuePager, first: i64) -> bool:
-        """Take the whole next page, if it fits by its head. Otherwise request to read it, and return False."""
+        """Plan the whole next page, if it fits by its head. Otherwise request to read it, and return False."""
         heads = self._heads
         while heads and heads[0].last < first:
             heads.popleft()
@@ -170,7 +174,7 @@ class RangePlan(PageReader, PageLister):
                 break
             self._add(message.sequence, 1, message.charge)
         if not self._full and (messages or pager is None or pager.next <= self._asked):
-            self._at = head.last  # What is left of a page without messages, such as a damaged one, is passed.
+            self._at = head.last  # The rest of a page without messages, such as a damaged page, is skipped.
         self._notify()
 
     def _notify(self) -> None:
@@ -181,7 +185,7 @@ class RangePlan(PageReader, PageLister):
         return self._may_exceed() or self.bytes + charge <= self._most
 
     def _may_exceed(self) -> bool:
-        """Return whether its next message may be larger than the limit in bytes."""
+        """Return whether the next message may be larger than the limit in bytes."""
         return self._oversize and self.messages == 0
 
     def _is_full(self) -> bool:
@@ -194,6 +198,6 @@ class RangePlan(PageReader, PageLister):
         self.bytes += bytes
 
     def _is_left(self, pager: QueuePager) -> bool:
-        """Return whether there are messages after it that it may take, and cannot read yet."""
+        """Return whether later messages exist that the plan may include, but cannot read yet."""
         following = pager.next if pager.next > self._at + 1 else self._at + 1
         return pager.messages > 0 and following <= self._upto and following <= self.position.queue.tail

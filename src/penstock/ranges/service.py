@@ -58,7 +58,7 @@ class RangeService(RangePlane):
     def waiting(self, request: ControlRequest) -> dict[str, object]:
         """Record that a sink's task waits; see `SinkBatches.waiting`.
 
-        A request that names the task's `connection` also gets what the broker has of it.
+        A request that names the task's `connection` also gets the state of that connection in the broker.
         """
         answer = self.batches.waiting(request)
         if request.fields.get("connection") is not None:
@@ -67,19 +67,21 @@ class RangeService(RangePlane):
         return answer
 
     def published_blocks(self) -> list[tuple[Connection, int]]:
-        """Return the connections with published blocks that are not messages yet, and the octets of these."""
+        """Return the connections with published blocks that are not messages yet, and the bytes of these blocks."""
         return self._blocks.held()
 
     # Changes
 
     def look_again(self, queue: Queue) -> None:
-        """Reconsider the plans that wait for messages of a queue, and the lag of its cursors, after a change of it."""
+        """Check the plans that wait for messages of a queue, and the lag of its cursors, after a change of the
+        queue.
+        """
         if queue.settings.limits_lag:
             self.cursors.limits.review(queue)
         self.plans.look_again(queue)
 
     def end(self, connection: Connection) -> None:
-        """End what a connection that ends had under way: plans, the publisher of blocks, the commits of batches."""
+        """End the work of a closing connection: plans, the publisher of blocks, the commits of batches."""
         self.cursors.end(connection)
         self.reads.end(connection)
         self.batches.end(connection)

@@ -1,4 +1,4 @@
-"""Fair shares of an amount: nobody gets more than is needed, and what one leaves is shared by the others."""
+"""Fair shares of an amount: no share exceeds its need, and the rest is shared by the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mypy_extensions import i64
 class FairShare:
     """The largest share of each need, in whole units: needs up to `level` are met.
 
-    The first `rest` of the others get one unit more than the level. So all shares together are the amount, or all
+    The first `rest` needs above the level get one unit more. So the sum of all shares is the amount or the sum of all
     needs, whichever is less (max-min fairness).
     """
 
@@ -29,7 +29,7 @@ class FairShare:
         self.level = max(needs, default=0)
 
     def take(self, need: i64) -> i64:
-        """Return the share of the next need, in the order in which the needs were given."""
+        """Return the share of the next need, in the order of the needs."""
         if need <= self.level:
             return need
         if self.rest == 0:

@@ -1,12 +1,12 @@
 """Operations of sinks: blocks of publishes, with one answer each.
 
-A block is an ordinary request, and its rows are ordinary publishes. They pass the gates by a producer that the
-connection has for its blocks (held_block.py). The answer comes when the block has ended and may be confirmed. It has
-the number of rows that are in their queues, and the reason if not all are.
+A block is an ordinary request, and its rows are ordinary publishes. They pass the gates through the connection's
+producer for blocks (held_block.py). The answer is sent when the block has ended and may be confirmed. It contains the
+number of rows that are in their queues, and the reason if not all are.
 
 Incoming blocks: the header and the columns of a block that a client publishes, checked (docs/blocks.md).
 
-And its rows as messages: their routes, as those of single publishes, and their contents.
+Rows of a block as messages: their routes, found as for single publishes, and their contents.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ from penstock.texts import worded
 
 ROWS_MAX: Final = 100_000
 HEADER_OCTETS_MAX: Final = 64 * 1024
-"""Most rows of a block, and octets of its header."""
+"""Most rows of a block, and most bytes of its header."""
 ITEMS_MAX: Final = 1_000_000
 """Most headers of all rows of a block."""
 FIELDS: Final = ("rows", "columns", "progress_ms", "mark", "stage")
-"""Fields of the header that have a meaning here; those about where a block was read have none in this direction."""
+"""Fields of the header that have a meaning here; fields about the source of a block that was read have none."""
 ORIGIN_FIELDS: Final = ("queue", "first", "last", "unreadable")
 TEXTS: Final = ("exchange", "routing_key", *TEXT_PROPERTIES)
 _INT64_MAX: Final = (1 << 63) - 1
 _PREFIX: Final = 8
-"""Octets before the header: the magic, and the length of the header."""
+"""Bytes before the header: the magic, and the length of the header."""
 ROUTES_KEPT: Final = 4096
-"""Most routes that one block keeps; at the bound they are forgotten."""
+"""Most routes that one block caches; at the bound all are dropped."""
 OCTETS_A_UNIT: Final = 2048
-"""Octets of a row that cost one unit of work more than each row does."""
+"""Bytes of a row that cost one unit of work more than each row does."""
 WAITS_SHOWN: Final = 3
 """Gates in the answer about a connection that publishes blocks."""
 HEADERS_WORK: Final = 10
@@ -77,10 +77,10 @@ _NO_KEY: Final = b""
 
 
 class IncomingBlock:
-    """A block whose header was checked. All that is wrong raises PreconditionFailed (406) naming it."""
+    """A block whose header was checked. Every error raises PreconditionFailed (406), and is named."""
 
     def __init__(self, data: bytes, start: i64 = 0, octets: i64 = -1) -> None:
-        """The block has `octets` of `data` from `start` on, where it stays: all that follow for -1."""
+        """The block is `octets` bytes of `data` from `start` on, which it does not copy; -1 means all that follow."""
         self.data = data
         self._start: i64 = start
         self._size: i64 = octets if octets >= 0 else len(data) - start
@@ -93,11 +93,11 @@ class IncomingBlock:
             raise ContentTooLarge(f"the block has {rows:,} rows; the most is {ROWS_MAX:,}")
         self.rows: i64 = rows
         self.progress_s: float = _number(self.fields.get("progress_ms") or 0, "'progress_ms'") / 1000
-        """Least seconds between two notes of progress; 0 for none."""
+        """Least seconds between two progress reports; 0 for none."""
         self.mark = _ids(self.fields, "mark")
         """Ids of a block of a batch; None for a block without them."""
         self.stage = _ids(self.fields, "stage")
-        """Ids of a block that is staged; None for one that is published."""
+        """Ids of a staged block; None for a block that is published."""
         columns = self.fields.get("columns")
         if not isinstance(columns, dict) or "value" not in columns:
             raise PreconditionFailed("the block's 'columns' must be an object with at least the column 'value'")
@@ -179,7 +179,7 @@ class IncomingBlock:
             column.valid = self._buffer(column.name, table, "valid", (rows + 7) // 8)
 
     def _buffer(self, name: str, table: dict[str, object], kind: str, least: i64) -> i64:
-        """Return the position of a buffer of at least so many octets that lies in the block."""
+        """Return the position of a buffer of at least so many bytes that lies in the block."""
         place = table.get(kind)
         if not isinstance(place, list) or len(place) != 2:
             raise PreconditionFailed(f"column {name}: '{kind}' must be a position and a length, not {worded(place)}")
@@ -260,17 +260,17 @@ class BlockRows(RowSource):
         self._access = access
         self._user = access.user.encode()
         self._access_epoch: i64 = access.epoch.count
-        """Number of changes of permissions at which its routes were checked."""
+        """Number of changes of permissions at which the routes were checked."""
         self._encoder = broker.formats.default.row_encoder(columns)
         self._exchange = exchange
         self._key = key
         self._one_route = (exchange is None or exchange.same) and (key is None or key.same)
         self._base: Route | None = None
-        """The route of all rows, if they have the same."""
+        """The route of all rows, if it is the same."""
         self._routes: dict[bytes, dict[bytes, Route]] = {}
         self._route_count: int = 0
         self.query: QueryId = NO_QUERY
-        """Query whose results the rows are; that without a name for most."""
+        """Query whose results the rows are; otherwise a query without a name."""
         self._checked = "user_id" in columns.texts or "reply_to" in columns.texts
         self._has_headers = columns.has_headers()
         self._has_variants = columns.priority is not None or "expiration" in columns.texts
@@ -380,7 +380,7 @@ class BlockRows(RowSource):
 
 
 def _first(exchange: OctetsColumn | None) -> str:
-    """Return the exchange of all rows, if it is the same; empty if not."""
+    """Return the exchange of all rows, if it is the same; empty otherwise."""
     if exchange is None or not exchange.same or exchange.value is None:
         return ""
     return text_of(exchange.value, "exchange", 0)
@@ -388,9 +388,9 @@ def _first(exchange: OctetsColumn | None) -> str:
 
 PROGRESS_TYPE: Final = "application/vnd.penstock.progress+json"
 COPIED_A_UNIT: Final = 4096
-"""Octets of a block that were put together with one unit of work."""
+"""Bytes of a block that are put together with one unit of work."""
 CONNECTION_OCTETS_MAX: Final = 32 * 1024 * 1024
-"""Most octets of blocks of one connection that are not over; the next block is refused."""
+"""Most bytes of one connection's blocks that are not over; the next block is refused."""
 
 
 class PublishedBlock:
@@ -401,10 +401,10 @@ class PublishedBlock:
         self.block = block
         self.rows = int(block.source.rows)
         self.octets: i64 = octets
-        """Octets of the request while it is not over; 0 afterwards."""
+        """Bytes of the request while it is not over; 0 afterwards."""
         self.progress_s = progress_s
         self.noted_at = now
-        """Time of the last note of progress (monotonic seconds)."""
+        """Time of the last progress report (monotonic seconds)."""
         self.noted: i64 = 0
         """Number of rows that the request announced."""
 
@@ -424,13 +424,13 @@ class BlockPublisher(ProducerListener):
         self.producer.query = query_of(connection.peer, connection.access.user)
         self.line = BlockLine(self.producer)
         self.octets: i64 = 0
-        """Octets of its blocks that are not over."""
+        """Bytes of the connection's blocks that are not over."""
         self._unanswered: deque[PublishedBlock] = deque()
 
     def publish(
         self, request: ControlRequest, rows: BlockRows, mark: BlockMark, octets: i64, progress_s: float
     ) -> None:
-        """Publish a block, after those before it."""
+        """Publish a block, after earlier blocks."""
         block = HeldBlock(self.line, rows, mark)
         self.octets += octets
         self._sinks.pool.add(self._holder, octets)
@@ -440,11 +440,11 @@ class BlockPublisher(ProducerListener):
         self._release_over()
 
     def blocks(self) -> int:
-        """Return the number of its blocks without an answer."""
+        """Return the number of blocks without an answer."""
         return len(self._unanswered)
 
     def end(self) -> None:
-        """Drop the remaining rows, because the connection ends and nobody waits for an answer."""
+        """Drop the remaining rows, because the connection ends and no answer is awaited."""
         self.line.end()
         self.producer.abort()
         self._sinks.pool.give(self._holder, self.octets)
@@ -452,7 +452,7 @@ class BlockPublisher(ProducerListener):
         self._unanswered.clear()
 
     def _release_over(self) -> None:
-        """Give back the octets of blocks that are over: their rows are messages now."""
+        """Release the bytes of blocks that are over: their rows are messages now."""
         for published in self._unanswered:
             if not published.block.over:
                 break
@@ -460,7 +460,7 @@ class BlockPublisher(ProducerListener):
             self._sinks.pool.give(self._holder, published.octets)
             published.octets = 0
 
-    # Its producer (ProducerListener)
+    # Producer's client (ProducerListener)
 
     @override
     def on_confirms(self) -> None:
@@ -522,11 +522,12 @@ class SinkBlocks:
         self.control = control
         self.broker = control.broker
         self._publishers: dict[int, BlockPublisher] = {}
-        """By the number of the connection."""
+        """Publishers by the number of the connection."""
         self._batches = batches
         self.pool = self.broker.pools.of(BLOCKS)
-        """Octets of all blocks that are not over. They are no part of the node's memory limit, as held publishes are
-        not: they may wait for its gate."""
+        """Bytes of all blocks that are not over. Like held publishes they do not count in the node's memory limit,
+        because they may wait for its gate.
+        """
 
     def publish_block(
         self, request: ControlRequest, properties: Properties, content: bytes, start: i64, octets: i64
@@ -534,10 +535,10 @@ class SinkBlocks:
         """Publish the rows of a block, and answer when it has ended.
 
         The block lies in the content from `start` on, and is read in place: a copy of 16 MiB takes longer than a turn
-        should. That of the frames is counted here.
+        should. The copy from the frames is counted here.
 
         Raises PreconditionFailed (406) for a malformed block, ContentTooLarge (311) and ResourceError (506) for too
-        much. Nothing was published then.
+        many bytes or rows. Then no row was published.
         """
         if properties.content_type != CONTENT_TYPE:
             raise PreconditionFailed(f"a block has the content type {CONTENT_TYPE}, not {properties.content_type}")
@@ -575,8 +576,8 @@ class SinkBlocks:
     def state_of(self, connection: Connection) -> dict[str, object]:
         """Return the row of a connection that publishes blocks, for the task that waits for its answers.
 
-        A task whose connection was forgotten on the way sees it here: no block is under way, nothing more is received,
-        and no answer has come.
+        The row shows a connection that was lost on the network: no block is under way, no more input arrives, and no
+        answer was sent.
         """
         publisher = self._publishers.get(connection.number)
         producers = self._batches.commits_of(connection)
@@ -598,7 +599,7 @@ class SinkBlocks:
         }
 
     def held(self) -> list[tuple[Connection, int]]:
-        """Return the connections with blocks that are not over, and the octets of these."""
+        """Return the connections with blocks that are not over, and the bytes of these blocks."""
         return [(each.connection, int(each.octets)) for each in self._publishers.values() if each.octets > 0]
 
     def end(self, connection: Connection) -> None:

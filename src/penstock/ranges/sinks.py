@@ -1,8 +1,8 @@
 """Operations of sinks on batches: begin, commit, abort, and the report of a waiting task.
 
-A task begins its partition with `sink.begin`. The answer has the rows that are already in their queues (delivery
-`dedup`), or gets a stage (`transactional`). Its blocks carry the same ids. The driver ends the batch with
-`sink.commit`, which publishes the stages, or with `sink.abort`. All of them are idempotent.
+A task begins its partition with `sink.begin`. The answer contains the number of rows that are already in their queues
+(delivery `dedup`), or the task gets a stage (`transactional`). Its blocks carry the same ids. The driver ends the batch
+with `sink.commit`, which publishes the stages, or with `sink.abort`. All these operations are idempotent.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ QUERY_CHARACTERS: Final = 128
 ID_CHARACTERS: Final = 64
 """Most characters of a query's id, and of other ids; they are in every record of a mark."""
 TARGET_CHARACTERS: Final = 160
-"""Characters of a target beyond which it is cut and completed by a digest."""
+"""Characters of a target above which it is cut and completed by a digest."""
 PARTITIONS_MAX: Final = 1 << 31
 COMMIT: Final = "sink.commit"
 DEDUP: Final = "dedup"
 TRANSACTIONAL: Final = "transactional"
 NO_ROOM: Final = "no-room"
-"""Cause of rows that could not be staged for now."""
+"""Cause of rows that cannot be staged at present."""
 WAITING_S: Final = 15.0
 """Seconds for which a task counts as waiting after its report."""
 CONNECTIONS_A_UNIT: Final = 20
-"""Connections that are looked at with one unit of work."""
+"""Connections that are checked with one unit of work."""
 IDLE_READER_S: Final = 4.0
 """Seconds without a request after which a reader with a planned batch may be short of cores."""
 
 
 class BatchIds:
-    """The ids of a batch, as a task or a driver gives them. All that is wrong raises PreconditionFailed (406)."""
+    """The ids of a batch, as a task or a driver sends them. Every error raises PreconditionFailed (406)."""
 
     def __init__(self, request: ControlRequest) -> None:
         self.query = _id_of(request, "query", QUERY_CHARACTERS)
@@ -92,7 +92,8 @@ class BatchIds:
     def find(self, request: ControlRequest, marks: SinkMarks) -> BatchProgress:
         """Return the progress of a batch that was begun.
 
-        Raises Fenced (409) if it was not, or a newer run did; AccessRefused (403) if it belongs to another user.
+        Raises Fenced (409) if it was not begun, or was begun by a newer run; AccessRefused (403) if it belongs to
+        another user.
         """
         progress = marks.of(request.vhost.name, self.query, self.target)
         if progress is not None:
@@ -107,7 +108,7 @@ class BatchIds:
 
 
 class TaskIds(BatchIds):
-    """The ids of a task: those of its batch, its partition and its attempt."""
+    """The ids of a task: the ids of its batch, its partition and its attempt."""
 
     def __init__(self, request: ControlRequest) -> None:
         super().__init__(request)
@@ -119,7 +120,7 @@ class TaskIds(BatchIds):
 
 
 class TargetAccess(CommitCheck):
-    """The permissions of the requester of a commit, which may be taken away while the commit waits."""
+    """The permissions of the requester of a commit, which may be revoked while the commit waits."""
 
     def __init__(self, ids: BatchIds, request: ControlRequest) -> None:
         self._ids = ids
@@ -135,7 +136,7 @@ class TargetAccess(CommitCheck):
 
 
 class PromotionAnswer(ProducerListener):
-    """A commit of a batch that is under way, with its producer and the request that it answers."""
+    """A pending commit of a batch, with its producer and the request to answer."""
 
     def __init__(self, sinks: SinkBatches, request: ControlRequest, connection: Connection, query: QueryId) -> None:
         super().__init__(connection.number)
@@ -185,7 +186,7 @@ class SinkBatches:
         self.marks = SinkMarks(self.broker)
         self.promotions = PromotionLine(self.broker, self.marks)
         self._promotions: dict[int, list[PromotionAnswer]] = {}
-        """Commits under way, by number of the connection."""
+        """Pending commits, by number of the connection."""
         self._pool = self.broker.pools.of(WAITING_TASKS)
         self._waiting: dict[tuple[str, str, str], tuple[float, PoolHolder]] = {}
         """Time of the last report of a waiting task (monotonic seconds), by user, application and task.
@@ -196,8 +197,9 @@ class SinkBatches:
     def begin(self, request: ControlRequest) -> dict[str, object]:
         """Begin a partition of a batch, or begin it again.
 
-        Answers with the rows that were taken and the digest of the first `checked` ones; or, for stages, with the rows
-        staged and with `promoted`: then the batch is published already, and the rows are not needed.
+        Answers with the number of enqueued rows and the digest of the first `checked` rows. For stages, answers with
+        the number of staged rows and with `promoted`: if true, the batch is published already, and its rows are not
+        needed.
         """
         ids = TaskIds(request)
         ids.check_access(request)
@@ -218,7 +220,7 @@ class SinkBatches:
         return {"rows": int(mark.rows), "checked": int(mark.checked), "digest": mark.digest}
 
     def commit(self, request: ControlRequest) -> dict[str, object] | None:
-        """End a batch: publish the stages of the named attempts, or check that all rows were taken."""
+        """End a batch: publish the stages of the named attempts, or check that all rows were enqueued."""
         ids = BatchIds(request)
         ids.check_access(request)
         progress = ids.begin(request, self.marks)
@@ -253,7 +255,7 @@ class SinkBatches:
         return {}
 
     def assign(self, request: ControlRequest) -> dict[str, object]:
-        """Hand a query over to another user, who may continue it. Raises NotFound (404) for an unknown one of them."""
+        """Hand a query over to another user, who may continue it. Raises NotFound (404) if either is unknown."""
         query, user = request.text("query"), request.text("user")
         if not user:
             raise PreconditionFailed("'user' must not be empty")
@@ -265,7 +267,7 @@ class SinkBatches:
         return {"query": query, "user": user, "targets": len(former)}
 
     def drop(self, request: ControlRequest) -> dict[str, object]:
-        """End a query: drop what it has staged, and forget its marks, at all of its targets.
+        """End a query: drop its staged rows and its marks, at all of its targets.
 
         Raises NotFound (404) for an unknown query; ResourceLocked (405) while a batch of it is being published.
         """
@@ -293,7 +295,7 @@ class SinkBatches:
             self._promotions.pop(number, None)
 
     def end(self, connection: Connection) -> None:
-        """Drop the commits of a connection that ends: they are asked for again, or their batch is run again."""
+        """Drop the commits of a connection that ends: they are requested again, or their batch is run again."""
         for answer in self._promotions.pop(connection.number, []):
             answer.producer.abort()
 
@@ -315,7 +317,7 @@ class SinkBatches:
     def stage_steps(self, request: ControlRequest, source: RowSource) -> Steps[dict[str, object] | None]:
         """Put the rows of a block into a stage; `request` has the fields of its header's `stage`.
 
-        The answer is that of a block that is published, and rows that find no room are sent again.
+        The answer is like that of a published block; rows without room are sent again.
         """
         ids = TaskIds(request)
         ids.find(request, self.marks)
@@ -366,8 +368,8 @@ class SinkBatches:
     def waiting(self, request: ControlRequest) -> dict[str, object]:
         """Record that a task waits for room in a queue; answers with a warning if it may wait for its own application.
 
-        That is so if the reader of the queue has a batch to read and asks for nothing, while the waiting tasks of the
-        application take all its cores (0: unknown).
+        The warning is sent if the reader of the queue has a batch to read and sends no requests, while the waiting
+        tasks of the application use all its cores (0: unknown).
         """
         application = _id_of(request, "application", QUERY_CHARACTERS)
         task = _id_of(request, "task", QUERY_CHARACTERS)
@@ -387,11 +389,11 @@ class SinkBatches:
         return _starvation(queue, tasks, cores, now)
 
     def commits_of(self, connection: Connection) -> list[Producer]:
-        """Return the producers of the commits of a connection that wait."""
+        """Return the producers of a connection's waiting commits."""
         return [answer.producer for answer in self._promotions.get(connection.number, [])]
 
     def connection_named(self, request: ControlRequest) -> Connection | None:
-        """Return the connection of the requester's user that has the name in `connection`; None for none."""
+        """Return the connection of the requester's user named in `connection`; None if there is none."""
         name, user = request.text("connection"), request.access.user
         connections = self._node.connections
         self.broker.work.done += len(connections) // CONNECTIONS_A_UNIT
@@ -414,7 +416,7 @@ class SinkBatches:
     # Helpers
 
     def _flush(self) -> None:
-        """Hold the answer until everything until now is on the disk: rows that it reports are not sent again."""
+        """Hold the answer until everything recorded so far is on the disk, because reported rows are not sent again."""
         if self.broker.journal is not None:
             self.broker.journal.require_flush()
 
@@ -442,7 +444,7 @@ def check_no_cycle(rooms: PinnedRooms, vhost: VirtualHost, query: QueryId, queue
 
 
 def _starvation(queue: Queue, tasks: int, cores: int, now: float) -> dict[str, object]:
-    """Return a warning if a reader of a queue has a batch to read and asks for nothing."""
+    """Return a warning if a reader of a queue has a batch to read and sends no requests."""
     for cursor in queue.cursors:
         position = cursor.positions.get(queue.name)
         if cursor.lease is not None or position is None:
@@ -477,7 +479,7 @@ def _id_of(request: ControlRequest, name: str, most: int) -> str:
 
 
 def _target(exchange: str, key: str | None) -> str:
-    """Return a target for people, unique among targets."""
+    """Return a target for display, unique among targets."""
     if not exchange and key is not None:
         text = f"queue {json.dumps(key)}"
     else:

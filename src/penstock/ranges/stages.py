@@ -2,14 +2,14 @@
 
 Theory of operation. Tasks of a query in the mode `transactional` do not publish. Each attempt of a task puts its rows,
 with their queues and contents, into a *stage*. The driver names the attempts whose results count, and their stages are
-published as a whole (promotions.py). All others are dropped, and so are those of an aborted batch, of an older run
-of the query, and after an hour without a request. Stages are in memory only: after a restart of the broker nothing of
-the batch is visible, and it is run again.
+published as a whole (promotions.py). All other stages are dropped, like stages of an aborted batch, of an older run of
+the query, and after an hour without a request. Stages are only in memory: after a restart of the broker no row of the
+batch is visible, and the batch is run again.
 
-Staged rows count in the shared limits of the queues that they will go to: the virtual host's and the memory of the
-node. So they close the gates of those limits for others, and a stage waits where there is no room. At the promotion the
-rows move within these limits, which costs nothing there. A batch that is larger than the capacity of a queue can never
-be published, and is refused while it is staged.
+Staged rows count in the shared limits of their future queues: of the virtual host, and of the memory of the node. So
+they can close the gates of those limits, and a stage waits if there is no room. At the promotion the rows move within
+these limits, so their sums do not change. A batch that is larger than the capacity of a queue can never be published,
+and is refused while it is staged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ IDLE_S: Final = 3_600.0
 STAGED_BYTES_MAX: Final = 256 * 1024 * 1024
 """Most bytes (charges) in the stages of one batch, whatever the limits of queues: they are one store transaction."""
 QUEUES_MAX: Final = 1_000
-"""Most queues of one stage: the admission of the batch looks at each of them."""
+"""Most queues of one stage: the admission of the batch checks each of them."""
 FREED_A_UNIT: Final = 8
 """Rows of dropped stages that are freed with one unit of work."""
 ATTEMPTS: Final = 2
@@ -50,17 +50,17 @@ class StagedRow:
     def __init__(self, route: Route, content: bytes, charge: i64) -> None:
         self.route = route
         self.queues = route.queues
-        """Its queues, which it keeps: the route may change before the batch is published."""
+        """Target queues, which do not change: the route may change before the batch is published."""
         self.content = content
         self.charge: i64 = charge
 
 
 class StagedRows:
-    """Consecutive rows that are about to be staged, with their sums; it takes constant time to add one."""
+    """Consecutive rows that are about to be staged, with their sums; adding a row takes constant time."""
 
     def __init__(self, first: i64) -> None:
         self.first: i64 = first
-        """Number of the first one in its partition."""
+        """Number of the first row in its partition."""
         self.rows: list[StagedRow] = []
         self.bytes: i64 = 0
         """Sum of the charges."""
@@ -82,7 +82,7 @@ class StagedRows:
             sum_of(self.gates, gate).add(1, row.charge)
 
     def after(self, count: i64) -> StagedRows:
-        """Return those that are not among the first `count` rows of the partition."""
+        """Return the rows beyond the first `count` rows of the partition."""
         if count <= self.first:
             return self
         rest = StagedRows(count)
@@ -105,16 +105,16 @@ class Stage(LimitMember):
         self.gates: dict[Gate, RowSum] = {}
         """Sums by gate of an address."""
         self.dropped: bool = False
-        """True once its rows are dropped."""
+        """True once the rows are dropped."""
         self.pools: dict[SharedLimit, RowSum] = {}
         """Amounts counted in shared limits."""
 
     @override
     def reclaim_slack(self) -> None:
-        pass  # It is always counted exactly.
+        pass  # Staged rows are always counted exactly.
 
     def count_out_one(self, queue: Queue, charge: i64, now: float) -> None:
-        """Leave the shared limits of a queue with one row, which is about to enter it."""
+        """Subtract one row from the shared limits of a queue that it is about to enter."""
         for pool in queue.membership.pools:
             counted = self.pools.get(pool)
             if counted is not None and counted.messages > 0:
@@ -123,7 +123,7 @@ class Stage(LimitMember):
                 pool.count(self, -1, -charge, False, now)
 
     def count_out(self, now: float) -> None:
-        """Leave the shared limits with all that is left: the rows are dropped, or published."""
+        """Subtract all remaining rows from the shared limits: they are dropped, or published."""
         pools = self.pools
         self.pools = {}
         for pool, counted in pools.items():
@@ -173,7 +173,7 @@ class StagedBatch(TimerHandler):
         self._touched: float = 0.0
 
     def begin(self, partition: i64, attempt: i64, now: float) -> Stage:
-        """Return the stage of an attempt; a new attempt has an empty one."""
+        """Return the stage of an attempt; a new attempt has an empty stage."""
         self._touch(now)
         stages = self._stages.setdefault(int(partition), [])
         for stage in stages:
@@ -197,11 +197,11 @@ class StagedBatch(TimerHandler):
         )
 
     def add(self, stage: Stage, rows: StagedRows, room: PinnedRoom | None, now: float) -> None:
-        """Add rows to a stage, or none of them; those that it has are skipped.
+        """Add rows to a stage, all or none; rows that it already has are skipped.
 
-        `room` is that of the query (see pinned_room.py); None for most. Raises PreconditionFailed (406) if rows before
-        them are missing, ContentTooLarge (311) if the batch can never be published, ResourceError (506) while a shared
-        limit has no room.
+        `room`: the query's pinned room; None if the query reads through no cursor. Raises PreconditionFailed (406) if
+        earlier rows are missing, ContentTooLarge (311) if the batch can never be published, ResourceError (506) while a
+        shared limit has no room.
         """
         self._touch(now)
         count: i64 = len(stage.rows)
@@ -232,11 +232,11 @@ class StagedBatch(TimerHandler):
         stage.rows += rows.rows
 
     def messages(self) -> i64:
-        """Return the number of staged rows, those of all attempts."""
+        """Return the number of staged rows of all attempts."""
         return sum([len(stage.rows) for stages in self._stages.values() for stage in stages])
 
     def sum_of(self, queue: Queue | None) -> RowSum:
-        """Return the sums of staged rows, those of all attempts: for a queue, or for all (None)."""
+        """Return the sums of staged rows of all attempts: for a queue, or for all (None)."""
         total = RowSum()
         for stages in self._stages.values():
             for stage in stages:
@@ -251,7 +251,7 @@ class StagedBatch(TimerHandler):
         return self._touched + IDLE_S
 
     def drop(self, now: float, retained: list[Stage] | None = None) -> None:
-        """Drop all stages, but for those that are being published."""
+        """Drop all stages, except stages that are being published."""
         stages = self._stages
         self._stages = {}
         self._timers.drop(self)

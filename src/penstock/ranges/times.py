@@ -1,9 +1,9 @@
 """Search for the first message of a queue that arrived at a time or after it, and the answer to `cursor.find`.
 
 Theory of operation. Arrivals are in the order of sequences, so two binary searches find a message in memory. On the
-disk each step reads the page in the middle of what is left, so a search reads as many pages as the logarithm of their
-number. A page that cannot be read is searched before, not after: then the search ends too early rather than too late.
-Pages that are being written are in memory.
+disk each step reads the page in the middle of the rest, so a search reads as many pages as the logarithm of their
+number. If a page cannot be read, the search continues before it: it may then end too early, but never too late. Pages
+that are being written are in memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TimeSearch(PageReader):
     """A search in one queue."""
 
     def __init__(self, queue: Queue, since_us: i64, wall_offset: float, on_read: Callable[[], None]) -> None:
-        """`since_us` is in microseconds since the epoch, and `on_read` is called when it has read from the disk.
+        """`since_us` is in microseconds since the epoch, and `on_read` is called after reads from the disk.
 
         Raises PreconditionFailed (406) for a priority queue.
         """
@@ -50,17 +50,17 @@ class TimeSearch(PageReader):
             )
         self._low: i64 = 0
         self._high: i64 = 0
-        """Sequences on the disk that are left to search, both included."""
+        """Remaining range of sequences on the disk, both ends included."""
         self._middle: i64 = 0
         self._is_begun: bool = False
 
     def reach(self) -> bool:
-        """Put a chunk of new messages into the index; True once all are in it."""
+        """Move a chunk of new messages into the index; True once all are in it."""
         line = self._line()
         return line.reach(line.newest())
 
     def _line(self) -> IndexedReadyQueue:
-        """Return the ready messages with their index; a purge gives the queue others."""
+        """Return the ready messages with their index; after a purge the queue has others."""
         ready = self.queue.ready_queue
         if isinstance(ready, SharedReadyQueue):
             return ready.line
@@ -75,7 +75,7 @@ class TimeSearch(PageReader):
         Return whether the search has ended; otherwise it reads from the disk, and calls back afterwards.
         """
         while not self.reach():
-            pass  # Few have come since the caller did this in slices.
+            pass  # Few messages have arrived since the caller did this in slices.
         message = _first_since(self._line(), self._since_us, self._wall_offset)
         if message is not None:
             self._end_at(message)
@@ -89,7 +89,7 @@ class TimeSearch(PageReader):
             self._low = pager.next
             self._high = pager.durable_end() - 1
         if self._low < pager.next:
-            self._low = pager.next  # Pages have come into memory, and nothing there is late enough.
+            self._low = pager.next  # Pages were loaded into memory, and no message there is late enough.
         if self._low <= self._high:
             self._middle = (self._low + self._high) >> 1
             pager.request_copies(self._middle, 1, self, True)
@@ -119,7 +119,7 @@ class TimeSearch(PageReader):
         self._on_read()
 
     def _look_at_unwritten(self, pager: QueuePager) -> None:
-        """Look at the messages that are being written, which are bounded by `pager.UNWRITTEN_BYTES`."""
+        """Check the messages that are being written, which are bounded by `pager.UNWRITTEN_BYTES`."""
         messages: list[Message] = []
         for page in pager.unwritten:
             for message in page.group.messages:
@@ -130,7 +130,7 @@ class TimeSearch(PageReader):
             self._end_at(messages[offset])
 
     def _end_at(self, message: Message) -> None:
-        """Record the earliest message that was found so far."""
+        """Record the earliest message found so far."""
         self.offset = message.sequence - 1
         earliest = earliest_offset(self.queue)
         if self.offset < earliest:
@@ -165,7 +165,7 @@ def _first_since(line: IndexedReadyQueue, since_us: i64, wall_offset: float) -> 
 
 
 def _offset_since(messages: list[Message], since_us: i64, wall_offset: float) -> i64:
-    """Return the index of the first message of a list that arrived at a time or after it; else the length."""
+    """Return the index of the first message of a list that arrived at a time or after it; otherwise the length."""
     low: i64 = 0
     high: i64 = len(messages)
     while low < high:
@@ -198,7 +198,7 @@ class TimeLookup:
         self._left = [TimeSearch(queue, since_us, wall_offset, self._on_read) for queue in reversed(queues)]
         self._found: dict[str, object] = {}
         self._waits: bool = False
-        """True once it waits for the disk."""
+        """True once the lookup waits for the disk."""
 
     def steps(self) -> Steps[dict[str, object] | None]:
         """Search the messages in memory. Returns None if the disk must be read; the answer comes later."""

@@ -1,10 +1,10 @@
-"""Python's garbage collector in a broker: its pauses are bounded, and its time is charged to nobody.
+"""Python's garbage collector in a broker: its pauses are bounded, and its time is charged to no client.
 
-Theory of operation. A collection visits each container of its generations, and all that those refer to. The line of a
-queue is one container of as many messages as have come, so a collection of a young line would take as long as the
-messages are many. So a process that is only a broker freezes its objects each `FREEZE_WORK` units of work, after a
-collection of those that are not frozen yet: no collection visits a frozen object again. Frozen objects are freed by
-their reference counts (core/unlinking.py). Cycles that form and end between two freezes are collected as usual.
+Theory of operation. A collection visits each container of its generations, and all objects that these refer to. The
+ready queue is one container of all its messages, so a collection of a young one would take time proportional to the
+messages. So a process that is only a broker freezes its objects each `FREEZE_WORK` units of work, after a collection of
+the objects that are not frozen yet: no collection visits a frozen object again. Frozen objects are freed by their
+reference counts (core/unlinking.py). Cycles that form and end between two freezes are collected as usual.
 
 The collector runs in whichever entry allocates the next container. Its processor time is measured for each thread, so
 that the clock of an event loop can leave it out (driver/entry_times.py).
@@ -21,10 +21,10 @@ from penstock.flow.work import UNLIMITED_WORK
 
 COLLECT_AFTER: Final = (1_000, 2, 10_000)
 """Thresholds of the garbage collector: new objects between two collections of the youngest generation, and collections
-between two of each older one. The oldest generation is collected before each freeze instead.
+between two of each older generation. The oldest generation is collected before each freeze instead.
 """
 FREEZE_WORK: Final = 50_000
-"""Units of work between two freezes. They make at most as many containers, and bring fewer messages."""
+"""Units of work between two freezes. So much work creates at most as many containers, and fewer messages."""
 
 
 class CollectionTimes(threading.local):
@@ -67,14 +67,16 @@ def collect_little() -> None:
 
 
 class Freezer:
-    """Freezes the objects of the process as the work of its broker goes on."""
+    """Freezes the objects of the process at intervals of the broker's work."""
 
     def __init__(self) -> None:
         self.due: int = UNLIMITED_WORK
-        """Reading of the work meter from which on the next freeze is due; none before `start`."""
+        """Reading of the work meter at which the next freeze is due; infinite before `start`."""
 
     def start(self, done: int) -> None:
-        """Freeze all objects now, without a collection, and go on so; `done` is the reading of the work meter."""
+        """Freeze all objects now, without a collection, and start the intervals; `done` is the reading of the work
+        meter.
+        """
         gc.freeze()
         self.due = done + FREEZE_WORK
 
@@ -86,4 +88,4 @@ class Freezer:
 
 
 FREEZER: Final = Freezer()
-"""That of this process, as its collector is; started where the process is only a broker."""
+"""Freezer of this process, which has one collector; started if the process is only a broker."""

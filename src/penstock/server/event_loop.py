@@ -37,17 +37,19 @@ WRITTEN_AT_ONCE: Final = 250
 TICKED_AT_ONCE: Final = 1000
 """Connections ticked per pass of the loop."""
 STEP_S: Final = 0.1
-"""Seconds of difference from which the wall clock counts as set; as in the rows of the store (`wall_clock.JUMP_S`)."""
+"""Seconds of difference above which the wall clock counts as set; as in the rows of the store (`JUMP_S` of
+persistence/restore.py).
+"""
 TICK_S: Final = 1.0
 """Seconds between two ticks for heartbeats and time-outs."""
 
 LINES_A_TURN: Final = 100
-"""Log lines handed over at once, which takes some milliseconds: there may be thousands, of as many queues."""
+"""Log lines handed over at once, which takes some milliseconds: there may be thousands, from as many queues."""
 GATHER_S: Final = 0.02
 LINES_AT_ONCE: Final = 100
-"""Number of log lines within GATHER_S seconds from which further lines are written together.
+"""Number of log lines within GATHER_S seconds above which further lines are written together.
 
-A gate may open and close a thousand times a second, and each single line is slow.
+A gate may open and close a thousand times a second, and writing each line separately is slow.
 """
 
 READING: Final = ReadState.READING
@@ -60,18 +62,18 @@ class Readiness:
 
     def __init__(self) -> None:
         self.obstacle: str = "it is starting"
-        """Reason why no clients are served; empty while they are."""
+        """Reason why no clients are served; empty while clients are served."""
         self.resting: bool = False
         """True if turns are suspended: the store is awaited or recovered, and no client is connected yet; or the loop
-        has hung and its lease of the store is released (loop_watch.py).
+        has hung and released its lease of the store (loop_watch.py).
         """
 
     def suspend(self) -> None:
-        """Suspend turns; the present one ends. Any thread may call it."""
+        """Suspend turns; the present turn ends. Any thread may call this."""
         self.resting = True
 
     def resume(self) -> None:
-        """Let turns run again."""
+        """Resume turns."""
         self.resting = False
 
 
@@ -111,10 +113,10 @@ class EventLoop:
         self._lines: int = 0
         """Number of log lines in that batch."""
         self._to_write: deque[Connection] = deque()
-        """Connections with output, in the order in which they got it."""
+        """Connections with output, in the order of their first output."""
         self.readiness = Readiness()
         self.slices = Slices(loop, self._look)
-        """Line of the onlookers."""
+        """Queue of monitoring requests."""
         self._began: float = 0.0
         """Time of the first input since the last turn; 0.0 without one."""
         self._wall_offset = wall_clock(loop)() - loop.time()
@@ -125,7 +127,7 @@ class EventLoop:
         self._publishing: dict[int, asyncio.Future[None]] = {}
         """Futures of single messages whose outcome is awaited."""
 
-    # Calls of transports
+    # Callbacks of transports
 
     def connected(self, transport: Transport, peer: Peer) -> Connection:
         """Add a new socket."""
@@ -159,7 +161,7 @@ class EventLoop:
         self.received(transport, b"")
 
     def drained(self, transport: Transport) -> None:
-        """Resume a socket that takes output again."""
+        """Resume a socket that accepts output again."""
         if transport.connection is not None:
             self._write(transport.connection)
             self.schedule()
@@ -172,7 +174,7 @@ class EventLoop:
         self.schedule()
 
     def flush(self, transport: Transport) -> None:
-        """Write output that was delayed, until which its connection was read ahead."""
+        """Write delayed output; its connection was read ahead until now."""
         if transport.connection is not None:
             self.driver.begin(self.loop.time())
             self._write(transport.connection)
@@ -205,8 +207,8 @@ class EventLoop:
     def _run_once(self) -> None:
         """Run one turn: release waiters, write output, handle waiting input, arm the timer.
 
-        Waiting input is that of clients that use much. What they wait for is written in the next turn, so that those
-        that use little wait for one share of it only, and not for another one behind their own input.
+        Waiting input belongs to clients that use much. Its answers are written in the next turn, so that clients that
+        use little wait for only one share of such input, and not for another behind their own input.
         """
         self._scheduled = False
         if self.readiness.resting:
@@ -243,7 +245,7 @@ class EventLoop:
         self.buffers.present = self.buffers.whole
 
     def _look(self) -> bool:
-        """Run a slice of the jobs of onlookers; return whether there is more."""
+        """Run a slice of the monitoring jobs; return whether there is more."""
         driver = self.driver
         driver.begin(self._time())
         if driver.scheduler.look():
@@ -273,7 +275,7 @@ class EventLoop:
         return known
 
     async def on_disk(self, before: int) -> None:
-        """Wait until the changes after the first `before` ones are durable; without a store that is at once.
+        """Wait until the changes after the first `before` ones are durable; without a store, return at once.
 
         Raises TimeoutError after the broker's hold deadline.
         """
@@ -305,7 +307,7 @@ class EventLoop:
         self._publishing.pop(id(publication), None)
 
     def _flush_logs(self) -> None:
-        """Hand log lines and the records of the flow log and the audit log over to their writers."""
+        """Pass log lines and the records of the flow log and the audit log to their writers."""
         if self._lines < LINES_AT_ONCE and not self.driver.log_queue.is_empty():
             self._log()
             if self._log_batch_timer is None:
@@ -336,7 +338,7 @@ class EventLoop:
             self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
 
     def _write_some(self, to_write: deque[Connection]) -> None:
-        """Write output of connections. Large messages, within the work of a turn, go behind the answers of others."""
+        """Write output of connections. Large messages, within the work of a turn, are written after other replies."""
         work = self.driver.broker.work
         end = work.done + UNITS_A_TURN
         written = 0
@@ -356,7 +358,7 @@ class EventLoop:
             connection.take_output()
             return
         if transport.full:
-            return  # It stays registered; `drained` comes back to it.
+            return  # The connection stays registered; `drained` continues with it.
         seconds = connection.engine.output_delay(self.driver.broker.now)
         if seconds > 0:
             transport.write_later(seconds)
@@ -380,7 +382,7 @@ class EventLoop:
     def _on_timer(self) -> None:
         self._timer = None
         self._timer_at = None
-        self.schedule()  # Not at once: a turn that is scheduled already would schedule another one.
+        self.schedule()  # Not at once: a turn that is already scheduled would schedule another.
 
     def _tick(self) -> None:
         due = self._ticking.when()
@@ -405,7 +407,7 @@ class EventLoop:
         self.schedule()
 
     def _log_lateness(self, seconds: float) -> None:
-        """Log that something other than a turn has held the loop up; slow turns have a line of their own."""
+        """Log that something other than a turn has delayed the loop; slow turns have a line of their own."""
         if seconds >= self.driver.slow_turn_s > self.driver.scheduler.turn_times.recent().seconds:
             text = f"the event loop ran {seconds * 1000:.0f} ms late, and not because of a turn"
             self.driver.log_queue.add(LogLine(text, {"id": LATE_LOOP, "ms": round(seconds * 1000, 3)}))
@@ -482,7 +484,7 @@ def _wake(known: asyncio.Future[None]) -> None:
 
 
 def stepped(offset: float, before: float, wall: float, after: float) -> float:
-    """Return the offset from the loop's clock to the wall clock: a new one only if the wall clock was set.
+    """Return the offset from the loop's clock to the wall clock: a new offset only if the wall clock was set.
 
     `wall` was read between `before` and `after`. Each reading of two clocks differs by some microseconds, and the
     arrival time of a message must be the same in all answers.

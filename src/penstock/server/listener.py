@@ -1,7 +1,8 @@
 """TCP listener that survives the limit of open files.
 
-asyncio's server logs a traceback for each failed `accept`, a hundred at a time, and leaves the peers waiting. This one
-releases a spare descriptor for a moment: it accepts the peer and closes the socket, with one log line a second.
+asyncio's server logs a traceback for each failed `accept`, a hundred at a time, and leaves the peers waiting. This
+listener releases a spare descriptor for a moment: it accepts the peer and closes the socket, with one log line a
+second.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from penstock.server.tls.layer import TlsLayer
 from penstock.server.turn_loop import TurnLoop
 
 BACKLOG: Final = 4096
-"""Sockets that the kernel queues until they are accepted, if it may have so many (somaxconn).
+"""Sockets that the kernel queues until they are accepted, within its own limit (somaxconn).
 
-Beyond that it drops what a client sends to connect, which tries again after 1, 3, 7 s and so on. When a broker has
-restarted, thousands of clients may come in the same moment.
+Beyond the limit the kernel drops connection attempts, which clients repeat after 1, 3, 7 s and so on. After a restart
+of the broker, thousands of clients may connect at the same time.
 """
 CLOSED_AT_ONCE: Final = 100
 """Queued sockets that are closed when no more can be accepted."""
@@ -35,9 +36,9 @@ ACCEPTED_AT_ONCE: Final = 20
 """Sockets accepted per pass of the event loop."""
 FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 FOR_FILES: Final = 32
-"""Descriptors below the limit that no socket gets, an eighth of the limit at most: store and logs open files."""
+"""Descriptors reserved for store and logs, which no socket gets; at most an eighth of the limit."""
 PAUSE_S: Final = 0.1
-"""Seconds without accepting after the file limit was met."""
+"""Seconds without accepting after the file limit was reached."""
 
 
 class Listener:
@@ -55,9 +56,9 @@ class Listener:
         self._loop = loop
         self._make = make
         self._prepare = prepare
-        """Function that is awaited before a protocol is made; None for none."""
+        """Function that is awaited before a protocol is created; None without one."""
         self._tls = tls
-        """TLS of its connections; None for those without."""
+        """TLS of the connections; None without TLS."""
         self._sockets: list[socket.socket] = []
         self._spare: int | None = None
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -80,7 +81,7 @@ class Listener:
                 ) from None
             reason = (error.strerror or str(error)).partition(" (while attempting")[
                 0
-            ]  # socket.create_server adds the address.
+            ]  # socket.create_server adds the address to the error.
             raise StartError(f"cannot {what} on {host}:{port}: {reason}") from None
         self._keep_spare()
         for sock in self._sockets:
@@ -124,7 +125,7 @@ class Listener:
     async def _begin(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         try:
-            # asyncio does so only if the socket's protocol is set, which a listening socket's is not here.
+            # asyncio checks this only if the socket's protocol is set, which is not the case for a listening socket.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._prepare is not None:
                 await self._prepare()
@@ -144,7 +145,7 @@ class Listener:
             raise  # A library is missing or damaged, which the loop reports.
 
     def _meet_limit(self, listening: socket.socket, error: OSError) -> None:
-        """Disconnect waiting peers by means of the spare descriptor, and accept nothing for a moment."""
+        """Disconnect waiting peers with the spare descriptor, and accept none for a moment."""
         refused = 0
         if error.errno in FULL and self._spare is not None:
             os.close(self._spare)
@@ -172,7 +173,7 @@ class Listener:
 
     def _keep_spare(self) -> None:
         if self._spare is None:
-            with contextlib.suppress(OSError):  # The next pause tries it again.
+            with contextlib.suppress(OSError):  # The next pause tries again.
                 self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def _resume(self, listening: socket.socket) -> None:
@@ -189,6 +190,6 @@ def url_of(scheme: str, plain: list[tuple[str, int]], tls: list[tuple[str, int]]
 
 
 def _reached(host: str, port: int) -> str:
-    """Return the address under which this machine reaches a listener."""
+    """Return the address at which this machine reaches a listener."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"{shown}:{port}"

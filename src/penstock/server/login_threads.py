@@ -1,8 +1,8 @@
 """Checks of credentials beside the event loop, in threads.
 
 Theory of operation. The line (login_limits.py) belongs to the event loop, which hands one verification to each idle
-thread. A result comes back with `call_soon_threadsafe`. So a client that is gone costs nothing unless its verification
-runs already. The threads have a lower priority than the event loop (Linux).
+thread. A result comes back with `call_soon_threadsafe`. So a disconnected client costs nothing unless its verification
+is already running. The threads have a lower priority than the event loop (Linux).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from penstock.protocols.common.login_limits import LoginLine
 from penstock.server.event_loop import EventLoop
 
 NICENESS: Final = 5
-"""Niceness of the threads, in Linux' terms: a busy event loop comes first."""
+"""Niceness of the threads, in Linux' terms: a busy event loop runs first."""
 
 REMOTE_THREADS: Final = 2
-"""Threads for tokens: their signatures are quick, and they share the keys that one of them fetches."""
+"""Threads for tokens: their signatures are quick, and they share the keys that one thread fetches."""
 THREADS_MOST: Final = 4
 """Most threads without a setting."""
 
@@ -37,7 +37,7 @@ def default_threads() -> int:
 
 
 class LoginPools(Authenticator):
-    """Threads of one broker: those for passwords, for tokens, and for questions to an HTTP back end."""
+    """Threads of one broker: for passwords, for tokens, and for requests to an HTTP back end."""
 
     def __init__(self, event_loop: EventLoop, threads: int, back_end_threads: int = 1) -> None:
         self.passwords = LoginThreads(event_loop, threads)
@@ -73,16 +73,16 @@ class LoginThreads(Authenticator):
         self._handed: SimpleQueue[Verification | None] = SimpleQueue()
         self._started = 0
         self._running = 0
-        """Number of verifications that threads have: at most one each."""
+        """Number of verifications in threads: at most one each."""
         self.verified = 0
-        """Number of verifications that threads have done."""
+        """Number of finished verifications."""
 
     def waiting(self) -> int:
         """Return the number of verifications that wait for a thread."""
         return len(self._line)
 
     def is_working(self) -> bool:
-        """Return whether a thread has a verification."""
+        """Return whether a thread is verifying."""
         return self._running > 0
 
     @override
@@ -122,7 +122,7 @@ class LoginThreads(Authenticator):
             try:
                 if not verification.cancelled:
                     verification.run()
-            except Exception:  # It counts as not verified.
+            except Exception:  # The credentials count as not verified.
                 log(INTERNAL_ERROR, "verification of a login failed", error=True)
             try:
                 self._event_loop.loop.call_soon_threadsafe(self._done, verification)

@@ -1,8 +1,8 @@
 """Log writer for standard error: a thread of its own, so that a stopped terminal, pipe or disk delays no message.
 
-Records are formatted by the logging thread and queued. When there are many, the writer wakes every few milliseconds and
-writes them together. A wake-up per record would take the GIL from the event loop each time, and gates may open and
-close a thousand times a second. See docs/logs.md.
+Records are formatted by the logging thread and queued. When there are many records, the writer wakes every few
+milliseconds and writes them together. A wake-up per record would take the GIL from the event loop each time, and gates
+may open and close a thousand times a second. See docs/logs.md.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from penstock.version import VERSION
 Item = TypeVar("Item")
 
 LINES_WAITING: Final = 10_000
-"""Most records that wait for the writer; further ones are dropped and counted, and the count is logged."""
+"""Most records that wait for the writer; further records are dropped and counted, and the count is logged."""
 OCTETS_WAITING: Final = 8 * 1024 * 1024
-"""Most letters of those records."""
+"""Most characters of waiting records."""
 RECORD_MOST: Final = 64 * 1024
-"""Most letters of a record: a traceback may be long."""
+"""Most characters of a record: a traceback may be long."""
 ITEMS_AT_ONCE: Final = 1000
 """Most records per write."""
 MANY: Final = 20
-"""Records per write from which a writer pauses for more: each write takes the GIL from the event loop."""
+"""Records per write above which a writer pauses for more: each write takes the GIL from the event loop."""
 PAUSE_S: Final = 0.02
 LEAVE_S: Final = 1.0
 """Seconds that the writer has for its last records: a stopped reader does not keep the process alive."""
@@ -73,8 +73,8 @@ STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "ascti
 class Text(logging.Formatter):
     """Formatter of text: date, time and milliseconds, level, id and message. It escapes control characters.
 
-    Date and time are formatted once a second. With `journal` each line begins with its priority instead, for journald
-    has a time of its own.
+    Date and time are formatted once a second. With `journal` each line begins with its priority instead, because
+    journald adds a time of its own.
     """
 
     def __init__(self, journal: bool = False) -> None:
@@ -109,7 +109,7 @@ class Text(logging.Formatter):
 class Qpid(Text):
     """Formatter of the Java broker's operational log: `MESSAGE [subject] [subject] ID : text`, without time and level.
 
-    The first subject is the actor and the second the object. A record without a subject is the broker's.
+    The first subject is the actor, the second the object. A record without a subject is the broker's.
     """
 
     @override
@@ -194,10 +194,10 @@ def is_journal(descriptor: int, environment: Mapping[str, str]) -> bool:
 
 
 class WriterThread(Generic[Item]):
-    """Thread that writes items in the order of their arrival; `waiting` has the items that it has not taken yet."""
+    """Thread that writes items in the order of their arrival; `waiting` are the items not taken yet."""
 
     def __init__(self, name: str, write: Callable[[list[Item]], None], leave_s: float) -> None:
-        """`write` gets up to `ITEMS_AT_ONCE` items; `leave_s` are the seconds that it has for the rest at the end."""
+        """`write` gets up to `ITEMS_AT_ONCE` items; `leave_s` are the seconds for the rest at the end."""
         self.waiting: deque[Item] = deque()
         self.ended = threading.Event()
         self._write = write
@@ -208,7 +208,7 @@ class WriterThread(Generic[Item]):
         self.is_alive = self._thread.is_alive
 
     def add(self, items: Sequence[Item]) -> None:
-        """Queue items; it never blocks."""
+        """Queue items; this call never blocks."""
         self.waiting.extend(items)
         if not self._some.is_set():
             self._some.set()
@@ -247,14 +247,14 @@ class LogLines(logging.Handler):
         self.writer: WriterThread[str] = WriterThread("penstock-log", self._write, LEAVE_S)
         self._descriptor = descriptor
         self._octets = 0
-        """Letters of the records that wait; counted under the handler's lock."""
+        """Characters of the waiting records; counted under the handler's lock."""
         self.dropped = 0
-        """Records that were dropped or not written, and are not reported yet; counted under the handler's lock."""
+        """Records that were dropped or not written, and are still to be reported; counted under the handler's lock."""
         self._limited = LimitedLines()
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue a record, unless there are too many of its id; then the next one of any id is behind their number."""
+        """Queue a record, unless there are too many of its id; then the next record of any id follows their number."""
         now = time.monotonic()
         for line in self._limited.take(now):
             self._put(_record_of(line))
@@ -262,7 +262,7 @@ class LogLines(logging.Handler):
             self._put(record)
 
     def _put(self, record: logging.LogRecord) -> None:
-        """Queue a record. As in every handler of `logging`, a record that cannot be formatted is no error here."""
+        """Queue a record. As in every handler of `logging`, a record that cannot be formatted raises no error here."""
         if len(self.writer.waiting) >= LINES_WAITING or self._octets >= OCTETS_WAITING:
             self.dropped += 1
             return
@@ -275,7 +275,7 @@ class LogLines(logging.Handler):
         self.writer.add((text,))
 
     def take(self, texts: list[str]) -> tuple[str, int]:
-        """Return texts that the writer has taken as one, and the number of records that are dropped till now."""
+        """Return texts that the writer has taken as one, and the number of records dropped so far."""
         self.acquire()
         self._octets -= sum(map(len, texts))
         dropped, self.dropped = self.dropped, 0
@@ -300,7 +300,7 @@ class LogLines(logging.Handler):
 
 
 class _RecordLine(LogLine):
-    """Log line of a record that did not come through the log queue."""
+    """Log line of a record that did not pass through the log queue."""
 
     __slots__ = ("record",)
 
@@ -322,7 +322,7 @@ def _record_of(line: LogLine) -> logging.LogRecord:
 def set_level(name: str) -> bool:
     """Change the level of the log on standard error, if there is one; return whether it has changed.
 
-    Raises ValueError for an unknown name. The logger of a program that embeds a broker is its own: it stays.
+    Raises ValueError for an unknown name. The logger of a program that embeds a broker is not changed.
     """
     logger = logging.getLogger("penstock")
     level = level_named(name)
@@ -370,12 +370,12 @@ def without_log() -> Iterator[None]:
 
 
 def _put(descriptor: int, data: bytes) -> bool:
-    """Write everything; return false if that fails: the reader is gone, or its disk is full."""
+    """Write everything; return False on failure: the reader has closed, or its disk is full."""
     try:
         while data:
             try:
                 data = data[os.write(descriptor, data) :]
-            except BlockingIOError:  # Whoever shares the descriptor has made it so.
+            except BlockingIOError:  # Another process that shares the descriptor has made it non-blocking.
                 select.select([], [descriptor], [])
     except OSError:
         return False
@@ -416,7 +416,7 @@ def log_start(settings: Settings, store: str, driver: BrokerDriver) -> None:
 
 
 def _limits(driver: BrokerDriver) -> dict[str, object]:
-    """Return the limits that this machine and the settings give the broker."""
+    """Return the limits of the broker from this machine and the settings."""
     policy = driver.connection_limits
     memory = driver.broker.gates.memory
     return {
@@ -434,10 +434,10 @@ def _pairs(values: dict[str, object]) -> str:
 
 
 def counted_connections(count: int) -> str:
-    """Return a number of connections for people."""
+    """Return a number of connections as text."""
     return "1 connection is closed" if count == 1 else f"{count:,} connections are closed"
 
 
 def slow_turn_s(settings: Settings) -> float:
-    """Return the seconds from which a turn is slow; infinity if none is."""
+    """Return the seconds from which a turn is slow; infinity for never."""
     return settings.slow_turn_ms / 1000 or inf

@@ -1,12 +1,12 @@
-"""Watch over the event loop by the thread of the store: a hung loop releases the lease of the store.
+"""Monitor of the event loop in the thread of the store: a hung loop releases the lease of the store.
 
-Theory of operation. The thread keeps the session with the lease alive, and it runs on when the loop hangs: a standby
-would wait for ever. So the idle thread posts a call to the loop and counts the idle seconds until the loop takes the
-call. After `HUNG_S` the thread suspends turns and releases the lease. A loop that runs again confirms and delivers
-nothing until the thread has the lease again. If another broker has taken the lease meanwhile, this one ends.
+Theory of operation. The thread keeps the session with the lease alive, even when the loop hangs: a standby would wait
+forever. So the idle thread posts a call to the loop and counts the idle seconds until the loop runs the call. After
+`HUNG_S` the thread suspends turns and releases the lease. A loop that runs again confirms and delivers no messages
+until the thread has the lease again. If another broker has taken the lease meanwhile, this broker ends.
 
-Between two looks of the thread at most `LOOK_S` is counted: a process that was suspended as a whole, or whose machine
-slept, has lost a second only, and its loop takes the call before the next look.
+Between two checks of the thread at most `LOOK_S` is counted: after a suspension of the whole process or machine only a
+second counts, and the loop runs the call before the next check.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 HUNG_S: Final = 10.0
 """Idle seconds of the store's thread without an answer of the event loop, after which the lease is released."""
 LOOK_S: Final = 1.0
-"""Most seconds that count between two looks."""
+"""Most seconds that count between two checks."""
 
 
 class LoopWatch:
-    """Watch over one event loop. The store's thread calls all but `_answer` and `_run_again`."""
+    """Monitor of one event loop. The store's thread calls all methods except `_answer` and `_run_again`."""
 
     def __init__(self, store: Leased, event_loop: EventLoop, post: Callable[[Callable[[], None]], bool]) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class LoopWatch:
         self._post = post
         """Calls a function in the event loop."""
         self._answered = True
-        """True if the loop has taken the last call; set by the loop."""
+        """True if the loop has run the last call; set by the loop."""
         self._silent_s: float = 0.0
         """Idle seconds since the last call."""
         self._looked: float = 0.0
@@ -45,7 +45,9 @@ class LoopWatch:
         """True if the lease is released, and turns are suspended."""
 
     def look(self) -> bool:
-        """Count idle seconds; return whether the store may be used. It may not while a hung loop has no lease."""
+        """Count idle seconds; return whether the store may be used. It may not be used while a hung loop has no
+        lease.
+        """
         now = time.monotonic()
         since = now - self._looked
         self._looked = now
@@ -60,7 +62,7 @@ class LoopWatch:
         return not self._released
 
     def resume(self) -> None:
-        """Let turns run again: the store was used, so this broker has its lease."""
+        """Resume turns: the store was used, so this broker has its lease."""
         if self._released:
             self._released = False
             log(LEASE_RELEASED, "the event loop runs again, and the store is still ours")
@@ -68,9 +70,9 @@ class LoopWatch:
 
     def _release(self) -> None:
         self._released = True
-        self._event_loop.readiness.suspend()  # Before the release: turns after it might deliver what others have.
+        self._event_loop.readiness.suspend()  # Before the release: later turns might deliver twice.
         self._store.release_lease()
-        log(  # After the release: what the loop hangs at may be the log.
+        log(  # After the release: the loop may hang in the log.
             LEASE_RELEASED,
             "the event loop has hung for %.0f s: the store in %s is released for a standby",
             self._silent_s,

@@ -1,8 +1,8 @@
 """Collector of OpenTelemetry, by OTLP over HTTP: the libraries of the extra `penstock[otel]` export in a thread.
 
 The event loop puts a span into the library's queue, and never waits. At most `SPANS_WAITING` spans wait or are being
-sent. Further spans are dropped and counted, and so are those that the collector refuses after the library's retries.
-Headers, certificates, compression and the time-out of a request are those of OpenTelemetry's environment variables
+sent. Further spans, and spans that the collector refuses after the library's retries, are dropped and counted. Headers,
+certificates, compression and the time-out of a request are those of OpenTelemetry's environment variables
 (OTEL_EXPORTER_OTLP_...).
 """
 
@@ -29,23 +29,23 @@ from penstock.management.hold_spans import HoldSpan, SpanCollector
 from penstock.version import VERSION
 
 SPANS_WAITING: Final = 2048
-"""Most spans that wait or are being sent, about 3 KiB each; further ones are dropped and counted."""
+"""Most spans that wait or are being sent, about 3 KiB each; further spans are dropped and counted."""
 BATCH: Final = 512
 """Most spans of a request."""
 DELAY_MS: Final = 1000
 """Milliseconds between requests, unless a batch is full earlier."""
 STOP_S: Final = 2.0
-"""Seconds that the collector has for the rest when the broker stops."""
+"""Seconds for sending the rest when the broker stops."""
 NANOSECONDS: Final = 1_000_000_000
 ENDING: Final = "penstock-traces-end"
 """Name of the thread that waits for the last request."""
 LIBRARY_LOGGER: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 STATE_LOGGER: Final = "opentelemetry.trace.span"
-"""Logger that warns of each malformed part of a tracestate. Clients choose it, so that is no matter of this log."""
+"""Logger of warnings about malformed parts of a tracestate. Clients choose tracestates, so these are not logged."""
 
 
 class _Reason(logging.Handler):
-    """Handler that remembers the last message of the library, for one record in the broker's log."""
+    """Handler that stores the last message of the library, for one record in the broker's log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,15 +57,17 @@ class _Reason(logging.Handler):
 
 
 class CountingExporter(SpanExporter):
-    """Exporter that counts what another one has done. It belongs to the library's thread; any may call `shutdown`."""
+    """Exporter that counts the results of another exporter. It belongs to the library's thread; any thread may call
+    `shutdown`.
+    """
 
     def __init__(self, endpoint: str, report: _Report) -> None:
         self._exporter = OTLPSpanExporter(endpoint)
         self._report = report
         self.done = 0
-        """Spans that it has dealt with."""
+        """Spans handled by the exporter."""
         self.exported = 0
-        """Those that the collector has taken."""
+        """Spans accepted by the collector."""
         self._ended = False
         """True after `shutdown`: the library would warn of each later call."""
 
@@ -92,7 +94,7 @@ class CountingExporter(SpanExporter):
 
 
 class _Report:
-    """Log record about dropped spans: one, until the collector takes some again."""
+    """Log record about dropped spans: one, until the collector accepts spans again."""
 
     def __init__(self, endpoint: str, reason: _Reason) -> None:
         self._endpoint = endpoint
@@ -100,14 +102,14 @@ class _Report:
         self._dropping = False
 
     def began(self) -> None:
-        """Log that spans are dropped, unless that is known."""
+        """Log that spans are dropped, unless that was logged."""
         if not self._dropping:
             self._dropping = True
             why = f": {self._reason.text}" if self._reason.text else ""
             log(SPANS_DROPPED, "spans are dropped: the collector at %s takes none, or too few%s", self._endpoint, why)
 
     def ended(self) -> None:
-        """Note that the collector takes spans."""
+        """Record that the collector accepts spans."""
         self._dropping = False
 
 
@@ -129,9 +131,9 @@ class OtlpCollector(SpanCollector):
         )
         self._scope = InstrumentationScope("penstock", VERSION)
         self._put = 0
-        """Spans that were given to the library."""
+        """Spans passed to the library."""
         self._crowded = 0
-        """Spans that were dropped because too many wait."""
+        """Spans that were dropped because too many were waiting."""
 
     @override
     def put(self, span: HoldSpan) -> None:
@@ -160,7 +162,7 @@ class OtlpCollector(SpanCollector):
         ending.start()
         ending.join(STOP_S)
         if ending.is_alive():
-            self._exporter.shutdown()  # It gives up its retries.
+            self._exporter.shutdown()  # The library stops its retries.
         self._logger.removeHandler(self._reason)
 
     def _made(self, span: HoldSpan) -> ReadableSpan:

@@ -1,4 +1,4 @@
-"""Limits of this process: its memory and open files, and the memory that it retains and gives back."""
+"""Limits of this process: its memory and open files, and the memory that it retains and returns."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 def memory_bytes() -> int:
     """Return the memory that this process may have; 0 if unknown.
 
-    It is the least of the machine's memory, the limits of its control groups, and the rest of its limits of address
-    space and data (`ulimit -v`, `ulimit -d`): the program itself is mapped already.
+    The result is the least of the machine's memory, the limits of its control groups, and the rest of its limits of
+    address space and data (`ulimit -v`, `ulimit -d`): the program itself is mapped already.
     """
     try:
         least = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -49,11 +49,11 @@ def mapped_bytes(field: int) -> int:
 def group_bytes(groups: Path, folder: Path) -> int:
     """Return the least memory limit of the control groups in a file and of their parents (version 2 or 1).
 
-    A container may show its own group as the root of `folder`. Without a limit it is `sys.maxsize`.
+    A container may show its own group as the root of `folder`. The result is `sys.maxsize` without a limit.
     """
     least = sys.maxsize
     for path in _limit_files(groups, folder):
-        with contextlib.suppress(OSError, ValueError):  # There is none, or it is "max".
+        with contextlib.suppress(OSError, ValueError):  # There is no limit, or it is "max".
             least = min(least, int(path.read_text()))
     return least
 
@@ -91,7 +91,7 @@ MAPPED_BYTES: Final = 4 * 1024 * 1024
 
 
 def keep_freed_memory() -> None:
-    """Let glibc retain some freed memory.
+    """Make glibc retain some freed memory.
 
     The output of a turn has some hundred kilobytes. By default glibc may map and unmap them in every turn, depending on
     earlier sizes; the new pages then cost more than the messages in them.
@@ -107,10 +107,10 @@ SMAPS: Final = Path("/proc/self/smaps")
 
 
 def unmap_start_pages() -> None:
-    """Give back the memory that only the start needed.
+    """Return memory that only the start needed.
 
-    Two thirds of the code that is mapped by then ran once, while its module was imported. Pages of files that nobody
-    has changed are unmapped; the kernel maps them again from its cache when they are used. glibc returns what is free.
+    Two thirds of the code mapped by then ran once, while its module was imported. Unmodified pages of files are
+    unmapped; the kernel maps them again from its cache when they are used. glibc returns free memory.
     """
     with contextlib.suppress(OSError, AttributeError):
         system = ctypes.CDLL(None)
@@ -120,7 +120,7 @@ def unmap_start_pages() -> None:
 
 
 def unchanged_mappings(smaps: Path) -> list[tuple[int, int]]:
-    """Return begin and end of the mappings of files that this process may not write, and has no page of its own in."""
+    """Return begin and end of file mappings that this process may not write, and that contain no page of its own."""
     found = []
     mapping = ""
     with smaps.open() as lines:

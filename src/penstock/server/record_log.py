@@ -26,9 +26,9 @@ from penstock.server.logs import WriterThread
 from penstock.texts import printable_json
 
 RECORDS_WAITING: Final = 50_000
-"""Most records that wait for the writer, about 25 MiB; further ones are dropped and counted."""
+"""Most records that wait for the writer, about 25 MiB; further records are dropped and counted."""
 LEAVE_S: Final = 2.0
-"""Seconds that the writer has for the rest when the broker stops."""
+"""Seconds for writing the rest when the broker stops."""
 RETRY_S: Final = 1.0
 """Seconds without writes after a failure, so that a full disk is not tried for each record."""
 TAIL_BYTES: Final = 1024 * 1024
@@ -39,7 +39,9 @@ Record = dict[str, object]
 
 
 class RecordLog:
-    """Files of one log of one broker. The event loop's thread calls `put`; all else belongs to the writer's."""
+    """Files of one log of one broker. The event loop's thread calls `put`; all other methods belong to the writer's
+    thread.
+    """
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class RecordLog:
         """Total of records dropped because the writer was too slow; counted by the event loop's thread."""
         self._overrun_reported = 0
         self._failed = 0
-        """Records that could not be written and are not yet reported in the files."""
+        """Records that could not be written, and are still to be reported in the files."""
         self._failure = ""
         self._retry_at = 0.0
         self._file: int | None = None
@@ -113,7 +115,7 @@ class RecordLog:
             self._note_failure(len(lines) - done, error)
 
     def _write_losses(self) -> None:
-        """Write a record with the number of dropped ones; the counts stay until that has succeeded. Raises OSError."""
+        """Write a record with the number of dropped records; the counts stay until it is written. Raises OSError."""
         overrun = self._overrun
         if overrun > self._overrun_reported:
             lost = self._record("lost", overrun - self._overrun_reported, "the writer could not keep up")
@@ -130,7 +132,7 @@ class RecordLog:
         An error may leave a partial line, which is truncated when the file is opened again.
         """
         if self._file is None or os.fstat(self._file).st_nlink == 0:
-            self._go_on()  # Closed after an error, or deleted by somebody.
+            self._go_on()  # Closed after an error, or deleted from outside.
         room = self.file_bytes - self._size
         if len(lines[0]) > room and self._size > 0:
             self._begin(self._number + 1)
@@ -154,7 +156,7 @@ class RecordLog:
         return data.count(b"\n", 0, written)
 
     def _note_failure(self, lines: int, error: OSError) -> None:
-        """Count unwritten records; log that once until a write succeeds."""
+        """Count unwritten records; logged once until a write succeeds."""
         if self._failure != str(error.strerror):
             log(RECORDS_UNWRITTEN, "the %s in %s cannot be written: %s", self.files.log, self.directory, error.strerror)
         self._failure = str(error.strerror)
@@ -168,7 +170,7 @@ class RecordLog:
         """Continue the last file after its last complete line, or begin a new one. Raises OSError."""
         self.directory.mkdir(
             0o700, parents=not self._writer.is_alive(), exist_ok=True
-        )  # Never a removed data directory again.
+        )  # Never recreate a removed data directory.
         known = self.files.list(self.directory)
         number = self.files.number_of(known[-1]) or 1 if known else 1
         self._begin(number + 1 if known and known[-1].suffix == COMPRESSED else number)
@@ -183,7 +185,7 @@ class RecordLog:
         self._cut_back()
         written = [
             path for path in self.files.list(self.directory) if path.suffix == SUFFIX
-        ]  # Archives are their keeper's.
+        ]  # Archives belong to the program that made them.
         for old in written[: -self.files_most]:
             with contextlib.suppress(OSError):
                 old.unlink()

@@ -1,4 +1,4 @@
-"""Answers from elsewhere that logins need: of an HTTP back end, and the keys of tokens. Few brokers import it."""
+"""Remote data for logins: answers of an HTTP back end, and the keys of tokens. Few brokers import this module."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from penstock.access.tokens import ALGORITHMS, TokenError, TokenKey, TokenKeys
 from penstock.file_tables import BackEndSettings
 
 AWAY_S: Final = 1.0
-"""Seconds after a failure during which nothing is asked, and every login is refused."""
+"""Seconds after a failure during which the back end is not asked, and every login is refused."""
 ALL_VHOSTS: Final = 2.0
-"""Times of one question that those for all virtual hosts may take together."""
+"""Factor of the time of one request that the requests for all virtual hosts may take together."""
 ANSWER_OCTETS: Final = 4096
-"""Most octets of an answer; a longer one is none."""
+"""Most bytes of an answer; a longer answer is invalid."""
 TAGS_MOST: Final = 100
 SHOWN_LETTERS: Final = 100
 SUCCESSES: Final = (200, 201)
@@ -44,7 +44,7 @@ class HttpBackEnd(BackEnd):
         self._context = ssl.create_default_context(cafile=settings.ca or None)
         self._of_thread = threading.local()
         self._connections: list[_Connection] = []
-        """Connections of all threads: at most two each."""
+        """Connections of all threads: at most two for each thread."""
         self._away_until: float = 0.0
         self._failure: str = ""
 
@@ -71,7 +71,7 @@ class HttpBackEnd(BackEnd):
         return entered
 
     def _ask(self, url: str, fields: dict[str, str]) -> tuple[bool, str]:
-        """Return whether the back end allows it, and the rest of its answer.
+        """Return whether the back end allows the request, and the rest of its answer.
 
         Raises BackEndError for any other answer.
         """
@@ -95,13 +95,13 @@ class HttpBackEnd(BackEnd):
         return verdict.lower() == "allow", rest.strip()
 
     def _exchange(self, url: str, form: str) -> tuple[int, bytes]:
-        """Send a question; return status and body. A connection that the server has closed is opened once more."""
+        """Send a request; return status and body. A connection that the server has closed is opened once more."""
         ends = self._clock() + self._settings.timeout_s
         connection = self._connection(url)
         was_open = connection.sock is not None
         try:
             return connection.ask(url, form, self._settings.http_method, ends)
-        except ConnectionError:  # RemoteDisconnected is one.
+        except ConnectionError:  # RemoteDisconnected is an OSError.
             if not was_open:
                 raise
             connection.close()
@@ -118,13 +118,13 @@ class HttpBackEnd(BackEnd):
         return connections[server]
 
     def close(self) -> None:
-        """Close all connections; a question that is being asked fails."""
+        """Close all connections; a pending request fails."""
         for connection in self._connections:
             connection.close()
 
 
 class _Connection:
-    """Connection to a server, for one question after another."""
+    """Connection to a server, for consecutive requests."""
 
     def __init__(self, url: str, context: ssl.SSLContext, clock: Callable[[], float]) -> None:
         parts = urlsplit(url)
@@ -140,11 +140,11 @@ class _Connection:
 
     @property
     def sock(self) -> socket.socket | None:
-        """Socket; None if it is not open."""
+        """The socket; None if it is not open."""
         return self._http.sock
 
     def ask(self, url: str, form: str, method: str, ends: float) -> tuple[int, bytes]:
-        """Send a question; return status and body. Raises OSError and HTTPException, also when its time has passed."""
+        """Send a request; return status and body. Raises OSError and HTTPException, also after its time-out."""
         self._ends = ends
         path = urlsplit(url).path or "/"
         left = self._left()
@@ -164,7 +164,7 @@ class _Connection:
         return answer.status, body
 
     def close(self) -> None:
-        """Close the socket; the next question opens another."""
+        """Close the socket; the next request opens another."""
         self._http.close()
 
     def _left(self) -> float:
@@ -180,7 +180,7 @@ class _Connection:
 
 
 class _UntilDeadline(io.RawIOBase):
-    """Octets of a socket, until the time of the question has passed."""
+    """Bytes of a socket, until the deadline of the request."""
 
     def __init__(self, sock: socket.socket, file: io.BufferedIOBase, left: Callable[[], float]) -> None:
         super().__init__()
@@ -209,19 +209,19 @@ FRESH_S: Final = 600.0
 STALE_S: Final = 3_600.0
 """Seconds for which old keys are used while new ones cannot be fetched."""
 APART_S: Final = 10.0
-"""Least seconds between two attempts to fetch them."""
+"""Least seconds between two attempts to fetch the keys."""
 FETCH_S: Final = 5.0
-"""Seconds that a fetch may wait for each answer of the server, and twice that for all of it."""
+"""Seconds that a fetch may wait for each answer of the server; the whole fetch may take twice as long."""
 WAIT_S: Final = 3 * FETCH_S
-"""Most seconds that a token waits for a fetch: its time, and some for the name of the server."""
+"""Most seconds that a token waits for a fetch: the time of the fetch, and some for name resolution."""
 OCTETS_MOST: Final = 1024 * 1024
-"""Most octets of a set of keys."""
+"""Most bytes of a set of keys."""
 KEYS_MOST: Final = 100
 """Most keys of a set; others are ignored."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refusal of redirects: keys come from where the settings say."""
+    """Refusal of redirects: keys are only fetched from the configured source."""
 
     @override
     def redirect_request(
@@ -236,14 +236,14 @@ class FetchedKeys(TokenKeys):
     def __init__(self, source: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._source = source
         self._shown = source.partition("?")[0]
-        """The source for the log: its query may hold a secret."""
+        """The source for the log: its query may contain a secret."""
         self._clock = clock
         self._changed = threading.Condition()
-        """Guard of all that follows; it is held for moments only, never during a fetch."""
+        """Lock of all following attributes; held only for moments, never during a fetch."""
         self._fetching = False
         """True while a thread fetches the keys."""
         self._waiting = 0
-        """Number of threads that wait for it."""
+        """Number of threads that wait for the fetch."""
         self._keys: dict[str, TokenKey] = {}
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
@@ -282,20 +282,20 @@ class FetchedKeys(TokenKeys):
         return self._keys.get(key_id)
 
     def _begin_fetch(self) -> None:
-        """Start a fetch of the keys in a thread, unless one is running or ended a moment ago."""
+        """Start a fetch of the keys in a thread, unless one is running or has just ended."""
         now = self._clock()
         if self._fetching or (self._tried_at is not None and now - self._tried_at < APART_S):
             return
         self._tried_at = now
         try:
             threading.Thread(target=self._fetch_keys, args=(now,), name="penstock-token-keys", daemon=True).start()
-        except RuntimeError as error:  # The machine has no thread left.
+        except RuntimeError as error:  # The machine has no more threads.
             self._error = str(error)
         else:
             self._fetching = True
 
     def _await_fetch(self) -> None:
-        """Wait for the fetch that runs. While there are keys, only one thread does: the others serve their tokens."""
+        """Wait for the running fetch. While there are keys, only one thread waits: the others verify tokens."""
         if self._age() < STALE_S and self._waiting:
             return
         self._waiting += 1
@@ -366,7 +366,7 @@ def parse_keys(data: bytes) -> dict[str, TokenKey]:
 
 
 def _jwk(given: object) -> TokenKey | None:
-    """Return a key of a set; None for one that is not for signatures, or not understood."""
+    """Return a key of a set; None for a key that is not for signatures, or not supported."""
     import jwt
 
     if not isinstance(given, dict) or given.get("use", "sig") != "sig":

@@ -81,9 +81,9 @@ if TYPE_CHECKING:
 
 
 METRICS: Final = "http/prometheus"
-"""Name of the listener for metrics, as RabbitMQ's."""
+"""Name of the listener for metrics, as in RabbitMQ."""
 STRONGER = ("environment ", "command line")
-"""Beginnings of the sources that override the settings file."""
+"""Prefixes of the sources that override the settings file."""
 NO_ADDRESS = "the broker has no address to listen at: set listen or listen-tls"
 NOT_STARTED = "the broker has no URL before it is started: use `async with broker:`, or `await broker.start()`"
 NO_HTTP_API = 'the broker has no HTTP API: give it http="127.0.0.1:0"'
@@ -94,11 +94,11 @@ LEAVE_S = 5.0
 class Server:
     """Broker with its listeners: `async with Server(listen="127.0.0.1:0") as broker:`, then connect to `broker.url`.
 
-    `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory for durable data (None
-    keeps everything in memory). `http` is HOST:PORT of the HTTP API ("off" disables it; None: as the settings say).
-    With `standby` the broker waits while another one has the store. `protocols` are those of the listeners (None: the
-    standard ones). `settings` holds everything else. Raises StartError if a port or the directory is in use, StoreError
-    for an invalid store.
+    `listen` is HOST:PORT or several of them; port 0 picks a free port. `data` is a directory for durable data (None
+    keeps all data in memory). `http` is HOST:PORT of the HTTP API ("off" disables it; None uses the settings). With
+    `standby` the broker waits while another broker has the store. `protocols` are the protocols of the listeners (None:
+    the standard ones). `settings` contains all other settings. Raises StartError if a port or the directory is in use,
+    StoreError for an invalid store.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Server:
         self.http_addresses: list[tuple[str, int]] = []
         """Addresses of the HTTP API without TLS: host and port."""
         self.https_addresses: list[tuple[str, int]] = []
-        """Those with TLS."""
+        """Addresses of the HTTP API with TLS."""
         self._certificates: ServedCertificates | None = None
         folder = data if data is not None else self.settings.data
         self._directory = None if folder is None else DataDirectory(Path(folder))
@@ -143,7 +143,7 @@ class Server:
         self.addresses: list[tuple[str, int]] = []
         """Addresses of the AMQP listeners without TLS: host and port."""
         self.tls_addresses: list[tuple[str, int]] = []
-        """Those with TLS."""
+        """Addresses of the AMQP listeners with TLS."""
         self.driver = self._make_driver(protocols)
         self._tell_settings()
 
@@ -154,7 +154,7 @@ class Server:
 
     @property
     def http_url(self) -> str:
-        """URL of the HTTP API, without /api. Raises StartError before the start, and if it is disabled."""
+        """URL of the HTTP API, without /api. Raises StartError before the start, and if the HTTP API is disabled."""
         problem = NO_HTTP_API if self._ready else NOT_STARTED
         return url_of("http", self.http_addresses, self.https_addresses, problem)
 
@@ -228,7 +228,7 @@ class Server:
         event_loop.readiness.resting = False
 
     def _warn_of_guest(self) -> None:
-        """Log that nobody can log in at an address for other machines, if there is no user but guest."""
+        """Log that logins from other machines are impossible, if guest is the only user."""
         addresses = self.addresses + self.tls_addresses + self.http_addresses + self.https_addresses
         distant = [f"{host}:{port}" for host, port in addresses if not is_loopback(host)]
         served = self.settings.tokens is not None or self.settings.back_end is not None
@@ -248,7 +248,7 @@ class Server:
         if self._store_writer is None:
             await asyncio.Event().wait()
         assert self._store_writer is not None
-        # A cancelled waiter must not cancel it for the store writer.
+        # A cancelled waiter must not cancel the future for the store writer.
         return await asyncio.shield(self._store_writer.lost)
 
     async def stop(self) -> None:
@@ -270,7 +270,7 @@ class Server:
         if self._store_writer is not None:
             await self._store_writer.stop()
         stuck = self._store_writer is not None and self._store_writer.is_stuck()
-        if self._store is not None and not stuck:  # Otherwise the end of the process closes it.
+        if self._store is not None and not stuck:  # Otherwise the end of the process closes the store.
             self._store.close()
         for part in (self._certificates, self._login_threads, event_loop):
             if part is not None:
@@ -293,7 +293,7 @@ class Server:
             log(STOPPED, "Stopped : after %.1f s", time.monotonic() - self._began)
 
     def reload(self) -> asyncio.Task[None] | None:
-        """Read the settings file again (SIGHUP): all of its patterns apply, or none. Return the task that does it.
+        """Read the settings file again (SIGHUP): all of its patterns apply, or none. Return the task of the reload.
 
         Settings set by command stay and take precedence. An error is logged with its line and changes nothing. Requests
         during a reload are merged into one more reload.
@@ -323,7 +323,7 @@ class Server:
             await self._reload_certificates(settings)
 
     async def _reload_certificates(self, settings: Settings) -> None:
-        """Serve the certificates of a settings file. If one of them cannot be used, the present ones stay."""
+        """Serve the certificates of a settings file. If any cannot be used, the present certificates stay."""
         if self._certificates is not None and settings.tls is not None:
             try:
                 await self._certificates.replace(settings.tls)
@@ -366,7 +366,7 @@ class Server:
                 done.set_result(None)
 
     def _apply_reloadable(self, settings: Settings) -> None:
-        """Apply settings of the start that a file which was read again may change; options of the command line stay."""
+        """Apply the start-up settings that a reload of the file may change; options of the command line stay."""
         before = self.settings
         stronger = [name for name in RELOADABLE if before.sources.get(name, "").startswith(STRONGER)]
         changed = {name: getattr(settings, name) for name in RELOADABLE if name not in stronger}
@@ -390,7 +390,7 @@ class Server:
         await self.stop()
 
     def _tell_settings(self) -> None:
-        """Give the start-up settings to those who ask for them (`penstock config`)."""
+        """Make the start-up settings available to `penstock config`."""
         settings = self.driver.start_settings
         settings.rows = start_rows(self.settings) + table_rows(self.settings)
         settings.file = "" if self.settings.file is None else str(self.settings.file)
@@ -460,8 +460,8 @@ class Server:
         return driver
 
     def _serve_users(self, driver: BrokerDriver, settings: BackEndSettings) -> None:
-        """Configure the HTTP back end that is asked for users that the broker does not know."""
-        from penstock.server.remote_logins import HttpBackEnd  # It loads slowly, and few need it.
+        """Configure the HTTP back end for users that the broker does not know."""
+        from penstock.server.remote_logins import HttpBackEnd  # The module loads slowly, and few brokers need it.
 
         self._back_end = HttpBackEnd(settings)
         secret = secrets.token_bytes(32)
@@ -495,7 +495,9 @@ class Server:
             self.https_addresses = await self._serve_http(*at, event_loop, tls)
 
     def _serve_certificates(self, loop: asyncio.AbstractEventLoop) -> TlsServer | None:
-        """Read the certificates of the listeners with TLS; return what their connections share, None without any."""
+        """Read the certificates of the listeners with TLS; return the state that their connections share, None without
+        any.
+        """
         tls = served_tls(self.settings)
         if tls is None:
             return None
@@ -536,7 +538,7 @@ def _set_latency_target(settings: Settings) -> None:
 def _token_keys(where: str) -> FetchedKeys:
     """Return the keys of tokens.
 
-    Imports their library, which loads slowly; raises StartError if it is not installed.
+    Imports the token library, which loads slowly; raises StartError if the library is not installed.
     """
     try:
         for name in ("jwt.algorithms", "cryptography"):
@@ -557,10 +559,10 @@ class HttpAddress(NamedTuple):
 
 
 def http_address(wanted: str | None, listen: list[tuple[str, int]], settings: Settings) -> HttpAddress | None:
-    """Return the address of the HTTP API; None for none.
+    """Return the address of the HTTP API; None without one.
 
-    Without a word about it that is `DEFAULT_HTTP`, except for a broker that listens at a free port of the system's
-    choice, as tests and embedded brokers do, or with TLS only, or that serves HTTP with TLS. Raises StartError.
+    Without a setting the address is `DEFAULT_HTTP`. There is none if the broker listens at a free port of the system's
+    choice, like tests and embedded brokers, or only with TLS, or serves HTTP with TLS. Raises StartError.
     """
     if wanted is None or wanted == NO_HTTP:
         return None

@@ -1,7 +1,7 @@
 """Messages to the service manager (sd_notify(3)): ready, reloading, stopping, status, and the watchdog.
 
-systemd names a datagram socket in `NOTIFY_SOCKET`. Without it nothing is sent. A message that the socket does not take
-at once is dropped: the next one comes within seconds.
+systemd names a datagram socket in `NOTIFY_SOCKET`. Without it nothing is sent. A message that the socket does not
+accept at once is dropped: the next is sent within seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from penstock.server.server import Server
 
 INTERVAL_S: Final = 5.0
-"""Seconds between two looks at the status, and at most half of the watchdog's time."""
+"""Seconds between two checks of the status, and at most half of the watchdog's time."""
 EXTENSION_S: Final = 60
 """Seconds that the start may take longer, counted from each message before the broker is ready."""
 
@@ -25,10 +25,10 @@ class ServiceManager:
     """Connection to the service manager of this process."""
 
     def __init__(self, environment: Mapping[str, str], pid: int) -> None:
-        """Read `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`; a value that cannot be meant counts as missing."""
+        """Read `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`; an invalid value counts as missing."""
         name = environment.get("NOTIFY_SOCKET", "")
         self._address = "\0" + name[1:] if name.startswith("@") else name
-        """Path of the socket; an abstract one begins with a zero octet. Empty without a service manager."""
+        """Path of the socket; an abstract one begins with a zero byte. Empty without a service manager."""
         self._socket: socket.socket | None = None
         if name.startswith(("/", "@")):
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
@@ -36,13 +36,13 @@ class ServiceManager:
         given = environment.get("WATCHDOG_USEC", "")
         ours = environment.get("WATCHDOG_PID", str(pid)) == str(pid)
         self.watchdog_s: float | None = int(given) / 1e6 if ours and given.isdecimal() and int(given) > 0 else None
-        """Seconds within which the manager wants a sign of life; None: it wants none."""
+        """Seconds within which the manager expects a keep-alive message; None without a watchdog."""
         self.is_ready = False
         self._status = ""
 
     @property
     def interval_s(self) -> float:
-        """Seconds between two messages: half of the watchdog's time at most."""
+        """Seconds between two messages: at most half of the watchdog's time."""
         return INTERVAL_S if self.watchdog_s is None else min(INTERVAL_S, self.watchdog_s / 2)
 
     def notify(self, *lines: str) -> bool:
@@ -51,12 +51,12 @@ class ServiceManager:
             return False
         try:
             self._socket.sendto("\n".join(lines).encode(), self._address)
-        except OSError:  # The manager is gone, or has much to read.
+        except OSError:  # The manager has ended, or its queue is full.
             return False
         return True
 
     def ready(self) -> None:
-        """Tell that the start or a reload is done."""
+        """Notify that the start or a reload is complete."""
         self.is_ready = True
         self.notify("READY=1")
 
@@ -65,11 +65,11 @@ class ServiceManager:
         self.notify("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def stopping(self) -> None:
-        """Tell that the stop begins."""
+        """Notify that the stop begins."""
         self.notify("STOPPING=1", "STATUS=stopping")
 
     def tell(self, status: str) -> None:
-        """Send the status if it has changed, a sign of life, and until `ready` a plea for time."""
+        """Send the status if it has changed, a keep-alive message, and until `ready` a request for more time."""
         lines = [] if status == self._status else [f"STATUS={status}"]
         if self.watchdog_s is not None:
             lines.append("WATCHDOG=1")
@@ -79,7 +79,7 @@ class ServiceManager:
             self._status = status
 
     async def watch(self, broker: Server) -> None:
-        """Tell the status of a broker until it is cancelled. A blocked event loop sends no sign of life."""
+        """Send the status of a broker until cancelled. A blocked event loop sends no keep-alive messages."""
         while True:
             self.tell(status_of(broker) if self.is_ready else "opening the store")
             await asyncio.sleep(self.interval_s)

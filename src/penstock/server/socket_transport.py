@@ -1,4 +1,4 @@
-"""Transport of one socket on the loop of the broker: what asyncio's does, in fewer steps and less memory."""
+"""Transport of one socket on the loop of the broker: like asyncio's, with fewer steps and less memory."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ WRITES: Final = getattr(select, "EPOLLOUT", 4)
 HIGH: Final = 64 * 1024
 """Bytes that wait to be sent at which writing pauses, until `set_write_buffer_limits`."""
 LARGE_READ_BYTES: Final = 1024 * 1024
-"""Hint to `get_buffer` of a protocol. It may return None to get up to so many octets with `data_received`, and an empty
+"""Hint to `get_buffer` of a protocol. It may return None to get up to so many bytes with `data_received`, and an empty
 buffer to be asked again in the next poll."""
 NOBODY: Final = asyncio.BufferedProtocol()
-"""Protocol of a transport that has ended: it no longer refers to its own, which refers to it."""
+"""Protocol of an ended transport, which drops the reference to its own protocol to break the cycle."""
 
 
 class SocketFacts:
@@ -31,7 +31,7 @@ class SocketFacts:
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._peer_name = _name(sock, peer=True)
-        """Address of the peer, also when it is gone; None if it was gone already."""
+        """Address of the peer, also after it has disconnected; None if it had already disconnected."""
 
     def get(self, name: str, default: object = None) -> object:
         """Return the socket, or one of its addresses."""
@@ -66,10 +66,10 @@ class SocketTransport(asyncio.Transport):
         self._events = 0
         """Epoll events that are watched; 0: the socket is not watched."""
         self._eof = False
-        """True if our side is to be closed when all is sent."""
+        """True if this side must be closed when all output is sent."""
         self._closing = False
         self._lost = False
-        """True if nothing is sent or received any more."""
+        """True once sending and receiving have ended."""
         protocol.connection_made(self)
         if not self._closing:
             self._watch(READS)
@@ -97,7 +97,7 @@ class SocketTransport(asyncio.Transport):
                 data = self._socket.recv(LARGE_READ_BYTES)
                 count = len(data)
             elif not len(memoryview(buffer)):
-                return  # The event lasts: it is read in a later poll.
+                return  # The event repeats: the socket is read in a later poll.
             else:
                 count = self._receive(buffer)
         except (BlockingIOError, InterruptedError):
@@ -132,7 +132,7 @@ class SocketTransport(asyncio.Transport):
             return
         if self._paused_writer and len(unsent) <= self._low:
             self._paused_writer = False
-            self._protocol.resume_writing()  # It may write.
+            self._protocol.resume_writing()  # The watcher may write.
         if not unsent and not self._lost:
             self._watch(self._events & ~WRITES)
             if self._closing:
@@ -248,7 +248,7 @@ class SocketTransport(asyncio.Transport):
         self._lose(None)
 
     def _fail(self, error: Exception) -> None:
-        """Abort because of an error; one that is no error of the socket is reported."""
+        """Abort because of an error; an error that is not the socket's is reported."""
         if not isinstance(error, OSError):
             self._loop.call_exception_handler(
                 {
@@ -261,7 +261,7 @@ class SocketTransport(asyncio.Transport):
         self._lose(error)
 
     def _lose(self, error: Exception | None) -> None:
-        """Cease to send and receive, and notify the protocol in the next pass of the loop."""
+        """Stop sending and receiving, and notify the protocol in the next pass of the loop."""
         if not self._lost:
             self._lost = True
             self._closing = True
@@ -280,7 +280,7 @@ class SocketTransport(asyncio.Transport):
 
 
 def _name(sock: socket.socket, peer: bool) -> object:
-    """Return the address of a socket, or of its peer; None if it is gone already."""
+    """Return the address of a socket, or of its peer; None if it has disconnected."""
     try:
         return sock.getpeername() if peer else sock.getsockname()
     except OSError:

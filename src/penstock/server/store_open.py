@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
-    """Return the store at a URL, else the one in a directory, not yet opened; None without either.
+    """Return the store at a URL, otherwise the store in a directory, not yet opened; None without either.
 
     Raises ConfigError.
     """
@@ -53,15 +53,15 @@ def database_of(url: str, makes: bool = True) -> PostgresStore:
 
 
 def _scheme(url: str) -> str:
-    """Return the scheme of a URL, for errors; the rest may hold a password."""
+    """Return the scheme of a URL, for errors; the rest may contain a password."""
     scheme, border, _ = url.partition("://")
     return f"{scheme}://..." if border and scheme.isalnum() else "a text without a scheme"
 
 
 async def take_hold(store: Store, standby: bool, report: Callable[[str], None]) -> None:
-    """Open a store; a standby waits while another broker has it. Raises StoreError, StoreBusy.
+    """Open a store; a standby waits while another broker has the store. Raises StoreError, StoreBusy.
 
-    Once a standby has reached the store, it also waits for a failed server to return. What it waits for is reported.
+    Once a standby has reached the store, it also waits for a failed server to return. The obstacle is reported.
     """
     if not standby:
         await _beside(store, store.open)
@@ -111,11 +111,11 @@ class RepairReport(NamedTuple):
     """Messages in the new data directory."""
     losses: list[Loss]
     declared: list[str]
-    """Queues without a declaration that were declared anew, by name."""
+    """Queues without a declaration that were declared again, by name."""
 
 
 def check_store(store: Store) -> CheckReport:
-    """Read everything in an unused store. Raises StoreError, StartError."""
+    """Read all records of an unused store. Raises StoreError, StartError."""
     counting = StoreScanner()
     try:
         store.open()
@@ -126,7 +126,7 @@ def check_store(store: Store) -> CheckReport:
 
 
 def check_directory(path: Path) -> CheckReport:
-    """Read everything in an unused data directory. Raises as `check_store`."""
+    """Read all records of an unused data directory. Raises as `check_store`."""
     directory = DataDirectory(path)
     directory.hold()
     try:
@@ -136,7 +136,7 @@ def check_directory(path: Path) -> CheckReport:
 
 
 def repair_directory(source: Path, target: Path) -> RepairReport:
-    """Copy everything readable from a data directory into another, and record its totals. Raises as `repair`."""
+    """Copy all readable records from a data directory into another, and record its totals. Raises as `repair`."""
     saved = repair(source, target)
     directory = DataDirectory(target)
     directory.hold()
@@ -170,7 +170,7 @@ LOOK_S: Final = 0.25
 IDLE_S: Final = 1.0
 """Idle seconds after which the store reclaims space and is sampled."""
 SHORT_S: Final = 0.1
-"""The same while a disk gate is closed."""
+"""Idle seconds as above, while a disk gate is closed."""
 STEP_S: Final = 0.1
 """Seconds between two steps in which a busy store returns space: each takes some milliseconds."""
 PART: Final = 4
@@ -178,7 +178,7 @@ PART: Final = 4
 
 
 class DiskSampler:
-    """Sampler of one store. The event loop sets `left` and `short`; the writer owns everything else."""
+    """Sampler of one store. The event loop sets `left` and `short`; the writer owns the other attributes."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -189,7 +189,7 @@ class DiskSampler:
         self._written: int = 0
         self._looked: float = 0.0
         self._tidy_at: float = 0.0
-        """Time from which a busy store is asked to return space."""
+        """Time from which a busy store is requested to return space."""
 
     def patience_s(self) -> float:
         """Return the idle seconds until the next sample."""
@@ -198,7 +198,7 @@ class DiskSampler:
     def wrote(self, size: int) -> Usage | None:
         """Count written bytes; return the disk usage if a sample is due. Raises StoreError.
 
-        Between two transactions of a busy store, it also lets the store return some of its free space.
+        Between two transactions of a busy store, the store also returns some of its free space.
         """
         self._written += size
         now = time.monotonic()

@@ -1,16 +1,16 @@
 """Store writer: one thread that writes journal groups to the store, one transaction at a time.
 
 Theory of operation. At the end of each turn the writer checks whether the journal has changes and no transaction is
-running. If somebody waits for the changes, they are written at once; acknowledgements alone are gathered for a moment.
+running. If a client waits for the changes, they are written at once; acknowledgements alone are gathered for a moment.
 Changes during a transaction form the next group, so a slower disk makes larger groups (group commit). When a
 transaction is durable, its listeners are called in the next turn.
 
 The same thread reads pages that queues request, between two transactions. The event loop decodes them.
 
-A failed transaction is retried until it succeeds. Nothing of it is confirmed or lost meanwhile. The gate of the store
-is closed during that time: no persistent messages are accepted, all else continues. The backlog is bounded: messages by
-the capacity of their queues, settlements by the messages in stored rows, and changes by `CHANGES_MAX`
-(core/journal/journal.py; docs/memory.md). A transaction that takes very long closes the gate as well, until it is done.
+A failed transaction is retried until it succeeds. None of its changes is confirmed or lost meanwhile. The gate of the
+store is closed during that time: no persistent messages are accepted, all other work continues. The backlog is bounded:
+messages by the capacity of their queues, settlements by the messages in stored rows, and changes by `CHANGES_MAX`
+(core/journal/journal.py; docs/memory.md). A transaction that takes very long also closes the gate, until it ends.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LAZY_S: Final = 0.01
 RETRY_S: Final = 1.0
 """Seconds until a failed transaction is retried."""
 SLOW_S: Final = 10.0
-"""Seconds of one transaction from which the store counts as unwritable."""
+"""Seconds of one transaction after which the store counts as unwritable."""
 LEAVE_S: Final = 10.0
 """Seconds for the last transactions when the broker stops."""
 ROWS_A_STEP: Final = 20
@@ -68,9 +68,9 @@ class WriterState(IntEnum):
     RECOVERING = 0
     """The contents of the store are being restored."""
     IDLE = 1
-    """There is nothing to write."""
+    """There are no changes to write."""
     GATHERING = 2
-    """Only acknowledgements are to be written; more are gathered for a moment."""
+    """Only acknowledgements are pending; more are gathered for a moment."""
     ENCODING = 3
     """A transaction is being encoded, a share of work each turn."""
     WRITING = 4
@@ -105,7 +105,7 @@ WRITER_STATES: Final = StateTable(
 
 
 class StoreWriter:
-    """Writer of one broker's store. All but `_run` belongs to the event loop's thread."""
+    """Writer of one broker's store. All methods except `_run` belong to the event loop's thread."""
 
     def __init__(self, store: Store, event_loop: EventLoop) -> None:
         broker = event_loop.driver.broker
@@ -122,33 +122,33 @@ class StoreWriter:
         self._encoding: Steps[StoreTransaction] | None = None
         """Steps of the transaction that is being encoded."""
         self._wall_offset: float = 0.0
-        """Offset to wall time used in its rows."""
+        """Offset to wall time used in the rows of the transaction."""
         self._transaction: StoreTransaction | None = None
-        """Transaction that is being written, or tried again."""
+        """Transaction that is being written, or retried."""
         self._since: float = 0.0
         """Time at which the transaction was handed to the thread, by the loop's clock."""
         self._gathering: asyncio.TimerHandle | None = None
         self._failing: str = ""
-        """Error of the last transaction, or that it takes long; empty after a success."""
+        """Error of the last transaction, or its long duration; empty after a success."""
         self._complained: str = ""
         """Lasting error of housekeeping that was logged."""
         self._held_memory: int = 0
-        """Bytes that are counted in the node's memory: a transaction that is being written, and messages that have left
-        their queues meanwhile.
+        """Bytes counted in the node's memory: a transaction that is being written, and messages that have left their
+        queues meanwhile.
         """
         self.transactions = Histogram()
-        """Seconds of each durable transaction, in its thread: its rows and its wait for the disk."""
+        """Seconds of each durable transaction, in its thread: writing rows and waiting for the disk."""
         self.transaction_bytes: int = 0
-        """Bytes of all of them."""
+        """Bytes of all durable transactions."""
         self._took_s: float = 0.0
         """Seconds of the last transaction; set by the thread before it reports the transaction as durable."""
         self._size: int = 0
-        """Its bytes, likewise."""
+        """Bytes of the last transaction, set likewise."""
         self.leaving: bool = False
-        """True while `stop` waits until everything is written: then each turn calls `run_once`."""
+        """True while `stop` waits until all changes are written: then each turn calls `run_once`."""
         self._idle = asyncio.Event()
         self._unreadable: bool = False
-        """True if pages could not be read the last time."""
+        """True if the last read of pages failed."""
         self._loader = Loader()
         self._times = WallTimes(0.0)
         self._jobs: queue.SimpleQueue[StoreTransaction | PageRead | PieceRead | None] = queue.SimpleQueue()
@@ -159,15 +159,15 @@ class StoreWriter:
     async def recover(self) -> None:
         """Restore the store's contents into a broker that has only its configuration; then start to write.
 
-        It may be cancelled between two steps: nothing was written then. Raises StoreError.
+        A recovery may be cancelled between two steps: then nothing was written. Raises StoreError.
         """
         self._event_loop.readiness.resting = True
-        gc.disable()  # Restored objects stay: garbage collections would cost more than the recovery.
+        gc.disable()  # Restored objects are permanent: garbage collections would cost more than the recovery.
         try:
             await self._recover()
         finally:
             gc.freeze()
-            gc.unfreeze()  # Both make them old at once; else the next two collections would look at each.
+            gc.unfreeze()  # Both move them to the oldest generation at once.
             gc.enable()
             self._event_loop.readiness.resting = False
         self.state = WRITER_STATES.move(self.state, WriterState.IDLE)
@@ -227,7 +227,7 @@ class StoreWriter:
         told_of += yield from restore_steps(self._driver.broker, self.store.metadata())
 
     def _refuse_damage(self, account: MessageAudit) -> None:
-        """Reject a damaged store: with each transaction the broker would overwrite evidence of the losses."""
+        """Reject a damaged store: each transaction would overwrite evidence of the losses."""
         damaged = self.store.damaged
         losses = account.losses(damaged)
         if damaged:
@@ -263,7 +263,7 @@ class StoreWriter:
         self._stop_gathering()
 
     async def abandon(self) -> None:
-        """End the thread after the transaction that it writes, as at a power cut: nothing else is written."""
+        """End the thread after its present transaction, as at a power cut: no more is written."""
         self._stop_gathering()
         await self._end_thread()
 
@@ -299,7 +299,7 @@ class StoreWriter:
             self._gathering = None
 
     def _request_pages(self) -> None:
-        """Request the pages that queues want, and the pieces that readers want."""
+        """Request the pages that queues need, and the pieces that readers need."""
         broker = self._driver.broker
         for read in broker.take_page_reads():
             self._jobs.put(read)
@@ -324,17 +324,17 @@ class StoreWriter:
             self._fail_internally(error)
             return
         self._encoding = encode_steps(self.journal, group, self._wall_offset, broker.work)
-        self._event_loop.schedule()  # Clients that waited for this may go on.
+        self._event_loop.schedule()  # Clients that waited for this may continue.
         self._encode()
 
     def _encode(self) -> None:
-        """Encode a part of the next transaction; when it is complete, hand it to the thread."""
+        """Encode a part of the next transaction; when it is complete, pass it to the thread."""
         assert self._encoding is not None
         work = self._driver.broker.work
         work.limit = work.done + SHARE
         try:
             next(self._encoding)
-            self._event_loop.schedule()  # The rest follows in the next turns.
+            self._event_loop.schedule()  # The rest follows in later turns.
         except StopIteration as end:
             self._encoding = None
             self._give(end.value)
@@ -344,13 +344,13 @@ class StoreWriter:
             work.limit = UNLIMITED_WORK
 
     def _count_memory(self) -> None:
-        """Count what is on its way to the store in the node's memory, as far as no queue counts it."""
+        """Count data on its way to the store in the node's memory, as far as no queue counts it."""
         held = self.journal.left_behind() + (0 if self._transaction is None else self._transaction.size())
         self._driver.broker.gates.count_other_memory(held - self._held_memory)
         self._held_memory = held
 
     def _fail_internally(self, error: Exception) -> None:
-        """End the broker after an internal error: to continue might confirm messages that are not written."""
+        """End the broker after an internal error: continuing might confirm messages that are not written."""
         log(INTERNAL_ERROR, "internal error while encoding a store transaction", error=True)
         self._fail_permanently(
             StoreError(
@@ -361,7 +361,7 @@ class StoreWriter:
         )
 
     def _give(self, commit: StoreTransaction) -> None:
-        """Hand a transaction to the thread."""
+        """Pass a transaction to the thread."""
         if commit.rows:
             self._times.write(min(row.number for row in commit.rows), self._wall_offset)
         self._transaction = commit
@@ -447,16 +447,16 @@ class StoreWriter:
                 large.notify_room()
 
     def _loaded(self, read: PageRead, rows: list[MessageRow]) -> None:
-        """Take pages that were read for a queue."""
+        """Handle pages that were read for a queue."""
         self._unreadable = False
         self._begin()
         for sentence in self._loader.load(read, rows, self._times):
             log(DAMAGED, "reading back: %s", sentence)
-        self._request_pages()  # At once: the next ones are read while these are delivered.
+        self._request_pages()  # At once: the next pages are read while these are delivered.
         self._event_loop.schedule()
 
     def _piece_read(self, read: PieceRead, octets: bytes | None) -> None:
-        """Take a piece that was read for a reader; None if it is missing or damaged."""
+        """Handle a piece that was read for a reader; None if the piece is missing or damaged."""
         self._unreadable = False
         self._begin()
         fault = ""
@@ -499,7 +499,7 @@ class StoreWriter:
                 return
 
     def _commit(self, commit: StoreTransaction) -> Callable[[], None]:
-        """Write a transaction, and sample the disk if that is due."""
+        """Write a transaction, and sample the disk if a sample is due."""
         begun = time.monotonic()
         try:
             self.store.commit(commit)
@@ -507,7 +507,7 @@ class StoreWriter:
             self._size = commit.size()
         except StoreError as error:
             return partial(self._written, error, None)
-        except Exception as error:  # Whatever the error: its listeners must be called, and nothing may be lost.
+        except Exception as error:  # Whatever the error: listeners must be called, and no change may be lost.
             log(INTERNAL_ERROR, "the store's writer met something that it does not know", error=True)
             return partial(self._written, StoreError(f"{type(error).__name__}: {error}"), None)
         try:
@@ -527,7 +527,7 @@ class StoreWriter:
             return partial(self._not_loaded, read, error)
 
     def _be_idle(self, watch: LoopWatch | None) -> Usage | None:
-        """Reclaim space in steps while there is nothing to write, unless the event loop hangs."""
+        """Reclaim space in steps while there are no writes, unless the event loop hangs."""
         try:
             if not self._reclaim_space(watch):
                 return None
@@ -542,7 +542,7 @@ class StoreWriter:
         return None
 
     def _reclaim_space(self, watch: LoopWatch | None) -> bool:
-        """Reclaim space until there is something to write; return false if the event loop hangs. Raises StoreLost."""
+        """Reclaim space until there are writes; return False if the event loop hangs. Raises StoreLost."""
         try:
             while (watch is None or watch.look()) and self._jobs.empty() and self.store.reclaim_space():
                 pass
@@ -561,7 +561,7 @@ class StoreWriter:
             log(STORE_ODD, "the store could not be tidied up: %s", error)
 
     def _post(self, what: Callable[[], None]) -> bool:
-        """Call a function in the event loop; return false if the loop is closed, as after a stop without waiting."""
+        """Call a function in the event loop; return False if the loop is closed, as after a stop without waiting."""
         try:
             self._event_loop.loop.call_soon_threadsafe(what)
         except RuntimeError:

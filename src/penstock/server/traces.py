@@ -1,4 +1,6 @@
-"""Traces: the choice of a collector for spans. OpenTelemetry's libraries are imported only where one is configured."""
+"""Traces: the choice of a collector for spans. OpenTelemetry's libraries are imported only if a collector is
+configured.
+"""
 
 from __future__ import annotations
 

@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 READ_BYTES: Final = 256 * 1024
 """Size of the buffer that all sockets read into, one after the other."""
 SMALL_READ_BYTES: Final = 4096
-"""Most bytes read per socket once the present turn is used up: they wait in memory."""
+"""Most bytes read per socket once the present turn is used up, because they wait in memory."""
 WRITE_HIGH = 1024 * 1024
 WRITE_LOW = 256 * 1024
 """Bytes in the socket's buffer at which writing pauses, and at which it resumes."""
 PEER_ENDED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
-"""Poll events of a socket whose peer has closed its side, also while input is unread (the first is Linux's)."""
+"""Poll events of a socket whose peer has closed its side, even with unread input (the first is Linux's)."""
 LEAVING_MAX = 1000
-"""Most closing sockets; further ones are closed at once."""
+"""Most closing sockets; further sockets are closed at once."""
 LEAVING_S = 5.0
-"""Seconds that a peer has to read our last output and to close its side; its input is discarded."""
+"""Seconds for the peer to read the last output and to close its side; its input is discarded."""
 PEER_FIRST_S = 1.0
-"""Seconds that a peer which requested the close has to close its side first."""
+"""Seconds for a peer which requested the close to close its side first."""
 SMALL_RECEIVE_BUFFER = 64 * 1024
 """Receive buffer for sockets that fail when not read for a second (py-amqp's): pulses keep them alive."""
 
@@ -51,7 +51,7 @@ class ReadState(IntEnum):
     PAUSED = 2
     """Not read until its hold budget has room again, or until the timer of the next pulse."""
     PULSE = 3
-    """A little is read in a pause, so that heartbeats and closes arrive."""
+    """Some bytes are read in a pause, so that heartbeats and closes arrive."""
 
     def reads(self) -> bool:
         """Return whether the socket is read."""
@@ -63,9 +63,9 @@ class SocketState(IntEnum):
 
     OPEN = 0
     PEER_FIRST = 1
-    """The peer has requested the close, and gets a moment to close its side first."""
+    """The peer has requested the close, and has a moment to close its side first."""
     HALF_CLOSED = 2
-    """Our side is closed, and the peer's end is awaited; its input is discarded."""
+    """This side is closed, and the peer's end is awaited; its input is discarded."""
     LOST = 3
     """Both sides are closed."""
 
@@ -115,7 +115,7 @@ SOCKET_STATES = StateTable(
 
 
 class ReadBuffers:
-    """The one buffer that all sockets read into, and its shorter views."""
+    """The one buffer into which all sockets are read, and its shorter views."""
 
     def __init__(self, pulse_bytes: int) -> None:
         self.whole = memoryview(bytearray(READ_BYTES))
@@ -123,13 +123,13 @@ class ReadBuffers:
         self.pulse = self.whole[:pulse_bytes]
         """For sockets that are read in pulses."""
         self.present = self.whole
-        """For all others: small once the present turn is used up."""
+        """For all other sockets: small once the present turn is used up."""
 
 
 class Transport(SecuredProtocol):
     """asyncio protocol of one connection.
 
-    It reads into the event loop's one buffer, because each read is handled before the next.
+    Input is read into the event loop's one buffer, because each read is handled before the next.
     """
 
     __slots__ = (
@@ -153,7 +153,7 @@ class Transport(SecuredProtocol):
         self._write_timer: asyncio.TimerHandle | None = None
         """Timer of output that may be written later."""
         self._has_small_buffer = False
-        """True if its receive buffer was made small."""
+        """True if the receive buffer was made small."""
 
     # Calls of the socket
 
@@ -180,7 +180,7 @@ class Transport(SecuredProtocol):
             self.event_loop.charge(self, units)
 
     def get_buffer(self, sizehint: int) -> memoryview | None:  # type: ignore[override]
-        """Return the buffer to read into; None within a large body: its octets are passed on without a copy of them."""
+        """Return the buffer to read into; None within a large body, whose bytes are passed on without a copy."""
         buffers = self._buffers
         connection = self.connection
         if connection is not None and connection.blocks and (octets := connection.readable()) < READ_BYTES:
@@ -201,7 +201,7 @@ class Transport(SecuredProtocol):
             self.event_loop.received(self, data)
 
     def eof_received(self) -> None:
-        """Handle the end of the peer's input; asyncio closes our side."""
+        """Handle the end of the peer's input; asyncio closes this side."""
         if self.state is SocketState.OPEN:
             self.event_loop.ended(self)
 
@@ -210,7 +210,7 @@ class Transport(SecuredProtocol):
         self._cancel_pulse()
         if self._write_timer is not None:
             self._write_timer.cancel()
-        if isinstance(exc, BrokenPipeError) or self._left_unread(exc):  # We wrote after the peer had closed its side.
+        if isinstance(exc, BrokenPipeError) or self._left_unread(exc):  # Output followed the peer's close.
             self.eof_received()
         if self._close_timer is not None:
             self._close_timer.cancel()
@@ -231,7 +231,7 @@ class Transport(SecuredProtocol):
     # Calls of the event loop
 
     def write(self, parts: Parts) -> bool:
-        """Write one part or more; return whether the socket's buffer is full now, which `full` says as well."""
+        """Write one part or more; return whether the socket's buffer is full now, which `full` records as well."""
         connection = self.connection
         if self._socket is not None and (len(parts) > 1 or parts[0]):
             losses = None if connection is None else connection.losses
@@ -276,11 +276,11 @@ class Transport(SecuredProtocol):
         self._read(ReadState.READING)
 
     def close(self) -> None:
-        """Close our side when everything is written, and the socket when the peer has closed its own.
+        """Close this side when all output is written, and the socket when the peer has closed its side.
 
-        A socket that is closed while input arrives is reset, and the peer may never read our last output: amqplib sends
-        its last acknowledgements after its close and would then wait for ever. A peer that requested the close gets a
-        moment to close its side first: amqp091-go reports an error (EOF) if our end follows close-ok at once.
+        A socket that is closed while input arrives is reset, and the peer may never read the last output: amqplib sends
+        its last acknowledgements after its close and would then wait forever. A peer that requested the close has a
+        moment to close its side first: amqp091-go reports an error (EOF) if this side ends at once after close-ok.
         """
         self._cancel_pulse()
         if self._socket is None or self.state is not SocketState.OPEN or self._socket.is_closing():
@@ -314,14 +314,14 @@ class Transport(SecuredProtocol):
             self._socket.abort()
 
     def _left_unread(self, error: Exception | None) -> bool:
-        """Return whether the socket may have been reset because the peer's process ended with a notice unread."""
+        """Return whether the socket may have been reset because the peer's process ended without reading a notice."""
         connection = self.connection
         return isinstance(error, ConnectionResetError) and connection is not None and connection.losses.may_be_unread
 
     def _peer_has_ended(self) -> bool:
         """Return whether the peer of a publisher without confirms has closed its side.
 
-        Input may still be unread. Writing would make the peer's kernel discard the octets that it has not sent yet.
+        Input may still be unread. Writing would make the peer's kernel discard its unsent bytes.
         """
         if self._socket is None:
             return False
@@ -336,7 +336,7 @@ class Transport(SecuredProtocol):
         self.state = SOCKET_STATES.move(self.state, state)
 
     def _read(self, state: ReadState) -> None:
-        """Change the state of the reads, and pause or resume them as it says."""
+        """Change the state of the reads, and pause or resume reading accordingly."""
         self._cancel_pulse()
         if self._socket is None or self._socket.is_closing() or state is self.reads:
             return
@@ -348,7 +348,7 @@ class Transport(SecuredProtocol):
             self._socket.pause_reading()
 
     def _on_pulse(self) -> None:
-        """Read a little from a paused connection, so that heartbeats and closes arrive."""
+        """Read some bytes from a paused connection, so that heartbeats and closes arrive."""
         self._pulse_timer = None
         connection = self.connection
         if connection is None or self.reads is not ReadState.PAUSED:

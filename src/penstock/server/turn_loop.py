@@ -1,19 +1,19 @@
-"""Asyncio loop for a broker: its selector handles the sockets and runs the turns; its clocks and slices.
+"""Asyncio loop for a broker, whose selector handles the sockets and runs the turns; with its clocks and slices.
 
-Theory of operation. An ordinary selector loop makes a handle for each readable socket, and `call_soon` costs a second
-pass with its system call. At few messages a turn that is most of the work. A `TurnSelector` calls the watchers of the
-broker's sockets while it selects, and then the scheduled turns. It goes on so, and comes back to the loop when that has
-something to do: an event of asyncio, a timer, or a call that was scheduled meanwhile. So timers, futures, signals and
-sockets of others are as in any selector loop. Without epoll (Linux), or on a loop of another kind, the broker uses
-asyncio's transports and `call_soon`.
+Theory of operation. An ordinary selector loop creates a handle for each readable socket, and `call_soon` costs a second
+pass with its system call. With few messages a turn this is most of the work. A `TurnSelector` calls the watchers of the
+broker's sockets while it selects, and then the scheduled turns. It repeats this, and returns to the loop when the loop
+has work: an event of asyncio, a timer, or a call that was scheduled meanwhile. So timers, futures, signals and other
+sockets behave as in any selector loop. Without epoll (Linux), or on a loop of another kind, the broker uses asyncio's
+transports and `call_soon`.
 
 Pauses of the event loop before it polls, so that one wake-up serves several messages.
 
 Theory of operation. At some thousands of messages a second each message wakes the broker and its receiver, and these
-wake-ups cost more than the messages. A pause before a poll lets messages gather. It serves an open load only: a client
-that sends a request and waits for its reply gets fewer of them, and each still wakes the broker. Nothing tells these
-loads apart beforehand, so a pacer tries: a window without pauses, then one with them. It keeps the pauses if they
-saved processor time and about as much arrived, and compares again each second.
+wake-ups cost more than the messages. A pause before a poll lets messages gather. It helps an open load only: a client
+that sends a request and waits for its reply gets fewer replies, and each request still wakes the broker. These loads
+cannot be distinguished beforehand, so a pacer tries: a window without pauses, then a window with them. It keeps the
+pauses if they saved processor time and about as much arrived, and compares again each second.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 
 WINDOW_S: Final = 0.02
 PAUSES_A_WINDOW: Final = 10
-"""Seconds and pauses that a window has at least."""
+"""Least seconds and least pauses of a window."""
 KEPT_WINDOWS: Final = 50
 """Windows with pauses between two comparisons."""
 BUSY: Final = 3000.0
-"""Polls a second from which on pauses are tried."""
+"""Polls a second above which pauses are tried."""
 KEPT_OCTETS: Final = 0.9
-"""Share of the octets a second that must arrive with pauses."""
+"""Share of the bytes a second that must still arrive with pauses."""
 KEPT_TIME: Final = 0.85
-"""Most processor time an octet that pauses may leave, as a share of that without pauses."""
+"""Most processor time a byte with pauses, as a share of the time without pauses."""
 REST_MAX: Final = 64
 """Most windows without pauses after a trial that failed; each failure doubles them."""
 
@@ -71,7 +71,7 @@ class Pacer:
         """Windows of the next rest."""
         self._rate: float = 0.0
         self._cost: float = 0.0
-        """Octets a second and processor seconds an octet, both without pauses."""
+        """Bytes a second and processor seconds a byte, both without pauses."""
         self._began = 0.0
         self._busy_before = 0.0
         """Time and processor seconds when the present window began."""
@@ -80,7 +80,7 @@ class Pacer:
         """Counts of the present window."""
 
     def received(self, octets: int) -> None:
-        """Count octets that a client has sent."""
+        """Count bytes received from a client."""
         self._octets += octets
 
     def pause_s(self, now: float) -> float:
@@ -98,7 +98,7 @@ class Pacer:
         return self._pause_s
 
     def _end_window(self, rate: float, cost: float, polls: float) -> None:
-        """Judge a window by its octets a second, processor seconds an octet, and polls a second."""
+        """Judge a window by its bytes a second, processor seconds an byte, and polls a second."""
         self._windows -= 1
         if self._pause_s:
             if rate < KEPT_OCTETS * self._rate or cost > KEPT_TIME * self._cost:
@@ -118,7 +118,7 @@ class Pacer:
 Ts = TypeVarTuple("Ts")
 Turn = Callable[[], None]
 Watcher = Callable[[int], None]
-"""Function that gets the epoll events of its descriptor."""
+"""Function that is called with the epoll events of its descriptor."""
 Events = list[tuple[selectors.SelectorKey, int]]
 HAS_EPOLL: Final = hasattr(select, "epoll")
 EVENTS_AT_ONCE: Final = 100
@@ -164,7 +164,7 @@ class TurnSelector(selectors.BaseSelector):
         self._on_error = handler
 
     def set_latency_target(self, seconds: float) -> None:
-        """Let messages wait up to so long for others, so that one wake-up serves them all; 0.0 is never."""
+        """Allow messages to wait so many seconds, so that one wake-up serves several; 0.0 disables waiting."""
         self.pacer = Pacer(seconds, time.thread_time) if seconds else None
 
     def schedule(self, turn: Turn) -> None:
@@ -174,7 +174,7 @@ class TurnSelector(selectors.BaseSelector):
     # Descriptors of the broker
 
     def watch(self, descriptor: int, events: int, watcher: Watcher) -> None:
-        """Call a watcher at these epoll events, as long as they last; also at errors. It takes the place of others."""
+        """Call a watcher at these epoll events, while they last, and at errors. It replaces an earlier watcher."""
         if descriptor in self._watchers:
             self._epoll.modify(descriptor, events)
         else:
@@ -182,19 +182,19 @@ class TurnSelector(selectors.BaseSelector):
         self._watchers[descriptor] = watcher
 
     def unwatch(self, descriptor: int) -> None:
-        """Watch a descriptor no more; does nothing if it is not watched."""
+        """Watch a descriptor no more; no effect if it is not watched."""
         if self._watchers.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
 
     def interrupt(self) -> None:
-        """Return to the loop after the present watchers and turns: there is something to do for it."""
+        """Return to the loop after the present watchers and turns, because the loop has work."""
         self._interrupted = True
 
     @override
     def select(self, timeout: float | None = None) -> Events:
         """Wait for events; call the watchers, then run the scheduled turns; return the first events of asyncio.
 
-        It does not wait while a turn is scheduled.
+        The call does not wait while a turn is scheduled.
         """
         self._interrupted = False
         ready: Events = []
@@ -215,7 +215,7 @@ class TurnSelector(selectors.BaseSelector):
                 return ready
 
     def _pause(self, pacer: Pacer, wait: float | None) -> None:
-        """Let messages gather, unless the loop has something to do before."""
+        """Pause for messages to gather, unless the loop has earlier work."""
         seconds = pacer.pause_s(monotonic())
         if seconds and (wait is None or wait > seconds):
             time.sleep(seconds)
@@ -273,7 +273,7 @@ class TurnSelector(selectors.BaseSelector):
     @override
     def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
         key = self.keys.pop(self._descriptor_of(fileobj))
-        with contextlib.suppress(OSError):  # It is closed already, which has removed it.
+        with contextlib.suppress(OSError):  # The descriptor is closed already, which has removed it.
             self._epoll.unregister(key.fd)
         return key
 
@@ -301,7 +301,7 @@ class TurnSelector(selectors.BaseSelector):
         self._epoll.close()
 
     def _descriptor_of(self, fileobj: FileDescriptorLike) -> int:
-        """Return the descriptor of a registered object; it may be closed. Raises KeyError."""
+        """Return the descriptor of a registered object; the object may be closed. Raises KeyError."""
         try:
             return _descriptor(fileobj)
         except ValueError:
@@ -312,7 +312,7 @@ class TurnSelector(selectors.BaseSelector):
 
 
 def _descriptor(fileobj: FileDescriptorLike) -> int:
-    """Return the descriptor of a file or socket. Raises ValueError for one that is closed."""
+    """Return the descriptor of a file or socket. Raises ValueError if it is closed."""
     descriptor = fileobj if isinstance(fileobj, int) else int(fileobj.fileno())
     if descriptor < 0:
         raise ValueError(f"{fileobj!r} has the invalid descriptor {descriptor}")
@@ -360,13 +360,13 @@ class TurnLoop(asyncio.SelectorEventLoop):
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """Return a new loop for a broker: a `TurnLoop` where there is epoll."""
+    """Return a new loop for a broker: a `TurnLoop` if there is epoll."""
     return TurnLoop() if HAS_EPOLL else asyncio.new_event_loop()
 
 
 COMPILED_UNIT_S: Final = 1e-6
 INTERPRETED_UNIT_S: Final = 1e-5
-"""Seconds of a unit of work in either form."""
+"""Seconds of a unit of work, compiled and interpreted."""
 
 
 def loop_clock() -> EntryClock:
@@ -384,10 +384,10 @@ def wall_clock(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
 
 
 class Slices:
-    """Queue of onlookers that wait for their next slice. Health checks go first."""
+    """Queue of monitoring requests that wait for their next slice. Health checks are first."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, look: Callable[[], bool]) -> None:
-        """`look` runs a slice of the jobs of onlookers, and returns whether more work is left."""
+        """`look` runs a slice of the monitoring jobs, and returns whether more work is left."""
         self._loop = loop
         self._look = look
         self._first: deque[asyncio.Future[None]] = deque()
@@ -401,14 +401,14 @@ class Slices:
         await self.next(first)
 
     def next(self, first: bool = False) -> asyncio.Future[None]:
-        """Return a future for the next slice of an onlooker."""
+        """Return a future for the next slice of a request."""
         turn = self._loop.create_future()
         (self._first if first else self._line).append(turn)
         self._schedule()
         return turn
 
     def add_jobs(self) -> None:
-        """Give slices to the jobs of onlookers until there are none."""
+        """Run slices of the monitoring jobs until there are none."""
         if not self._has_jobs:
             self._has_jobs = True
             self._line.append(None)
@@ -420,7 +420,7 @@ class Slices:
             self._loop.call_soon(self._next)
 
     def _next(self) -> None:
-        """Let one onlooker go on in the next pass."""
+        """Resume one request in the next pass."""
         while self._first or self._line:
             turn = (self._first or self._line).popleft()
             if turn is None:

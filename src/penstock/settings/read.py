@@ -38,7 +38,7 @@ from penstock.settings.without_effect import OF_QUEUES
 from penstock.texts import BYTES, TIMES, amount, hint, nearest
 
 PRIORITY_MAX: Final = 255
-"""Highest priority of a message: an octet (AMQP 0-9-1 section 1.8.1)."""
+"""Highest priority of a message: a byte (AMQP 0-9-1 section 1.8.1)."""
 CONSUMER_PRIORITY_MAX: Final = (1 << 31) - 1
 """Largest distance of a consumer's priority from 0."""
 FEATURES: Final = frozenset({"x-max-priority", "x-single-active-consumer", "x-queue-type"})
@@ -56,11 +56,11 @@ class Features:
 
     def __init__(self, max_priority: int = 0, single_active: bool = False, quorum: bool = False) -> None:
         self.max_priority = max_priority
-        """The highest priority that it distinguishes; 0 for no priorities."""
+        """The highest priority that the queue distinguishes; 0 for no priorities."""
         self.single_active = single_active
-        """True if only one of its consumers gets messages at a time."""
+        """True if only one of the queue's consumers gets messages at a time."""
         self.quorum = quorum
-        """True if it was declared as a quorum queue: durable, and with a delivery limit."""
+        """True if the queue was declared as a quorum queue: durable, and with a delivery limit."""
 
 
 PLAIN: Final = Features()
@@ -180,9 +180,9 @@ FOREIGN: Final[dict[str, str]] = {
                     "links of AMQP 1.0 resume by their unsettled deliveries"),
 }
 # fmt: on
-"""Names of Artemis' address settings, acceptors and connectors, each with what there is instead.
+"""Names of Artemis' address settings, acceptors and connectors, each with its replacement.
 
-They are from address-settings.adoc and configuration-index.adoc. Other unknown names are refused without advice.
+The names are from address-settings.adoc and configuration-index.adoc. Other unknown names are refused without advice.
 """
 KEYS_WITHOUT_EFFECT: Final = frozenset(
     (
@@ -200,7 +200,9 @@ KEYS_WITHOUT_EFFECT: Final = frozenset(
         *("shards-per-node", "routing-key", "message-deduplication"),
     )
 )
-"""Keys of policies about the storage of a queue, streams, federation and sharding: stored, exported again and told."""
+"""Keys of policies about the storage of a queue, streams, federation and sharding: stored, exported again and
+reported.
+"""
 NOT_FOR_CLASSIC: Final = frozenset(
     {"max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "delivery-limit"}
 )
@@ -219,7 +221,7 @@ _RETRY: Final = (
     " and a dead-letter-exchange"
 )
 OF_RABBITMQ: Final = dict.fromkeys(("delayed-retry-type", "delayed-retry-min", "delayed-retry-max"), _RETRY)
-"""Names of RabbitMQ that must not be passed over, each with what would happen and what there is instead."""
+"""Names of RabbitMQ that must not be ignored, each with the consequence and the replacement."""
 _DELAY: Final = (
     "messages would be delivered at once; let them expire in a queue with message-ttl and a dead-letter-exchange"
 )
@@ -228,12 +230,12 @@ OF_EXCHANGES: Final = {
     "x-delayed-exchange": _DELAY,
     "delayed-message": _DELAY,
 }
-"""The same of LavinMQ, as they are written: arguments of exchanges, and a key of their policies."""
+"""The same for LavinMQ, as written there: arguments of exchanges, and a key of their policies."""
 _CREDIT: Final = "the consumer would get more than it asked for; basic.qos bounds its unacknowledged deliveries"
 
 
 def check_foreign(subject: str, name: str) -> None:
-    """Raise PreconditionFailed (406) for a name of both tables, with or without `x-` in front."""
+    """Raise PreconditionFailed (406) for a name of both tables, with or without the prefix `x-`."""
     own = name.removeprefix("x-")
     advice = FOREIGN.get(name) or FOREIGN.get(own)
     if advice is not None:
@@ -247,25 +249,25 @@ def check_foreign(subject: str, name: str) -> None:
 
 
 def check_exchange_arguments(exchange: str, arguments: dict[str, object]) -> None:
-    """Raise PreconditionFailed (406) for an argument without which messages are lost, or come too early."""
+    """Raise PreconditionFailed (406) for an argument whose omission would lose messages, or deliver them too early."""
     for name in OF_EXCHANGES:
         if name in arguments:
             check_foreign(f"exchange '{exchange}'", name)
 
 
 NUMBER_LETTERS: Final = 64
-"""Longest number in a text: int() refuses thousands of digits, after a long time."""
+"""Longest number in a text: int() takes long to refuse thousands of digits."""
 ARTEMIS_UNITS: Final = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 """Powers of 1,024 in Artemis (ByteUtil.java), also with a B; only for its own setting names."""
 RATE_PREFIXES: Final = ("rate-", "burst-", "producer")
 RATE_PROPERTIES_MAX: Final = 16
-"""Most properties of a client that begin like a setting of rates; it is not logged in when they are compared."""
+"""Most properties of a client that resemble a setting of rates; above, no login is accepted when they are compared."""
 NEARLY: Final = 0.8
-"""Similarity (difflib) from which an unknown name counts as a misspelling of a known one."""
+"""Similarity (difflib) above which an unknown name counts as a misspelling of a known name."""
 RABBITMQS_NUMBERS: Final = ("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes")
 """Arguments that RabbitMQ takes as integers only."""
 PATTERN_MAX: Final = 255
-"""Octets of a pattern: as long as a name may be (a short string, AMQP 0-9-1 section 4.2.5.3)."""
+"""Bytes of a pattern: as long as a name may be (a short string, AMQP 0-9-1 section 4.2.5.3)."""
 FLOW_PREFIXES: Final = (
     *("qpid.", "x-qpid", "capacity", "stop", "resume", "overflow", "hold", "flow", "default-flow", "maximumQueue"),
     *("queue.", "max-size", "address-full", "page-", "consumer-", "consumerW", "consumerM", "credit-", "producerW"),
@@ -275,22 +277,25 @@ FLOW_PREFIXES: Final = (
 """Prefixes of settings and features, without x-: an unknown argument with one is refused as a misspelling."""
 SPELT_LEAST: Final = 8
 SPELT_MOST: Final = 40
-"""Letters of a name that is compared with the known ones letter by letter."""
+"""Characters of a name that is compared with the known names character by character."""
 _OWN_ALIASES: Final = ALIASES | SCOPED_ALIASES["producer"]
 
 
 READ_MAX: Final = 1_000
 READ_LETTERS: Final = 1_000
-"""Most arguments that are remembered with their settings, and letters of their text; at the bound all are forgotten."""
+"""Most arguments that are cached with their settings, and most characters of their text; at the bound all are
+dropped.
+"""
 _READ: Final[dict[str, dict[str, SettingValue]]] = {}
 """Settings by the text of the arguments."""
 
 
 def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
-    """Read the arguments of a queue.declare that are settings, by the broker's own names; nobody may change the result.
+    """Read the arguments of a queue.declare that are settings, by the broker's own names; the result must not be
+    changed.
 
     Raises PreconditionFailed (406) for an invalid value, a contradiction between two names of one setting or a misspelt
-    flow-control argument, and NotSupported (406) for one that must not be ignored. Nothing is created.
+    flow-control argument, and NotSupported (406) for an argument that must not be ignored. Nothing is created.
     """
     text = repr(arguments)
     values = _READ.get(text)
@@ -319,7 +324,7 @@ def _read_arguments(subject: str, arguments: dict[str, object]) -> dict[str, Set
 def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
     """Read the arguments of a basic.consume that are settings, by the broker's own names.
 
-    Raises PreconditionFailed (406) for an invalid value, and for a name that is nearly a known one.
+    Raises PreconditionFailed (406) for an invalid value, and for a name that nearly matches a known name.
     """
     return _read_own(f"consumer '{tag}'", tuple(setting.name for setting in CONSUMERS), arguments)
 
@@ -327,7 +332,7 @@ def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, 
 def read_link_properties(link: str, properties: dict[str, object]) -> dict[str, SettingValue]:
     """Read the properties of an incoming link that are settings of its credit or rates, by the broker's own names.
 
-    Raises PreconditionFailed (406) for an invalid value, and for a name that is nearly a known one.
+    Raises PreconditionFailed (406) for an invalid value, and for a name that nearly matches a known name.
     """
     return _read_own(f"link '{link}'", LINKS, properties)
 
@@ -335,7 +340,7 @@ def read_link_properties(link: str, properties: dict[str, object]) -> dict[str, 
 def read_client_properties(properties: dict[str, object]) -> dict[str, SettingValue]:
     """Read the properties of a client that are rates of its producers, by the broker's own names.
 
-    Raises PreconditionFailed (406) for an invalid value, and for a name that is nearly a known one.
+    Raises PreconditionFailed (406) for an invalid value, and for a name that nearly matches a known name.
     """
     named = {name: value for name, value in properties.items() if name.lower().startswith(RATE_PREFIXES)}
     if len(named) > RATE_PROPERTIES_MAX:
@@ -396,8 +401,8 @@ def read_settings(
 ) -> dict[str, SettingValue]:
     """Read the settings of a pattern of a scope, by the broker's own names; as an operator's `override` of queues.
 
-    Raises PreconditionFailed (406) for an unknown setting, one of another scope, an invalid value, or two names of one
-    setting with different values.
+    Raises PreconditionFailed (406) for an unknown setting, a setting of another scope, an invalid value, or two names
+    of one setting with different values.
     """
     check_scope(scope)
     subject = f"{scope} '{pattern}'" if pattern else scope
@@ -434,7 +439,7 @@ def setting_named(scope: str, name: str) -> str:
 
 
 def _check_sum(scope: str, name: str, ours: str) -> None:
-    """Refuse another broker's name for the limit of one queue where it would limit a sum."""
+    """Refuse another broker's name for the limit of one queue if it would limit a sum here."""
     if ours not in LIMITS_OF_QUEUES or name in (ours, "x-" + ours):
         return
     if scope == "vhost":
@@ -457,7 +462,7 @@ def _add(values: dict[str, SettingValue], subject: str, ours: str, value: Settin
 
 
 def _without_a_letter(name: str) -> set[str]:
-    """Return a name in small letters without x-, as it is and without each of its letters."""
+    """Return a name in lower case without x-, unchanged and without each of its characters."""
     name = name.lower().removeprefix("x-")
     return {name, *(name[:at] + name[at + 1 :] for at in range(len(name)))}
 
@@ -469,7 +474,7 @@ def _spellings() -> frozenset[str]:
 
 
 def _is_misspelt(name: str) -> bool:
-    """Return whether a known name differs in one letter, in capitals, or in two letters that have changed places."""
+    """Return whether a known name differs in one character, in capitals, or in two exchanged characters."""
     return SPELT_LEAST <= len(name) + 1 <= SPELT_MOST and not _spellings().isdisjoint(_without_a_letter(name))
 
 
@@ -516,7 +521,7 @@ def _switch(value: object) -> str:
 
 
 def _share(name: str, value: object, of: str) -> float:
-    """Return a share of the memory, or of the file system that must be free or may be in use."""
+    """Return a share of the memory, or of the free or used part of the file system."""
     share = _real(value.strip().removesuffix("%") if isinstance(value, str) else value)
     if share is None or not 0 < share <= 100:
         raise _Fault(f"{shown(value)} is not a share of {of}, 1% to 100%")
@@ -578,7 +583,7 @@ def _text(value: object) -> str:
 
 
 def _whole(value: object, units: dict[str, int]) -> int | None:
-    """Return a whole number, also from its decimal text ("5"), as Qpid C++ takes it, or with a unit ("64MiB")."""
+    """Return a whole number, also from its decimal text ("5"), as in Qpid C++, or with a unit ("64MiB")."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
     if isinstance(value, bool) or not isinstance(value, int | str | bytes):
@@ -605,7 +610,7 @@ def _units(name: str, kind: Kind) -> dict[str, int]:
 
 
 def _real(value: object) -> float | None:
-    """Return a finite number, also from its decimal text; None for anything else."""
+    """Return a finite number, also from its decimal text; None for other values."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | bytes):
         return None
     try:
@@ -616,7 +621,7 @@ def _real(value: object) -> float | None:
 
 
 def _real_with_unit(value: object, units: dict[str, int]) -> float | None:
-    """Return a finite number, also one with a unit; durations in seconds."""
+    """Return a finite number, also with a unit; durations in seconds."""
     number = _real(value)
     if number is None and isinstance(value, str | bytes):
         parsed = amount(_text(value), units)

@@ -1,7 +1,7 @@
 """The table of settings at the start: a field each, with its kind, bounds, default and meaning.
 
-Everything else is derived: what is read of the settings file, the environment and options, what `penstock config`
-shows, the limits of connections, and docs/settings.md, whose meanings are the docstrings.
+The following are derived from this table: the reading of the settings file, the environment and options, the output of
+`penstock config`, the limits of connections, and docs/settings.md, whose meanings are the docstrings.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from penstock.log_ids import LEVEL_NAMES
 from penstock.texts import BYTES, TIMES, amount, worded
 
 SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
-"""Mechanisms for logins, the strongest first; many clients take the first that they know."""
+"""Mechanisms for logins, the strongest first; many clients choose the first that they support."""
 TABLE_OCTETS_MAX: Final = 16 * 1024
-"""Octets of the arguments of one declaration: a hundred times what queues have."""
+"""Bytes of the arguments of one declaration: a hundred times the usual size."""
 ARGUMENTS_BYTES: Final = 512 * 1024 * 1024
 """Memory of the arguments of all objects: half a million objects of 1 KiB."""
 AUTO_HTTP: Final = "auto"
@@ -35,9 +35,9 @@ class Rule:
     least: int = 0
     most: float = math.inf
     unit: str = ""
-    """`bytes`, `s` or `ms`, if it is not the end of the name: a value may have such a unit."""
+    """`bytes`, `s` or `ms`, if the unit is not the end of the name: a value may have such a unit."""
     choices: tuple[str, ...] = ()
-    """Texts of which the value, or each item of a list, is one; empty for any text."""
+    """Allowed texts of the value, or of each item of a list; empty for any text."""
     may_be_empty: bool = False
     """True for a list that may be empty."""
     address: bool = False
@@ -45,7 +45,7 @@ class Rule:
     alias: str = ""
     """Name in Artemis."""
     reloadable: bool = False
-    """True if a reload changes it too."""
+    """True if a reload changes the setting too."""
     connection: bool = False
     """True for a limit of connections (`protocols.common.connection_limits`)."""
 
@@ -59,8 +59,8 @@ class Start:
     listen_tls: Annotated[list[str], Rule(may_be_empty=True)] = field(default_factory=list)
     """HOST:PORT of each listener with TLS, usually with port 5671."""
     http: Annotated[str | None, Rule(address=True)] = AUTO_HTTP
-    """HOST:PORT of the console and the HTTP API. `auto`: 127.0.0.1:15672, unless that is in use, `listen` has port
-    0 or nothing, or `http-tls` is set. `off`: nowhere.
+    """HOST:PORT of the console and the HTTP API. `auto`: 127.0.0.1:15672, unless that is in use, `listen` is empty or
+    has port 0, or `http-tls` is set. `off`: nowhere.
     """
     http_hosts: list[str] = field(default_factory=list)
     """More names under which the HTTP API is reached, such as `["*.svc.cluster.local"]`."""
@@ -69,19 +69,19 @@ class Start:
     http_tls: Annotated[str | None, Rule(address=True)] = None
     """HOST:PORT of the HTTP API with TLS, usually with port 15671."""
     metrics_listen: Annotated[str | None, Rule(address=True)] = None
-    """HOST:PORT of metrics and probes without a login, usually with port 15692; none: there is none."""
+    """HOST:PORT of metrics and probes without a login, usually with port 15692; none: no such listener."""
     metrics_objects_max: Annotated[int, Rule(most=1_000_000)] = 10_000
     """Queues, connections, channels or cursors in one answer of `/metrics/per-object`; the others are counted."""
     data: str | None = None
-    """Data directory; `penstock serve` takes this user's where nothing is said, with `--memory` none."""
+    """Data directory; by default `penstock serve` uses the directory of its user, and none with `--memory`."""
     store: str | None = None
-    """A store elsewhere instead: `postgresql://HOST/DATABASE`."""
+    """Another store instead: `postgresql://HOST/DATABASE`."""
     vhosts: list[str] = field(default_factory=lambda: ["/"])
-    """Virtual hosts; `penstock vhosts declare` makes more."""
+    """Virtual hosts; `penstock vhosts declare` creates more."""
     hold_bytes: Annotated[int, Rule(connection=True)] = 1024 * 1024
-    """Bytes that a connection may have held before its reading is paused."""
+    """Bytes of held publishes of a connection above which its reading is paused."""
     transaction_bytes: Annotated[int, Rule(connection=True)] = 16 * 1024 * 1024
-    """Bytes that a connection with transactions may have kept for its commits; past that its publishes are refused."""
+    """Bytes that a connection may store for commits of its transactions; beyond, its publishes are refused."""
     transaction_timeout_s: Annotated[int, Rule(least=1, most=86_400, connection=True)] = 1800
     """Seconds that a transaction of AMQP 1.0 may be open after its first message or settlement."""
     flow_enforcement_s: Annotated[int, Rule(least=1, most=86_400, connection=True)] = 5
@@ -89,39 +89,37 @@ class Start:
     `channel.flowControlEnforcementTimeout`).
     """
     message_bytes_max: Annotated[int, Rule(most=2**32 - 1, unit="bytes", connection=True)] = 128 * 1024 * 1024
-    """Octets of the largest body."""
+    """Bytes of the largest body."""
     min_large_message: Annotated[int, Rule(unit="bytes", alias="amqpMinLargeMessageSize", connection=True)] = (
         1024 * 1024
     )
-    """Octets from which on a body of several frames goes in pieces (Artemis: `amqpMinLargeMessageSize`); 0 is
+    """Bytes from which a body of several frames is stored in pieces (Artemis: `amqpMinLargeMessageSize`); 0 is
     never.
     """
     arriving_bytes_max: Annotated[int, Rule(unit="bytes", connection=True)] = 256 * 1024 * 1024
-    """Bytes of messages that arrive in pieces on one connection and are not whole; the largest message always
-    fits.
-    """
+    """Bytes of incomplete messages that arrive in pieces on one connection; the largest message always fits."""
     arguments_octets_max: Annotated[int, Rule(least=256, most=2**20, unit="bytes")] = TABLE_OCTETS_MAX
-    """Octets of the arguments of one queue, exchange, binding or consumer."""
+    """Bytes of the arguments of one queue, exchange, binding or consumer."""
     arguments_bytes_max: Annotated[int, Rule(unit="bytes")] = ARGUMENTS_BYTES
-    """Memory of the arguments of all of them; an eighth of the node's memory at most, half of it for one virtual
+    """Memory of the arguments of all objects; at most an eighth of the node's memory, half of it for one virtual
     host.
     """
     frame_max: Annotated[int, Rule(least=4096, most=2**31 - 1, unit="bytes", connection=True)] = 131072
-    """Octets of the largest frame that is offered."""
+    """Bytes of the largest frame that is offered."""
     initial_frame_max: Annotated[int, Rule(least=4096, most=131_072, unit="bytes", connection=True)] = 4096
-    """Octets of the largest frame before the login."""
+    """Bytes of the largest frame before the login."""
     sasl_mechanisms: Annotated[list[str], Rule(choices=SASL_MECHANISMS, connection=True)] = field(
         default_factory=lambda: list(SASL_MECHANISMS)
     )
-    """Mechanisms that clients are offered, in order."""
+    """Mechanisms that are offered to clients, in order."""
     insecure_mechanisms: Annotated[list[str], Rule(choices=SASL_MECHANISMS, connection=True)] = field(
         default_factory=lambda: list(SASL_MECHANISMS)
     )
-    """Those of clients on other machines without TLS. Without PLAIN and AMQPLAIN no password is sent that others
-    can read; HTTP's basic authentication counts as PLAIN.
+    """Mechanisms for clients on other machines without TLS. Without PLAIN and AMQPLAIN no password is sent in clear
+    text; HTTP's basic authentication counts as PLAIN.
     """
     rabbitmq_version: Annotated[str | None, Rule(connection=True)] = None
-    """Version of RabbitMQ that its AMQP 1.0 clients are told; none: they are told Penstock's."""
+    """Version of RabbitMQ that is announced to its AMQP 1.0 clients; none: Penstock's version."""
     channel_max: Annotated[int, Rule(least=1, most=2**16 - 1, connection=True)] = 2047
     """Channels of a connection."""
     heartbeat_s: Annotated[int, Rule(most=2**16 - 1, connection=True)] = 60
@@ -129,19 +127,19 @@ class Start:
     handshake_s: Annotated[int, Rule(least=1, most=600, connection=True)] = 10
     """Seconds from connect until the connection must be open."""
     connections_max: Annotated[int, Rule(connection=True)] = 0
-    """Open connections; 0: no limit but that of open files. Beyond, opening is refused (530)."""
+    """Open connections; 0: limited only by open files. Beyond, opening is refused (530)."""
     connections_address_max: Annotated[int, Rule(connection=True)] = 0
     """Open connections of one address other than this machine; 0: no limit."""
     handshakes_max: Annotated[int, Rule(least=1, most=1_000_000, connection=True)] = 1000
-    """Connections that have not logged in, of all other machines; half of the open files at most."""
+    """Connections without a login, of all other machines; at most half of the open files."""
     handshakes_address_max: Annotated[int, Rule(least=1, most=1_000_000, connection=True)] = 500
-    """The same of one address, and of this machine; a quarter of the open files at most."""
+    """Connections without a login, of one address, and of this machine; at most a quarter of the open files."""
     login_rate_max: Annotated[int, Rule(most=1_000_000, connection=True)] = 0
     """Logins a second of all other machines, and as many of this one; 0: no limit."""
     login_rate_address_max: Annotated[int, Rule(most=1_000_000, connection=True)] = 0
-    """The same of one address other than this machine; 0: no limit."""
+    """Logins a second of one address other than this machine; 0: no limit."""
     login_threads: Annotated[int, Rule(most=64)] = 0
-    """Threads that verify passwords; 0 is one for two cores, 4 at most. Each takes 16 MiB while it verifies."""
+    """Threads that verify passwords; 0 is one for two cores, at most 4. Each takes 16 MiB during a verification."""
     flow_log: str | None = None
     """Directory of the flow log; none: in the data directory; `off`: nowhere."""
     flow_log_files: Annotated[int, Rule(least=2, most=10_000)] = 8
@@ -161,12 +159,12 @@ class Start:
     slow_turn_ms: Annotated[int, Rule(most=60_000, reloadable=True)] = 100
     """Milliseconds from which a turn of the event loop is logged; 0 is never; SIGHUP reads it again."""
     latency_target_ms: Annotated[int, Rule(most=100, reloadable=True)] = 0
-    """Milliseconds that a message may wait for others, so that one wake-up of the broker serves them all; 0: none.
+    """Milliseconds that a message may wait for others, so that one wake-up of the broker serves all of them; 0: none.
     SIGHUP reads it again.
     """
     traces_endpoint: str | None = None
-    """URL of a collector of OpenTelemetry that spans of waiting publishes are sent to (OTLP over HTTP), such as
-    `http://127.0.0.1:4318/v1/traces`; none: there are none.
+    """URL of a collector of OpenTelemetry for spans of waiting publishes (OTLP over HTTP), such as
+    `http://127.0.0.1:4318/v1/traces`; none: no spans are sent.
     """
 
 
@@ -187,7 +185,7 @@ DEFAULTS: Final = Start()
 
 
 def read_start(name: str, value: object) -> object:
-    """Return the value of a start-up setting, whose name is one of the file. Raises ConfigError with the rule."""
+    """Return the value of a start-up setting, by its name in the settings file. Raises ConfigError with the rule."""
     rule, default = RULES[NAMES[name]], getattr(DEFAULTS, NAMES[name])
     if isinstance(default, list):
         return _texts(name, rule, [value] if isinstance(value, str) else value)
@@ -221,12 +219,12 @@ def _text(name: str, rule: Rule, value: object) -> str:
     if rule.choices and value not in rule.choices:
         raise ConfigError(f"{name} must be one of {', '.join(rule.choices)}, not {worded(value)}")
     if not isinstance(value, str):
-        raise ConfigError(f"{name} must be a string, not {kind_of(value)}")  # A store's URL may hold a password.
+        raise ConfigError(f"{name} must be a string, not {kind_of(value)}")  # A store's URL may contain a password.
     return value
 
 
 def _amount(name: str, rule: Rule, text: str) -> object:
-    """Return the number of a text with a unit ("4MB", "30 min"); the text itself if it is none."""
+    """Return the number of a text with a unit ("4MB", "30 min"); the text itself if it is no number."""
     unit = rule.unit or name.rpartition("-")[2]
     number = amount(text, BYTES if unit == "bytes" else TIMES if unit in ("s", "ms") else {})
     if number is not None and unit == "s":
@@ -235,7 +233,7 @@ def _amount(name: str, rule: Rule, text: str) -> object:
 
 
 def kind_of(value: object) -> str:
-    """Return the TOML type of a value, for errors about values that may hold a password."""
+    """Return the TOML type of a value, for errors about values that may contain a password."""
     for kind, word in ((bool, "a boolean"), (str, "a string"), (list, "an array"), (dict, "a table")):
         if isinstance(value, kind):
             return word

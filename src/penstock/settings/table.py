@@ -1,7 +1,7 @@
 """The table of settings by pattern: names, kinds, scopes, defaults, meanings, values, and their names in other brokers.
 
-Everything else is derived: what is read and how it is checked, arguments of declarations, keys of policies, the
-resolved settings of a queue, what `penstock show` says, and docs/settings.md.
+The following are derived from this table: the parsing and checks of settings, arguments of declarations, keys of
+policies, the resolved settings of a queue, the output of `penstock show`, and docs/settings.md.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final
 from penstock.texts import SCOPE_NOUNS, worded
 
 NUMBER_MAX: Final = 1 << 62
-"""Above every number, since 64-bit arithmetic of depths could overflow there; no limit, as a number."""
+"""A limit above every number, because 64-bit arithmetic of depths could overflow there; "no limit" as a number."""
 MILLISECONDS_MAX: Final = 1 << 53
 """Longest duration, 285,000 years: above it, a float and JSON's readers cannot tell whole milliseconds apart."""
 UNBOUNDED: Final = -1
 """An unbounded window of a consumer: the default of AMQP 0-9-1 (section 1.8.3.1)."""
 NO_RATE: Final = -1.0
-"""The value for no limit, as in Artemis."""
+""""No limit" for rates, as in Artemis."""
 NOT_SET: Final = -1
 """A delivery limit that is not set: the default depends on the type of the queue."""
 ARGUMENT: Final = "argument"
@@ -29,7 +29,7 @@ PATTERN: Final = "pattern"
 VHOST: Final = "vhost"
 BROKER: Final = "broker"
 DEFAULT: Final = "default"
-"""Sources of a value, the strongest first; only a pattern's override is stronger than all."""
+"""Sources of a value, the strongest first; only a pattern's override is stronger."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,17 @@ class SettingValue:
     """No limit (a resume threshold is the stop then)."""
     origin: str = ARGUMENT
     pattern: str = ""
-    """The pattern or the policy that it was set for, if that is its source."""
+    """The pattern or the policy for which the value was set, if that is its source."""
     by: str = ""
-    """"command", "override" or "file", if it was not an argument; "policy" or "operator policy"."""
+    """"command", "override" or "file", if the source is not an argument; "policy" or "operator policy"."""
     place: str = ""
     """Position in the settings file: " line 7"."""
     rank: int = 0
-    """The smaller, the stronger: 0 is an argument."""
+    """Rank of the source, the smaller the stronger: 0 is an argument."""
     override: bool = False
-    """True if it was set by command to be stronger than arguments and policies."""
+    """True if the value was set by command to be stronger than arguments and policies."""
     beside: frozenset[str] = frozenset()
-    """Of an overflow policy in effect: the limits that its source sets as well (LENGTHS, CAPACITIES)."""
+    """Of an overflow policy in effect: the limits that its source also sets (LENGTHS, CAPACITIES)."""
 
     def with_source(self, origin: str, pattern: str, by: str, rank: int) -> SettingValue:
         """Return a copy with a source and its rank."""
@@ -88,11 +88,11 @@ class SettingValue:
         return replace(self, place=place)
 
     def value(self) -> object:
-        """Return the part that two names of one setting must agree on."""
+        """Return the part that must be equal if two names of one setting are given."""
         return None if self.none else (self.number, self.real, self.text)
 
     def describe(self) -> str:
-        """Return the value as given, with its source unless that is the declaration."""
+        """Return the value as given, with its source unless the source is the declaration."""
         return f"{self.alias}={shown(self.raw)}" + ("" if self.origin == ARGUMENT else f" ({self.source()})")
 
     def source(self) -> str:
@@ -115,31 +115,31 @@ def shown(value: object, quoted: bool = False) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Kind of a value: rules for what may be written, stored and shown."""
+    """Kind of a value: rules for written, stored and displayed values."""
 
     values: str
     """Values that may be written, for docs/settings.md."""
     unit: str = ""
     """`bytes`, `ms` or `s`: a value may have such a unit."""
     real: bool = False
-    """True if it may be a fraction."""
+    """True if the value may be a fraction."""
     least: int = 0
     most: float = math.inf
     beyond: str = ""
-    """Fault of a value above the most."""
+    """Fault of a value above the largest."""
     zero: str = ""
-    """Fault of 0; empty if it may be that."""
+    """Fault of 0; empty if 0 is allowed."""
     optional: bool = True
-    """True if it may be `none`."""
+    """True if the value may be `none`."""
     no_limit: float = NUMBER_MAX
     """Number that is stored for `none`; for seconds also for 0."""
     choices: Mapping[str, str] | None = None
-    """Texts that may be written in any case, with the one that is stored; None for other kinds."""
+    """Texts that may be written in upper or lower case, with the stored text; None for other kinds."""
     choice: str = ""
     """Noun for these texts."""
 
     def resolved(self, value: SettingValue) -> object:
-        """Return what is stored of a value; durations are in seconds."""
+        """Return the stored form of a value; durations are in seconds."""
         if self is SWITCH:
             return value.text == "true"
         if self.choices is not None or self is NAME:
@@ -151,7 +151,7 @@ class Kind:
         return value.real if self.real else value.number
 
     def shown(self, value: object) -> object:
-        """Return a stored value as it is written, in the setting's unit; None for no limit."""
+        """Return a stored value in its written form, in the setting's unit; None for no limit."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return value
         if value == self.no_limit:
@@ -173,9 +173,9 @@ OVERFLOW_ALIASES: Final = {
 ARTEMIS_POLICIES: Final = {"drop": "drop-new", "fail": "reject"}
 """Further values of address-full-policy; DROP means the newest message only there."""
 PAGE_FULL_POLICIES: Final = {"block": "block", "reject": "reject", "drop-new": "drop-new", **ARTEMIS_POLICIES}
-"""Without one Artemis continues without a limit, this broker holds."""
+"""Without one Artemis continues without a limit; Penstock holds."""
 SLOW_POLICIES: Final = {"notify": "notify", "cancel": "cancel", "kill": "cancel"}
-"""KILL is Artemis' term; it closes the consumer's connection, this broker cancels the consumer."""
+"""KILL is Artemis' term, which closes the consumer's connection; Penstock cancels the consumer."""
 AT_MOST_ONCE: Final = "at-most-once"
 AT_LEAST_ONCE: Final = "at-least-once"
 STRATEGIES: Final = {AT_MOST_ONCE: AT_MOST_ONCE, AT_LEAST_ONCE: AT_LEAST_ONCE}
@@ -185,7 +185,7 @@ TOO_LATE: Final = "is too large; the most is {} (2**53 ms)"
 COUNT: Final = Kind("messages, or `none`")
 BYTES: Final = Kind("bytes, `64MiB`, `4MB`, or `none`", "bytes")
 PERCENT: Final = Kind("percent, or `none`", real=True, most=100, beyond="is not a percentage between 0 and 100")
-"""Percent of the capacity; none: no threshold follows from the capacity."""
+"""Percent of the capacity; none: no threshold is derived from the capacity."""
 MILLISECONDS: Final = Kind("milliseconds, `5s`, `30min`, or `none`", "ms", most=MILLISECONDS_MAX,
                            beyond=TOO_LATE.format(MILLISECONDS_MAX), no_limit=math.inf)
 EXPIRES: Final = replace(MILLISECONDS, zero="would delete the queue at once; the least is 1 (ms)")
@@ -230,33 +230,35 @@ CREDIT_WINDOW_BYTES: Final = 1_048_576
 CREDIT_IDLE_S: Final = 0.1
 """Seconds without a message after which a sender's credit is idle."""
 WITHOUT_FIELD: Final = "without a field"
-"""Default of a setting that is resolved together with others."""
+"""Default of a setting that is resolved together with other settings."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting. In several scopes its meaning is of all messages that a scope covers.
+    """One setting. In several scopes its meaning covers all messages of a scope.
 
-    Further names are those of Qpid C++, Broker-J, Artemis and others, with a space between two. `NAME=0` is a name for
-    which 0 is none; `SCOPE:NAME` is valid in patterns of that scope only, and so is every name of a setting that is
-    not one of queues.
+    Further names are those of Qpid C++, Broker-J, Artemis and others, separated by spaces. `NAME=0` is a name for which
+    0 means none; `SCOPE:NAME` is valid only in patterns of that scope, and so is every name of a setting that does not
+    apply to queues.
     """
 
     name: str
     kind: Kind
     scopes: str
-    """Kinds of objects that have it: scopes of patterns, and `consumer` or `link` if those may set it themselves."""
+    """Kinds of objects with the setting: scopes of patterns, and `consumer` or `link` if these may set it
+    themselves.
+    """
     meaning: str
     default: object = WITHOUT_FIELD
-    """Value of its field in `core.queue.queue_settings.Settings` without it."""
+    """Default of the field in `core.queue.queue_settings.Settings`."""
     qpid: str = ""
     java: str = ""
     artemis: str = ""
     other: str = ""
     minus: bool = False
-    """True if -1 is none by its own name, as by the equivalent of Artemis or RabbitMQ."""
+    """True if -1 means none under the own name, as under the equivalent name of Artemis or RabbitMQ."""
     smallest: bool = False
-    """True for a limit of which the smallest applies, of an argument and policies (rabbit_policies.erl)."""
+    """True for a limit of which the smallest of an argument and policies applies (rabbit_policies.erl)."""
 
     @property
     def field(self) -> str:
@@ -382,9 +384,9 @@ class Alias:
     name: str
     ours: str
     broker: str
-    """Attribute of `Setting` that has it."""
+    """Attribute of `Setting` with the name."""
     scopes: tuple[str, ...]
-    """Scopes of the only patterns that it is valid in; none: it is an argument of a queue."""
+    """Scopes in whose patterns alone the name is valid; none: it is an argument of a queue."""
     none: str
     """The number that means none: 0, -1 or empty."""
 
@@ -404,7 +406,7 @@ ALL_ALIASES: Final = tuple(alias for setting in SETTINGS for alias in _aliases(s
 ALIASES: Final[dict[str, str]] = {alias.name: alias.ours for alias in ALL_ALIASES if not alias.scopes} | {
     "x-" + name: name for name in OURS
 }
-"""Arguments of a queue.declare by other names, with our own."""
+"""Arguments of a queue.declare by other names, with the broker's own names."""
 SCOPED_ALIASES: Final[dict[str, dict[str, str]]] = {
     scope: {alias.name: alias.ours for alias in ALL_ALIASES if scope in alias.scopes}
     for scope in ("broker", "vhost", "producer")
@@ -424,26 +426,26 @@ NEGATIVE_IS_NONE: Final = frozenset(
 LIMITS_OF_QUEUES: Final = frozenset(
     f"{mark}-{unit}" for mark in ("capacity", "stop", "resume") for unit in ("messages", "bytes")
 )
-"""Settings whose names in other brokers are of one queue: they mean nothing for a sum."""
+"""Settings whose names in other brokers refer to one queue: they have no meaning for a sum."""
 JAVAS_CAPACITY: Final = frozenset({"capacity", "x-qpid-capacity"})
-"""The Java broker's names for the bytes above which producers stop. The capacity here is derived, and lies above."""
+"""The Java broker's names for the bytes above which producers stop. Penstock derives a larger capacity."""
 MARKS_IN_BYTES: Final = ("capacity-bytes", "stop-bytes", "resume-bytes")
 FOREIGN_BYTES: Final = frozenset(
     {alias.name for alias in ALL_ALIASES if alias.ours in MARKS_IN_BYTES} | {"max-length-bytes", "x-max-length-bytes"}
 )
-"""Limits in bytes by names of other brokers: they count properties and bodies, without this broker's overhead."""
+"""Limits in bytes by names of other brokers: they count properties and bodies, without Penstock's overhead."""
 OPENS_BELOW: Final = frozenset(
     alias.name for alias in ALL_ALIASES if alias.ours == "resume-percent" and alias.broker == "qpid"
 )
-"""Percentages of Qpid C++, which opens below its threshold (QueueFlowLimit.cpp), as its `qpid.flow_resume_*` do."""
+"""Percentages of Qpid C++, which opens below its threshold (QueueFlowLimit.cpp), like its `qpid.flow_resume_*`."""
 LENGTHS: Final = {"max-length": "capacity-messages", "max-length-bytes": "capacity-bytes"}
 """RabbitMQ's limits of ready messages. With an overflow policy unknown to RabbitMQ they are the capacity."""
 CAPACITIES: Final = ("capacity-messages", "capacity-bytes")
 USAGE: Final = frozenset({"max-disk-usage", "store.filesystem.maxUsagePercent"})
-"""Names that give the used share of the file system, in percent, instead of the free one."""
+"""Names for the used share of the file system, in percent, instead of the free share."""
 WITHOUT_BURST: Final = frozenset({"producerMaxRate"})
-"""Names of rates beside which a burst has no effect: "never at a rate higher" (Artemis)."""
+"""Names of rates that ignore a burst: "never at a rate higher" (Artemis)."""
 WHOLE_RATES: Final = frozenset({"consumerMaxRate", "producerMaxRate"})
 """Artemis' rates: a positive integer, or -1."""
 ARTEMIS_SIZES: Final = ("max-size-bytes", "page-limit-bytes", "global-max-size", "default-consumer-window-size")
-"""Names whose units are Artemis' own."""
+"""Names with Artemis' own units."""

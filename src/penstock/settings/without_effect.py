@@ -1,7 +1,7 @@
-"""Arguments that other brokers know and that have no effect here, with the reason: they are named where they are given.
+"""Arguments of other brokers that have no effect here, with the reason, which is reported when one is used.
 
-They are taken, because programs declare with them, and lose no message. An argument that would lose messages, or burn
-attempts, is refused instead (settings/read.py).
+Such arguments are accepted, because programs use them, and no message is lost. An argument whose omission would lose
+messages, or use up attempts, is refused instead (settings/read.py).
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def in_exchange(arguments: Iterable[str]) -> list[str]:
 
 
 def in_consumer(arguments: Iterable[str], single_active: bool) -> list[str]:
-    """Return a sentence for each argument of a consumer that has no effect. `single_active`: its queue has one,
-    and is classic.
+    """Return a sentence for each argument of a consumer that has no effect. `single_active`: the queue is classic and
+    has a single active consumer.
     """
     found = [_sentence(name, "consumer", OF_CONSUMERS[name]) for name in arguments if name in OF_CONSUMERS]
     return [*found, SINGLE_ACTIVE] if single_active and "x-priority" in arguments else found

@@ -22,16 +22,16 @@ from penstock.store.store import length_of
 COPIED_AT_ONCE: Final = 256
 """Pages copied per step, 2 MiB; other threads may run in between."""
 COPIED_BYTES: Final = COPIED_AT_ONCE * PAGE_SIZE
-"""The same of the data file."""
+"""Bytes of the data file copied per step."""
 WAIT_S: Final = 5.0
 
 
 def copy(path: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> int:
     """Copy a store's files into a folder that is new or empty; return the bytes of the copy.
 
-    The result is a complete data directory. While it runs, the write-ahead log grows by all that is written, and no
-    block of the data file is used again, because the copied state must stay readable. `progress` is called after each
-    step with the pages left and the total. Raises StoreError, and removes the partial copy then.
+    The result is a complete data directory. During the copy, the write-ahead log grows by all writes, and no block of
+    the data file is reused, because the copied state must stay readable. `progress` is called after each step with the
+    pages left and the total. Raises StoreError, after removing the partial copy.
     """
     part, data = target / (path.name + ".part"), target / DATA_FILE
     _prepare(path, target)
@@ -70,13 +70,13 @@ def _prepare(path: Path, target: Path) -> None:
 def _copy(path: Path, part: Path, data: Path, progress: Callable[[int, int], None]) -> None:
     source = path.with_name(DATA_FILE)
     with contextlib.ExitStack() as stack:
-        reader = _connect(path, stack, "ro")  # Read only: the writer owns the log.
+        reader = _connect(path, stack, "ro")  # Read-only: the writer owns the log.
         writer = _connect(part, stack, "rw")
         with translated(path, "read"):
-            writer.execute("PRAGMA synchronous = OFF")  # Synchronised once, when it is complete.
+            writer.execute("PRAGMA synchronous = OFF")  # Synchronised once, when the copy is complete.
             held = _held(source, stack)
             _begin(reader)
-            if held is None and (held := _held(source, stack)) is not None:  # It was made just now.
+            if held is None and (held := _held(source, stack)) is not None:  # The file was just created.
                 reader.execute("COMMIT")
                 _begin(reader)
             extents = [] if held is None else _extents(reader, held)
@@ -97,7 +97,7 @@ def _copy(path: Path, part: Path, data: Path, progress: Callable[[int, int], Non
 
 
 def _held(source: Path, stack: contextlib.ExitStack) -> int | None:
-    """Open the data file, and hold it until the end: no block that is freed is used again; None if there is no file."""
+    """Open the data file, and hold it until the end: no freed block is reused; None if there is no file."""
     try:
         number = os.open(source, os.O_RDONLY)
     except FileNotFoundError:
@@ -109,11 +109,11 @@ def _held(source: Path, stack: contextlib.ExitStack) -> int | None:
 
 def _begin(reader: sqlite3.Connection) -> None:
     reader.execute("BEGIN")
-    reader.execute("SELECT value FROM about").fetchall()  # From here on it reads this snapshot.
+    reader.execute("SELECT value FROM about").fetchall()  # From here on the reader uses this snapshot.
 
 
 def _extents(reader: sqlite3.Connection, held: int) -> list[tuple[int, int]]:
-    """Return the positions and lengths of all data in the data file; of all of it if damage may hide some."""
+    """Return the positions and lengths of all data in the data file; of the whole file if damage may hide some."""
     places = places_in(reader)
     if places is None:
         return [(0, os.fstat(held).st_size)]

@@ -5,7 +5,7 @@ last transaction, SQLite sees a shorter valid log, and confirmed data is lost wi
 counts its transactions (row `commits` of the table of sums), and a separate file holds the same count. The file is
 written and synchronised after the log, and before a transaction is reported as durable. So every confirmed transaction
 is counted, and a power failure never leaves the file ahead of the log. A database that is behind the count has lost
-transactions. One that is ahead was interrupted between the two writes.
+transactions. A database that is ahead was interrupted between the two writes.
 
 The file has two slots in separate blocks, which are overwritten alternately. A torn write leaves the previous count
 valid, and synchronising touches no metadata.
@@ -29,7 +29,9 @@ from penstock.store.faults import DAMAGED
 from penstock.store.store import COMMITS_ID, StoreTransaction
 
 COUNTER_FILE: Final = "messages.commits"
-"""Name of the file in its data directory; unlike the log's, so that a pattern that removes the log spares it."""
+"""Name of the file in its data directory; unlike the log's name, so that a pattern that removes the log does not
+match.
+"""
 SLOT_BYTES: Final = 4096
 SLOT: Final = struct.Struct("<8sQQI")
 MAGIC: Final = b"PnstCmt1"
@@ -60,7 +62,7 @@ class CommitCounter:
         """Slot of the last count that is certainly durable; the next count goes into the other slot."""
 
     def read(self) -> Count | None:
-        """Return the higher count of the two slots; None without a file. Raises StoreError if it is damaged."""
+        """Return the higher count of the two slots; None without a file. Raises StoreError if the file is damaged."""
         try:
             octets = self.path.read_bytes()
         except FileNotFoundError:
@@ -156,7 +158,7 @@ def count_transaction(connection: sqlite3.Connection, count: Count, opening: int
 def count_in(path: Path) -> Count:
     """Return the count of an unused database, from its file and its log. Raises sqlite3.Error.
 
-    It changes neither, and creates no files.
+    The call changes neither, and creates no files.
     """
     log = path.with_name(path.name + "-wal")
     mode = "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"

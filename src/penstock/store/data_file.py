@@ -2,14 +2,15 @@
 
 Theory of operation. SQLite writes everything twice, page by page: into its log, and later into its file. Data of
 `PLACED_BYTES` and more is written once, into blocks of this file that no record uses. It is synchronised before the
-transaction that refers to it is committed. The record has its *place* where small data is: its first block and length.
+transaction that refers to it is committed. The record has the *place* of the data, its first block and length, in the
+column of small data.
 
 The blocks of a deleted record are free when the transaction that deletes it is durable. No list of free blocks is
-stored: at the start, the blocks in use are those of the places in the database. A backup holds a shared lock (flock) on
-the file. It reads an earlier state of the database, so blocks that became free since wait until no backup runs.
+stored: at the start, the blocks in use are found from the places in the database. A backup holds a shared lock (flock)
+on the file. It reads an earlier state of the database, so blocks freed since then are not reused until no backup runs.
 
-A transaction that fails keeps its places. When it is tried again, it writes the same data to them. So nothing is lost
-if the failed attempt was durable after all.
+A transaction that fails keeps its places. A retry writes the same data to the same places. So no data is lost if the
+failed attempt was durable after all.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from penstock.store.store import LENGTH_MASK, PIECES, ROWS, ChecksumError, Store
 DATA_FILE: Final = "messages.data"
 """Name of the file in its data directory."""
 PLACED_BYTES: Final = 65536
-"""Least octets of data in this file.
+"""Least bytes of data in this file.
 
 Measured, microseconds of CPU for a transaction of one row of 32 KiB, 64 KiB, 128 KiB and 1 MiB: 330, 450, 660 and 3,600
 in the database; 340, 430, 520 and 1,310 with the data in this file.
 """
 BLOCK: Final = 16384
-"""Octets of a block; each has an octet in memory."""
+"""Bytes of a block; each block takes a byte in memory."""
 HOLES_A_STEP: Final = 64
 RETURNED_A_STEP: Final = 16 * 1024 * 1024
 """Most runs of free blocks, and most bytes, returned to the file system per step: some milliseconds on ext4."""
@@ -57,7 +58,7 @@ PIECES_WITH: Final = _placed(PIECES, "number BETWEEN ? AND ?")
 
 
 def begin_of(place: int) -> int:
-    """Return the position of a place in the file, in octets."""
+    """Return the position of a place in the file, in bytes."""
     return (place >> LENGTH_MASK.bit_length()) * BLOCK
 
 
@@ -66,7 +67,7 @@ def _blocks(octets: int) -> int:
 
 
 class DataFile:
-    """Data file beside one database; it is made when there is something to write."""
+    """Data file beside one database; created when there is data to write."""
 
     def __init__(self, database: Path) -> None:
         self.path = database.with_name(DATA_FILE)
@@ -77,16 +78,16 @@ class DataFile:
         self._places: list[int] = []
         """Places of the transaction that is being written, or has failed."""
         self._gone: set[int] = set()
-        """Places of the records that it deletes."""
+        """Places of the records that the transaction deletes."""
         self._unread: list[int] = []
         """Places of deleted records that a backup may read."""
         self._frees = True
-        """False if the database is damaged: what a repair may save stays."""
+        """False if the database is damaged: data that a repair may save is not freed."""
         self._surplus = Surplus()
         self._returning = False
         """True while free blocks are returned, step by step."""
         self._hole: int = 0
-        """Block at which the return of free blocks goes on."""
+        """Block at which the return of free blocks continues."""
 
     def open(self, connection: sqlite3.Connection) -> None:
         """Open the file if there is one, and find the blocks in use; all, if the database is damaged.
@@ -168,7 +169,7 @@ class DataFile:
             self._find(PIECES, connection.execute(PIECES_WITH, (piece_key(body, first), piece_key(body, last))))
 
     def settle(self) -> None:
-        """Note that the transaction is durable."""
+        """Record that the transaction is durable."""
         self._places = []
         if self._frees:
             self._unread += self._gone
@@ -188,7 +189,7 @@ class DataFile:
     def reclaim(self, idle: bool) -> bool:
         """Return some free blocks to the file system; return whether there are more. Raises OSError.
 
-        It begins as the return of free pages does: when more than a quarter and more than 16 MiB are free.
+        Like the return of free pages, it begins when more than a quarter and more than 16 MiB are free.
         """
         if self._number is None:
             return False
@@ -232,7 +233,7 @@ class DataFile:
         self._identity = status.st_dev, status.st_ino
 
     def _allocate(self, octets: int) -> int:
-        """Return a place for data: the first that is free, else one at the end."""
+        """Return a place for data: the first free place, otherwise at the end."""
         count = _blocks(octets)
         begin = self._used.find(bytes(count))
         if begin < 0:
@@ -263,10 +264,10 @@ class DataFile:
 
 
 def _punch(number: int, begin: int, octets: int) -> bool:
-    """Return a part of a file to the file system; return whether that is possible. It reads as zeros then."""
+    """Return a part of a file to the file system; return whether that is possible. The part then reads as zeros."""
     if not sys.platform.startswith("linux"):
         return False
-    import ctypes  # Few brokers have so much to return, and it takes a megabyte of memory.
+    import ctypes  # Few brokers have so many blocks to return, and the buffer takes a megabyte of memory.
 
     libc = ctypes.CDLL(None, use_errno=True)
     length = ctypes.c_int64

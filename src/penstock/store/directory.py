@@ -41,7 +41,7 @@ def default_directory() -> Path:
 
 
 class DataDirectory:
-    """Directory with a lock file that names the process that holds it.
+    """Directory with a lock file that names the holding process.
 
     The operating system releases the lock when the process ends.
     """
@@ -90,7 +90,7 @@ class DataDirectory:
             raise StartError(f"cannot use data directory '{self.path}': {error.strerror}") from None
 
     def keep(self) -> bool:
-        """Check that the lock file is the one that is locked; if it was removed, lock it again.
+        """Check that the lock file is the locked file; if it was removed, lock it again.
 
         Return whether it was removed: another broker may have used the directory meanwhile. Raises StoreLost if another
         broker has the lock now or the directory is gone, and StoreError or OSError if neither can be determined.
@@ -121,7 +121,7 @@ class DataDirectory:
     def _make(self) -> None:
         missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in missing:  # Its entry is durable only after its parent is synchronised.
+        for path in missing:  # The folder's entry is durable only after its parent is synchronised.
             synchronise(path.parent)
 
     def _sign(self) -> None:

@@ -1,4 +1,4 @@
-"""Translation of SQLite's errors into store errors with one sentence for people."""
+"""Translation of SQLite's errors into store errors with one sentence for users."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def code_of(error: sqlite3.Error) -> int:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether the file or its disk is at fault, and not the caller."""
+    """Return whether the file or its disk is the cause, and not the caller."""
     return code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 

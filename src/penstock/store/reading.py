@@ -29,7 +29,7 @@ from penstock.store.store import (
 ReadPlace = Callable[[int], bytes]
 """Function that reads the data at a place. Raises OSError."""
 PLACE: Final = "CASE WHEN typeof(data) = 'integer' THEN data END"
-"""Place of a record's data; its data itself is not read, whatever its length."""
+"""Place of a record's data; the data itself is not read, whatever its length."""
 PIECE: Final = f"SELECT {', '.join(PIECES.columns)} FROM pieces WHERE number = ?"
 UNKNOWN: Final = (1 << 62) - 1
 """Number above every key, for a table whose highest key is unknown."""
@@ -61,7 +61,7 @@ def read_sum(connection: sqlite3.Connection, table: Table) -> Sum | None:
 def compare(table: Table, known: Sum | None, count: int, total: int, is_damaged: bool) -> Iterator[Damage]:
     """Describe the losses of a table that left no damaged record.
 
-    `known` are its stored sums; the others count the rows that are left.
+    `known` are the stored sums; `count` and `total` are computed from the remaining records.
     """
     if known is None:
         yield Damage(table.name, "how many there were cannot be read", table=table.name)
@@ -113,7 +113,7 @@ class Reading:
             try:
                 for columns in self._connection.execute(self._all, (low, high, -1)):
                     if columns[0] < low:
-                        continue  # Out of order: a duplicate, or counted as missing at the end.
+                        continue  # Out of order: a duplicate, or counted as missing at the end of the pass.
                     low = columns[0] + 1
                     yield from self._judged(columns)
                 break
@@ -129,7 +129,7 @@ class Reading:
             self._meet(damage)
 
     def _first(self, low: int, high: int) -> tuple[Any, ...] | None:
-        """Fetch the first record by itself: on an error in one record Python drops the one before."""
+        """Fetch the first record by itself: on an error in one record Python drops the previous record."""
         try:
             row: tuple[Any, ...] | None = self._connection.execute(self._all, (low, high, 1)).fetchone()
         except sqlite3.DatabaseError as error:
@@ -150,7 +150,7 @@ class Reading:
             yield record
 
     def _is_wanted(self, record: MessageRow | BodyPiece) -> bool:
-        """Return whether the data of a record is to be read."""
+        """Return whether the data of a record must be read."""
         return self._with_data or (isinstance(record, MessageRow) and record.queue == 0)
 
     def _reach(self, seal: object) -> None:
@@ -165,7 +165,7 @@ class Reading:
     def _behind(self, low: int, high: int, why: str) -> int:
         """Return the key to continue with; the record after `low`, or the region around it, cannot be read."""
         exists, columns = self._probe(low, high)
-        if exists and columns is not None and columns[0] >= low:  # Only its data is damaged.
+        if exists and columns is not None and columns[0] >= low:  # Only the data of the record is damaged.
             self._reach(columns[self._table.columns.index("seal")])
             self._meet(damage_of(self._table, columns, why))
             return int(columns[0]) + 1
@@ -281,7 +281,7 @@ class PageIndex:
         return rows
 
     def heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
-        """Return pages without their data, from the one that a sequence may be in on. Raises sqlite3.Error."""
+        """Return pages without their data, from the page that may contain a sequence on. Raises sqlite3.Error."""
         rows: list[MessageRow] = []
         try:
             for number, begin in self._connection.execute(LISTED_WITH, (queue, queue, sequence, most)):
@@ -322,7 +322,7 @@ class PageIndex:
         return None if data is None else self._judged((*head[:7], *data), queue, first)
 
     def _judged(self, columns: tuple[Any, ...], queue: int, first: int, with_data: bool = False) -> MessageRow | None:
-        """Return the page of these columns, with the data of its place if wanted; None if it is damaged."""
+        """Return the page of these columns, with the data of its place if wanted; None if the page is damaged."""
         try:
             row = read_row(columns)
             if with_data:

@@ -1,4 +1,4 @@
-"""Repair: copies everything readable of a damaged store into a new one."""
+"""Repair: copies all readable records of a damaged store into a new store."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Saved(NamedTuple):
 
 
 def repair(source: Path, target: Path) -> Saved:
-    """Copy everything readable from one data directory into another, which is new or empty.
+    """Copy all readable records from one data directory into another, which is new or empty.
 
     The source is not changed. Raises StoreError or StartError if a broker uses the source, it cannot be read at all, or
     the target is not empty or not writable.
@@ -125,7 +125,7 @@ class _Repair:
         )
 
     def _missing(self) -> Iterator[Damage]:
-        """Report transactions that the counter file has and the database lacks."""
+        """Report transactions that the counter file counts and the database lacks."""
         commits = self._sums.get(COMMITS)
         try:
             known = self._counter.read()
@@ -182,7 +182,7 @@ class _Repair:
 
 
 def _table_of(columns: Columns) -> Table | None:
-    """Return the table of a record by its form; None if it fits none."""
+    """Return the table of a record by its form; None if the form fits no table."""
     if len(columns) == len(ROW_BODIES.columns) and isinstance(columns[-1], bytes):
         return ROW_BODIES
     if len(columns) == len(POSITIONS.columns) - 1:

@@ -2,7 +2,7 @@
 
 Theory of operation. All records of all tables are in *leaves*, pages of one type. Every leaf in use is read, whether
 another page refers to it or not. The table of a record follows from its form and its checksum; a changed record fails
-its checksum. Free pages are skipped: they still hold deleted records.
+its checksum. Free pages are skipped, because they still contain deleted records.
 
 The format is https://www.sqlite.org/fileformat2.html, sections 1 and 2.
 """
@@ -34,7 +34,7 @@ class Frame(NamedTuple):
     """Header of a frame."""
 
     page: int
-    """Number of the page that it holds."""
+    """Number of the page in the frame."""
     pages: int
     """Size of the database in pages after the transaction that it ends; 0 if it ends none."""
     salts: tuple[int, int]
@@ -68,7 +68,7 @@ class Log:
         return Frame(page, pages, (rest[0], rest[1]), (rest[2], rest[3]))
 
     def content(self, number: int) -> bytes:
-        """Return the page that a frame holds."""
+        """Return the page in a frame."""
         begin = self._at(number) + FRAME.size
         return self._data[begin : begin + self.page_size]
 
@@ -89,7 +89,7 @@ class Log:
         return last
 
     def lost(self, accepted: int) -> int | None:
-        """Return the end of the last complete transaction, if it is behind the end that SQLite accepts."""
+        """Return the end of the last complete transaction, if that is behind the end that SQLite accepts."""
         if not self.frames:
             return None
         salts = self._header_salts() if self._is_headed else self.frame(1).salts
@@ -100,7 +100,7 @@ class Log:
         return None
 
     def follows(self, number: int) -> bool:
-        """Return whether a frame is valid and continues the one before, or the log's header."""
+        """Return whether a frame is valid and continues the previous frame, or the log's header."""
         frame = self.frame(number)
         if number == 1:
             salts, checksum = self._header_salts(), self._header_checksum()
@@ -164,9 +164,9 @@ def judge(path: Path) -> None:
 def secure(path: Path) -> None:
     """Synchronise the log beside a database before anything is appended.
 
-    SQLite assumes that it is durable. But a killed process may have written a transaction without synchronising it. The
-    next process appends its own. After a power failure the disk may then have the second and not the first, which looks
-    like a flipped bit in the middle. Raises OSError.
+    SQLite assumes that the log is durable. But a killed process may have written a transaction without synchronising
+    it, and the next process appends another. After a power failure the disk may then have the second and not the first,
+    which looks like a flipped bit in the middle. Raises OSError.
     """
     with contextlib.suppress(FileNotFoundError):
         synchronise(path.with_name(path.name + "-wal"))
@@ -187,21 +187,21 @@ def _accepted(path: Path) -> int:
 
 LEAF: Final = 0x0D
 MAP_ENTRY: Final = 5
-"""Octets per page in the pointer map (section 1.8): its type and its parent."""
+"""Bytes per page in the pointer map (section 1.8): type and parent."""
 MAPPED_FREE: Final = 2
 RECORD_MOST: Final = 1_000_000_000
-"""Largest record in octets, as in SQLite."""
+"""Largest record in bytes, as in SQLite."""
 WIDTHS: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)
-"""Octets of a value of each kind; the kinds above are texts and blobs of any length."""
+"""Bytes of a value of each kind; higher kinds are texts and blobs of any length."""
 Columns = tuple[Any, ...]
 
 
 class Broken(Exception):
-    """Error for octets that are not a record."""
+    """Error for bytes that are not a record."""
 
 
 class DatabaseImage:
-    """File and log of a database as one state. It writes nothing. Raises OSError if they cannot be read at all."""
+    """File and log of a database as one state; read-only. Raises OSError if neither can be read."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
@@ -237,7 +237,7 @@ class DatabaseImage:
         return octets if len(octets) == self.page_size else b""
 
     def records(self) -> Iterator[Columns]:
-        """Return the columns of every record of tables whose first column is the key; None for unreadable ones."""
+        """Return the columns of every record of tables whose first column is the key; None for unreadable records."""
         for number in range(1, self.pages + 1):
             if self._free[number]:
                 continue
@@ -259,7 +259,7 @@ class DatabaseImage:
             payload += self._long(int.from_bytes(page[at + local : at + local + 4], "big"), size - local)
         columns = _columns(payload)
         if not columns or columns[0] is not None:
-            raise Broken  # SQLite's own schema table; a key precedes the record and is not part of it.
+            raise Broken  # SQLite's own schema table; a key precedes the record and is not part of the record.
         return (key, *columns[1:])
 
     def _long(self, number: int, size: int) -> bytes:
@@ -283,7 +283,9 @@ class DatabaseImage:
         return PAGE_SIZE
 
     def _find_free(self) -> bytearray:
-        """Return for each page whether it is free: from the free list, or from the pointer map if that is damaged."""
+        """Return for each page whether it is free: from the free list, or from the pointer map if the list is
+        damaged.
+        """
         free = bytearray(self.pages + 1)
         listed = 0
         for number in self._listed():
@@ -316,7 +318,7 @@ class DatabaseImage:
 
 
 def _local(size: int, page_size: int) -> int:
-    """Return how many octets of a record are in its leaf (section 1.6)."""
+    """Return how many bytes of a record are in its leaf (section 1.6)."""
     most = page_size - 35
     if size <= most:
         return size
@@ -355,7 +357,7 @@ def _columns(payload: bytes) -> list[Any]:
 
 def _value(kind: int, octets: bytes, width: int) -> int | bytes | None:
     if len(octets) < width or kind in (0, 7, 10, 11):
-        return None  # Floating-point numbers and reserved types: we write neither.
+        return None  # Floating-point numbers and reserved types: Penstock writes neither.
     if kind in (8, 9):
         return kind - 8
     return octets if kind > 11 else int.from_bytes(octets, "big", signed=True)

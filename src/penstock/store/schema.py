@@ -2,8 +2,8 @@
 
 Each schema version is a migration from the one before; a new file runs all of them. They run in one transaction, so a
 file always has one version or the next. `application_id` identifies a store of Penstock, `user_version` is the schema
-version. The table `about` names the Penstock that opened the store last. That table never changes its form: a Penstock
-too old for the file must still be able to read it.
+version. The table `about` names the Penstock that opened the store last. The form of that table never changes: a
+Penstock too old for the file must still be able to read it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGE_SIZE: Final = 8192
 """Page size.
 
 Measured, microseconds of CPU for a commit with 4,096 / 8,192 / 16,384: 3,300 / 2,600 / 2,100 for 1 MiB; 490 / 420 / 400
-for 100 KiB; 230 / 230 / 240 for 10 KiB, of which they write 4.4 / 5.8 / 10.8 times as much.
+for 100 KiB; 230 / 230 / 240 for 10 KiB, where the written bytes are 4.4 / 5.8 / 10.8 times the data.
 """
 
 _ROW_COLUMNS: Final = """
@@ -44,7 +44,7 @@ def _first(connection: sqlite3.Connection) -> None:
     """Create the tables.
 
     The table of sums has for each table the number of records, the sum of their checksums and the highest key ever
-    used. These reveal a table that has lost a part, or is an older state of itself, although every record is intact.
+    used. These reveal lost records and tables in an older state, even if every remaining record is intact.
     """
     for statement in (
         "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -81,7 +81,7 @@ def _sum_up(connection: sqlite3.Connection, table: Table) -> None:
 def _second(connection: sqlite3.Connection) -> None:
     """Add the number of messages to positions.
 
-    Older positions lack it and keep their checksums, so the sums stay as they are.
+    Older positions lack the number and keep their checksums, so the sums do not change.
     """
     for statement in (
         "CREATE TEMP TABLE uncounted AS SELECT queue, tail, delivered, seal FROM positions",
@@ -98,7 +98,7 @@ def _second(connection: sqlite3.Connection) -> None:
 def _third(connection: sqlite3.Connection) -> None:
     """Add the counts of transactions, their messages and openings to the table of sums.
 
-    That page is written with every transaction anyway.
+    The page of that table is written with every transaction anyway.
     """
     connection.execute("INSERT INTO sums VALUES (?, ?, 0, 0, 0)", (COMMITS_ID, COMMITS))
 
@@ -118,19 +118,19 @@ def _fourth(connection: sqlite3.Connection) -> None:
 
 
 def _fifth(connection: sqlite3.Connection) -> None:
-    """Let a place in the data file stand for the data of a row or piece; the tables stay as they are."""
+    """Allow a place in the data file instead of the data of a row or piece; the tables do not change."""
 
 
 MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second, _third, _fourth, _fifth)
 """Migrations: the first creates version 1, the second makes version 2 of version 1, and so on.
 
-A migration recreates a table instead of altering it: statements of a file are compared with those of a new one, and
-SQLite rewrites those of altered tables.
+A migration recreates a table instead of altering it: the statements of a file are compared with those of a new file,
+and SQLite rewrites the statements of altered tables.
 """
 
 
 def recognise(path: Path) -> bool:
-    """Inspect the file before anything opens it; return whether it exists.
+    """Inspect the file before it is opened; return whether it exists.
 
     Raises StoreError if it belongs to another program, cannot be read, or is missing although its log exists.
     """
@@ -173,8 +173,8 @@ def _refuse_if_counted(path: Path) -> None:
 def make(path: Path) -> None:
     """Create the file, under another name until it is complete, so that a short file is always a truncated one.
 
-    It has a write-ahead log from the start, and never a rollback journal under its own name. On some file systems a
-    power failure could leave such a journal beside a log, and the file would be refused. Raises sqlite3.Error or
+    The file has a write-ahead log from the start, and never a rollback journal under its own name. On some file systems
+    a power failure could leave such a journal beside a log, and the file would be refused. Raises sqlite3.Error or
     OSError.
     """
     part = path.with_name(path.name + ".new")
@@ -227,7 +227,7 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
 
 @lru_cache(maxsize=1)
 def _expected(migrations: tuple[Migration, ...]) -> frozenset[tuple[bytes, ...]]:
-    """Return the statements of a new store; the only way to know them is to make one."""
+    """Return the statements of a new store, which are found by creating one."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
         for migrate in migrations:
             migrate(fresh)

@@ -5,8 +5,8 @@ move to the front in small steps and the end is cut off. That continues until at
 grows up to 16 MiB between two checkpoints. When the store is idle and the log is above 1 MiB, the log is written back
 and truncated. On a file system below 512 MiB all these sizes shrink in proportion.
 
-A busy store is looked at between two transactions, once a second. It returns free space that several looks in a row
-have found: what a queue needs again at once stays.
+A busy store is checked between two transactions, once a second. It returns free space that several consecutive checks
+have found, so space that a queue soon needs again is not returned.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ class Reserve:
         self.path = directory / RESERVE_FILE
 
     def wanted(self) -> int:
-        """Return its size in bytes while a broker runs."""
+        """Return the size in bytes while a broker runs."""
         return int(RESERVE_BYTES * share(self.path.parent))
 
     def missing(self) -> int:
-        """Return the number of bytes that it lacks."""
+        """Return the number of bytes missing to the full size."""
         return max(0, self.wanted() - self._size())
 
     def make(self) -> None:
-        """Grow it to its full size if the file system has room for that."""
+        """Extend the file to its full size if the file system has enough room."""
         self._hold(self.wanted())
 
     def shrink(self) -> None:
-        """Shrink it to the size that a start needs."""
+        """Shrink the file to the size that a start needs."""
         self._hold(min(self.wanted(), STOPPED_BYTES))
 
     def release(self) -> bool:
-        """Free its space; return whether it had any."""
+        """Release the space; return whether there was any."""
         size = self._size()
         with contextlib.suppress(OSError):
             self.path.unlink()
@@ -87,7 +87,7 @@ class Reserve:
                 _allocate(number, self._size(), size)
             finally:
                 os.close(number)
-        except OSError:  # No room for all of it, and a part is useless.
+        except OSError:  # There is no room for the full size, and a part would be useless.
             self.release()
 
 
@@ -106,7 +106,7 @@ LOG_BYTES: Final = 16 * MIB
 """Length of the log at which a commit runs a checkpoint.
 
 Measured with rows of 1 MiB, a few of them live, for 4 / 16 / 64 MiB: 3.2 / 2.5 / 2.1 ms of CPU a commit, 2.1 / 1.4 /
-1.1 times the data written; with a hundred live all are alike.
+1.1 times the data written; with a hundred live rows there is no difference.
 """
 LOG_LEAST: Final = MIB // 8
 LOG_KEPT: Final = 1 * MIB
@@ -115,7 +115,7 @@ FREE_END: Final = 4 * MIB
 FREED_AT_ONCE: Final = 4 * MIB // PAGE_SIZE
 """Pages returned per step: about 10 ms of work, and at most twice their size written."""
 STEP_LEAST: Final = 4
-"""Least pages per step on a full disk, where a step must fit into the present size of the log."""
+"""Least pages per step on a full disk, on which a step must fit into the present size of the log."""
 
 
 def log_bytes(path: Path) -> int:
@@ -126,9 +126,8 @@ def log_bytes(path: Path) -> int:
 def measure(connection: sqlite3.Connection, path: Path, data: Path, data_in_use: int) -> Usage:
     """Return the size of the file, its log, the log's index, the counter file and the data file.
 
-    The room beside them is left out. `data_in_use` are the bytes of the data file's blocks that are in use.
-    `needed` is the growth of the file by a checkpoint, plus the growth of the log to its usual length and one
-    transaction.
+    The reserve is not included. `data_in_use` are the bytes of the data file's blocks that are in use. `needed` is the
+    growth of the file by a checkpoint, plus the growth of the log to its usual length and one transaction.
     """
     free, pages, page_size = _pages(connection)
     files = [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
@@ -150,18 +149,18 @@ def room(folder: Path) -> tuple[int | None, int | None]:
 
 
 BUSY_LOOKS: Final = 3
-"""Looks in a row at which a busy store must have free space to return."""
+"""Consecutive checks at which a busy store must have free space to return."""
 
 
 class Surplus:
-    """Free space that is worth returning, seen by look after look."""
+    """Free space that is worth returning, found by consecutive checks."""
 
     def __init__(self) -> None:
         self._looks: int = 0
-        """Looks in a row that have found free space."""
+        """Number of consecutive checks that have found free space."""
 
     def is_due(self, is_found: bool, idle: bool) -> bool:
-        """Count a look, at an idle store or a busy one; return whether the return of free space begins."""
+        """Count a check of an idle or busy store; return whether the return of free space begins."""
         self._looks = self._looks + 1 if is_found else 0
         return self._looks >= (1 if idle else BUSY_LOOKS)
 
@@ -180,7 +179,7 @@ class Space:
         """True if there is nothing to return until the next transaction."""
 
     def begin(self) -> None:
-        """Look again: there is a transaction."""
+        """Reset, because there is a transaction."""
         self.is_done = False
 
     def reclaim(self, connection: sqlite3.Connection, idle: bool) -> bool:
@@ -207,7 +206,7 @@ class Space:
         return False
 
     def take_smaller_steps(self) -> bool:
-        """Halve the steps, because one did not fit on the disk; return whether they can be smaller."""
+        """Halve the steps, because a step did not fit on the disk; return whether they can be smaller."""
         self._step //= 2
         if self._step < STEP_LEAST:
             self._step = FREED_AT_ONCE

@@ -1,13 +1,14 @@
 """SQLite store: implements `Store` in a file with a write-ahead log that is durable before a commit returns.
 
-Theory of operation. A commit is one transaction. Records have fixed keys, so writing one twice is the same as once.
-When the outcome of a commit is unknown, the same commit is retried. The next transaction overwrites what a failed one
-left in the log; until then SQLite ignores it. SQLite's connection survives most failures; otherwise it is opened again.
+Theory of operation. A commit is one transaction. Records have fixed keys, so writing a record twice has no further
+effect. When the outcome of a commit is unknown, the same commit is retried. The next transaction overwrites frames of a
+failed transaction in the log; until then SQLite ignores them. SQLite's connection survives most failures; otherwise it
+is opened again.
 
 Each transaction is counted in the database, and then in a separate file, before it counts as committed. If that file
 has counted more than the database, the log has lost transactions (commit_counter.py). Each opening is counted in the
-database too, and each transaction checks for openings since. So if two brokers use one file, because somebody removed
-the lock file, the first one stops writing when the second has begun.
+database too, and each transaction checks for openings since. So if two brokers use one file, because the lock file was
+removed, the first broker stops writing when the second has begun.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ OPEN_S: Final = 2.0
 class SqliteStore(Store):
     """Store of one data directory, which the caller has locked.
 
-    With `held`, the lock is checked before each transaction, and disk space is reserved (reserve.py).
+    With `held`, the lock is checked before each transaction, and disk space is reserved (space.py).
     """
 
     def __init__(self, directory: Path, held: DataDirectory | None = None) -> None:
@@ -140,7 +141,7 @@ class SqliteStore(Store):
         self._count = Count(0, 0)
         """Count of the database after the last accepted transaction."""
         self._opening: int = 0
-        """Number of our opening of the file."""
+        """Number of this process's opening of the file."""
         self._log = self.path.with_name(FILE + "-wal")
         self._data = DataFile(self.path)
         self._identities: tuple[Identity | None, Identity | None] = (None, None)
@@ -148,13 +149,13 @@ class SqliteStore(Store):
         self.damaged = []
         self._space = Space(self.path)
         self._usage: Usage | None = None
-        """Its size, as it was measured; None after a change. An idle store is looked at once a second."""
+        """The measured size; None after a change. An idle store is measured once a second."""
         self._reserve = None if held is None else Reserve(directory)
         self._connection: sqlite3.Connection | None = None
         self._is_open = False
 
     def __str__(self) -> str:
-        """Return the path, for people."""
+        """Return the path, for display."""
         return str(self.path.parent)
 
     # Open and close
@@ -216,14 +217,14 @@ class SqliteStore(Store):
                 self._reserve.shrink()
 
     def _connect(self) -> sqlite3.Connection:
-        """Return a connection with our settings. Raises sqlite3.Error or OSError."""
+        """Return a connection with Penstock's settings. Raises sqlite3.Error or OSError."""
         secure(self.path)
         connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             connection.text_factory = bytes  # Damaged text may not be valid UTF-8.
             for pragma in (
                 "synchronous = FULL",
-                "fullfsync = ON",  # Only this is durable on macOS; elsewhere it has no effect.
+                "fullfsync = ON",  # Only this setting is durable on macOS; elsewhere it has no effect.
                 "checkpoint_fullfsync = ON",
                 "secure_delete = OFF",  # Debian's default overwrites deleted data with zeros: twice the work.
                 f"cache_size = -{CACHE_KIB}",
@@ -240,7 +241,7 @@ class SqliteStore(Store):
         return connection
 
     def _connected(self) -> sqlite3.Connection:
-        """Return the connection, a new one if the last did not survive. Raises StoreError."""
+        """Return the connection, a new connection if the last was lost. Raises StoreError."""
         if self._connection is None:
             if not self._is_open:
                 raise StoreError(f"the store '{self.path}' is not open")
@@ -277,7 +278,7 @@ class SqliteStore(Store):
             return PageIndex(self._connected(), self.damaged, self._data.read).find(queue, first, most)
 
     def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
-        """Return pages of a queue without their data, from the one that a sequence may be in on."""
+        """Return pages of a queue without their data, from the page that may contain a sequence on."""
         with translated(self.path, "read"):
             return PageIndex(self._connected(), self.damaged, self._data.read).heads(queue, sequence, most)
 
@@ -368,7 +369,7 @@ class SqliteStore(Store):
         return not busy and bool(frames == written)
 
     def _changes(self) -> None:
-        """Note that the file or its log changes."""
+        """Record that the file or its log changes."""
         self._usage = None
         self._space.begin()
 
@@ -391,7 +392,7 @@ class SqliteStore(Store):
         )
 
     def _check_files(self) -> bool:
-        """Check that the lock is ours and the open files are still in place. Raises StoreLost or StoreError.
+        """Check that the lock is still held and the open files are still in place. Raises StoreLost or StoreError.
 
         Return whether the lock file was removed and restored: another broker may have used the store meanwhile.
         """
@@ -461,7 +462,7 @@ class SqliteStore(Store):
         copy(self.path, target, progress)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        """Roll back a failed transaction; drop the connection if it cannot even read."""
+        """Roll back a failed transaction; drop the connection if even reading fails."""
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

@@ -2,20 +2,22 @@
 
 Tables of the store and the checksums of their records.
 
-The checksum (column `seal`) is the crc32 of a record and of its table's name. It reveals records whose octets have
-changed on the disk, and misplaced records. Only the data of a row or piece has a checksum of its own, which the
-record's checksum covers: so the rest of a page's row, or of a piece, can be verified without its data. In place of the
-data of a large row or piece there may be its place in the data file (data_file.py), which the checksum covers too.
+The checksum (column `seal`) is the crc32 of a record and of its table's name. The checksum reveals records whose bytes
+have changed on the disk, and misplaced records. Only the data of a row or piece has a checksum of its own, which the
+record's checksum covers: so the rest of a page's row, or of a piece, can be verified without its data. Instead of its
+data, a large row or piece may have the place of the data in the data file (data_file.py), which the checksum covers
+too.
 
 Records of the store, the transaction that writes them, and its damages.
 
-A *row* holds messages of one group commit, encoded by penstock.persistence. A *note* records settlements and
-redeliveries of messages in rows. A row is deleted when all its messages are gone, a note when all its rows are gone. A
-*thing* is a definition (a queue, a binding ...): the latest state under its kind and key. A *position* is the progress
-of a queue. Rows and notes share one sequence of numbers, which are not reused while anything refers to them.
+A *row* holds messages of one group commit, encoded by penstock.persistence. A *settlement record* (in the table
+`notes`) has settlements and redeliveries of messages in rows. A row is deleted when no message is left, a settlement
+record when all its rows are deleted. A *metadata record* (in the table `things`) is a definition (a queue, a binding
+...): the latest state under its kind and key. A *position* is the progress of a queue. Rows and settlement records
+share one sequence of numbers, which are not reused while references exist.
 
-The body of a large message is not in its row: it is written in *pieces* while it comes. The record *row bodies* says
-which bodies the messages of a row have; a body that no row has is deleted at the next start.
+The body of a large message is not in its row: it is written in *pieces* while it arrives. The record *row bodies* lists
+the bodies of a row's messages; a body without a row is deleted at the next start.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ UNKNOWN: Final = -1
 PIECE_BITS: Final = 24
 """Bits of a piece's position in its key."""
 LENGTH_MASK: Final = (1 << 32) - 1
-"""Bits of a place that have the length of its data; those above have its first block."""
+"""Bits of a place for the length of its data; the bits above are the first block."""
 COMMITS: Final = "commits"
 """Name of the transaction count in the table of sums."""
 
@@ -46,34 +48,34 @@ class MessageRow(NamedTuple):
     first: int = 0
     """For a page: sequence number of its first message."""
     messages: int = 0
-    """Number of messages; for a page, of those that are restored after a restart."""
+    """Number of messages; for a page, of the messages that are restored after a restart."""
     size: int = 0
-    """Sum of their charges, in bytes."""
+    """Sum of the messages' charges, in bytes."""
 
 
 class SettlementRecord(NamedTuple):
-    """Note: settlements and redeliveries of messages in rows."""
+    """Settlements and redeliveries of messages in rows."""
 
     number: int
     data: bytes
 
 
 class MetadataRecord(NamedTuple):
-    """Thing: the present state of a definition."""
+    """The present state of a definition."""
 
     kind: str
     key: str
     data: bytes | None
-    """Encoded definition; None if it is deleted."""
+    """Encoded definition; None if the definition is deleted."""
 
 
 class QueuePosition(NamedTuple):
-    """Position: the progress of a queue."""
+    """The progress of a queue."""
 
     queue: int
     """Number of the queue."""
     tail: int
-    """Last sequence number given to a message."""
+    """Last sequence number assigned to a message."""
     delivered: int
     """Highest sequence number that was delivered to a consumer."""
     messages: int = UNKNOWN
@@ -81,19 +83,19 @@ class QueuePosition(NamedTuple):
 
 
 class BodyPiece(NamedTuple):
-    """Piece of the body of a large message."""
+    """A piece of the body of a large message."""
 
     body: int
     """Number of the body."""
     at: int
-    """Its position in the body: 0, 1, 2 ..."""
+    """Index of the piece in the body: 0, 1, 2 ..."""
     size: int
-    """Number of its octets."""
+    """Number of bytes of the piece."""
     data: bytes
-    """Its octets; empty where they were not read."""
+    """Bytes of the piece; empty if they were not read."""
 
     def key(self) -> int:
-        """Return its key in the table of pieces: pieces of a body follow each other."""
+        """Return the key in the table of pieces: pieces of a body follow each other."""
         return piece_key(self.body, self.at)
 
 
@@ -119,7 +121,7 @@ class StoreTransaction:
         self.rows_gone: list[int] = []
         """Numbers of rows to delete."""
         self.pages_gone: list[tuple[int, int, int]] = []
-        """Pages to delete: the number of a queue, and the first sequence numbers from and to, both included."""
+        """Pages to delete: the number of a queue, and a range of first sequence numbers, both ends included."""
         self.settlements: list[SettlementRecord] = []
         self.settlements_gone: list[int] = []
         self.metadata: list[MetadataRecord] = []
@@ -129,20 +131,20 @@ class StoreTransaction:
         """Numbers of deleted queues."""
         self.pieces: list[BodyPiece] = []
         self.pieces_gone: list[tuple[int, int, int]] = []
-        """Pieces to delete: the number of a body, and the positions from and to, both included."""
+        """Pieces to delete: the number of a body, and a range of indexes, both ends included."""
         self.row_bodies: list[RowBodies] = []
         """Bodies of new rows; they are deleted with their rows."""
 
     def latest(self) -> list[MetadataRecord]:
-        """Return the last state of each definition; new ones in the order of their declaration.
+        """Return the last state of each definition; new definitions in the order of their declaration.
 
-        Only these are written. If a commit is repeated because its outcome is unknown, writing each change (delete a
-        definition, declare it and another) could change the order.
+        Only these states are written. If a commit is repeated because its outcome is unknown, writing each change
+        (delete a definition, declare it and another) could change the order.
         """
         return list({(record.kind, record.key): record for record in self.metadata}.values())
 
     def size(self) -> int:
-        """Return the approximate number of bytes that it writes."""
+        """Return the approximate number of bytes that the transaction writes."""
         return (
             sum(len(row.data) for row in self.rows)
             + sum(len(record.data) for record in self.settlements)
@@ -152,26 +154,26 @@ class StoreTransaction:
 
 
 STALE: Final = "they are not the ones that were written last"
-"""Damage of a table whose records are all intact: deleted records may have come back."""
+"""Damage of a table whose records are all intact: deleted records may have reappeared."""
 
 
 class Damage(NamedTuple):
     """Part of the store that cannot be read."""
 
     what: str
-    """Description: a row, page, note or thing, or a number of them."""
+    """Description: a row, page, note or thing, or a number of these."""
     why: str
     queue: int = 0
     """Number of the page's queue; 0 if unknown, or for messages of any queues."""
     messages: int = 0
-    """Number of messages in it, settled or not; 0 if unknown."""
+    """Number of messages in the damaged part, settled or not; 0 if unknown."""
     table: str = ""
-    """Table that misses something; empty if nothing may be missing."""
+    """Table with missing records; empty if none can be missing."""
 
 
 BODY_NUMBER: Final = struct.Struct("<q")
 PACKS: Final = [struct.Struct(f"<{count}q").pack for count in range(8)]
-"""Packers of as many numbers as their index: a commit packs those of each record."""
+"""Packers of as many numbers as their index: a commit packs the numbers of each record."""
 WRONG: Final = "its checksum is wrong"
 
 
@@ -184,7 +186,7 @@ class Table(NamedTuple):
 
     name: str
     one: str
-    """Name of one record in a sentence."""
+    """Name of one record of the table in a sentence."""
     key: str
     """Key column, SQLite's rowid."""
     columns: tuple[str, ...]
@@ -192,17 +194,17 @@ class Table(NamedTuple):
     read: Callable[[tuple[Any, ...]], Any]
     """Decode a record from its columns, in their order. Raises ChecksumError."""
     write: Callable[..., tuple[Any, ...]]
-    """Return the columns of a record, in their order; of a thing with its number as well, and of a row or piece with
-    the place of its data or None.
+    """Return the columns of a record, in their order; of a metadata record with its number as well, and of a row or
+    piece with the place of its data or None.
     """
     id: int
-    """Its number in the table of sums, which never changes."""
+    """Number of the table in the table of sums, which never changes."""
     head: str = "data"
-    """Expression for its data where only the records themselves are read."""
+    """SQL expression for the data when only the records themselves are read."""
 
 
 def encoded(text: str) -> bytes:
-    """Encode a text for the store; damaged text that was read as octets is encoded as it was."""
+    """Encode a text for the store; damaged text that was read as bytes is encoded unchanged."""
     return text.encode(errors="surrogateescape")
 
 
@@ -212,7 +214,9 @@ def decoded(octets: bytes) -> str:
 
 
 def seal_of(what: bytes, numbers: Sequence[int], data: bytes = b"") -> int:
-    """Return the checksum of a record of this kind: of its numbers, and of its data if that has none of its own."""
+    """Return the checksum of a record of this kind: of its numbers, and of its data if the data has no checksum of its
+    own.
+    """
     return zlib.crc32(data, zlib.crc32(what + PACKS[len(numbers)](*numbers)))
 
 
@@ -226,7 +230,7 @@ def _check(what: bytes, numbers: Sequence[int], seal: object, data: bytes = b"")
 
 
 def _checked_data(crc: object, data: Any) -> bytes:
-    """Return data whose checksum is this; empty if it was not read (None or its place). Raises ChecksumError."""
+    """Return data with this checksum; empty if the data was not read (None or its place). Raises ChecksumError."""
     if data is None or type(data) is int:
         return b""
     if not isinstance(data, bytes) or zlib.crc32(data) != crc:
@@ -235,13 +239,15 @@ def _checked_data(crc: object, data: Any) -> bytes:
 
 
 def _with_place(columns: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    """Return the numbers that the checksum of a row or piece covers: its first columns, and its place if it has one."""
+    """Return the numbers that the checksum of a row or piece covers: its first columns, and its place if there is
+    one.
+    """
     place = columns[count + 1] if len(columns) > count + 1 else None
     return (*columns[:count], place) if type(place) is int else columns[:count]
 
 
 def _sealed(what: bytes, numbers: tuple[int, ...], data: bytes, place: int | None) -> tuple[Any, ...]:
-    """Return the columns of a row or piece; those of its data have its place if it has one."""
+    """Return the columns of a row or piece; the data columns contain its place if there is one."""
     numbers = (*numbers, zlib.crc32(data))
     if place is None:
         return (*numbers, seal_of(what, numbers), data)
@@ -249,12 +255,12 @@ def _sealed(what: bytes, numbers: tuple[int, ...], data: bytes, place: int | Non
 
 
 def length_of(place: int) -> int:
-    """Return the octets of the data at a place."""
+    """Return the bytes of the data at a place."""
     return place & LENGTH_MASK
 
 
 def filled(record: Any, columns: tuple[Any, ...], read: Callable[[int], bytes]) -> Any:
-    """Return a row or piece with the data that its columns have a place for. Raises ChecksumError."""
+    """Return a row or piece with the data read from the place in its columns. Raises ChecksumError."""
     try:
         data = read(columns[-1])
     except OSError as error:
@@ -275,7 +281,7 @@ def read_head(columns: tuple[Any, ...]) -> MessageRow:
 
 
 def read_row(columns: tuple[Any, ...]) -> MessageRow:
-    """Decode a row; its data is empty if it was not read (None), or has a place. Raises ChecksumError."""
+    """Decode a row; the data is empty if it was not read (None), or has a place. Raises ChecksumError."""
     return read_head(columns)._replace(data=_checked_data(columns[5], columns[7]))
 
 
@@ -308,7 +314,7 @@ def read_metadata(columns: tuple[Any, ...]) -> MetadataRecord:
 
 
 def write_position(position: QueuePosition) -> tuple[Any, ...]:
-    """Return the columns of a position; without a number of messages its checksum is that of version 1."""
+    """Return the columns of a position; without a number of messages the checksum is that of version 1."""
     numbers = position[:3] if position.messages == UNKNOWN else position
     return (*position, seal_of(b"position", numbers))
 
@@ -326,7 +332,7 @@ def write_piece(piece: BodyPiece, place: int | None = None) -> tuple[Any, ...]:
 
 
 def read_piece(columns: tuple[Any, ...]) -> BodyPiece:
-    """Decode a piece; its data is empty if it was not read (None), or has a place. Raises ChecksumError."""
+    """Decode a piece; the data is empty if it was not read (None), or has a place. Raises ChecksumError."""
     number, body, size, crc, seal, data = columns
     _check(b"piece", _with_place(columns, 4), seal)
     octets = _checked_data(crc, data)
@@ -376,7 +382,9 @@ PLACED_TABLES: Final = (ROWS, PIECES)
 
 
 def insertions(commit: StoreTransaction) -> list[tuple[Table, list[Any]]]:
-    """Return the records that a commit writes by table, in the order of writing; things are apart (`latest`)."""
+    """Return the records that a commit writes by table, in the order of writing; metadata records are written
+    separately (`latest`).
+    """
     return [
         (ROWS, commit.rows),
         (SETTLEMENTS, commit.settlements),
@@ -406,7 +414,7 @@ class Usage(NamedTuple):
     """Disk usage of a store, as the file system (or the server) counts it."""
 
     used: int
-    """Bytes in use: `taken` without the part that can be reused."""
+    """Bytes in use: `taken` minus the reusable part."""
     taken: int
     """Bytes taken from the file system."""
     free: int | None
@@ -426,9 +434,10 @@ def ignore(record: Record) -> None:
 
 
 class Store(ABC):
-    """Store interface: writes transactions. One thread at a time uses it; every call may take as long as a disk takes.
+    """Store interface: writes transactions. One thread at a time uses it; every call may block for as long as the disk
+    takes.
 
-    Its text (`str`) is its location, for people.
+    The text of a store (`str`) is its location, for display.
     """
 
     when_damaged: ClassVar[str] = (
@@ -438,11 +447,11 @@ class Store(ABC):
     """Advice for damage."""
 
     was_left: bool = True
-    """False once opened, if its last broker may have delivered messages after its last commit."""
+    """False once opened, if the last broker may have delivered messages after its last commit."""
 
     damaged: list[Damage]
-    """Damage found since it was opened: `metadata`, `positions`, `settlements`, `rows` and `pages` return intact
-    records and put the rest here; `pieces`, `row_bodies` and `piece` do the same.
+    """Damage found since the store was opened: `metadata`, `positions`, `settlements`, `rows` and `pages` return intact
+    records and add damaged ones here; `pieces`, `row_bodies` and `piece` do the same.
 
     Missing records are known when one of the first four, `pieces` or `row_bodies` was read to its end.
     """
@@ -455,7 +464,7 @@ class Store(ABC):
         """
 
     def try_open(self, patience_s: float) -> bool:
-        """Open it if it is free within a number of seconds; return whether it was.
+        """Open the store if it is free within a number of seconds; return whether it was.
 
         Raises StoreError. A store in a folder belongs to the holder of the folder's lock.
         """
@@ -501,14 +510,14 @@ class Store(ABC):
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue whose first sequence is this or a later one, in order.
 
-        At most so many bytes of data, but at least one page, if there is one.
+        At most `most` bytes of data, but at least one page, if there is one.
         """
 
     @abstractmethod
     def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
-        """Return pages of a queue without their data, in order, `most` at most.
+        """Return pages of a queue without their data, in order, at most `most`.
 
-        The first one is the last page that begins at this sequence or before, if there is any.
+        The first is the last page that begins at this sequence or before, if there is any.
         """
 
     @abstractmethod
@@ -519,17 +528,17 @@ class Store(ABC):
     def commit(self, commit: StoreTransaction) -> None:
         """Write all changes; they are durable on return.
 
-        Raises StoreFull for a full disk, StoreError for other errors. The commit has no effect then and may be retried
-        any number of times. No other commit should be written in between: a disk that reported a failure may still have
-        all of it after a crash.
+        Raises StoreFull for a full disk, StoreError for other errors. The commit then has no effect and may be retried
+        any number of times. No other commit should be written in between: a disk that reported a failure may still
+        contain the whole commit after a crash.
         """
 
     @abstractmethod
     def reclaim_space(self, idle: bool = True) -> bool:
         """Do a bounded step of housekeeping; return whether there is more. Raises StoreError.
 
-        It returns free space to the file system: call it while idle, until it returns False. While busy (`idle` is
-        False), call it once a second between two transactions, and more often as long as there is more.
+        Returns free space to the file system. While idle, call this until it returns False. While busy (`idle` is
+        False), call this once a second between two transactions, and more often while there is more.
         """
 
     @abstractmethod
@@ -547,7 +556,7 @@ class Store(ABC):
     def interrupt(self) -> bool:
         """Make calls of the using thread fail with StoreError, soon and for good; return whether that is possible.
 
-        It is the only thread-safe method. Waits for a local disk cannot be interrupted.
+        This is the only thread-safe method. Waits for a local disk cannot be interrupted.
         """
         return False
 
@@ -561,7 +570,7 @@ class Leased(ABC):
 
     @abstractmethod
     def release_lease(self) -> None:
-        """Let another broker take the store.
+        """Release the store to another broker.
 
-        The next use of the store takes the lease back, or raises StoreLost if another broker has had it.
+        The next use of the store takes the lease back, or raises StoreLost if another broker has held it.
         """

@@ -12,16 +12,18 @@ MECHANISM: Final = re.compile(r"[A-Z0-9_-]{1,20}")
 
 
 class SaslError(PenstockError):
-    """A response that does not follow its mechanism; it never quotes the response, which may hold a password."""
+    """A response that does not follow its mechanism; the text never quotes the response, which may contain a
+    password.
+    """
 
 
 def shown_mechanism(name: str) -> str:
-    """Return a mechanism for an error: quoted, unless it is no name, for a confused client may send its password."""
+    """Return a mechanism for an error text: quoted if it is a name; a confused client may send its password instead."""
     return f"'{name}'" if MECHANISM.fullmatch(name) else f"of {len(name)} characters that is no name of one"
 
 
 def plain_response(user: str, password: str) -> bytes:
-    """The PLAIN response: no authorisation identity, user, password. Raises `SaslError` if either holds a NUL."""
+    """The PLAIN response: no authorisation identity, user, password. Raises `SaslError` if either contains a NUL."""
     if "\0" in user or "\0" in password:
         raise SaslError("PLAIN can carry neither a user nor a password with a NUL")
     return b"\0" + user.encode() + b"\0" + password.encode()

@@ -46,6 +46,19 @@ def test_held_publish_is_refused_at_its_deadline_with_the_reason(house: Kept) ->
     )
 
 
+def test_cause_of_closed_quota_names_the_limit_that_was_passed() -> None:
+    house = Kept(disk_overfull=1_000)
+    causes: list[str] = []
+    for used in (1_001, 950):
+        house.disk.measured(used, 1 << 30, 1 << 31, house.broker.now)
+        assert house.disk.quota is not None
+        causes.append(house.disk.quota.describe_cause(0.0))
+    assert causes == [
+        "1,001 bytes used > disk-overfull 1,000 (opens at 900)",
+        "950 bytes used; it was above disk-overfull (1,000) and opens at 900",
+    ]
+
+
 def test_publish_behind_a_closed_queue_gate_does_not_bypass_the_disk_gate(house: Kept) -> None:
     """Rows of publishes that are withheld by a queue end where the disk stops them (waiting_publisher.py)."""
     house.set("queue", "a", capacity_messages=100, stop_messages=1)

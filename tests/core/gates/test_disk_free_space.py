@@ -37,6 +37,19 @@ def test_store_keeps_its_space_with_min_disk_free_none() -> None:
     )
 
 
+def test_cause_of_closed_free_space_gate_names_the_minimum_that_was_passed() -> None:
+    house = Kept(min_disk_free=1_000)
+    causes: list[str] = []
+    for free in (999, 1_050):
+        house.disk.measured(1, free, 100_000, house.broker.now)
+        assert house.disk.room is not None
+        causes.append(house.disk.room.describe_cause(0.0))
+    assert causes == [
+        "999 bytes free < min-disk-free 1,000 (opens at 1,100)",
+        "1,050 bytes free; it was below min-disk-free (1,000) and opens at 1,100",
+    ]
+
+
 @pytest.mark.parametrize(
     ("percent", "total", "mark", "resume"), [(5.0, 1000, 50, 55), (99.0, 1000, 990, 995), (100.0, 1000, 1000, 1000)]
 )

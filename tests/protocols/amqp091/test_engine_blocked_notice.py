@@ -18,7 +18,7 @@ def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
     driver = make_driver(now=100.0)
     peer = Dialogue(driver).declare("q", **GATED).confirm()
     (blocked,) = methods(peer.say(publish("q", b"x")))
-    assert blocked.args["reason"] == ("queue q: 1 messages > stop 0 (opens at 0); what is held for 5 s is refused")
+    assert blocked.args["reason"] == ("queue q: 1 messages > stop 0 (opens at 0); refused after 5 s")
 
 
 def test_blocked_notice_without_confirms_waits_50_ms_in_all() -> None:

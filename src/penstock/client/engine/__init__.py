@@ -1,1 +1,1 @@
-"""Sans-I/O engines of the client, one for each protocol: octets in, octets out, receipts, and whom to wake."""
+"""Sans-I/O engines of the client, one for each protocol: bytes in and out, receipts, and waits to wake."""

@@ -1,9 +1,9 @@
-"""Connection of the client: what both protocols share of input, output, requests and ends.
+"""Connection of the client: input, output, requests and ends that both protocols share.
 
-Theory of operation. A shell owns the transport. It calls `begin` when that is connected, `receive` with what came,
-`take_output` for what to send, `tick` at `next_deadline`, and `lose` when it is gone. After each of them it releases
-what is in `woken`, tells `events`, and closes the transport if `fault` is set. An engine outlives its transports: after
-`lose` with `again`, publishers and receivers wait for the next `begin`, and attach again by themselves.
+Theory of operation. A shell owns the transport. It calls `begin` when the transport is connected, `receive` with input,
+`take_output` for output, `tick` at `next_deadline`, and `lose` after a loss. After each call it releases the waits in
+`woken`, reports `events`, and closes the transport if `fault` is set. An engine outlives its transports: after `lose`
+with `again`, publishers and receivers wait for the next `begin`, and attach again by themselves.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ OPENING: Final = 1
 OPEN: Final = 2
 CLOSING: Final = 3
 ENDED: Final = 4
-"""Phases of a connection: without a transport, logging in, in use, closing, and over for good."""
+"""Phases of a connection: without a transport, logging in, in use, closing, and ended."""
 
 TARGETS_MOST: Final = 64
-"""Most targets that a connection calls at the same time; one that is idle makes room for another."""
+"""Most targets that a connection calls at the same time; an idle target makes room for another."""
 REQUESTS_MAX: Final = 64
 """Most control requests without an answer."""
 CONTROL_EXCHANGE: Final = "penstock.control"
 UPDATE_SECRET: Final = "connection.update-secret"
-"""Name of the call that gives the broker a newer token."""
+"""Name of the call that sends a newer token to the broker."""
 JSON_TYPE: Final = "application/json"
 BLOCK_TYPE: Final = "application/vnd.penstock.block"
 ERROR_TYPE: Final = "application/vnd.penstock.error+json"
 PROGRESS_TYPE: Final = "application/vnd.penstock.progress+json"
-"""Content types of control requests and their answers; a block is one of messages (docs/blocks.md)."""
+"""Content types of control requests and their answers; a block has the type of messages (docs/blocks.md)."""
 REPLY_QUEUE: Final[dict[str, object]] = {
     **dict.fromkeys(("capacity-messages", "stop-messages", "stop-bytes", "resume-messages", "resume-bytes"), "none"),
     **dict.fromkeys(("message-ttl", "expires", "consumer-window-bytes", "consumer-max-rate"), "none"),
@@ -64,7 +64,9 @@ REPLY_QUEUE: Final[dict[str, object]] = {
     "overflow": "block",
     "consumer-window-adaptive": False,
 }
-"""Arguments of the queue of answers. They are stronger than patterns: a setting of `#` locks no operator out."""
+"""Arguments of the queue of answers. Arguments are stronger than patterns, so that a setting of `#` cannot lock out
+operators.
+"""
 
 
 class Heart(TimerHandler):
@@ -74,14 +76,14 @@ class Heart(TimerHandler):
         super().__init__()
         self.engine = engine
         self.sends_every: float = NEVER
-        """Seconds after which the broker must have heard something; infinity for none."""
+        """Seconds after which the client must send; infinity for never."""
         self.hears_within: float = NEVER
         """Seconds of silence after which the connection is broken."""
         self.heard_at: float = 0.0
         self.sent_at: float = 0.0
 
     def start(self, sends_every: float, hears_within: float) -> None:
-        """Begin: 0 stands for none."""
+        """Begin; 0 means none."""
         engine = self.engine
         self.sends_every = sends_every or NEVER
         self.hears_within = hears_within or NEVER
@@ -90,7 +92,7 @@ class Heart(TimerHandler):
         engine.timers.add(self, engine.now + min(self.sends_every, self.hears_within) / 2)
 
     def stop(self) -> None:
-        """End: there is no transport."""
+        """End, because there is no transport."""
         self.sends_every = self.hears_within = NEVER
         self.engine.timers.drop(self)
 
@@ -106,27 +108,27 @@ class Heart(TimerHandler):
 
 
 class Services:
-    """Targets that a connection calls, and the names of queues that it needs for itself."""
+    """Targets that a connection calls, and names of its internal queues."""
 
     def __init__(self) -> None:
         self.names: int = 0
-        """Names of queues that were given away."""
+        """Number of queue names used so far."""
         self.late_answers: int = 0
-        """Answers that came after the deadline of their calls."""
+        """Answers that arrived after the deadline of their calls."""
         self.requesters: dict[tuple[str, str], Requester] = {}
-        """Requesters by exchange and routing key, the one that was used last at the end."""
+        """Requesters by exchange and routing key, the most recently used at the end."""
 
     def new_name(self, engine: Engine) -> str:
-        """Return the name of a queue that no other connection has: AMQP 1.0 lets no broker choose one."""
+        """Return a queue name that no other connection has: AMQP 1.0 lets no broker choose one."""
         self.names += 1
         return f"client-{engine.terms.producer or engine.terms.container}-{self.names}"
 
     def drop_answer(self) -> None:
-        """Count an answer that came too late."""
+        """Count an answer that arrived too late."""
         self.late_answers += 1
 
     def requester(self, engine: Engine, exchange: str, key: str) -> Requester:
-        """Return the requester of a target. Raises `ClientError` when all that there may be are in use."""
+        """Return the requester of a target. Raises `ClientError` when the maximum is in use."""
         requester = self.requesters.pop((exchange, key), None)
         if requester is None:
             if len(self.requesters) >= TARGETS_MOST:
@@ -156,26 +158,26 @@ class Engine(Wakes):
         self.terms = terms
         self.phase: i64 = IDLE
         self.epoch: i64 = 0
-        """Number of the transport; what belongs to an earlier one is over."""
+        """Number of the transport; state of an earlier transport is void."""
         self.out = BytesWriter()
         self.rest: bytes = b""
         self.events: list[Event] = []
-        """Events that the shell tells, and logs if they are warnings."""
+        """Events for the shell, which logs warnings."""
         self.is_scheduled: bool = False
         """True if the shell knows that there is output."""
         self.is_congested: bool = False
-        """True if the transport takes no more."""
+        """True if the transport accepts no more output."""
         self.fault: ClientError | None = None
-        """Reason why the transport has to be closed after its output."""
+        """Reason to close the transport after its output."""
         self.opened = Call("connection")
         self.blocked_reason: str = ""
-        """The broker's reason for blocking the connection; empty if it does not."""
+        """The broker's reason for blocking the connection; empty if it is not blocked."""
         self.blocked_at: float = 0.0
         self.tally = Tally()
         self.lost_at: float = 0.0
         self.lost_reason: str = ""
         self.server: dict[str, object] = {}
-        """Properties that the broker announced."""
+        """Properties announced by the broker."""
         self.publishers: list[PublisherCore] = []
         self.receivers: list[ReceiverCore] = []
         self.calls: list[Call] = []
@@ -186,14 +188,16 @@ class Engine(Wakes):
         self.heart = Heart(self)
         self.services = Services()
 
-    # What a protocol does
+    # Implemented by a protocol
 
     def reset(self) -> None:
-        """Begin with a new transport: forget the channels or sessions of the last one, and write the first octets."""
+        """Begin with a new transport: forget the channels or sessions of the last transport, and write the first
+        bytes.
+        """
         raise NotImplementedError
 
     def read(self, data: bytes) -> None:
-        """Read input, with what was left of the last."""
+        """Read input, after the rest of the last input."""
         raise NotImplementedError
 
     def write_heartbeat(self) -> None:
@@ -225,7 +229,7 @@ class Engine(Wakes):
         raise NotImplementedError
 
     def is_sent(self, call: Call) -> bool:
-        """Return whether a control request was written, and need not wait for what the broker says."""
+        """Return whether a control request was written, and does not wait for the broker."""
         raise NotImplementedError
 
     def offers(self, feature: str) -> bool:
@@ -241,7 +245,7 @@ class Engine(Wakes):
         """Raise `ClientError` if the broker has no service for declarations and the like, such as "queue.declare"."""
 
     def broker_name(self) -> str:
-        """Return the broker's name for people."""
+        """Return the displayed name of the broker."""
         return str(self.server.get("product") or "this broker")
 
     # Transport
@@ -261,16 +265,16 @@ class Engine(Wakes):
         self.reset()
 
     def receive(self, data: bytes, now: float) -> None:
-        """Take input."""
+        """Handle input."""
         self.now = now
         self.heart.heard_at = now
         if self.fault is None and self.phase != ENDED:
             self.read(data)
 
     def take_output(self) -> bytes:
-        """Return what is to be sent."""
+        """Return the pending output."""
         self.is_scheduled = False
-        for receiver in self.receivers:  # Acknowledgements that they gather.
+        for receiver in self.receivers:  # Acknowledgements that receivers gather.
             receiver.flush()
         if len(self.out) == 0:
             return b""
@@ -280,7 +284,7 @@ class Engine(Wakes):
         return output
 
     def tick(self, now: float) -> None:
-        """Do what is due."""
+        """Do due work."""
         self.now = now
         self.timers.run(now)
 
@@ -289,19 +293,19 @@ class Engine(Wakes):
         return self.timers.next()
 
     def congest(self, is_congested: bool) -> None:
-        """Stop or continue publishers, because the transport takes no more, or does again."""
+        """Stop or resume publishers, because the transport is full, or has room again."""
         if is_congested != self.is_congested:
             self.is_congested = is_congested
             for publisher in self.publishers:
                 publisher.review()
 
     def break_off(self, error: ClientError) -> None:
-        """Ask the shell to close the transport because of an error."""
+        """Make the shell close the transport because of an error."""
         if self.fault is None:
             self.fault = error
 
     def lose(self, error: ClientError, again: bool, now: float) -> None:
-        """Note that the transport is gone; with `again` the shell will try another one, else all ends."""
+        """Handle the loss of the transport; with `again` the shell will try another, otherwise everything ends."""
         self.now = now
         if self.phase == ENDED:
             return
@@ -323,7 +327,7 @@ class Engine(Wakes):
             receiver.lose()
 
     def end(self, error: ClientError) -> None:
-        """End for good: every wait fails, and what is under way is unknown."""
+        """End for good: every wait fails, and outcomes of messages under way are unknown."""
         self.phase = ENDED
         self.heart.stop()
         self._fail_calls(error)
@@ -350,7 +354,7 @@ class Engine(Wakes):
         self.requests.clear()
 
     def _refuse_server(self, start: bytes, other_version: type[ConnectError]) -> None:
-        """Break off: the first octets that came are not of this protocol."""
+        """Break off, because the first bytes received are not of this protocol."""
         what = "an HTTP server" if start.startswith(b"HTTP/") else "no AMQP broker"
         kind, text = ConnectError, f"{what} answers there; check the port"
         if start.startswith(b"AMQP"):
@@ -374,7 +378,7 @@ class Engine(Wakes):
         return receiver
 
     def note_open(self) -> None:
-        """Note that the login is over, and attach all publishers and receivers."""
+        """Handle the end of the login: attach all publishers and receivers."""
         self.phase = OPEN
         self.lost_reason = ""
         self.tally.opened += 1
@@ -387,7 +391,9 @@ class Engine(Wakes):
             receiver.attach()
 
     def block(self, reason: str) -> None:
-        """Note that the broker blocks the connection (connection.blocked), or with an empty reason that it goes on."""
+        """Record that the broker blocks the connection (connection.blocked), or with an empty reason that it
+        resumes.
+        """
         if bool(reason) != bool(self.blocked_reason):
             self.events.append(Event(BLOCKED if reason else UNBLOCKED, "", reason))
             self.blocked_at = self.now
@@ -397,14 +403,14 @@ class Engine(Wakes):
             publisher.block(bool(reason))
 
     def forget_publisher(self, publisher: PublisherCore) -> None:
-        """Forget a publisher that has ended, but for what it has counted."""
+        """Forget a publisher that has ended, except its counters."""
         if publisher in self.publishers:
             self.publishers.remove(publisher)
             self.tally.add_publisher(publisher.counts(), publisher.waited)
         self.timers.drop(publisher)
 
     def forget_receiver(self, receiver: ReceiverCore) -> None:
-        """Forget a receiver that has ended, but for what it has counted."""
+        """Forget a receiver that has ended, except its counters."""
         if receiver in self.receivers:
             self.receivers.remove(receiver)
             self.tally.add_receiver(receiver.counts())
@@ -425,7 +431,7 @@ class Engine(Wakes):
         return call.value
 
     def answering(self, call: Call, timeout: float | None = None) -> Steps[Any]:
-        """Wait for the answer to a request, as `waiting` does; after a `Timeout` it may be waited for again."""
+        """Wait for the answer to a request, as `waiting` does; after a `Timeout` the call may be repeated."""
         if not call.done:
             part = call.then = Call(call.what)
             yield from self.waiting(part, timeout)
@@ -433,13 +439,13 @@ class Engine(Wakes):
         return call.value
 
     def wake_output(self) -> None:
-        """Tell the shell that there is output."""
+        """Notify the shell of output."""
         if not self.is_scheduled:
             self.is_scheduled = True
             self.schedule(False)
 
     def calling(self, name: str, arguments: dict[str, Any], timeout: float | None = None) -> Steps[Any]:
-        """Declare or delete something, and wait for the answer. Raises `ValueError` for an argument of no AMQP type."""
+        """Declare or delete an object, and wait for the answer. Raises `ValueError` for an argument of no AMQP type."""
         self.check_open()
         self.check_declares(name)
         check_arguments("the argument", arguments.get("arguments") or {}, self.protocol == "amqp10")
@@ -458,7 +464,7 @@ class Engine(Wakes):
         return self.ask(operation, arguments, Call(f"the control operation {operation}"))
 
     def ask(self, operation: str, arguments: dict[str, Any] | bytes, call: Call) -> Call:
-        """Begin a control operation whose answer goes to `call`; return it."""
+        """Begin a control operation whose answer is passed to `call`; return it."""
         self.request_number += 1
         call.number = f"{self.epoch}.{self.request_number}"
         self.requests[call.number] = call
@@ -473,7 +479,7 @@ class Engine(Wakes):
         return call
 
     def requesting(self, operation: str, arguments: dict[str, Any] | bytes, timeout: float | None = None) -> Steps[Any]:
-        """Carry out a control operation, and wait for the answer; one that comes later is dropped."""
+        """Carry out a control operation, and wait for the answer; a later answer is dropped."""
         call = self.request(operation, arguments)
         try:
             return (yield from self.waiting(call, timeout))
@@ -481,7 +487,7 @@ class Engine(Wakes):
             self.requests.pop(call.number, None)
 
     def answer(self, number: str | None, kind: str | None, body: bytes | bytearray) -> None:
-        """Take the answer to a control request, or a note of its progress."""
+        """Handle the answer to a control request, or a progress report."""
         call = self.requests.get(number or "")
         if call is None:
             return
@@ -513,14 +519,14 @@ class Engine(Wakes):
             raise ConnectionLost(None, self.lost_reason or "it is not open")
 
     def _left(self, deadline: float) -> float:
-        """Return the seconds that a step of an orderly close may take."""
+        """Return the seconds for a step of an orderly close."""
         return min(max(deadline - self.now, 0.0), CLOSE_WITHIN)
 
     def closing(self, timeout: float | None = None) -> Steps[None]:
-        """Close every publisher and receiver, then the connection; one that breaks meanwhile is closed too.
+        """Close every publisher and receiver, then the connection; a connection that breaks meanwhile is closed too.
 
-        With a `timeout` in seconds all of it together takes no longer. Without one outcomes are waited for as long as
-        their publishers say, and each other answer for `CLOSE_WITHIN`.
+        A `timeout` in seconds limits the whole close. Without one, outcomes are awaited for the time-out of their
+        publishers, and each other answer for `CLOSE_WITHIN`.
         """
         deadline = NEVER if timeout is None else self.now + timeout
         try:
@@ -541,7 +547,7 @@ class Engine(Wakes):
 
 
 def _object_of(body: bytes | bytearray) -> dict[str, Any] | None:
-    """Return an object of JSON; None for anything else."""
+    """Return an object of JSON; None for other values."""
     import json
 
     try:
@@ -552,49 +558,51 @@ def _object_of(body: bytes | bytearray) -> dict[str, Any] | None:
 
 
 class Unit:
-    """Unit of work: what publishers and receivers know of their transaction, which ends with its transport at last."""
+    """Unit of work: the state of a transaction shared by its publishers and receivers; it ends with its transport at
+    the latest.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.epoch: i64 = engine.epoch
         self.is_committing: bool = False
         self.error: ClientError | None = None
-        """Reason for its end; None before it."""
+        """Reason for the end; None before it."""
 
     def is_over(self) -> bool:
-        """Return whether it has ended, perhaps with its connection."""
+        """Return whether the unit has ended, possibly with its connection."""
         if self.error is None and not self.is_connected():
             self.lost()
         return self.error is not None
 
     def is_connected(self) -> bool:
-        """Return whether the transport on which it began is there."""
+        """Return whether the transport on which the unit began is still connected."""
         return self.epoch == self.engine.epoch and self.engine.phase == OPEN
 
     def check(self) -> None:
-        """Raise the reason for its end."""
+        """Raise the reason for the end."""
         if self.is_over() and self.error is not None:
             raise self.error
 
     def outcome(self) -> i64:
-        """Return what has become of its messages, once it is over."""
+        """Return the outcome of the unit's messages, once it is over."""
         return UNKNOWN if isinstance(self.error, TransactionInDoubt) else REFUSED
 
     def commit(self, is_committing: bool) -> None:
-        """Note that a commit begins, or that it has its answer."""
+        """Record that a commit begins, or that it is answered."""
         self.is_committing = is_committing
 
     def end(self, error: ClientError) -> ClientError:
-        """End it; return the reason, which is an earlier one if it had ended."""
+        """End the unit; return the reason, or an earlier reason if it had ended."""
         if self.error is None:
             self.error = error
         return self.error
 
     def lost(self) -> ClientError:
-        """End it with the connection: it is rolled back, or in doubt during its commit. Returns the reason."""
+        """End the unit with the connection: rolled back, or in doubt during its commit. Returns the reason."""
         text = f"the connection was lost: {self.engine.lost_reason or 'it is closed'}"
         return self.end(TransactionInDoubt(text) if self.is_committing else TransactionAborted(text))
 
 
 CLOSE_WITHIN: Final = 5.0
-"""Seconds that an orderly close may take."""
+"""Seconds for an orderly close."""

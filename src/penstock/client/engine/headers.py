@@ -1,7 +1,9 @@
-"""Headers and properties of messages that are to be sent: what both protocols carry, and what is refused by its name.
+"""Headers and properties of messages to send: a check for values that both protocols can carry, with the name of a
+refused one.
 
-One table for both: a program that runs over one protocol runs over the other. AMQP 1.0 carries a list or a table only
-under a name that begins with `x-`: such headers are message annotations there, the others application properties.
+One table serves both protocols, so that a program that runs over one also runs over the other. AMQP 1.0 carries a list
+or a table only under a name that begins with `x-`: such headers are message annotations there, the others application
+properties.
 """
 
 from __future__ import annotations
@@ -15,23 +17,25 @@ from penstock.content.field_table import NESTING_MAX, deaths_in
 from penstock.content.properties import BCC, CC, TEXT_PROPERTIES, Properties, is_name
 
 LISTED: Final = "x-"
-"""Beginning of the names of headers that are annotations over AMQP 1.0."""
+"""Prefix of the names of headers that are annotations over AMQP 1.0."""
 OWN: Final = ("x-basic-", "x-exchange", "x-routing-key")
-"""Beginnings of annotations that are no headers: AMQP 1.0 has properties or the origin of a message there."""
+"""Prefixes of annotations that are no headers: in AMQP 1.0 these are properties or the origin of a message."""
 DEATHS: Final = "x-death"
 TEXTS: Final = (*TEXT_PROPERTIES, "cluster_id")
-"""Properties that are texts of at most 255 octets."""
+"""Properties that are texts of at most 255 bytes."""
 LONGEST_EXPIRATION: Final = (1 << 32) - 1
-"""Largest expiration in milliseconds that AMQP 1.0 has."""
+"""Largest expiration in milliseconds in AMQP 1.0."""
 LATEST_TIMESTAMP: Final = ((1 << 63) - 1) // 1000
-"""Largest timestamp in seconds that AMQP 1.0 has."""
+"""Largest timestamp in seconds in AMQP 1.0."""
 _INT64: Final = 1 << 63
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN: Final = 60
 
 
 def check_properties(properties: Properties, by_links: bool) -> None:
-    """Raise `InvalidValue` for a property or header that cannot be sent, over AMQP 1.0 if `by_links`; by its name."""
+    """Raise `InvalidValue`, with its name, for a property or header that cannot be sent (over AMQP 1.0 if
+    `by_links`).
+    """
     for name in TEXTS:
         value = getattr(properties, name)
         if value is not None:
@@ -48,7 +52,7 @@ def check_properties(properties: Properties, by_links: bool) -> None:
 
 
 def check_headers(headers: Mapping[Any, object], by_links: bool) -> None:
-    """Raise `InvalidValue` for a header that cannot be sent, over AMQP 1.0 if `by_links`; it has its name."""
+    """Raise `InvalidValue`, with its name, for a header that cannot be sent (over AMQP 1.0 if `by_links`)."""
     for name, value in headers.items():
         fault = _fault_of_name(name) or fault_of(value, by_links)
         if not fault and by_links:
@@ -58,7 +62,7 @@ def check_headers(headers: Mapping[Any, object], by_links: bool) -> None:
 
 
 def check_arguments(what: str, arguments: Mapping[Any, object], by_links: bool) -> None:
-    """Raise `InvalidValue` for an argument of a declaration, or an annotation, that cannot be sent; it has its name."""
+    """Raise `InvalidValue`, with its name, for an argument of a declaration, or an annotation, that cannot be sent."""
     for name, value in arguments.items():
         fault = _fault_of_name(name) or fault_of(value, by_links)
         if fault:
@@ -66,7 +70,7 @@ def check_arguments(what: str, arguments: Mapping[Any, object], by_links: bool) 
 
 
 def fault_of(value: object, by_links: bool, depth: int = 1) -> str:
-    """Return why a value can be in no header; empty if it can be, perhaps under another name."""
+    """Return why a value cannot be in a header; empty if it can, perhaps under another name."""
     if value is None or isinstance(value, (bool, float, bytes, bytearray, memoryview)):
         return ""
     if isinstance(value, str):
@@ -77,7 +81,7 @@ def fault_of(value: object, by_links: bool, depth: int = 1) -> str:
         return "" if _is_after_epoch(value) else "a time is from 1970 on"
     if isinstance(value, (list, tuple, dict)):
         return _fault_of_items(value, by_links, depth + 1)
-    from decimal import Decimal  # Few values are one, and it takes 10 ms.
+    from decimal import Decimal  # Decimals are rare, and the import takes 10 ms.
 
     if isinstance(value, Decimal):
         return _fault_of_decimal(value, by_links)

@@ -1,4 +1,4 @@
-"""Messages that are to be sent: `Message`. One that has come is a `Delivery` of its receiver."""
+"""Messages to send: `Message`. A received message is a `Delivery` of its receiver."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ Body = bytes | bytearray | memoryview
 
 
 class Message:
-    """Message to be sent: a body and properties (`Properties` by name), and where it goes if not where others go.
+    """Message to send: a body, properties (`Properties` by name), and an own target, if any.
 
-    `routing_key` replaces the publisher's; `exchange` too. `properties` are taken as they are then, and none beside it.
-    `durable` None: as the publisher says.
+    `routing_key` and `exchange` replace the publisher's. A given `properties` object is used unchanged, and excludes
+    single properties. `durable` None: as set for the publisher.
     """
 
     def __init__(

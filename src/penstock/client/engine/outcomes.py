@@ -22,27 +22,28 @@ STATES: Final = ("on the wire", "confirmed", "refused", "unknown")
 
 
 class Receipt:
-    """Outcome of one message. `await` it, or `wait()` for it in the blocking form: either returns the receipt.
+    """Outcome of one message. Either `await` the receipt, or call `wait()` in the blocking form: both return the
+    receipt.
 
-    `state` is true at any time: "on the wire", "confirmed", "refused" or "unknown". Waiting raises `MessageRefused` for
-    the second last and `ConnectionLost` for the last, or the error that ended its publisher (`LinkClosed` and others).
-    To stop waiting changes nothing: the message is under way.
+    `state` is current at any time: "on the wire", "confirmed", "refused" or "unknown". Waiting raises `MessageRefused`
+    for the second last and `ConnectionLost` for the last, or the error that ended its publisher (`LinkClosed` and
+    others). Ending a wait changes nothing: the message stays under way.
     """
 
     def __init__(self, publisher: PublisherCore, message: object, sent_at: float) -> None:
         self.publisher = publisher
         self.message: object = message
-        """Message that was published; None once it is confirmed."""
+        """The published message; None once it is confirmed."""
         self.outcome: i64 = PENDING
         self.reason: str = ""
-        """Reason why it was refused, or why the outcome is unknown; empty otherwise."""
+        """Reason why the message was refused, or why the outcome is unknown; empty otherwise."""
         self.sent_at: float = sent_at
         self.sender: Wait | None = None
         """Wait of the `send` that published it."""
         self.withdrawn: bool = False
-        """True if the broker held it and has given it back: it is in no queue."""
+        """True if the broker held the message and has returned it on request: it is in no queue."""
         self.cause: ClientError | None = None
-        """Error that gave it its outcome, without a receipt; None if that is the broker's answer to this message."""
+        """Error that decided the outcome, without a receipt; None if the broker answered for this message."""
         self.futures: list[Any] | None = None
         self.callbacks: list[Callable[[Receipt], object]] | None = None
 
@@ -57,7 +58,7 @@ class Receipt:
         return self.outcome != PENDING
 
     def add_callback(self, callback: Callable[[Receipt], object]) -> None:
-        """Call `callback(receipt)` when the message has its outcome; at once if it has."""
+        """Call `callback(receipt)` when the message has its outcome; at once if it has one already."""
         if self.outcome != PENDING:
             callback(self)
         elif self.callbacks is None:
@@ -81,7 +82,7 @@ class Receipt:
     def wait(self, timeout: float | None = None) -> Receipt:
         """Wait for the outcome, at most `timeout` seconds (None: without a limit); in the blocking form only.
 
-        Raises as `check`, and `ConfirmTimeout` when the time is over.
+        Raises as `check`, and `ConfirmTimeout` after the time-out.
         """
         block = self.publisher.wakes.block_for
         if block is None:
@@ -104,11 +105,11 @@ class Receipt:
         return self.check()
 
     def release(self) -> None:
-        """Wake who waits; callbacks are the shell's to call, for they may raise."""
+        """Wake awaiting tasks. The shell calls callbacks, because they may raise."""
         futures, self.futures = self.futures, None
         if futures is not None:
             for future in futures:
-                if not future.done():  # It may have been cancelled.
+                if not future.done():  # The future may have been cancelled.
                     future.set_result(None)
 
     def __repr__(self) -> str:
@@ -116,14 +117,14 @@ class Receipt:
 
 
 def with_receipt(cause: ClientError, receipt: Receipt) -> ClientError:
-    """Return an error of the same kind and text that has a receipt; one is raised for each message."""
+    """Return an error of the same kind and text with a receipt; one is raised for each message."""
     make: Any = type(cause)
     error: ClientError = make(*cause.args, receipt)
     return error
 
 
 class ConnectionLost(ConnectionClosed):
-    """Lost connection; `receipt` is that of the message whose outcome is unknown, None if none was under way."""
+    """Lost connection; `receipt` belongs to the message whose outcome is unknown, None if none was under way."""
 
     def __init__(self, code: int | str | None, text: str, receipt: Receipt | None = None) -> None:
         super().__init__(code, text)
@@ -134,14 +135,14 @@ class ConnectionLost(ConnectionClosed):
 
 
 class ReplayUncertain(ConnectionLost):
-    """Lost connection to a broker that does not know any more what it took of this publisher's messages.
+    """Lost connection to a broker that has lost its record of this publisher's messages.
 
-    `receipt` is that of a message that may be in its queue; it was not sent again, as the option `replay` says.
+    `receipt` belongs to a message that may be in its queue; it was not sent again, because of the option `replay`.
     """
 
 
 class TransactionError(ClientError):
-    """Transaction that is not committed, or perhaps not; `reason` says why."""
+    """Transaction that is not committed, or perhaps not; `reason` is the cause."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -149,9 +150,9 @@ class TransactionError(ClientError):
 
 
 class TransactionAborted(TransactionError):
-    """Transaction that was rolled back: none of its messages is in a queue, and none that it settled is settled.
+    """Transaction that was rolled back: none of its messages is in a queue, and none of its settlements took effect.
 
-    `reason` says why. Its work can be done again, in a new transaction.
+    `reason` is the cause. The work can be repeated, in a new transaction.
     """
 
     def __str__(self) -> str:
@@ -159,16 +160,16 @@ class TransactionAborted(TransactionError):
 
 
 class TransactionInDoubt(TransactionError):
-    """Commit that was sent and has no answer: all of the transaction is done, or nothing; `reason` says why."""
+    """Commit that was sent and has no answer: the whole transaction took effect, or nothing; `reason` is the cause."""
 
     def __str__(self) -> str:
         return f"the commit was sent, and whether it took place is unknown: {self.reason}"
 
 
 class CommitRefused(TransactionError):
-    """Commit that found no room until the broker's hold deadline: the transaction is open as before, with all its work.
+    """Commit without room until the broker's hold deadline: the transaction is still open, with all its work.
 
-    `reason` is the broker's. Commit again, or roll back.
+    `reason` is the broker's reason. Commit again, or roll back.
     """
 
     def __str__(self) -> str:
@@ -176,11 +177,11 @@ class CommitRefused(TransactionError):
 
 
 NO_ROUTE: Final = "NO_ROUTE"
-"""Reason of a message that reached no queue, as RabbitMQ and Penstock say it over AMQP 0-9-1."""
+"""Reason of a message that reached no queue, in the words of RabbitMQ and Penstock over AMQP 0-9-1."""
 
 
 def no_route(receipt: Receipt) -> str:
-    """Return where a message went that reached no queue, as the beginning of a reason."""
+    """Return the target of a message that reached no queue, as the beginning of a reason."""
     terms, message = receipt.publisher.terms, receipt.message
     exchange: str | None = getattr(message, "exchange", None)
     key: str | None = getattr(message, "routing_key", None)
@@ -207,9 +208,9 @@ class MessageRefused(ClientError):
 
 
 class FlowControlTimeout(ClientError):
-    """Expired time-out of a message that waited for room: nothing of it was written, and all is usable as before.
+    """Expired time-out of a message that waited for room: nothing of it was written, and the publisher is still usable.
 
-    `seconds` is how long it waited; `blocked` says what it waited for.
+    `seconds` is the time that it waited; `blocked` is the reason of the wait.
     """
 
     def __init__(self, seconds: float, blocked: Blocked) -> None:
@@ -222,9 +223,9 @@ class FlowControlTimeout(ClientError):
 
 
 class ConfirmTimeout(ClientError):
-    """Expired time-out of a message that was written: it has no outcome yet, and `receipt` will have it.
+    """Expired time-out of a message that was written: it has no outcome yet; `receipt` will have it.
 
-    `blocked` says what may withhold it.
+    `blocked` is the possible reason of a withheld confirm.
     """
 
     def __init__(self, seconds: float, blocked: Blocked, receipt: Receipt | None = None) -> None:
@@ -266,11 +267,11 @@ REASONS: Final[dict[str, str]] = {
 }
 """Meaning of each cause, as a sentence without its end."""
 ENFORCED: Final = frozenset({CHANNEL_FLOW, CONNECTION_BLOCKED, CREDIT, WINDOW, WINDOW_BYTES, SOCKET, TURN})
-"""Causes that are flow control of the broker: a full window is one whose confirms the broker withholds."""
+"""Causes that are flow control of the broker; a full window counts, because the broker withholds its confirms."""
 
 
 class Amounts:
-    """Messages and bytes; None for one that is unknown or has no limit."""
+    """Messages and bytes; None for an unknown or unlimited number."""
 
     def __init__(self, messages: int | None = None, bytes: int | None = None) -> None:
         self.messages = messages
@@ -298,7 +299,7 @@ class Amounts:
 
 
 def amounts_of(row: object) -> Amounts:
-    """Return amounts of an object with `messages` and `bytes`, as `why` and the flow properties have them."""
+    """Return the amounts of an object with `messages` and `bytes`, as in `why` and the flow properties."""
     if not isinstance(row, dict):
         return Amounts()
     messages, size = row.get("messages"), row.get("bytes")
@@ -306,7 +307,7 @@ def amounts_of(row: object) -> Amounts:
 
 
 class Blocked:
-    """Reason why a message cannot be sent now. What the broker does not say is None, or has None in it."""
+    """Reason why a message cannot be sent now. Parts that the broker does not report are None."""
 
     def __init__(
         self,
@@ -323,16 +324,16 @@ class Blocked:
         self.cause = cause
         """One of the constants of this module, such as "credit", "channel.flow" or "window"."""
         self.reason = reason
-        """The broker's words where it gave any, else what the cause means."""
+        """The broker's reason, if any, otherwise the meaning of the cause."""
         self.since = since
-        """Seconds that it has lasted."""
+        """Seconds since the block began."""
         self.queue = queue
         self.depth = depth
         self.stop = stop
         self.resume = resume
         self.capacity = capacity
         self.retry_after = retry_after
-        """Seconds after which another attempt is worth while."""
+        """Seconds after which another attempt is useful."""
 
     @property
     def thresholds(self) -> tuple[Amounts | None, Amounts | None, Amounts | None]:

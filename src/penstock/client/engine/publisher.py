@@ -1,8 +1,8 @@
-"""Publisher of the client: room, the line of those that wait, time-outs and warnings.
+"""Publisher of the client: room, the line of waiting calls, time-outs and warnings.
 
-Theory of operation. A message is written in one step with its entry in the window: between the encoding and the return
-of `publish` nothing waits. So a call that is cancelled, or times out, in `place` has written nothing. What has no
-outcome stays in the window (`window.py`), and is sent again after a reconnect.
+Theory of operation. A message is written in one step with its entry in the window: there is no wait between the
+encoding and the return of `publish`. So a call that is cancelled, or times out, in `place` has written nothing.
+Messages without an outcome stay in the window (`window.py`), and are sent again after a reconnect.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from penstock.markers import override
 
 REFUSED_BEFORE: Final = "refused before the connection was lost"
 MARK_LOST: Final = "the connection was lost, and the broker does not know any more what it took"
-"""Reasons of outcomes that a mark decides, or that its loss leaves open."""
+"""Reasons of outcomes that a mark decides, or that its loss leaves unknown."""
 HOLD_DEADLINE: Final = "penstock:hold-deadline"
-"""Property of a broker that says after how many milliseconds it refuses a message that it holds."""
+"""Property of a broker: milliseconds after which it refuses a held message."""
 WITHDRAWN_WITHIN: Final = 5.0
-"""Seconds that the answer to a withdrawal and the outcome after it are waited for at most."""
+"""Most seconds of the wait for the answer to a withdrawal and the outcome after it."""
 ASKED_AGAIN: Final = 1.0
-"""Seconds that they are waited for at least, and at a silent broker: it may answer in a moment."""
+"""Least seconds of this wait, and the wait at a silent broker, which may answer in a moment."""
 
 
 class PublisherCore(Room):
-    """Publisher of one protocol; a protocol writes messages and says when it may."""
+    """Publisher of one protocol; a protocol writes messages and sets when it may."""
 
     def __init__(self, engine: Engine, terms: PublisherTerms) -> None:
         super().__init__(engine, terms)
@@ -62,46 +62,48 @@ class PublisherCore(Room):
         self.sends: i64 = 0
         """Calls of `send` that wait for an outcome."""
         self.lane: PublisherLane | None = new_lane(engine.terms.producer, terms, engine.tally)
-        """Its lane at Penstock; None if it has none."""
+        """Lane at Penstock; None without one."""
         self.results: list[SendResult] = []
-        """Results that are waited for."""
+        """Results of `send_many` that are awaited."""
         self.waits: int = 0
-        """Messages that had to wait for room."""
+        """Number of messages that had to wait for room."""
         self.waited: float = 0.0
-        """Seconds that they have waited, all together."""
+        """Total seconds that these messages have waited."""
         self.timed_out: int = 0
-        """Messages that were not sent because their time was over."""
+        """Number of messages that were not sent before their time-out."""
         self.replayed: int = 0
         """Messages that were sent again after a loss of the connection."""
         self.unit: Unit | None = None
-        """Transaction that its messages belong to: their outcome is that of its commit. None outside of one."""
+        """Transaction of the messages, whose commit decides their outcome. None outside of a transaction."""
 
-    # What a protocol does
+    # Implemented by a protocol
 
     def attach(self) -> None:
         """Begin with the present transport."""
         raise NotImplementedError
 
     def write(self, body: bytes) -> None:
-        """Write a message with this body and nothing of its own."""
+        """Write a message with this body and no own properties."""
         raise NotImplementedError
 
     def write_message(self, message: Message) -> None:
-        """Write a message; raises before it has written anything."""
+        """Write a message; raises before anything is written."""
         raise NotImplementedError
 
     def ask_room(self) -> None:
-        """Tell the broker that messages wait for credit."""
+        """Report to the broker that messages wait for credit."""
 
     def withdraw(self, number: int) -> Call | None:
-        """Ask the broker to give a message back that it may hold; None if it cannot be asked."""
+        """Request that the broker returns a message that it may hold; None if that is impossible."""
         return None
 
     def ask_why(self) -> None:
-        """Ask the broker what blocks this publisher, if it can say so and does not by itself."""
+        """Request the reason why the broker blocks this publisher, if it can answer and does not report it by
+        itself.
+        """
 
     def block(self, is_blocked: bool) -> None:
-        """Note that the broker blocks the connection, or does not any more."""
+        """Record that the broker blocks the connection, or does not any more."""
 
     def detach(self) -> None:
         """Begin to close the channel or link."""
@@ -110,12 +112,12 @@ class PublisherCore(Room):
     # Publishing
 
     def publish(self, message: object) -> Receipt:
-        """Write a message and return its receipt; the caller has a place, or has seen that it fits."""
+        """Write a message and return its receipt; the caller has a place, or has checked that it fits."""
         receipt = Receipt(self, message, self.wakes.now)
         self._write(message)
         self.pending.append(receipt)
         if self.line:
-            self.grant()  # Who came while this one was woken has its turn now.
+            self.grant()  # Calls that arrived while this one was woken have their turn now.
         return receipt
 
     def _write(self, message: object) -> None:
@@ -138,7 +140,9 @@ class PublisherCore(Room):
             self.bucket.take(1.0, self.wakes.now)
 
     def try_publish(self, message: object) -> Receipt | Blocked:
-        """Write a message if there is room now; what blocks it otherwise. Raises `LinkClosed`, `ConnectionLost`."""
+        """Write a message if there is room now; otherwise return the reason for the wait. Raises `LinkClosed`,
+        `ConnectionLost`.
+        """
         self.check()
         size = self.size_of(message)
         return self.publish(message) if self.is_free(size) else self.describe(size)
@@ -146,7 +150,7 @@ class PublisherCore(Room):
     def place(self, size: i64, timeout: float | None = None) -> Steps[None]:
         """Wait for a place, at most `timeout` seconds (None: the time-out of the publisher).
 
-        Nothing was written if it raises `FlowControlTimeout`, or is cancelled. The caller publishes at once after it.
+        Nothing was written if it raises `FlowControlTimeout`, or is cancelled. The caller publishes at once afterwards.
         """
         limit = self.terms.wait_failure if timeout is None else timeout
         wait = Wait(self.wakes.now + limit, size)
@@ -166,7 +170,7 @@ class PublisherCore(Room):
                     return
                 self.check()
                 if self.credit <= 0 and self.is_attached:
-                    self.ask_room()  # The broker has taken its credit back meanwhile.
+                    self.ask_room()  # The broker has revoked its credit meanwhile.
                     self.engine.wake_output()
         except BaseException:
             self.leave(wait)
@@ -175,7 +179,7 @@ class PublisherCore(Room):
             self.waited += self.wakes.now - wait.since
 
     def publish_now(self, message: object) -> Receipt | None:
-        """Publish a message of bytes if it fits now; None otherwise, and for others."""
+        """Publish a message of bytes if it fits now; None otherwise, and for other messages."""
         if isinstance(message, bytes) and self.error is None and self.is_free(len(message)):
             return self.publish(message)
         return None
@@ -191,8 +195,8 @@ class PublisherCore(Room):
     def sending(self, message: object, timeout: float | None = None) -> Steps[Receipt]:
         """Wait for room, publish, and wait for the outcome, at most `timeout` seconds together.
 
-        Without a `timeout` each of the two waits has the time-out of the publisher.
-        The outcome of a message in a transaction is that of its commit: it is not waited for here.
+        Without a `timeout` each of the two waits has the time-out of the publisher. In a transaction the outcome of a
+        message is decided by the commit, and is not awaited here.
         """
         self.check()
         size = self.size_of(message)
@@ -229,10 +233,10 @@ class PublisherCore(Room):
         return receipt.check()
 
     def _withdrawing(self, receipt: Receipt, limit: float) -> Steps[None]:
-        """Take a message back that the broker may hold, if it can do so: a nack means that it is in no queue.
+        """Withdraw a message that the broker may hold, if the broker supports it: a nack means that it is in no queue.
 
-        The broker has as long for it as for the message (`limit` in seconds), at least `ASKED_AGAIN`. One that has said
-        nothing since the message was written has no longer than that.
+        The wait is as long as for the message (`limit` in seconds), and at least `ASKED_AGAIN`. For a broker that has
+        sent nothing since the message was written, the wait is `ASKED_AGAIN`.
         """
         engine = self.engine
         is_silent = engine.heart.heard_at <= receipt.sent_at
@@ -249,14 +253,16 @@ class PublisherCore(Room):
             if receipt.outcome == PENDING:
                 yield from engine.until(wait, max(deadline - engine.now, 0.0))
         except ClientError:
-            return  # It stays unknown, and the receipt says what becomes of it.
+            return  # The outcome stays unknown, until the receipt has it.
         finally:
             receipt.sender = None
 
     # send_many
 
     def publish_some(self, items: Sequence[object], start: i64, result: SendResult) -> i64:
-        """Publish as many messages as there is room for, without receipts; return the index of the first left."""
+        """Publish as many messages as there is room for, without receipts; return the index of the first message
+        left.
+        """
         stop: i64 = len(items)
         if self.line or self.granted > 0 or not self.may_write or self.replay_at >= 0:
             return start
@@ -281,7 +287,7 @@ class PublisherCore(Room):
                 octets += size
                 pending.append(item)
                 i += 1
-        finally:  # One that cannot be encoded is an error; those before it are sent.
+        finally:  # A message that cannot be encoded is an error; earlier messages are sent.
             if i > start:
                 self._add_run(first, i - start, result)
         return i
@@ -304,7 +310,9 @@ class PublisherCore(Room):
             at = self.publish_some(items, at + 1, result)
 
     def finishing(self, result: SendResult, timeout: float | None) -> Steps[SendResult]:
-        """Wait for the outcomes of a `send_many`; raises `ConfirmTimeout` when none has come for `timeout` seconds."""
+        """Wait for the outcomes of a `send_many`; raises `ConfirmTimeout` when none has arrived for `timeout`
+        seconds.
+        """
         limit = self.terms.wait_failure if timeout is None else timeout
         while result.open > 0 and self.unit is None:
             result.moved_at = max(result.moved_at, self.wakes.now)
@@ -362,7 +370,7 @@ class PublisherCore(Room):
         return following
 
     def _expect_notice(self, limit: float) -> None:
-        """Look after this wait at half of its time: most end before, and the broker need not be asked about them."""
+        """Check this wait at half of its time: most waits end earlier, and need no question to the broker."""
         if self.notice_at == NEVER and self.terms.notify_period > 0:
             self.notice_at = self.wakes.now + min(self.terms.notify_period, limit) / 2
             self._arm_at(self.notice_at)
@@ -373,7 +381,7 @@ class PublisherCore(Room):
         self.wakes.timers.add(self, when)
 
     def _notice(self, now: float) -> None:
-        """Warn of the longest wait, and ask the broker again for the reason."""
+        """Warn of the longest wait, and request the reason from the broker again."""
         since, count = self._longest_wait()
         if count == 0:
             self.notice_at = NEVER
@@ -400,7 +408,7 @@ class PublisherCore(Room):
         self.ask_why()
 
     def _longest_wait(self) -> tuple[float, int]:
-        """Return since when the longest wait lasts, and how many calls wait."""
+        """Return since when the longest wait lasts, and the number of waiting calls."""
         since, count = NEVER, len(self.line)
         first = self.line.first
         if first is not None:
@@ -417,13 +425,13 @@ class PublisherCore(Room):
     # Replay
 
     def go_on(self) -> None:
-        """Go on without a lane: all that has no outcome is sent again."""
+        """Continue without a lane: all messages without an outcome are sent again."""
         if self.lane is not None:
             self.lane.is_begun = False
         self._begin_replaying()
 
     def go_on_from(self, is_known: bool, taken: i64, refused: list[int]) -> None:
-        """Go on where the lane is: what the mark covers has its outcome, and the rest is sent again."""
+        """Continue at the mark of the lane: messages covered by the mark have their outcome, the rest is sent again."""
         lane = self.lane
         assert lane is not None
         if lane.is_begun and is_known:
@@ -435,7 +443,7 @@ class PublisherCore(Room):
         self._begin_replaying()
 
     def settle_by_mark(self, lane: PublisherLane, taken: i64, refused: list[int]) -> None:
-        """Give the messages that the mark of the lane covers their outcomes."""
+        """Set the outcomes of the messages that the mark of the lane covers."""
         for number in refused:
             if number - lane.taken >= self.base:
                 self.settle(number - lane.taken, number - lane.taken, REFUSED, REFUSED_BEFORE)
@@ -449,7 +457,7 @@ class PublisherCore(Room):
         self.review()
 
     def _check_deadline(self) -> None:
-        """Warn, once a connection, of a time-out that the broker does not wait for."""
+        """Warn, once a connection, if a time-out is longer than the broker's hold deadline."""
         deadline = self.engine.server.get(HOLD_DEADLINE)
         limit, tally = self.terms.wait_failure, self.engine.tally
         if (
@@ -467,14 +475,14 @@ class PublisherCore(Room):
             self.engine.events.append(Event(WARNING, self.target(), text))
 
     def _doubt(self) -> None:
-        """Handle that the broker has lost the mark: what it took of the open messages is not known."""
+        """Handle that the broker has lost the mark: whether it accepted the open messages is unknown."""
         becomes = "sent again, and may be there twice" if self.terms.sends_uncertain else "unknown and not sent again"
         text = f"ReplayUncertain: {MARK_LOST}; {self.unsettled_count} messages are {becomes}"
         self.engine.events.append(Event(REPLAY_UNCERTAIN, self.target(), text, tuple(self.unsettled)))
         if not self.terms.sends_uncertain:
             self.give_up(ReplayUncertain(None, MARK_LOST), MARK_LOST)
 
-    # The ends
+    # Ends
 
     @override
     def replay(self) -> None:
@@ -499,7 +507,7 @@ class PublisherCore(Room):
             self.ask_room()
 
     def lose(self) -> None:
-        """Note that the connection is lost, and will be tried again. A transaction has ended with it."""
+        """Handle a loss of the connection that will be retried. A transaction ends with it."""
         if self.unit is not None:
             self.end(self.unit.lost(), "")
             return
@@ -511,7 +519,7 @@ class PublisherCore(Room):
         self.review()
 
     def stop(self, error: Exception, text: str) -> None:
-        """Take no more messages: what waits for room fails with `error`. What is under way is as it is."""
+        """Accept no more messages: waits for room fail with `error`. Messages under way are not affected."""
         if self.error is None:
             self.error = error
             if isinstance(error, LinkClosed) and self.unit is None:
@@ -521,7 +529,9 @@ class PublisherCore(Room):
         self.fail_line(error)
 
     def end(self, error: Exception, text: str) -> None:
-        """End it: what waits for room fails with `error`, and what is under way is unknown, with `text` as reason."""
+        """End: waits for room fail with `error`, and outcomes of messages under way are unknown, with the reason
+        `text`.
+        """
         self.stop(error, text)
         unit = self.unit
         if self.pending and unit is None:
@@ -532,9 +542,9 @@ class PublisherCore(Room):
         self.engine.forget_publisher(self)
 
     def give_up(self, cause: ClientError | None, reason: str) -> None:
-        """Give all messages without an outcome that it is unknown; `cause` is what waiting for it raises.
+        """Set the outcome of all messages without one to unknown; waiting for it raises `cause`.
 
-        Without a `cause` it is `ConnectionLost`. A message that had come back is refused.
+        Without a `cause` waiting raises `ConnectionLost`. A message that had been returned is refused.
         """
         receipts = self.unsettled
         self.settle_all(UNKNOWN, reason)
@@ -543,9 +553,10 @@ class PublisherCore(Room):
                 receipt.cause = cause
 
     def refuse_from(self, first: i64, cause: ClientError, others: ClientError, reason: str) -> None:
-        """Refuse the message `first` by its number, and those after it: it made the broker end the publisher.
+        """Refuse the message with the number `first`, because of which the broker ended the publisher, and later
+        messages.
 
-        Waiting for its outcome raises `cause`, and for those of the others `others`.
+        Waiting for its outcome raises `cause`, and for the outcomes of the others `others`.
         """
         pending = self.pending
         at: i64 = max(first - self.base, 0)
@@ -558,11 +569,11 @@ class PublisherCore(Room):
                 cause = others
 
     def settle_all(self, outcome: i64, reason: str) -> None:
-        """Give all messages without an outcome this one."""
+        """Set this outcome for all messages without one."""
         self.settle(self.base, self.base + len(self.pending) - 1, outcome, reason)
 
     def counts(self) -> list[int]:
-        """Return what `PublisherCounters` has, but for the seconds, in its order."""
+        """Return the values of `PublisherCounters`, except the seconds, in order."""
         settled = self.confirmed_count + self.refused_count + self.unknown_count
         outcomes = [self.confirmed_count, self.refused_count, self.unknown_count, self.returned_count]
         waits = [self.waits, self.timed_out, self.blocked_count, self.replayed]
@@ -571,7 +582,7 @@ class PublisherCore(Room):
     def draining(self, timeout: float | None = None) -> Steps[bool]:
         """Wait until every message has its outcome, at most `timeout` seconds; return whether all have.
 
-        In a transaction it does not wait: the commit brings the outcomes.
+        In a transaction there is no wait, because the commit decides the outcomes.
         """
         limit = self.terms.wait_failure if timeout is None else timeout
         if len(self.pending) - self.ahead > 0 and self.unit is None:
@@ -581,9 +592,9 @@ class PublisherCore(Room):
         return self.unsettled_count == 0
 
     def closing(self, timeout: float | None = None) -> Steps[list[Receipt]]:
-        """Take no more messages, wait for outcomes, and close; return the receipts that are left without one."""
+        """Accept no more messages, wait for outcomes, and close; return the receipts without an outcome."""
         if self.error is not None:
-            yield from self.draining(timeout)  # One that has ended may still ask for outcomes.
+            yield from self.draining(timeout)  # An ended publisher may still request outcomes.
             return []
         self.is_closing = True
         error = LinkClosed(None, "the publisher is closed")

@@ -1,8 +1,8 @@
-"""Receiver of the client: messages that have come, who waits for them, and acknowledgements put together.
+"""Receiver of the client: messages that have arrived, calls that wait for them, and gathered acknowledgements.
 
-Theory of operation. Messages that have come wait in `ready`; a call that waits is woken with the promise of one
-(`Line.granted`), so no other call takes it. Accepted messages are acknowledged in ranges: one acknowledgement is
-written when its range is long enough, when other output goes, or after a moment.
+Theory of operation. Messages that have arrived wait in `ready`; a waiting call is woken with the promise of a message
+(`Line.granted`), so no other call takes that message. Accepted messages are acknowledged in ranges: an acknowledgement
+is written when its range is long enough, with other output, or after a moment.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from penstock.flow.timers import NEVER
 from penstock.markers import override
 
 ACKS: Final = 64
-"""Accepted messages that are acknowledged at once."""
+"""Accepted messages that are acknowledged together."""
 ACK_OCTETS: Final = 16 * 1024
-"""Octets of accepted messages that are acknowledged at once."""
+"""Bytes of accepted messages that are acknowledged together."""
 
 
 class Over:
-    """An awaitable that is over: `await delivery.accept()` costs no coroutine, and needs no await."""
+    """An awaitable that is done: `await delivery.accept()` costs no coroutine, and needs no await."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return
@@ -51,10 +51,10 @@ MODIFIED: Final = 3
 
 
 class Delivery:
-    """Message that has come. It is settled by one of `accept`, `reject`, `release` and `modify`, once.
+    """Received message. It is settled once, by `accept`, `reject`, `release` or `modify`.
 
-    Settling is sent with the next flush; in asyncio it may be awaited, which does not wait. One that comes from an
-    earlier connection, or is settled, is left alone: the broker has given it to somebody else.
+    A settlement is sent with the next flush; in asyncio it may be awaited, which does not wait. A message of an earlier
+    connection, or a settled one, is ignored: the broker has delivered it to another receiver.
     """
 
     def __init__(self, receiver: ReceiverCore, tag: i64, epoch: i64, body: bytes, head: bytes, envelope: bytes) -> None:
@@ -63,17 +63,17 @@ class Delivery:
         self.epoch: i64 = epoch
         self.body = body
         self.head = head
-        """Properties as octets, decoded when they are asked for."""
+        """Properties as bytes, decoded on request."""
         self.envelope = envelope
-        """Origin, as octets."""
+        """Origin, as bytes."""
         self.is_settled: bool = False
         self.decoded: Properties | None = None
         self.origin: tuple[str, str] | None = None
-        """Exchange and routing key, after one of them was asked for."""
+        """Exchange and routing key, after either was requested."""
 
     @property
     def properties(self) -> Properties:
-        """Return the properties. Raises `ClientError` for malformed ones, which no broker that checks them sends."""
+        """Return the properties. Raises `ClientError` for malformed properties, which no checking broker sends."""
         if self.decoded is None:
             try:
                 self.decoded = self.receiver.properties_of(self)
@@ -88,17 +88,17 @@ class Delivery:
 
     @property
     def redelivered(self) -> bool:
-        """Return whether it may have been delivered before."""
+        """Return whether the message may have been delivered before."""
         return self.receiver.redelivered(self)
 
     @property
     def exchange(self) -> str:
-        """Return the exchange that it was published to; empty for the default exchange, or where it is unknown."""
+        """Return the exchange of the publish; empty for the default exchange, or if unknown."""
         return self._origin()[0]
 
     @property
     def routing_key(self) -> str:
-        """Return its routing key; empty where it is unknown."""
+        """Return the routing key; empty if unknown."""
         return self._origin()[1]
 
     def _origin(self) -> tuple[str, str]:
@@ -110,15 +110,15 @@ class Delivery:
         return self.origin
 
     def accept(self) -> Over:
-        """Take the message off its queue."""
+        """Remove the message from its queue."""
         self.receiver.accept(self)
         return OVER
 
     def reject(self, reason: str = "") -> Over:
-        """Refuse the message for good: it is dead-lettered, or dropped where its queue has no dead letters.
+        """Refuse the message for good: it is dead-lettered, or dropped if its queue has no dead letters.
 
-        Over AMQP 1.0 the dead letter has the first 255 letters of `reason` in the header `x-rejected-description`;
-        basic.nack of AMQP 0-9-1 has no room for a reason.
+        Over AMQP 1.0 the dead letter has the first 255 characters of `reason` in the header `x-rejected-description`;
+        basic.nack of AMQP 0-9-1 has no field for a reason.
         """
         self.receiver.settle(self, REJECTED, reason)
         return OVER
@@ -126,7 +126,7 @@ class Delivery:
     def release(self, delay: float | None = None) -> Over:
         """Return the message to its queue.
 
-        Raises `ValueError` for a `delay`: no broker of these protocols keeps a released message back for a time.
+        Raises `ValueError` for a `delay`: no broker of these protocols delays a released message.
         """
         if delay:
             raise ValueError(
@@ -137,10 +137,10 @@ class Delivery:
         return OVER
 
     def modify(self, annotations: dict[str, object] | None = None, *, undeliverable_here: bool = False) -> Over:
-        """Return the message to its queue as failed, which counts; with `undeliverable_here` not for this receiver.
+        """Return the message to its queue as a counted failure; with `undeliverable_here` not for this receiver.
 
-        `annotations` are added to it, where their names begin with "x-". Raises `ValueError` for them over AMQP 0-9-1,
-        and for a value that AMQP does not have.
+        `annotations` whose names begin with "x-" are added to the message. Raises `ValueError` for them over AMQP
+        0-9-1, and for a value that AMQP does not have.
         """
         if annotations and not self.receiver.annotates:
             raise ValueError("annotations of a returned message need AMQP 1.0: basic.nack has no room for them")
@@ -149,15 +149,16 @@ class Delivery:
         return OVER
 
     def forget(self) -> None:
-        """Drop its content: it can only be settled then. Many messages that wait for that need little memory so."""
+        """Drop the content: the message can then only be settled. So many waiting messages need little memory."""
         self.body = self.head = self.envelope = b""
         self.decoded = self.origin = None
 
     def reply(self, answer: Body | Message) -> Over:
         """Send the answer to a call, to its `reply_to` and with its correlation id.
 
-        It goes as soon as there is room; one whose caller has gone, or that waits for longer than a call, is dropped.
-        Raises `ValueError` for a message that asks for no answer, and `ClientError` above 1,000 answers that wait.
+        The answer is sent as soon as there is room. It is dropped if its caller has ended, or if it waits for longer
+        than a call. Raises `ValueError` for a message without `reply_to`, and `ClientError` above 1,000 waiting
+        answers.
         """
         from penstock.client.engine.requester import send_reply  # Most receivers answer no calls.
 
@@ -178,61 +179,61 @@ class ReceiverCore(Line):
         self.ready: deque[Delivery] = deque()
         self.is_attached: bool = False
         self.is_draining: bool = terms.paused
-        """True if no more messages are asked for."""
+        """True if no more messages are requested."""
         self.is_empty: bool = False
-        """True if the last drain has shown that no message waits, as it does over AMQP 1.0 if there was credit."""
+        """True if the last drain has shown that no message waits, as over AMQP 1.0 if there was credit."""
         self.error: Exception | None = None
         self.attached = Call("the subscription")
         self.asked: list[Call] = []
-        """Requests of it without an answer; they end with the transport, or with it."""
+        """Unanswered requests; they end with the transport, or with the receiver."""
         self.unsettled_count: i64 = 0
-        """Messages that were handed over and are not settled."""
+        """Number of messages passed to the program and not settled."""
         self.to_acknowledge: i64 = 0
-        """Accepted messages up to `last_accepted` that the broker does not know of."""
+        """Number of accepted messages up to `last_accepted` that are not acknowledged to the broker."""
         self.octets_to_acknowledge: i64 = 0
         self.last_accepted: i64 = 0
         self.threshold: i64 = max(1, min(ACKS, terms.prefetch // 2)) if terms.prefetch > 0 else ACKS
         self.pulls: bool = terms.window_bytes == 0
-        """True if it asks for each message."""
+        """True if each message is requested."""
         self.replies: PublisherCore | None = None
-        """Publisher of answers; None until there is one."""
+        """Publisher of answers; None before the first."""
         self.outcomes: list[int] = [0, 0, 0, 0]
-        """Messages that were settled, by outcome; of the accepted ones those that the broker knows of."""
+        """Number of settled messages by outcome; of the accepted messages only the acknowledged."""
         self.annotates: bool = False
         """True if the protocol can add annotations to a message that is returned."""
         self.settled_count: int = 0
-        """Messages that were handed over and had been settled by the broker, as those of a browser are."""
+        """Number of passed messages that the broker had settled already, as for a browser."""
         self.lapsed: int = 0
-        """Messages that were handed over and not settled when the connection was lost."""
+        """Number of passed messages that were unsettled when the connection was lost."""
         self.unit: Unit | None = None
-        """Transaction in which its messages are settled; None outside of one."""
+        """Transaction of the settlements; None outside of one."""
 
-    # What a protocol does
+    # Implemented by a protocol
 
     def attach(self) -> None:
         """Begin with the present transport."""
         raise NotImplementedError
 
     def pull(self) -> None:
-        """Ask for messages, if that has not been done: for one if it asks for each."""
+        """Request messages, if that was not done: one if each is requested."""
         raise NotImplementedError
 
     def stop(self) -> Call:
-        """Ask for no more messages; the call is done when none can come any more."""
+        """Request no more messages; the call ends when none can arrive any more."""
         raise NotImplementedError
 
     def ask_available(self) -> Call:
-        """Ask how many messages wait in the queue; the answer has them as `message_count`, None if it does not tell."""
+        """Request the number of messages in the queue: `message_count` of the answer, None if unknown."""
         raise NotImplementedError
 
     def make_room(self) -> None:
-        """Let more messages come if there is room for them, where the protocol does not do so by itself."""
+        """Allow more messages if there is room, if the protocol does not do so by itself."""
 
     def handed_over(self, delivery: Delivery) -> None:
-        """Note that a message that had come was handed to the program."""
+        """Handle that a message was passed to the program."""
 
     def extends(self, tag: i64) -> bool:
-        """Return whether an accepted message goes into the range that is put together; it may have to begin another."""
+        """Return whether an accepted message extends the present range; the range may have to begin again."""
         raise NotImplementedError
 
     def _write_range(self) -> None:
@@ -240,7 +241,7 @@ class ReceiverCore(Line):
         raise NotImplementedError
 
     def write_outcome(self, tag: i64, outcome: i64, reason: str, annotations: dict[str, object] | None) -> None:
-        """Write the outcome of one message; `annotations` are added to it, where the protocol has them."""
+        """Write the outcome of one message; `annotations` are added to it, if the protocol has them."""
         raise NotImplementedError
 
     def detach(self) -> None:
@@ -256,7 +257,7 @@ class ReceiverCore(Line):
         raise NotImplementedError
 
     def origin_of(self, delivery: Delivery) -> tuple[str, str]:
-        """Return the exchange and the routing key of a message; empty where they are unknown."""
+        """Return the exchange and the routing key of a message; empty if unknown."""
         raise NotImplementedError
 
     # Messages
@@ -266,13 +267,13 @@ class ReceiverCore(Line):
         return not self.is_slowed() and len(self.ready) > self.granted
 
     def arrived(self, delivery: Delivery) -> None:
-        """Take a message that has come."""
+        """Handle a message that has arrived."""
         self.ready.append(delivery)
         if self.line:
             self.grant()
 
     def take_now(self) -> Delivery | None:
-        """Return a message that is there which nobody was promised; None without one. Raises its error at the end."""
+        """Return a waiting message that is not promised; None without one. Raises the receiver's error at the end."""
         if self.is_free(0):
             return self._pop()
         if self.error is not None and not self.ready:
@@ -297,7 +298,9 @@ class ReceiverCore(Line):
         return delivery
 
     def receiving(self, timeout: float | None = None) -> Steps[Delivery | None]:
-        """Wait for a message, at most `timeout` seconds (None: without a limit); None if none came, or at the end."""
+        """Wait for a message, at most `timeout` seconds (None: without a limit); None if none arrived, or at the
+        end.
+        """
         if self.is_free(0):
             return self._pop()
         if not self.ready:
@@ -340,7 +343,7 @@ class ReceiverCore(Line):
             self.asked.remove(call)
 
     def _stopping(self, timeout: float | None = None) -> Steps[None]:
-        """Ask for no more messages, and wait until none can come, as after a loss of the connection."""
+        """Request no more messages, and wait until none can arrive, as after a loss of the connection."""
         with suppress(ConnectionLost):
             yield from self._asking(self.stop(), timeout)
 
@@ -351,7 +354,7 @@ class ReceiverCore(Line):
     # Settling
 
     def accept(self, delivery: Delivery) -> None:
-        """Accept a message; the acknowledgement goes with others."""
+        """Accept a message; the acknowledgement is sent together with others."""
         if self.engine.check_thread is not None:
             self.engine.check_thread()
         if delivery.is_settled or delivery.epoch != self.engine.epoch or self.error is not None:
@@ -392,7 +395,7 @@ class ReceiverCore(Line):
         self.engine.wake_output()
 
     def flush(self) -> None:
-        """Write the acknowledgement of what was accepted."""
+        """Write the acknowledgement of the accepted messages."""
         if self.to_acknowledge > 0:
             self._write_range()
             self.outcomes[0] += int(self.to_acknowledge)
@@ -400,13 +403,13 @@ class ReceiverCore(Line):
             self.octets_to_acknowledge = 0
 
     def counts(self) -> list[int]:
-        """Return what `ReceiverCounters` has, in its order."""
+        """Return the values of `ReceiverCounters`, in order."""
         accepted = self.outcomes[0] + int(self.to_acknowledge)
         others = self.outcomes[1:]
         received = accepted + sum(others) + int(self.unsettled_count) + self.settled_count + self.lapsed
         return [received, accepted, *others]
 
-    # The ends
+    # Ends
 
     @override
     def on_deadline(self, now: float) -> float:
@@ -418,9 +421,9 @@ class ReceiverCore(Line):
         return following
 
     def lose(self) -> None:
-        """Note that the connection is lost, and will be tried again: what was not settled comes again.
+        """Handle a loss of the connection that will be retried: unsettled messages are delivered again.
 
-        A transaction has ended with it.
+        A transaction ends with the connection.
         """
         if self.unit is not None:
             self.ready.clear()
@@ -435,7 +438,7 @@ class ReceiverCore(Line):
         self.octets_to_acknowledge = 0
 
     def end(self, error: Exception) -> None:
-        """End it; messages that have come can still be received, and then `error` is raised."""
+        """End; messages that have arrived can still be received, and then `error` is raised."""
         if self.error is None:
             self.error = error
             if isinstance(error, ReceiverClosed):
@@ -448,9 +451,9 @@ class ReceiverCore(Line):
         self.engine.forget_receiver(self)
 
     def draining(self, timeout: float | None = None) -> Steps[bool]:
-        """Let no more messages come; those that have come can be received, and then the receiver is at its end.
+        """Stop deliveries; messages that have arrived can be received, and then the receiver is at its end.
 
-        Return whether that has shown that no message waits in the queue, which AMQP 0-9-1 does not tell.
+        Return whether the drain has shown that no message waits in the queue, which AMQP 0-9-1 cannot show.
         """
         if self.is_draining or self.error is not None:
             return False
@@ -462,7 +465,7 @@ class ReceiverCore(Line):
         return self.is_empty
 
     def _end_line(self) -> None:
-        """End the waits at the end of a drained receiver: nothing comes any more."""
+        """End the waits at the end of a drained receiver: no more messages arrive."""
         wait = self.line.first
         while wait is not None and self.is_draining and not self.ready:
             self.line.remove(wait)
@@ -471,16 +474,17 @@ class ReceiverCore(Line):
             wait = self.line.first
 
     def resume(self) -> None:
-        """Let messages come again after `draining`; harmless without it."""
+        """Resume deliveries after `draining`; no effect without it."""
         if self.is_draining and self.error is None:
             self.is_draining = False
             if self.is_attached and (self.line or not self.pulls):
                 self.pull()
 
     def counting(self, timeout: float | None = None) -> Steps[int | None]:
-        """Ask how many messages wait in the queue, and here for `receiving`; None if the broker does not tell in time.
+        """Return how many messages wait in the queue, and here for `receiving`; None if the broker does not answer in
+        time.
 
-        `timeout` in seconds (None: that of requests).
+        `timeout` in seconds (None: the time-out of requests).
         """
         if self.error is not None:
             raise self.error
@@ -493,18 +497,18 @@ class ReceiverCore(Line):
         return None if count is None else count + len(self.ready)
 
     def getting(self) -> Steps[Delivery | None]:
-        """Take a message that waits in the queue now; None without one. For a receiver that asks for each."""
+        """Take a message that waits in the queue now; None without one. For a receiver that requests each message."""
         raise NotImplementedError
 
     def closing(self, timeout: float = CLOSE_WITHIN) -> Steps[None]:
-        """Acknowledge what was accepted, send the answers, and close; all other messages return to their queue.
+        """Acknowledge accepted messages, send the answers, and close; all other messages return to their queue.
 
-        Messages that are under way to it, and answers, are waited for at most `timeout` seconds together.
+        The wait for messages under way, and for answers, takes at most `timeout` seconds together.
         """
         if self.error is not None:
             return
         deadline = self.wakes.now + timeout
-        with suppress(Timeout):  # What comes later returns to its queue.
+        with suppress(Timeout):  # Later messages return to their queue.
             yield from self.draining(timeout)
         if self.replies is not None:
             from penstock.client.engine.requester import sending_replies

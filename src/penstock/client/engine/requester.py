@@ -1,8 +1,8 @@
 """Requester of the client: calls that are messages, and their answers, one or a numbered list.
 
-A message is sent with a correlation id, and with the address to which its receiver answers: direct reply-to of AMQP
-0-9-1, a dynamic node of AMQP 1.0. A call waits for a place among those without an answer, and then for its answer; one
-deadline holds for both. An answer that comes later is dropped and counted.
+A message is sent with a correlation id, and with the address for the answer: direct reply-to of AMQP 0-9-1, a dynamic
+node of AMQP 1.0. A call waits for a place among the unanswered calls, and then for its answer; one deadline limits both
+waits. A later answer is dropped and counted.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from penstock.flow.timers import NEVER
 from penstock.markers import override
 
 CALLS_MOST: Final = 1000
-"""Most calls of a connection to one target without an answer; further ones wait."""
+"""Most unanswered calls of a connection to one target; further calls wait."""
 
 
 class Requester(Line):
-    """Calls to one target: an exchange and a routing key; a protocol has a channel or links for them."""
+    """Calls to one target: an exchange and a routing key; a protocol adds a channel or links."""
 
     def __init__(self, engine: Engine, exchange: str, key: str) -> None:
         super().__init__(engine)
@@ -39,23 +39,23 @@ class Requester(Line):
         self.exchange = exchange
         self.key = key
         self.epoch: i64 = 0
-        """Transport on which it is attached; 0 for none."""
+        """Transport on which the requester is attached; 0 for none."""
         self.number: int = 0
         self.open: dict[str, Call] = {}
         """Calls without an answer, by correlation id."""
 
-    # What a protocol does
+    # Implemented by a protocol
 
     def attach(self) -> None:
         """Open the channel or the links; calls may follow at once."""
         raise NotImplementedError
 
     def write(self, message: Message, number: str, reply_to: str) -> None:
-        """Write a call, or let it wait until it may be written; without a `reply_to` the answer comes here."""
+        """Write a call, or queue it until it may be written; without a `reply_to` the answer is sent here."""
         raise NotImplementedError
 
     def drop(self, number: str) -> str:
-        """Forget a call whose deadline is over; return why it is not written, empty if it is."""
+        """Forget a call whose deadline has passed; return why it is not written, empty if it is."""
         raise NotImplementedError
 
     def detach(self) -> None:
@@ -92,7 +92,9 @@ class Requester(Line):
     def asking(
         self, call: Call, message: bytes | Message, deadline: float, limit: float, reply_to: str = ""
     ) -> Steps[str]:
-        """Send a message when there is a place, and return its correlation id; `call` ends with its answer or error."""
+        """Send a message when there is a place, and return its correlation id; `call` ends with the answer or an
+        error.
+        """
         engine = self.engine
         if isinstance(message, Message):
             check_properties(message.properties, engine.protocol == "amqp10")
@@ -115,7 +117,7 @@ class Requester(Line):
         return number
 
     def forget(self, call: Call, number: str) -> str:
-        """Make room for another call; return why this one was not written, empty if it was."""
+        """Make room for another call; return why this call was not written, empty if it was."""
         engine = self.engine
         if call in engine.calls:
             engine.calls.remove(call)
@@ -140,7 +142,7 @@ class Requester(Line):
             raise
 
     def answered(self, number: str | None, body: bytes, properties: Properties) -> None:
-        """Take an answer."""
+        """Handle an answer."""
         call = self.open.pop(number or "", None)
         if call is None:
             self.engine.services.drop_answer()
@@ -150,7 +152,7 @@ class Requester(Line):
         self.grant()
 
     def refused(self, number: str | None, reason: str) -> None:
-        """Take the refusal of a call: it reached no queue."""
+        """Handle the refusal of a call that reached no queue."""
         call = self.open.pop(number or "", None)
         if call is not None:
             self.engine.finish(call, MessageRefused(reason))
@@ -171,7 +173,7 @@ class Requester(Line):
 
 
 def _with_deadline(message: bytes | Message, seconds: float) -> Message:
-    """Return a message that expires with its call, unless it says when."""
+    """Return a message that expires with its call, unless it has an own expiration."""
     if not isinstance(message, Message):
         return Message(message, expiration=max(seconds, 0.001))
     properties = message.properties
@@ -185,9 +187,9 @@ def _with_deadline(message: bytes | Message, seconds: float) -> Message:
 REPLIES_MOST: Final = 1000
 """Most answers of a receiver that wait for room."""
 WINDOW_BYTES: Final = 1024 * 1024
-"""Most octets in answers that are not confirmed."""
+"""Most bytes of unconfirmed answers."""
 NUMBER: Final = "penstock-answer"
-"""Header of an answer in a list: its number from 1; 0 in a message that says that there are none."""
+"""Header of an answer in a list: its number from 1; 0 in a message for an empty list."""
 LAST: Final = "penstock-last-answer"
 """Header of the last answer of a list, which is true."""
 
@@ -200,17 +202,17 @@ class Reply(Wait):
         self.publisher = publisher
         self.message = message
         self.sent: Wait | None = None
-        """Wait for the moment at which it is sent, or given up."""
+        """Wait until the answer is sent, or dropped."""
 
     @override
     def release(self) -> None:
-        """Send it; it waits again if its place has gone."""
+        """Send the answer; it waits again if its place was lost."""
         if self.error is None and not self.expired:
             if not self.publisher.take(self):
                 return
             try:
                 self.publisher.publish(self.message)
-            except Exception as error:  # It cannot be encoded; nothing of it was written.
+            except Exception as error:  # The answer cannot be encoded; nothing was written.
                 text = f"an answer was not sent: {error}"
                 self.publisher.engine.events.append(Event(WARNING, self.publisher.target(), text))
         if self.sent is not None:
@@ -218,7 +220,7 @@ class Reply(Wait):
 
 
 def sending_replies(replies: PublisherCore, limit: float) -> Steps[None]:
-    """Wait until the answers that wait for room are sent, at most `limit` seconds."""
+    """Wait until all waiting answers are sent, at most `limit` seconds."""
     last = replies.line.last or replies.handed.last
     if isinstance(last, Reply):
         last.sent = last.sent or Wait()
@@ -243,7 +245,7 @@ def sending_list(
 ) -> Steps[int]:
     """Send numbered answers, the last one marked, each when there is room; return their number.
 
-    Raises `MessageRefused` when one of them has come back: the caller has gone.
+    Raises `MessageRefused` when an answer was returned, because the caller has ended.
     """
     replies = _publisher(receiver)
     under_way: deque[Receipt] = deque()
@@ -277,7 +279,7 @@ def _publisher(receiver: ReceiverCore) -> PublisherCore:
 
 
 def _reply_to(asked: Properties, answer: Message, marks: dict[str, object] | None = None) -> Message:
-    """Return a message to the sender of another one, with the headers `marks`."""
+    """Return a message to the sender of another message, with the headers `marks`."""
     if not asked.reply_to:
         raise ValueError("the message asks for no answer: it has no reply_to")
     properties = answer.properties.copy()
@@ -301,9 +303,9 @@ class AnswerList:
         self.limit: float = engine.terms.call_timeout if timeout is None else timeout
         self.deadline: float = 0.0
         self.number: str = ""
-        """Correlation id of the call, and so of its answers; empty before it is sent."""
+        """Correlation id of the call and its answers; empty before the call is sent."""
         self.taken: int = 0
-        """Answers that have come."""
+        """Number of answers received."""
         self.is_over: bool = False
         self.receiver: ReceiverCore | None = None
         self.requester: Requester | None = None
@@ -326,7 +328,7 @@ class AnswerList:
             number = messages.headers.get(NUMBER)
             self.is_over = number is None or messages.headers.get(LAST) is True
             if number == 0:
-                break  # There are none.
+                break  # The list is empty.
             self.taken += 1
             if number is not None and number != self.taken:
                 raise ClientError(f"answer {self.taken} of {self.requester} is missing: {number} came in its place")
@@ -334,7 +336,7 @@ class AnswerList:
         return ()
 
     def _begin(self) -> Steps[None]:
-        """Make the queue of the answers, and send the call."""
+        """Create the queue of the answers, and send the call."""
         engine = self.engine
         self.deadline = engine.now + self.limit
         queue = engine.services.new_name(engine)
@@ -350,7 +352,7 @@ class AnswerList:
         return max(self.deadline - self.engine.now, 0.0)
 
     def closing(self) -> Steps[None]:
-        """Forget the call and the answers that are left; the queue goes with its receiver."""
+        """Forget the call and the remaining answers; the queue is deleted with its receiver."""
         if self.requester is not None and self.number:
             self.requester.forget(self.call, self.number)
         if self.receiver is not None:

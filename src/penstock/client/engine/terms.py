@@ -19,10 +19,10 @@ class ConnectionTerms(NamedTuple):
     user: str = "guest"
     password: str = "guest"
     mechanism: str = ""
-    """SASL mechanism; empty: the best that the broker offers and the credentials fit."""
+    """SASL mechanism; empty: the strongest that the broker offers and the credentials fit."""
     is_encrypted: bool = False
     heartbeat: float = 0.0
-    """Seconds between heartbeats that are asked for; 0 for none."""
+    """Requested seconds between heartbeats; 0 for none."""
     name: str = ""
     container: str = ""
     """Container-id of AMQP 1.0."""
@@ -30,11 +30,11 @@ class ConnectionTerms(NamedTuple):
     query: str = ""
     """Name of the streaming query whose results are published; empty for none."""
     nonce: str = ""
-    """Random letters for SCRAM: an engine has no chance of its own."""
+    """Random characters for SCRAM: an engine has no randomness."""
     producer: str = ""
-    """Id of the connection as a producer, the same over all its transports; empty: it has no lanes."""
+    """Id of the connection as a producer, constant over all its transports; empty without lanes."""
     call_timeout: float = 30.0
-    """Seconds that a request waits for its answer."""
+    """Seconds that a request waits for the answer."""
 
 
 class PublisherTerms(NamedTuple):
@@ -46,24 +46,24 @@ class PublisherTerms(NamedTuple):
     window: int = 1000
     """Most unconfirmed messages."""
     window_bytes: int = -1
-    """Most octets in them, -1 without a limit; a message larger than it passes alone."""
+    """Most bytes of unconfirmed messages, -1 without a limit; a larger message passes alone."""
     max_rate: float = -1
     """Messages a second, -1 without a limit."""
     wait_failure: float = 60.0
-    """Seconds that a message waits for room, and then for its outcome; infinite for ever."""
+    """Seconds that a message waits for room, and then for its outcome; infinite for no limit."""
     is_wait_chosen: bool = False
-    """True if that is not the default: the program is told if the broker's hold deadline is shorter."""
+    """True if the wait is not the default: the program is warned if the broker's hold deadline is shorter."""
     notify_period: float = 5.0
-    """Seconds between two warnings while it waits."""
+    """Seconds between two warnings during a wait."""
     durable: bool = True
     mandatory: bool = True
     """True if a message that reaches no queue is refused."""
     sends_uncertain: bool = True
-    """True if messages are sent again of which the broker does not know whether it has taken them."""
+    """True if messages are sent again although the broker may have accepted them."""
     name: str = ""
-    """Name of the producer, the same in each process; empty: it has none."""
+    """Name of the producer, the same in each process; empty without one."""
     epoch: int = 0
-    """Number that is higher than that of all sessions of this name before."""
+    """Epoch, higher than that of all earlier sessions of this name."""
 
 
 class ReceiverTerms(NamedTuple):
@@ -71,21 +71,21 @@ class ReceiverTerms(NamedTuple):
 
     queue: str = ""
     window_bytes: int = 1024 * 1024
-    """Octets that the broker sends in advance: -1 without a limit, 0 none."""
+    """Bytes that the broker sends in advance: -1 without a limit, 0 none."""
     is_window_chosen: bool = False
-    """True if the program has given it: then it is kept over AMQP 0-9-1 at other brokers, too."""
+    """True if the program has set the window: then the client keeps it over AMQP 0-9-1 at other brokers, too."""
     prefetch: int = 1000
-    """Most messages that it has sent and that are not settled."""
+    """Most delivered messages that are not settled."""
     max_rate: float = -1
-    """Messages a second that are handed over, -1 without a limit."""
+    """Most messages a second that are passed to the program, -1 without a limit."""
     exclusive: bool = False
     name: str = ""
     paused: bool = False
-    """True if no messages come before `resume`."""
+    """True if no messages are delivered before `resume`."""
     arguments: Mapping[str, object] = {}
-    """Arguments of the subscription over AMQP 0-9-1, as another broker has them."""
+    """Arguments of the subscription over AMQP 0-9-1, for other brokers."""
     selector: str = ""
-    """Selector of JMS, which messages have to match; empty: all come."""
+    """Selector of JMS that messages must match; empty for all messages."""
     browses: bool = False
     """True if the queue keeps its messages."""
 
@@ -99,26 +99,26 @@ PUBLISHER_CLOSED: Final = "publisher closed"
 RECEIVER_CLOSED: Final = "receiver closed"
 REPLAY_UNCERTAIN: Final = "replay uncertain"
 WARNING: Final = "warning"
-"""Kinds of events. A connection's last one is `CLOSED`."""
+"""Kinds of events. The last event of a connection is `CLOSED`."""
 LOGGED: Final = (REPLAY_UNCERTAIN, WARNING)
-"""Kinds that the shells also write to the log, as warnings."""
+"""Kinds that the shells also log as warnings."""
 
 
 class Event(NamedTuple):
-    """Occurrence: its kind, to what it happened, and why."""
+    """Event: its kind, its subject, and the reason."""
 
     kind: str
     """One of the constants of this module."""
     source: str
     """Queue or exchange of the publisher or receiver; empty for the connection itself."""
     reason: str
-    """Words of the broker, or of the client; empty where there are none."""
+    """Reason of the broker, or of the client; empty without one."""
     receipts: tuple[Receipt, ...] = ()
-    """Receipts of the messages that it is about."""
+    """Receipts of the messages concerned."""
 
 
 WINDOW_MAX: Final = 4096
-"""Most messages without an outcome that a lane may have; a publisher with a larger window has none."""
+"""Most messages without an outcome in a lane; a publisher with a larger window has no lane."""
 
 
 class PublisherLane:
@@ -129,31 +129,33 @@ class PublisherLane:
         self.name = name
         self.epoch = epoch
         self.is_named = is_named
-        """True if the producer's id is a lasting name: the broker keeps the mark for a day, else for ten minutes."""
+        """True if the producer's id is a permanent name: the broker stores the mark for a day, otherwise for ten
+        minutes.
+        """
         self.taken: i64 = 0
         """Number of the last message before the present transport."""
         self.is_begun: bool = False
         """True if the messages without an outcome were sent in the lane."""
 
     def request(self, window: int) -> dict[str, object]:
-        """Return the request for the next session of the lane, with a higher epoch than that before."""
+        """Return the request for the next session of the lane, with a higher epoch than the last."""
         self.epoch += 1
         named = {"named": True} if self.is_named else {}
         return {"producer": self.producer, "lane": self.name, "epoch": self.epoch, "window": window, **named}
 
 
 class Tally:
-    """Counts of a connection's own, and of the publishers and receivers that have ended."""
+    """Counts of a connection itself, and of its ended publishers and receivers."""
 
     def __init__(self) -> None:
         self.opened: int = 0
-        """Transports that were logged in on."""
+        """Number of transports with a login."""
         self.lanes: int = 0
-        """Lanes of publishers until now."""
+        """Number of lanes so far."""
         self.blocked: int = 0
-        """Times that the broker has blocked the connection."""
+        """Number of times that the broker has blocked the connection."""
         self.has_warned: bool = False
-        """True after the warning of a time-out that is longer than the broker's."""
+        """True after the warning of a time-out above the broker's hold deadline."""
         self.of_publishers: list[int] = []
         """As `PublisherCore.counts`; empty without any."""
         self.waited: float = 0.0
@@ -162,19 +164,19 @@ class Tally:
         """As `ReceiverCore.counts`; empty without any."""
 
     def add_publisher(self, counts: list[int], waited: float) -> None:
-        """Keep the counts of a publisher that ends."""
+        """Add the counts of a publisher that ends."""
         self.of_publishers = added(self.of_publishers, counts)
         self.waited += waited
 
     def add_receiver(self, counts: list[int]) -> None:
-        """Keep the counts of a receiver that ends."""
+        """Add the counts of a receiver that ends."""
         self.of_receivers = added(self.of_receivers, counts)
 
 
 def new_lane(producer: str, terms: PublisherTerms, tally: Tally) -> PublisherLane | None:
-    """Return a lane for a publisher; None if its window is too large for one, or the connection is no producer.
+    """Return a lane for a publisher; None if its window is too large, or the connection is no producer.
 
-    A named publisher is a producer of its own. So its lane is the same in each process.
+    A named publisher is a producer itself, so its lane is the same in each process.
     """
     if not producer or terms.window > WINDOW_MAX:
         return None
@@ -185,7 +187,7 @@ def new_lane(producer: str, terms: PublisherTerms, tally: Tally) -> PublisherLan
 
 
 def added(first: list[int], second: list[int]) -> list[int]:
-    """Return the sums of two rows of counts; an empty one is all zeros."""
+    """Return the sums of two rows of counts; an empty row is all zeros."""
     if not first or not second:
         return first or second
     return [one + other for one, other in zip(first, second, strict=True)]

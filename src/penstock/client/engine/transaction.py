@@ -1,10 +1,10 @@
-"""Transaction of the client: messages and settlements that are done together at the commit, or not at all.
+"""Transaction of the client: messages and settlements that take effect together at the commit, or not at all.
 
-Theory of operation. A transaction has publishers and receivers of its own, for AMQP 0-9-1 makes whole channels
-transactional. Their messages stay without an outcome until the commit, which gives it to all of them; so they have no
-window, and none is sent again: a lost connection rolls back. A message that finds no room until its time-out was not
-sent, and the transaction is as before. After a commit the next one begins; after a rollback the links are closed, and
-what was received and not committed returns to its queue.
+Theory of operation. A transaction has its own publishers and receivers, because AMQP 0-9-1 makes whole channels
+transactional. Their messages have no outcome until the commit, which decides all of them. So there is no window, and no
+message is sent again: a lost connection rolls back. A message without room until its time-out was not sent, and the
+transaction is unchanged. After a commit the next transaction begins. After a rollback the links are closed, and
+messages that were received and not committed return to their queue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.client.errors import ChannelClosed, ClientError, LinkClosed
 from penstock.flow.timers import NEVER
 
 ROLLBACK_WITHIN: Final = 5.0
-"""Seconds that the answer to a rollback is waited for; closing the links rolls back as well."""
+"""Seconds of the wait for the answer to a rollback; closing the links rolls back as well."""
 
 
 class TransactionCore:
@@ -35,16 +35,16 @@ class TransactionCore:
         self.notify_period: float = notify_period
         """Seconds between two warnings while a commit waits."""
         self.unit = Unit(engine)
-        """Its end, as its publishers and receivers see it."""
+        """State shared with the transaction's publishers and receivers."""
         self.publishers: list[PublisherCore] = []
         self.receivers: list[ReceiverCore] = []
         self.is_given_up: bool = False
-        """True once the program has rolled it back."""
+        """True once the program has rolled the transaction back."""
 
-    # What a protocol does
+    # Implemented by a protocol
 
     def begin(self) -> Call:
-        """Begin the first transaction, or the next one; the call is done when messages may follow."""
+        """Begin the first or the next transaction; the call ends when messages may follow."""
         raise NotImplementedError
 
     def discharge(self, commits: bool) -> Call:
@@ -60,7 +60,7 @@ class TransactionCore:
         raise NotImplementedError
 
     def detach(self) -> None:
-        """Begin to close the channel or links; what is not committed is rolled back by that."""
+        """Begin to close the channel or links, which rolls back uncommitted work."""
         raise NotImplementedError
 
     # Links
@@ -84,11 +84,13 @@ class TransactionCore:
     # Beginning and end
 
     def fail(self, reason: str) -> None:
-        """End it, because the broker has closed its channel or link."""
+        """End the transaction, because the broker has closed its channel or link."""
         self.end(TransactionAborted(reason))
 
     def end(self, error: ClientError) -> None:
-        """End it and its links; what has no outcome was rolled back, or is unknown during a commit."""
+        """End the transaction and its links; messages without an outcome were rolled back, or are unknown during a
+        commit.
+        """
         error = self.unit.end(error)
         self.settle(self.unit.outcome(), str(error))
         for publisher in self.publishers:
@@ -100,12 +102,12 @@ class TransactionCore:
                 receiver.end(error)
 
     def settle(self, outcome: i64, reason: str) -> None:
-        """Give all messages an outcome; those that were returned keep theirs."""
+        """Set the outcome of all messages; returned messages keep theirs."""
         for publisher in self.publishers:
             publisher.settle_all(outcome, reason)
 
     def _flush(self) -> None:
-        """Write the settlements that were put together: they belong to this transaction."""
+        """Write the gathered settlements, which belong to this transaction."""
         for receiver in self.receivers:
             receiver.flush()
 
@@ -132,14 +134,14 @@ class TransactionCore:
                 self.engine.calls.remove(call)
 
     def beginning(self) -> Steps[None]:
-        """Begin it, and wait until the broker has; raises its refusal."""
+        """Begin the transaction, and wait until the broker has; raises its refusal."""
         self.unit.check()
         if not (yield from self.answered(self.begin(), self.engine.terms.call_timeout)):
             self.close(TransactionAborted(f"no answer to its begin within {self.engine.terms.call_timeout:g} s"))
         self.unit.check()
 
     def close(self, error: ClientError) -> None:
-        """End it, and close its links."""
+        """End the transaction, and close its links."""
         self.end(error)
         if self.unit.is_connected():
             self.detach()
@@ -149,9 +151,9 @@ class TransactionCore:
         """Commit, and wait for the answer at most `timeout` seconds (None: without a limit).
 
         The broker answers at its hold deadline at the latest: a commit is held until there is room for all of it, and
-        the answer withheld while a gate is closed that it has passed.
-        Raises `CommitRefused`, after which it is open as before; `TransactionAborted`, and `TransactionInDoubt` if
-        there was no answer. After both it has ended, as after a cancellation.
+        its answer is withheld while a gate that it has passed is closed. Raises `CommitRefused`, after which the
+        transaction is still open; `TransactionAborted`, and `TransactionInDoubt` if there was no answer. After these
+        two, and after a cancellation, the transaction has ended.
         """
         self.unit.check()
         self._flush()
@@ -187,7 +189,7 @@ class TransactionCore:
         yield from self.beginning()
 
     def rolling_back(self) -> Steps[None]:
-        """Roll back, and close publishers and receivers; what they have received returns to its queue."""
+        """Roll back, and close publishers and receivers; received messages return to their queue."""
         if self.unit.error is not None:
             return
         self.is_given_up = True
@@ -196,12 +198,12 @@ class TransactionCore:
             self._flush()
             yield from self.answered(self.discharge(False), ROLLBACK_WITHIN)
         except ClientError:
-            pass  # A lost connection and a closed channel roll back as well.
+            pass  # A lost connection and a closed channel also roll back.
         finally:
             self.close(TransactionAborted("by this client"))
 
     def closing(self, commits: bool, timeout: float | None = None) -> Steps[None]:
-        """Commit or roll back, and close publishers and receivers. Raises as `committing`, but for `CommitRefused`.
+        """Commit or roll back, and close publishers and receivers. Raises as `committing`, except `CommitRefused`.
 
         A commit that is refused at the end is rolled back.
         """

@@ -1,14 +1,14 @@
-"""Waits: what a call of a shell waits for, and lines of them in which places are handed over.
+"""Waits of calls of a shell, and lines of waits in which places are handed over.
 
-Theory of operation. A call that must wait is a generator (`Steps`): it yields a `Wait` and goes on when that is done. A
-shell drives it: asyncio with a future for each wait, the blocking one by reading its socket. So every rule of waiting
-is written once. An engine never calls out: it puts what is done into `Wakes.woken`, and the shell releases it after
-`Engine.receive` or `Engine.tick` has returned.
+Theory of operation. A call that must wait is a generator (`Steps`): it yields a `Wait` and continues when that is done.
+A shell drives it: asyncio with a future for each wait, the blocking one by reading its socket. So every rule of waiting
+is written once. An engine calls no callbacks: it puts finished waits into `Wakes.woken`, and the shell releases them
+after `Engine.receive` or `Engine.tick` has returned.
 
-A call in a `Line` gets its place *handed over*: the place counts as taken from then on, so that no newcomer overtakes
-a call that has been woken and has not run yet. A call that is cancelled with a place in its hand gives it to the next.
-If there are fewer places when such calls run, all of them go back to the front, in their order, and the places are
-handed over anew: else a later one would find the place that an earlier one has missed.
+A call in a `Line` gets its place *handed over*: the place counts as taken from then on, so that no newcomer overtakes a
+call that has been woken and has not run yet. A call that is cancelled with a place passes it to the next call. If there
+are fewer places when such calls run, all of them return to the front, in their order, and the places are handed over
+again: otherwise a later call could take the place that an earlier call has missed.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from penstock.markers import override
 T = TypeVar("T")
 
 Steps = Generator["Wait", None, T]
-"""A call that may wait: it yields what it waits for, and returns its result."""
+"""A call that may wait: it yields its waits, and returns its result."""
 
 
 class Wait:
-    """One thing that a call waits for."""
+    """One wait of a call."""
 
     def __init__(self, deadline: float = NEVER, size: i64 = 0) -> None:
         self.deadline: float = deadline
-        """Time by the engine's clock at which it is over all the same, with `expired`."""
+        """Time by the engine's clock at which the wait ends with `expired`."""
         self.size: i64 = size
-        """Octets that it needs room for."""
+        """Bytes for which it needs room."""
         self.since: float = 0.0
-        """Time at which it began."""
+        """Time at which the wait began."""
         self.done: bool = False
         self.expired: bool = False
         self.error: Exception | None = None
         """Reason for an end without a result."""
         self.future: Any = None
-        """Future of the shell that waits, if that has any."""
+        """Future of the waiting shell, if there is one."""
         self.queue: WaitQueue | None = None
         self.before: Wait | None = None
         self.after: Wait | None = None
-        """Queue in which it stands, and its neighbours there."""
+        """Queue of the wait, and its neighbours there."""
 
     def release(self) -> None:
         """Wake the shell's future."""
@@ -58,7 +58,7 @@ class Wait:
                 future.set_result(None)
 
     def check(self) -> None:
-        """Raise the error with which it ended."""
+        """Raise the error of the wait."""
         if self.error is not None:
             raise self.error
 
@@ -76,11 +76,11 @@ class Call(Wait):
         self.number: str = ""
         """Correlation id of a control request."""
         self.taken: int = 0
-        """Rows of its block that are in their queues so far, if it asked for notes of progress."""
+        """Rows of the request's block that are in their queues so far, if progress reports were requested."""
         self.then: Call | None = None
-        """A request that is answered with it."""
+        """A request that is answered together with this one."""
         self.failed: Callable[[Exception], None] | None = None
-        """Told of its error, if it ends with one."""
+        """Function that is called with the error, if the call ends with one."""
 
     @override
     def release(self) -> None:
@@ -90,7 +90,7 @@ class Call(Wait):
 
 
 class WaitQueue:
-    """Waits in order, linked: most of the thousands of queues are empty, and a deque takes 600 octets when it is."""
+    """Waits in order, linked: most of the thousands of queues are empty, and an empty deque takes 600 bytes."""
 
     def __init__(self) -> None:
         self.first: Wait | None = None
@@ -123,7 +123,7 @@ class WaitQueue:
         self.count += 1
 
     def remove(self, wait: Wait) -> None:
-        """Take out a wait that stands in it."""
+        """Remove a wait of this queue."""
         before, after = wait.before, wait.after
         if before is None:
             self.first = after
@@ -138,25 +138,25 @@ class WaitQueue:
 
 
 class Wakes:
-    """State that an engine and its shell share: the clock, the timers, and whom to wake."""
+    """State that an engine and its shell share: the clock, the timers, and finished waits."""
 
     def __init__(self) -> None:
         self.now: float = 0.0
-        """Seconds of the shell's monotonic clock, as it said last."""
+        """Seconds of the shell's monotonic clock, as last set."""
         self.timers = Timers()
         self.woken: list[Any] = []
-        """Waits and receipts that are done; the shell calls `release` of each."""
+        """Finished waits and receipts; the shell calls `release` of each."""
         self.new_future: Callable[[], Any] | None = None
-        """Function by which a shell makes a future; None if it blocks."""
+        """Function by which a shell makes a future; None for a blocking shell."""
         self.block_for: Callable[[Any, float | None], None] | None = None
-        """Function by which a blocking shell waits for a receipt, at most so many seconds; None if it does not."""
+        """Function by which a blocking shell waits for a receipt, for at most so many seconds; None otherwise."""
         self.check_thread: Callable[[], None] | None = None
-        """Function by which a blocking shell refuses to be used by another thread; None if it is not needed."""
+        """Function by which a blocking shell refuses other threads; None if it is not needed."""
         self.schedule: Callable[[bool], None] = _ignore
-        """Told that there is output; with True, acknowledgements that may wait for a moment."""
+        """Function that is called when there is output; with True for acknowledgements that may wait for a moment."""
 
     def until(self, wait: Wait, limit: float) -> Steps[bool]:
-        """Wait at most `limit` seconds; return whether it came to its end. Raises its error."""
+        """Wait at most `limit` seconds; return whether the wait was finished. Raises its error."""
         alarm = Alarm(self, wait)
         if limit != NEVER:
             self.timers.add(alarm, self.now + limit)
@@ -168,7 +168,7 @@ class Wakes:
         return not wait.expired
 
     def finish(self, wait: Wait, error: Exception | None = None) -> None:
-        """End a wait, with an error or without; one that has ended stays as it is."""
+        """Finish a wait, with or without an error; a finished wait does not change."""
         if not wait.done:
             wait.done = True
             wait.error = error
@@ -179,7 +179,7 @@ class Wakes:
 
 
 class Alarm(TimerHandler):
-    """Deadline of a wait that is in no line."""
+    """Deadline of a wait outside of lines."""
 
     def __init__(self, wakes: Wakes, wait: Wait) -> None:
         super().__init__()
@@ -210,17 +210,17 @@ class Line(TimerHandler):
             self.bucket = TokenBucket(rate, burst, saves=False)
         self.line = WaitQueue()
         self.handed = WaitQueue()
-        """Waits to which a place was handed over, and whose calls have not run since; in order, before `line`."""
+        """Waits with a place whose calls have not run since; in order, before `line`."""
         self.granted: i64 = 0
-        """Number of these places."""
+        """Number of places handed over."""
         self.granted_octets: i64 = 0
 
     def fits(self, size: i64) -> bool:
-        """Return whether there is a place for a call that needs room for so many octets."""
+        """Return whether there is a place for a call that needs room for so many bytes."""
         raise NotImplementedError
 
     def is_free(self, size: i64) -> bool:
-        """Return whether a newcomer may go at once: there is a place, and nobody waits or is about to take one."""
+        """Return whether a newcomer may proceed at once: there is a place, and no call waits or has a place."""
         if self.line.count > 0 or self.granted > 0:
             return False
         return self.fits(size)
@@ -234,7 +234,7 @@ class Line(TimerHandler):
             self.wakes.timers.add(self, self.bucket.ready_at(self.wakes.now))
 
     def is_slowed(self) -> bool:
-        """Return whether its rate lets nobody go now; the line is then looked at as soon as it does."""
+        """Return whether the rate allows no call now; the line is checked again when it does."""
         bucket = self.bucket
         if bucket is None or bucket.whole(self.wakes.now) > self.granted:
             return False
@@ -243,7 +243,7 @@ class Line(TimerHandler):
         return True
 
     def grant(self) -> None:
-        """Hand over the places that there are."""
+        """Hand over the free places."""
         line = self.line
         wait = line.first
         while wait is not None and self.fits(wait.size):
@@ -255,15 +255,15 @@ class Line(TimerHandler):
             wait = line.first
 
     def take(self, wait: Wait) -> bool:
-        """Use a place that was handed over; returns False if it has to wait again.
+        """Use a place that was handed over; returns False if the call must wait again.
 
-        A place may go between the moment at which it is handed over and the one at which the call runs. Then all calls
-        with a place go back into the line. And a call whose place was renewed may run before that of an earlier one.
+        A place may be lost between the handover and the run of the call. Then all calls with a place return into the
+        line. A call whose place was renewed may also run before an earlier call.
         """
         if not wait.done:
             return False
         if self.handed.first is not wait:
-            wait.done = False  # It is woken when those before it have run.
+            wait.done = False  # The call is woken again when the calls before it have run.
             return False
         self.granted -= 1
         self.granted_octets -= wait.size
@@ -294,7 +294,7 @@ class Line(TimerHandler):
             wait = self.handed.last
 
     def leave(self, wait: Wait) -> None:
-        """Go away, with or without a place; a place goes to the next."""
+        """Leave, with or without a place; a place is passed to the next call."""
         queue = wait.queue
         if queue is not None:
             queue.remove(wait)

@@ -1,9 +1,9 @@
 """Window of a publisher: the messages without an outcome, their outcomes, and the room for the next one.
 
 Theory of operation. `pending` has an entry for each message without an outcome, in the order of their numbers; the
-first has the number `base`. An entry is a receipt, or the message alone where `send_many` counts outcomes. An outcome
-that comes before that of an older message leaves None behind (`ahead` counts these). So the entries are what has to be
-sent again after a reconnect, and the window bounds them.
+first has the number `base`. An entry is a receipt, or only the message if `send_many` counts outcomes. An outcome that
+arrives before that of an older message leaves None in its place (`ahead` counts these). So the entries are the messages
+to send again after a reconnect, and the window bounds them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.client.engine.waits import Line, Wait, Wakes
 from penstock.markers import override
 
 REFUSALS_MAX: Final = 100_000
-"""Most refused messages that a result of `send_many` lists; `refused_count` has them all."""
+"""Most refused messages that a result of `send_many` lists; `refused_count` counts all."""
 
 
 class Refused:
@@ -37,7 +37,7 @@ class Refused:
 
 
 class SendResult:
-    """Outcomes of a `send_many`, true at any time. `taken` is how many messages it took from the iterable."""
+    """Outcomes of a `send_many`, current at any time. `taken` is the number of messages taken from the iterable."""
 
     def __init__(self) -> None:
         self.taken: int = 0
@@ -86,34 +86,34 @@ class Run:
         self.count: i64 = count
         self.result = result
         self.index: i64 = index
-        """Index of the first in its iterable."""
+        """Index of the first message in its iterable."""
 
 
 class Window(Line):
-    """Messages without an outcome, and the line of those that wait for room among them."""
+    """Messages without an outcome, and the line of calls that wait for room among them."""
 
     def __init__(self, wakes: Wakes, octets: int, max_rate: float) -> None:
         super().__init__(wakes, max_rate)
         self.window_octets: i64 = octets
-        """Most octets of messages without an outcome; -1 without a limit."""
+        """Most bytes of messages without an outcome; -1 without a limit."""
         self.pending: list[object] = []
         self.base: i64 = 1
         self.ahead: i64 = 0
         self.octets: i64 = 0
-        """Octets of the messages without an outcome, if their number is limited."""
+        """Bytes of the messages without an outcome, if their number is limited."""
         self.runs: list[Run] = []
         self.reasons: dict[int, str] = {}
-        """Reasons that came before the outcomes of their messages, by number."""
+        """Reasons that arrived before the outcomes of their messages, by number."""
         self.confirmed_count: int = 0
         self.refused_count: int = 0
         self.unknown_count: int = 0
-        """Messages whose outcome was lost with the connection."""
+        """Number of messages whose outcome was lost with the connection."""
         self.returned_count: int = 0
-        """Messages that reached no queue."""
+        """Number of messages that reached no queue."""
         self.idle: list[Wait] = []
-        """Waits for the moment at which no message is without an outcome."""
+        """Waits until no message is without an outcome."""
         self.replay_at: i64 = -1
-        """Index in `pending` of the next message that has to be sent again; -1 for none."""
+        """Index in `pending` of the next message to send again; -1 for none."""
 
     @property
     def unsettled_count(self) -> int:
@@ -126,7 +126,7 @@ class Window(Line):
         return [item for item in self.pending if isinstance(item, Receipt)]
 
     def _add_run(self, first: i64, count: i64, result: SendResult) -> None:
-        """Note that these numbers belong to a `send_many`."""
+        """Record that these numbers belong to a `send_many`."""
         last = self.runs[-1] if self.runs else None
         if last is not None and last.result is result and last.first + last.count == first:
             last.count += count
@@ -136,7 +136,7 @@ class Window(Line):
         result.open += count
 
     def settle(self, first: i64, last: i64, outcome: i64, reason: str = "") -> None:
-        """Set the outcome of the messages with these numbers; those that have one keep it."""
+        """Set the outcome of the messages with these numbers; existing outcomes do not change."""
         if not self.runs:
             self._settle_range(first, last, outcome, reason, None, 0)
         else:
@@ -225,7 +225,7 @@ class Window(Line):
             self.base += count
             self.ahead -= count
             if self.replay_at >= 0:
-                self.replay_at -= count  # Only what was sent again has an outcome.
+                self.replay_at -= count  # Only messages that were sent again have an outcome.
             while self.runs and self.runs[0].first + self.runs[0].count <= self.base:
                 del self.runs[0]
         if self.line:
@@ -239,7 +239,7 @@ class Window(Line):
             self.wakes.finish(wait)
 
     def begin_replay(self) -> None:
-        """Number the messages without an outcome anew, from 1, and send them again before others."""
+        """Number the messages without an outcome again, from 1, and send them before others."""
         replayed: list[object] = []
         runs: list[Run] = []
         number = self.base
@@ -283,45 +283,45 @@ UNLIMITED: Final = 1 << 62
 
 
 class Room(Window):
-    """Window, rate and what the broker allows; a protocol says when that changes."""
+    """Window, rate and permission of the broker; a protocol reports changes."""
 
     def __init__(self, engine: Engine, terms: PublisherTerms) -> None:
         super().__init__(engine, terms.window_bytes, terms.max_rate)
         self.engine = engine
         self.by_links: bool = engine.protocol == "amqp10"
-        """True over AMQP 1.0, whose headers and properties are not those of AMQP 0-9-1."""
+        """True over AMQP 1.0, whose headers and properties differ from AMQP 0-9-1."""
         self.terms = terms
         self.window: i64 = terms.window
         self.credit: i64 = UNLIMITED
-        """Messages that the broker lets it send; AMQP 0-9-1 has no such number."""
+        """Messages that the broker allows; AMQP 0-9-1 has no such number."""
         self.may_write: bool = False
-        """True if it is attached, and nothing has stopped it."""
+        """True if the publisher is attached, and not stopped."""
         self.is_attached: bool = False
         self.is_stopped: bool = False
-        """True if the broker has stopped it by channel.flow."""
+        """True if the broker has stopped the publisher by channel.flow."""
         self.stopped_at: float = 0.0
         self.careful: i64 = UNLIMITED
         """Most messages without an outcome while the broker blocks the connection: the confirms since then, and 1."""
         self.error: Exception | None = None
-        """Reason for its end; None before it."""
+        """Reason for the end; None before it."""
         self.info: Blocked | None = None
-        """Last words of the broker about what blocks this publisher."""
+        """Last report of the broker about what blocks this publisher."""
         self.is_blocked: bool = False
-        """True after the event that the broker blocks it, until it does not any more."""
+        """True from the event that the broker blocks the publisher until the block ends."""
         self.blocked_count: int = 0
         """Number of these events."""
 
-    # What a protocol does
+    # Implemented by a protocol
 
     def check_size(self, size: i64) -> None:
-        """Raise `MessageTooLarge` for a message that the broker cannot take."""
+        """Raise `MessageTooLarge` for a message that the broker cannot accept."""
 
     def frames_left(self) -> i64:
-        """Return how many messages the session takes at least."""
+        """Return the least number of messages that the session accepts."""
         return UNLIMITED
 
     def replay(self) -> None:
-        """Send again what there is room for."""
+        """Send again as many messages as there is room for."""
 
     # Room
 
@@ -340,7 +340,7 @@ class Room(Window):
         return self.frames_left() > granted
 
     def cause(self, size: i64 = 0) -> str:
-        """Return what keeps a message from being sent."""
+        """Return the cause that keeps a message from being sent."""
         taken = len(self.pending) - self.ahead + self.granted
         if not self.is_attached:
             return causes.OFFLINE if self.engine.lost_reason else causes.OPENING
@@ -353,7 +353,7 @@ class Room(Window):
         if self.engine.is_congested:
             return causes.SOCKET
         if self.replay_at >= 0:
-            return causes.TURN  # Those that are sent again.
+            return causes.TURN  # Messages that are sent again.
         if taken >= self.window:
             return causes.WINDOW
         if self.window_octets >= 0 and taken > 0 and self.octets + self.granted_octets + size > self.window_octets:
@@ -363,7 +363,7 @@ class Room(Window):
         return causes.TURN
 
     def describe(self, size: i64 = 0) -> Blocked:
-        """Return what keeps a message from being sent, with what the broker has said about it."""
+        """Return the cause that keeps a message from being sent, with the broker's report about it."""
         cause, now = self.cause(size), self.wakes.now
         reason = causes.REASONS[cause]
         first = self.line.first
@@ -394,16 +394,16 @@ class Room(Window):
         return self.terms.key if not self.terms.exchange and self.terms.key else None
 
     def review(self) -> None:
-        """Find out anew whether messages may be written, after a change; hand over places if so."""
+        """Check again whether messages may be written, after a change; hand over places if so."""
         is_open = self.is_attached and not self.is_stopped and not self.engine.is_congested
         self.may_write = is_open and self.error is None
         if is_open and self.replay_at >= 0:
-            self.replay()  # Also of one that is closing: it waits for the outcomes.
+            self.replay()  # Also for a closing publisher, which waits for outcomes.
         if self.line:
             self.grant()
 
     def note_blocked(self, is_blocked: bool) -> None:
-        """Tell by an event that the broker stops this publisher, or lets it go on."""
+        """Emit an event when the broker blocks this publisher, or the block ends."""
         if is_blocked != self.is_blocked:
             self.is_blocked = is_blocked
             self.blocked_count += 1 if is_blocked else 0
@@ -411,16 +411,16 @@ class Room(Window):
             self.engine.events.append(Event(BLOCKED if is_blocked else UNBLOCKED, self.target(), reason))
 
     def target(self) -> str:
-        """Return the exchange that it publishes to, or the queue."""
+        """Return the exchange or the queue of the publisher."""
         return self.terms.exchange or self.terms.key
 
     def check(self) -> None:
-        """Raise the error that has ended it."""
+        """Raise the error that has ended the publisher."""
         if self.error is not None:
             raise self.error
 
     def size_of(self, message: object) -> int:
-        """Return the octets of a message's body.
+        """Return the bytes of a message's body.
 
         Raises `TypeError`, and if it can never be sent `MessageTooLarge`, or `ValueError` for a header or property.
         """

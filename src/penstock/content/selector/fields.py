@@ -1,7 +1,7 @@
 """Fields of a message that selectors name, whatever its protocol.
 
 Jakarta Messaging has a few names for header fields; all others are properties of the message. The names are mapped to
-AMQP 1.0 as Qpid JMS maps them. Names that begin with `amqp.` are fields of AMQP 1.0 as they are (Qpid C++).
+AMQP 1.0 as Qpid JMS maps them. Names that begin with `amqp.` are unchanged fields of AMQP 1.0 (Qpid C++).
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ FIELDS: Final = {
 EXCLUDED: Final = frozenset(
     ("JMSDestination", "JMSReplyTo", "JMSExpiration", "JMSRedelivered", "JMSDeliveryTime", "JMSXDeliveryCount")
 )
-"""Header fields that no selector may name (JMS 2.0, section 3.8.1.1), and those that change with each delivery."""
+"""Header fields that no selector may name (JMS 2.0, section 3.8.1.1), and fields that change with each delivery."""
 LIKE_WORK_MAX: Final = 2_500
 """Units of work that the patterns of LIKE may take for one message: a share of a turn."""
 
 
 class PatternsTooCostly(ResourceError):
-    """Patterns of LIKE that would take more work for a message than they may."""
+    """Patterns of LIKE whose work for a message exceeds the limit."""
 
 
 class Field:
@@ -92,9 +92,9 @@ class Field:
     def __init__(self, name: str) -> None:
         self.name = name
         self.code: i64 = FIELDS.get(name, PROPERTY)
-        """One of the codes above."""
+        """A code from the list above."""
         self.key: bytes = name.encode(errors="replace")
-        """The name in UTF-8, to be looked for in place."""
+        """The name in UTF-8, for searches in place."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -102,7 +102,7 @@ class SelectableMessage:
     """The fields of one message; each message format has a class of its own."""
 
     work_left: i64 = LIKE_WORK_MAX
-    """Units of work that patterns may still take for it."""
+    """Units of work that patterns may still use for this message."""
 
     def spend(self, units: i64) -> None:
         """Count work of a pattern before it is done. Raises PatternsTooCostly if not enough is left."""
@@ -112,7 +112,7 @@ class SelectableMessage:
         self.work_left -= units
 
     def lookup(self, field: Field) -> object:
-        """Return the value of a field: str, bool, int or float; None for a missing one.
+        """Return the value of a field: str, bool, int or float; None for a missing field.
 
         Another object is a value of a type that selectors do not know: it is equal to nothing, and not null.
         """

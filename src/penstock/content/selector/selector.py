@@ -1,8 +1,7 @@
 """Message selectors: the conditional expressions of Jakarta Messaging (JMS 2.0, section 3.8.1).
 
-A selector is parsed once, by recursive descent, and checked as far as that is possible without a message. What is not
-understood is refused, with its position. Its length, its depth and its number of nodes are bounded, and so is the work
-of an evaluation.
+A selector is parsed once, by recursive descent, and checked as far as that is possible without a message. Invalid text
+is refused, with its position. Length, depth and number of nodes are bounded, and so is the work of an evaluation.
 
 Beyond JMS, a name may be in double quotes, as in SQL-92 (Qpid C++), because properties may have names that are no Java
 identifiers. A name may also contain dots.
@@ -51,7 +50,7 @@ from penstock.errors import InvalidField
 LENGTH_MAX: Final = 8192
 """Characters of the longest selector."""
 DEPTH_MAX: Final = 32
-"""Most parentheses, NOT and signs around each other."""
+"""Most nested parentheses, NOT and signs."""
 NODES_MAX: Final = 1024
 """Most operands and operators, strings of IN included."""
 PATTERN_MAX: Final = 256
@@ -60,11 +59,11 @@ NODES_A_UNIT: Final = 8
 """Nodes that are evaluated with one unit of work."""
 NODE_BYTES: Final = 240
 TEXTS: Final = 2
-"""Memory of a node with its objects, and how often the letters of a text may be in it besides."""
+"""Memory of a node with its objects, and how often the characters of a text may be stored besides."""
 LETTERS_A_UNIT: Final = 4
-"""Letters of a text that are parsed with one unit of work; the caller counts it."""
+"""Characters of a text that are parsed with one unit of work; the caller counts the work."""
 LIKE_WORK: Final = 2
-"""Units of work of a LIKE, besides those of the text that it searches (`Pattern.work`)."""
+"""Units of work of a LIKE, besides the units of the text that it searches (`Pattern.work`)."""
 
 _COMPARISONS: Final = {
     "=": EQUAL,
@@ -79,7 +78,7 @@ CONDITION: Final = 0
 ARITHMETIC: Final = 1
 TEXT: Final = 2
 ANY: Final = 3
-"""Types of expressions; ANY is that of a name."""
+"""Types of expressions; ANY is the type of a name."""
 _TYPES: Final = ("a condition", "a number", "a string", "a name")
 
 
@@ -90,26 +89,26 @@ class Selector:
 
     def __init__(self, text: str, condition: Expression, work: i64, memory: int) -> None:
         self.text = text
-        """As its client wrote it."""
+        """The text as its client wrote it."""
         self.condition = condition
         self.work: i64 = work
-        """Units of work of one evaluation, besides that of looking at a message and that of searching its texts."""
+        """Units of work of one evaluation, without the units of checking a message and of searching its texts."""
         self.memory = memory
-        """Bytes that it takes, at most."""
+        """Most bytes of memory of the selector."""
 
     def matches(self, message: SelectableMessage, most: i64 = LIKE_WORK_MAX) -> bool:
         """Return whether a message matches: whether the condition is true, not false and not unknown.
 
-        Patterns may take `most` units of work; `work_left` of the message is what remains. Raises PatternsTooCostly.
+        Patterns may use `most` units of work; the rest is in the message's `work_left`. Raises PatternsTooCostly.
         """
         message.work_left = most
         return self.condition.truth(message) == TRUE
 
 
 def parse_selector(text: str) -> Selector | None:
-    """Return the selector of a text; None for an empty one, which selects everything (JMS 2.0, section 3.8.1.1).
+    """Return the selector of a text; None for an empty text, which selects everything (JMS 2.0, section 3.8.1.1).
 
-    Raises InvalidField for a text that is none.
+    Raises InvalidField for a text that is no selector.
     """
     if len(text) > LENGTH_MAX:
         raise InvalidField(f"the selector has {len(text):,} characters; the most is {LENGTH_MAX:,}")
@@ -119,7 +118,7 @@ def parse_selector(text: str) -> Selector | None:
 
 
 class _Typed:
-    """An expression with its type, and the position where it begins."""
+    """An expression with its type, and the position of its beginning."""
 
     __slots__ = ("node", "type", "position")
 
@@ -403,7 +402,7 @@ def _field(token: Token) -> Field:
 
 
 def _trailing(pattern: str, escape: str) -> str:
-    """Return the escape characters at the end of a pattern; of an odd number, the last one escapes nothing."""
+    """Return the escape characters at the end of a pattern; if their number is odd, the last escapes nothing."""
     at = len(pattern)
     while at > 0 and pattern[at - 1] == escape:
         at -= 1

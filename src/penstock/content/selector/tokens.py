@@ -21,7 +21,7 @@ END: Final = 5
 KEYWORDS: Final = frozenset(
     ("AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"),
 )
-"""Words that are no names, in any case (JMS 2.0, section 3.8.1.1)."""
+"""Words that cannot be names, in upper or lower case (JMS 2.0, section 3.8.1.1)."""
 _PAIRS: Final = frozenset(("<>", "<=", ">="))
 _SINGLES: Final = "=<>+-*/(),"
 _SPACE: Final = " \t\r\n\f"
@@ -40,26 +40,28 @@ class Token:
         self.text = text
         """A name or string without its quotes, a keyword in upper case, otherwise as written."""
         self.number = number
-        """Value of a number: int or float; a whole number may be one above the largest, for the smallest negative."""
+        """Value of a number: int or float; a whole number may be one above the largest, because a minus may precede
+        it.
+        """
         self.position: i64 = position
-        """Position of its first character, from 0."""
+        """Position of the first character, from 0."""
 
     def is_keyword(self, word: str) -> bool:
-        """Return whether it is this keyword."""
+        """Return whether the token is this keyword."""
         return self.kind == KEYWORD and self.text == word
 
     def is_symbol(self, text: str) -> bool:
-        """Return whether it is this operator, parenthesis or comma."""
+        """Return whether the token is this operator, parenthesis or comma."""
         return self.kind == SYMBOL and self.text == text
 
 
 def refusal(position: i64, reason: str) -> InvalidField:
-    """Return the error for a selector; `position` is that of a character, from 0, and the text counts from 1."""
+    """Return the error for a selector; `position` of a character counts from 0, and from 1 in the text."""
     return InvalidField(f"the selector is not valid at character {position + 1}: {reason}")
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Return the tokens of a selector, with one of kind END at its end. Raises InvalidField."""
+    """Return the tokens of a selector, followed by a token of kind END. Raises InvalidField."""
     tokens: list[Token] = []
     at: i64 = 0
     size: i64 = len(text)
@@ -96,7 +98,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def shown(token: Token) -> str:
-    """Return a token as error texts show it."""
+    """Return a token as shown in error texts."""
     if token.kind == END:
         return "the end"
     if token.kind == STRING:
@@ -119,7 +121,7 @@ def _unknown(text: str, at: i64) -> str:
 
 
 def _quoted(text: str, at: i64, quote: str) -> tuple[str, i64]:
-    """Return what is between quotes, and the position after them; a doubled quote is one in the content."""
+    """Return the text between quotes, and the position after them; a doubled quote is one quote in the text."""
     size: i64 = len(text)
     begin = at + 1
     end = begin
@@ -134,7 +136,7 @@ def _quoted(text: str, at: i64, quote: str) -> tuple[str, i64]:
 
 
 def _number_end(text: str, at: i64) -> i64:
-    """Return where a number ends: everything that no other token may touch belongs to it."""
+    """Return the end of a number, including all characters that cannot begin another token."""
     size: i64 = len(text)
     end = at
     while end < size:

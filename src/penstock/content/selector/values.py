@@ -2,9 +2,9 @@
 
 The rules are those of Jakarta Messaging (JMS 2.0, section 3.8.1). A missing property is None, and SQL's three-valued
 logic treats it as unknown. Numbers are compared with numbers, exact or not; strings and booleans only for equality.
-Values of different types are not equal, and no other comparison of them is true either. Arithmetic has the exact
-integers of 64 bits and the doubles of Java; what has no result there (a division by zero, an overflow, an operand that
-is no number) is unknown.
+Values of different types are not equal, and no other comparison of them is true either. Arithmetic uses Java's exact
+integers of 64 bits and doubles; an operation without a result (a division by zero, an overflow, an operand that is no
+number) is unknown.
 
 Nodes of a parsed selector. Conditions have a truth, and operands have a value.
 
@@ -41,15 +41,15 @@ DIVIDE: Final = 3
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 MATCHED_MAX: Final = 4096
-"""Characters of the longest value that is compared with a pattern; a longer one is unknown, to bound the work."""
+"""Characters of the longest value that is compared with a pattern; a longer value is unknown, to bound the work."""
 SEARCH_WORK: Final = 32
 BITS_WORK: Final = 512
-"""Units of work to search `MATCHED_MAX` characters: for a text, besides one for each of its own, and with `_`."""
+"""Units of work to search `MATCHED_MAX` characters: for a text, besides one unit for each of its own, and with `_`."""
 PARTS_A_UNIT: Final = 4
-"""Pieces of a pattern, and characters of those with `_`, that are prepared with one unit of work."""
+"""Pieces of a pattern, and characters of pieces with `_`, that are prepared with one unit of work."""
 MANY: Final = chr(0xD800)
 ONE: Final = chr(0xD801)
-"""`%` and `_` in a pattern without escape characters: halves of characters, which no text has."""
+"""`%` and `_` in a pattern without escape characters: surrogates, which no text contains."""
 
 
 def negation(truth: i64) -> i64:
@@ -65,7 +65,7 @@ def truth_of(value: object) -> i64:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number; a boolean is none."""
+    """Return whether a value is a number; a boolean is not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -109,7 +109,7 @@ def _of_order(operator: i64, less: bool, equal: bool) -> i64:
 
 
 def calculate(operator: i64, left: object, right: object) -> object:
-    """Return the result of arithmetic; None if there is none."""
+    """Return the result of arithmetic; None without one."""
     if not is_number(left) or not is_number(right):
         return None
     if isinstance(left, int) and isinstance(right, int):
@@ -146,7 +146,7 @@ def _exact(operator: i64, left: int, right: int) -> object:
 
 
 def negated(value: object) -> object:
-    """Return a number with the other sign; None for anything else."""
+    """Return a number with the opposite sign; None for other values."""
     if isinstance(value, int) and not isinstance(value, bool):
         return -value if value != INT64_MIN else None
     if isinstance(value, float):
@@ -157,9 +157,9 @@ def negated(value: object) -> object:
 class Pattern:
     """The pattern of LIKE: `%` is any text, `_` one character, and after the escape character both are themselves.
 
-    It is cut at each `%` into pieces, which must be found one after the other. The first place of each will do, so
-    nothing is searched twice. A piece with `_` is searched for by the bits of an integer, one for each beginning that
-    fits so far (Shift-And: Baeza-Yates and Gonnet 1992).
+    The pattern is cut at each `%` into pieces, which must be found one after the other. The first occurrence of each
+    suffices, so no text is searched twice. A piece with `_` is searched by the bits of an integer, one for each
+    beginning that fits so far (Shift-And: Baeza-Yates and Gonnet 1992).
     """
 
     __slots__ = ("_text", "_effort", "_building")
@@ -178,17 +178,17 @@ class Pattern:
         self._text: str = "".join(characters)
         searched = self._text.split(MANY)[1:-1]
         self._effort: i64 = max([_effort(piece) for piece in searched], default=0)
-        """Units of work to search the longest value; a shorter one takes its part of them."""
+        """Units of work to search the longest value; a shorter value takes a proportional part."""
         self._building: i64 = (len(searched) + sum([len(piece) for piece in searched if ONE in piece])) // PARTS_A_UNIT
-        """Units of work besides, for a value of any length."""
+        """Additional units of work, for a value of any length."""
 
     def work(self, value: str) -> i64:
-        """Return the units of work to match a value, at most."""
+        """Return the most units of work to match a value."""
         size: i64 = len(value)
         return 0 if size > MATCHED_MAX else self._building + size * self._effort // MATCHED_MAX
 
     def matches(self, value: str) -> i64:
-        """Return the truth of LIKE for a string; one over `MATCHED_MAX` characters is unknown."""
+        """Return the truth of LIKE for a string; a string over `MATCHED_MAX` characters is unknown."""
         size: i64 = len(value)
         if size > MATCHED_MAX:
             return UNKNOWN
@@ -213,7 +213,7 @@ def _effort(piece: str) -> i64:
 
 
 def _fits(piece: str, value: str, at: i64) -> bool:
-    """Return whether a value that is long enough has a piece at a position."""
+    """Return whether a piece occurs at a position of a value that is long enough."""
     for character in piece:
         if character != ONE and value[at] != character:
             return False
@@ -222,7 +222,7 @@ def _fits(piece: str, value: str, at: i64) -> bool:
 
 
 def _end_of(piece: str, value: str, at: i64, end: i64) -> i64:
-    """Return where the first occurrence of a piece between two positions ends; -1 if there is none."""
+    """Return the end of the first occurrence of a piece between two positions; -1 if there is none."""
     if ONE not in piece:
         place: i64 = value.find(piece, int(at), int(end))
         return place if place < 0 else place + len(piece)
@@ -239,7 +239,9 @@ def _end_of(piece: str, value: str, at: i64, end: i64) -> i64:
 
 
 def _bits(piece: str) -> dict[str, int]:
-    """Return the bits of the places that each character of a piece may have; any other has those of `ONE`."""
+    """Return the bits of the positions that each character of a piece may have; other characters have the bits of
+    `ONE`.
+    """
     other = sum([1 << at for at, each in enumerate(piece) if each == ONE])
     bits = {ONE: other}
     for at, each in enumerate(piece):
@@ -253,12 +255,12 @@ class Expression:
     """A node."""
 
     def value(self, message: SelectableMessage) -> object:
-        """Return its value for a message; None for null. Conditions have True, False and null."""
+        """Return the node's value for a message; None for null. Conditions have True, False and null."""
         truth = self.truth(message)
         return None if truth == UNKNOWN else truth == TRUE
 
     def truth(self, message: SelectableMessage) -> i64:
-        """Return its truth for a message: TRUE, FALSE or UNKNOWN."""
+        """Return the node's truth for a message: TRUE, FALSE or UNKNOWN."""
         return truth_of(self.value(message))
 
 
@@ -298,7 +300,7 @@ class Comparison(Expression):
 
 
 class Conjunction(Expression):
-    """Conditions with AND: the first false one decides."""
+    """Conditions with AND: the first false condition decides."""
 
     def __init__(self, conditions: list[Expression]) -> None:
         self.conditions = conditions
@@ -316,7 +318,7 @@ class Conjunction(Expression):
 
 
 class Disjunction(Expression):
-    """Conditions with OR: the first true one decides."""
+    """Conditions with OR: the first true condition decides."""
 
     def __init__(self, conditions: list[Expression]) -> None:
         self.conditions = conditions
@@ -396,7 +398,7 @@ class Like(Expression):
 
 
 class IsNull(Expression):
-    """IS NULL; it is never unknown."""
+    """IS NULL, whose result is never unknown."""
 
     def __init__(self, operand: Expression) -> None:
         self.operand = operand
@@ -440,7 +442,7 @@ class Sign(Expression):
 
 
 class SameValue(Expression):
-    """A plus before an operand: a number stays as it is, and anything else is null."""
+    """A plus before an operand: a number is unchanged, and other values are null."""
 
     def __init__(self, operand: Expression) -> None:
         self.operand = operand

@@ -1,11 +1,13 @@
 """Bulk requeue and bulk settlement of deliveries, a slice in each turn.
 
-Used when a consumer requeues or rejects many deliveries at once, and when a session closes with many unsettled ones.
+Used when a consumer requeues or rejects many deliveries at once, and when a session closes with many unsettled
+deliveries.
 
 Theory of operation. For the consumer the deliveries are settled at once: their tags are unknown from then on, and its
-credit is restored. In their queues they count as unacknowledged until their slice. A queue with deliveries to come back
-delivers nothing meanwhile, or younger messages would overtake. So they are sorted by queue, and each queue gets all of
-its own back, oldest first, before the next queue. Each queue is delayed as briefly as possible.
+credit is restored. In their queues they count as unacknowledged until their slice. A queue with deliveries to be
+requeued delivers no messages meanwhile, or younger messages would overtake. So deliveries are sorted by queue, and each
+queue gets all of its deliveries back, oldest first, before the next queue. This delays each queue as briefly as
+possible.
 """
 
 from __future__ import annotations
@@ -44,9 +46,9 @@ class BulkRequeue(Requeueing):
         """FAILED, RELEASED, or UNDELIVERABLE without a dead-letter exchange."""
         self._added = added
         self._batches: dict[Queue, list[Batch]] = {}
-        """Batches of each queue, the one with the oldest message last: a redelivered message is in a later batch."""
+        """Batches of each queue, the batch with the oldest message last: a redelivered message is in a later batch."""
         self._queues: list[Queue] = []
-        """The queues, the next one last; some may be finished already."""
+        """The queues, the next queue last; some may be finished already."""
         broker.work.done += len(batches) // SORTED_A_UNIT
         while batches:
             batch = batches.pop()
@@ -110,7 +112,7 @@ class BulkRequeue(Requeueing):
         return [batch.messages for batch in batches]
 
     def _release(self, queue: Queue) -> None:
-        """Resume deliveries of a queue that has all its messages back."""
+        """Resume deliveries of a queue whose messages are all requeued."""
         del self._batches[queue]
         others = queue.returning
         if others is not None:
@@ -120,14 +122,14 @@ class BulkRequeue(Requeueing):
 
 
 class BulkSettlement(Chore):
-    """Settlement of batches of deliveries whose messages leave their queues: accepted or rejected ones."""
+    """Settlement of batches of deliveries whose messages leave their queues: accepted or rejected."""
 
     def __init__(self, batches: list[Batch], outcome: Outcome, added: AddedHeaders | None = None) -> None:
         super().__init__()
         self._outcome = outcome
         self._added = added
         self._batches = batches
-        """The oldest last."""
+        """The batches, the oldest last."""
         batches.reverse()
 
     @override

@@ -25,7 +25,7 @@ GONE: Final = 0
 READY: Final = 1
 """In the rotation of its queue."""
 STANDBY: Final = 2
-"""Standing by for the single active consumer."""
+"""Waiting to become the single active consumer."""
 ALONE: Final = 3
 """Waiting for its own credit, or for its own rate."""
 LISTED: Final = 4
@@ -33,21 +33,20 @@ LISTED: Final = 4
 UNFIT: Final = 5
 """Waiting because the next message of its queue exceeds its byte window, or its session's."""
 UNMATCHED: Final = 6
-"""Waiting for new messages: its selector, or its browser, has seen all that are there."""
+"""Waiting for new messages: the consumer's selector, or browser, has passed all present messages."""
 YIELDING: Final = 7
-"""The single active consumer of a quorum queue that gets no more: a higher priority follows when its deliveries
-are settled."""
+"""The single active consumer of a quorum queue that yields to a higher priority once its deliveries are settled."""
 
 
 class ConsumerList:
-    """A ring of consumers, with a first one."""
+    """A ring of consumers, with a first consumer."""
 
     def __init__(self) -> None:
         self.first: Consumer | None = None
         self.size: i64 = 0
 
     def insert(self, consumer: Consumer, successor: Consumer | None) -> None:
-        """Insert a consumer right before another one; before the first is at the end."""
+        """Insert a consumer right before another; before the first is at the end."""
         consumer.list = self
         self.size += 1
         if successor is None:
@@ -81,7 +80,7 @@ class ConsumerList:
 
 
 class Round:
-    """One round of a ring of consumers: each gets the same share of the messages that were there at its start."""
+    """One round of a ring of consumers: each gets the same share of the messages present at its start."""
 
     __slots__ = ("share",)
 
@@ -104,11 +103,11 @@ class RoundRobin(ConsumerList):
         super().__init__()
         self.priority: i64 = priority
         self.next: Consumer | None = None
-        """The consumer whose turn it is."""
+        """The next consumer."""
         self.round = Round()
 
     def next_share(self, available: i64) -> i64:
-        """Return the share of the next consumer; the round begins if it is the first one's turn."""
+        """Return the share of the next consumer; the round begins if this is the first consumer."""
         if self.next is self.first or self.round.share == 0:
             self.round.begin(available, self.size)
         return self.round.share
@@ -119,7 +118,7 @@ class RoundRobin(ConsumerList):
         self.next = self.next.after
 
     def join(self, consumer: Consumer) -> None:
-        """Insert a consumer right before the next one: the last in turn (as in RabbitMQ)."""
+        """Insert a consumer right before the next consumer: the last in turn (as in RabbitMQ)."""
         self.insert(consumer, self.next)
         if self.next is None:
             self.next = consumer
@@ -134,14 +133,14 @@ class RoundRobin(ConsumerList):
 class WaitList(ConsumerList):
     """Consumers that wait for the same resource, first in, first out.
 
-    They are woken one at a time: one that takes all of it leaves the others in the list, so each has its share. While
-    any consumer waits, one that has not been woken joins at the end.
+    Consumers are woken one at a time: a consumer that uses up the resource leaves the others in the list, so each has
+    its share. While any consumer waits, a consumer that has not been woken joins at the end.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.wake_scheduled: bool = False
-        """True if the broker will wake some of it."""
+        """True if the broker will wake consumers of the list."""
 
     def is_open(self) -> bool:
         """Return whether the resource is available."""
@@ -158,9 +157,9 @@ class WaitList(ConsumerList):
 
 
 BATCH_MESSAGES: Final = 256
-"""Most messages of one consumer in one round, so that a fast one does not delay the others."""
+"""Most messages of one consumer in one round, so that a fast consumer does not delay others."""
 BATCH_BYTES: Final = 256 * 1024
-"""Bytes after which a batch ends: they bound the output written at once to a connection."""
+"""Bytes after which a batch ends, a bound of the output written at once to a connection."""
 
 
 class Consumer(Subscriber):
@@ -183,41 +182,42 @@ class Consumer(Subscriber):
         self.no_ack = no_ack
         self.exclusive = exclusive
         self.prefetch: i64 = window
-        """Its prefetch as it was asked for (basic.qos with global=false)."""
+        """Prefetch as the client requested it (basic.qos with global=false)."""
         self.credit = Credit() if no_ack else Credit(window, window_bytes)
-        """Its own credit: a prefetch and a byte window, which do not apply without acknowledgements (as in RabbitMQ).
+        """The consumer's own credit: a prefetch and a byte window, which do not apply without acknowledgements (as in
+        RabbitMQ).
 
-        A protocol with link credit replaces it before the subscription, in both modes.
+        A protocol with link credit replaces this object before the subscription, in both modes.
         """
         self.shared = session.credit
-        """The prefetch of all consumers of its session (basic.qos with global=true)."""
+        """Prefetch of all consumers of the session (basic.qos with global=true)."""
         self.rate_limiter: ConsumerRateLimiter | None = None
-        """Its rate limit; None for no limit."""
+        """Rate limiter; None without a rate limit."""
         self.adaptive_window: ConsumerWindow | None = None
-        """Its adaptive window, within its credit; None for none."""
+        """Adaptive window, within the credit; None without one."""
         self.slow_monitor: SlowConsumerMonitor | None = None
-        """Its slow-consumer monitor; None if there is none."""
+        """Slow-consumer monitor; None without one."""
         self.arguments: dict[str, object] = {}
         self.arguments_charge: int = 0
-        """Charge of its arguments and its tag in the metadata memory."""
+        """Charge of the arguments and the tag in the metadata memory."""
         self.delivered: i64 = 0
-        self.sampled_delivered: i64 = 0  # Those that the flow log has recorded.
+        self.sampled_delivered: i64 = 0  # Counts that the flow log has recorded.
         self.priority: i64 = priority
         """Consumers with a higher priority are served first while they have credit (RabbitMQ's x-priority)."""
         self.broker: ConsumeContext | None = None
-        """The broker to notify when it may have credit again; None while it is not subscribed."""
+        """The broker to notify when the consumer may have credit again; None while it is not subscribed."""
         self.state: i64 = GONE
-        """State, with the list that it is in: see consumer_lists.py."""
+        """State, from GONE to YIELDING, which includes the kind of list that the consumer is in."""
         self.list: ConsumerList | None = None
         self.before: Consumer | None = None
         self.after: Consumer | None = None
-        """The list that it is in, and its neighbours there."""
+        """The consumer's list, and its neighbours in it."""
         self.woken: bool = False
-        """True if it has waited and passes waiting consumers until its next turn."""
+        """True if the consumer has waited and passes waiting consumers until its next turn."""
         self.own_timeout_s: float = NEVER
-        """Seconds within which it asked to acknowledge; infinity if it did not ask."""
+        """Acknowledgement timeout that the consumer requested, in seconds; infinity if it requested none."""
         self.scan: Scan | None = None
-        """Its own way through the queue, set before the subscription; None: it takes the next message."""
+        """The consumer's own scan of the queue, set before the subscription; None: it takes the next message."""
 
     @override
     def credit_left(self, now: float) -> i64:
@@ -242,12 +242,12 @@ class Consumer(Subscriber):
         return room
 
     def timeout_s(self) -> float:
-        """Return the seconds within which it must acknowledge a delivery: at most its queue's present limit."""
+        """Return the seconds within which a delivery must be acknowledged: at most the queue's present limit."""
         limit_s = self.queue.settings.consumer_timeout_s
         return limit_s if limit_s < self.own_timeout_s else self.own_timeout_s
 
     def detach(self) -> None:
-        """Leave its list, if it is in one."""
+        """Leave the present list, if there is one."""
         listed = self.list
         if listed is not None:
             listed.remove(self)
@@ -256,30 +256,30 @@ class Consumer(Subscriber):
         self.state = GONE
 
     def has_byte_limit(self) -> bool:
-        """Return whether a byte window limits it: its own, or its channel's."""
+        """Return whether a byte window limits the consumer: its own, or its channel's."""
         return not self.no_ack and (self.credit.window_bytes >= 0 or self.shared.window_bytes >= 0)
 
     def accepts(self, messages: i64, bytes: i64, charge: i64) -> bool:
-        """Return whether the byte windows admit one more message of this charge besides these."""
+        """Return whether the byte windows admit one more message of this charge in addition to these."""
         return self.credit.admits(messages, bytes, charge) and self.shared.admits(messages, bytes, charge)
 
     def settled_count(self) -> i64:
-        """Return the number of messages it has settled or requeued."""
+        """Return the number of messages that the consumer has settled or requeued."""
         return self.delivered - self.credit.out
 
     def browses(self) -> bool:
-        """Return whether it reads copies, and takes nothing."""
+        """Return whether the consumer is a browser, which reads copies and takes no messages."""
         return self.scan is not None and self.scan.copies
 
     def available(self) -> i64:
-        """Return the number of ready messages that it may still get, those on the disk included.
+        """Return the number of ready messages that the consumer may still get, messages on the disk included.
 
-        With a selector it is an upper bound: all that it has not looked at.
+        With a selector this is an upper bound: all messages that it has not checked.
         """
         return self.queue.waiting() if self.scan is None else self.scan.available()
 
     def obstacles(self, now: float) -> list[str]:
-        """Return the reasons why it gets no messages, a phrase for each condition of `credit_left`."""
+        """Return the reasons why the consumer gets no messages, a phrase for each condition of `credit_left`."""
         obstacles: list[str] = []
         if not self.session.receiving():
             obstacles.append(self.session.why_not_receiving())
@@ -307,7 +307,7 @@ class Consumer(Subscriber):
         return obstacles
 
     def next_fits(self) -> bool:
-        """Return whether the next message of its queue fits into the byte windows."""
+        """Return whether the next message of the queue fits into the byte windows."""
         if self.scan is not None:
             return self.scan.next_fits()
         oldest = self.queue.ready_queue.next()
@@ -317,7 +317,7 @@ class Consumer(Subscriber):
 class Batch:
     """Consecutive deliveries to one consumer, stored until all are settled.
 
-    The entry of a settled message is set to None, which frees its memory.
+    The entry of a settled message is set to None, which frees the memory.
     """
 
     __slots__ = ("consumer", "first", "messages", "left", "charge", "at", "waits_for_disk")
@@ -330,11 +330,11 @@ class Batch:
         self.left: i64 = len(messages)
         """Number of unsettled messages."""
         self.charge: i64 = charge
-        """The sum of their charges."""
+        """Sum of the messages' charges."""
         self.at: float = at
-        """When they were delivered."""
+        """Time of delivery."""
         self.waits_for_disk: bool = False
-        """True if the delivery must wait until the open journal group is on disk (see redelivery_mark.py)."""
+        """True if the delivery must wait until the open journal group is on disk (see `record_delivery`)."""
 
     def last(self) -> i64:
         """Return the delivery tag of the last message."""

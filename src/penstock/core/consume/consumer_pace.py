@@ -15,7 +15,7 @@ from penstock.flow.token_bucket import TokenBucket, smooth
 
 
 class ConsumerWindow(TimerHandler):
-    """An adaptive window (see flow/credit.py), and the timer of a full one that nothing is settled of."""
+    """An adaptive window (see flow/credit.py), and the timer of a full window without settlements."""
 
     def __init__(self, broker: ConsumeContext, consumer: Consumer, least: i64, most: i64) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class ConsumerWindow(TimerHandler):
         self.consumer = consumer
         self.adaptive = AdaptiveWindow(least, most)
         self.is_lifted: bool = False
-        """True while its receiver drains: it asks for all that its credit allows."""
+        """True while the receiver drains: it asks for all deliveries that its credit allows."""
 
     def left(self) -> i64:
         """Return the deliveries that the window still admits."""
@@ -33,15 +33,15 @@ class ConsumerWindow(TimerHandler):
         return window - out if window > out else 0
 
     def took(self, messages: i64, now: float) -> None:
-        """Count messages that were handed out."""
+        """Count delivered messages."""
         self.adaptive.on_delivered(self.consumer.credit.out - messages, now)
 
     def settled(self, messages: i64) -> None:
-        """Count messages that are settled, released ones too."""
+        """Count settled messages, released messages included."""
         self.adaptive.on_settled(messages, self.consumer.credit.out + messages, self.broker.now)
 
     def lift(self, lifted: bool) -> None:
-        """Stop applying the window, or begin again."""
+        """Suspend the window, or apply it again."""
         self.is_lifted = lifted
         if lifted and self.consumer.state == ALONE:
             wake(self.consumer)
@@ -57,7 +57,7 @@ class ConsumerWindow(TimerHandler):
         if consumer.state != ALONE or self.left() > 0 or adaptive.window >= adaptive.most:
             return NEVER
         if consumer.credit.left() == 0:
-            return NEVER  # It waits for that; when it has some, the timer begins again.
+            return NEVER  # A consumer without credit waits for it; the timer begins again when credit arrives.
         due = self._stalled_at()
         if now < due:
             return due
@@ -69,7 +69,7 @@ class ConsumerWindow(TimerHandler):
         return self.adaptive.last_change() + self.adaptive.stall_s()
 
     def describe(self) -> str:
-        """Return why no delivery is left, as a phrase."""
+        """Return why no deliveries are left, as a phrase."""
         adaptive = self.adaptive
         measured = ""
         if adaptive.time_s > 0.0:
@@ -83,7 +83,7 @@ class ConsumerWindow(TimerHandler):
 class ConsumerRateLimiter(TimerHandler):
     """The maximum rate of a consumer (Artemis' consumerMaxRate): a token bucket, and the timer that wakes the consumer.
 
-    In any second it gets at most one message more than the rate, and the first one at once: see `smooth`.
+    In any second the consumer gets at most one message more than the rate, and the first message at once: see `smooth`.
     """
 
     def __init__(self, broker: ConsumeContext, consumer: Consumer, rate: float) -> None:
@@ -130,8 +130,8 @@ def forget(broker: ConsumeContext, consumer: Consumer) -> None:
 class SlowConsumerMonitor(TimerHandler):
     """Check in every period whether a consumer settles fewer messages a second than required.
 
-    Only if a message has waited for it through the whole period: the consumer of an idle queue is not slow, nor one
-    with a rate limit. Reported once for as long as it lasts (Artemis' slow-consumer-policy).
+    A consumer is slow only if a message has waited for it through the whole period; a consumer with a rate limit never
+    is. A slow consumer is reported once until it recovers (Artemis' slow-consumer-policy).
     """
 
     def __init__(self, broker: ConsumeContext, consumer: Consumer, rate: float, period_s: float, cancels: bool) -> None:
@@ -139,10 +139,10 @@ class SlowConsumerMonitor(TimerHandler):
         self.broker = broker
         self.consumer = consumer
         self.rate = rate
-        """Messages a second that it must settle at least."""
+        """Least messages a second that the consumer must settle."""
         self.period_s = period_s
         self.cancels = cancels
-        """True if a slow one is cancelled; its connection and its channel stay open."""
+        """True if a slow consumer is cancelled; its connection and channel stay open."""
         self.slow: bool = False
         self._settled: i64 = consumer.settled_count()
         self._since: float = broker.now

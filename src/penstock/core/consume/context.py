@@ -17,7 +17,7 @@ class ConsumeContext(QueueContext):
     """The calls for consumers, in addition to those for queues. The broker implements it."""
 
     sessions: dict[Session, None]
-    """Open sessions of clients: those whose unsettled deliveries a count of messages visits."""
+    """Open sessions of clients; a count of messages visits their unsettled deliveries."""
     waiting: deque[WaitList]
     """Wait lists of which some consumers may continue, after all other consumers had their turn."""
 

@@ -1,7 +1,7 @@
 """Outcomes of deliveries, and their effect on the queue.
 
-They are those of AMQP 1.0 (section 3.4), which include those of AMQP 0-9-1: basic.ack is ACCEPTED, basic.nack and
-basic.reject are REJECTED, and with requeue they are FAILED.
+The outcomes of AMQP 1.0 (section 3.4) include the outcomes of AMQP 0-9-1: basic.ack is ACCEPTED, basic.nack and
+basic.reject are REJECTED, and with requeue FAILED.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from penstock.core.queue.queue import Queue
 EXCLUDED_MAX: Final = 1024
 """Messages that a consumer may exclude before its client is warned."""
 HARD_MAX: Final = 2 * EXCLUDED_MAX
-"""Messages that it excludes at most. It gets others again."""
+"""Most messages that a consumer excludes; further messages are delivered to it again."""
 
 
 def exclude(consumer: Consumer, messages: list[Message | None]) -> None:
     """Exclude messages from delivery to a consumer, before they are requeued.
 
-    No-op if it is not subscribed any more.
+    No effect if the consumer is not subscribed any more.
     """
     broker = consumer.broker
     if broker is None or not rotation.is_subscribed(consumer):
@@ -52,7 +52,7 @@ def excluded(consumer: Consumer) -> i64:
 
 
 ADDED_OCTETS_MAX: Final = 1024
-"""Most octets that a settlement adds to a message; beyond, it adds nothing."""
+"""Most bytes that a settlement adds to a message; beyond, no headers are added."""
 ADDING_COST: Final = 20
 """Units of work to add headers to a message."""
 
@@ -66,13 +66,13 @@ class AddedHeaders(ContentChange):
 
     @override
     def content_of(self, content: bytes) -> bytes | None:
-        """Return a content with the headers; None if its format cannot carry them, or if it grows too much."""
+        """Return the content with the headers; None if the format cannot carry them, or the content grows too much."""
         changed = self._formats.find(content).with_headers(content, self.headers)
         return None if changed is None or len(changed) - len(content) > ADDED_OCTETS_MAX else changed
 
 
 class Outcome(IntEnum):
-    """The outcome of a delivery. AMQP 1.0's `modified` is one of the last three: see `modified`."""
+    """The outcome of a delivery. AMQP 1.0's `modified` is one of the last three outcomes: see `modified`."""
 
     ACCEPTED = 0
     """Processed: the message leaves its queue."""
@@ -83,7 +83,9 @@ class Outcome(IntEnum):
     FAILED = 3
     """Not processed: the message returns to its position, or is dead-lettered at its delivery limit."""
     UNDELIVERABLE = 4
-    """Unsuitable for this consumer: dead-lettered, or without a dead-letter exchange back for other consumers."""
+    """Unsuitable for this consumer: dead-lettered, or requeued for other consumers if there is no dead-letter
+    exchange.
+    """
 
 
 def modified(delivery_failed: bool, undeliverable_here: bool) -> Outcome:
@@ -122,13 +124,13 @@ def settle_batch(batch: Batch, outcome: Outcome, now: float, added: AddedHeaders
 
 
 def add_headers(queue: Queue, message: Message, added: ContentChange, now: float) -> None:
-    """Add headers to an unacknowledged message of a queue, if there is room for them. Only memory has them."""
+    """Add headers to an unacknowledged message of a queue, if there is room for them. They are not stored."""
     content = added.content_of(message.content)
     if content is None:
         return
     growth: i64 = len(content) - len(message.content)
     if message.share is not None:
-        return  # Its address counts it with the charge that it came with.
+        return  # The address counts the message with its original charge.
     if growth > 0:
         if not queue.has_memory_for(0, growth):
             return
@@ -138,7 +140,7 @@ def add_headers(queue: Queue, message: Message, added: ContentChange, now: float
     message.content = content
     message.charge += growth
     queue.bytes += growth
-    queue.counters.removed_bytes -= growth  # Nothing came in.
+    queue.counters.removed_bytes -= growth  # No message has entered the queue.
     if queue.storage is not None and isinstance(message, StoredMessage):
         queue.storage.grow(message, growth)
     queue.update_gate(now)

@@ -1,13 +1,14 @@
 """Rotation of the consumers of a queue: priorities, round-robin, single active consumer.
 
-Consumers with the highest priority come first while one of them has credit. Equal ones take turns, with equal shares in
-a round: of ten messages and two consumers five each, a single message to the next one. With a single active consumer
-only the first subscriber gets messages, and the next one when the first is gone. In a quorum queue priorities count
-there, too (as in RabbitMQ 4): the active one yields to a higher priority once its deliveries are settled.
+Consumers with the highest priority come first while one of them has credit. Consumers of equal priority take turns,
+with equal shares in a round: of ten messages two consumers get five each. A single message goes to the next consumer.
+With a single active consumer only the first subscriber gets messages, and the next subscriber when the first has ended.
+In a quorum queue priorities count there, too (as in RabbitMQ 4): the active consumer yields to a higher priority once
+its deliveries are settled.
 
-Theory of operation. Only consumers that may have credit are in the rotation. One without credit leaves it and waits
-where the missing resource becomes available (see consumer_lists.py); `wake` returns it, as the last in turn. So no
-consumer is checked twice in vain to find the next one, however many there are.
+Theory of operation. Only consumers that may have credit are in the rotation. A consumer without credit leaves the
+rotation and waits where the missing resource becomes available (see consumer.py); `wake` returns it, as the last
+in turn. So no consumer is checked twice in vain to find the next one, however many consumers there are.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from penstock.core.queue.indexed_ready_queue import indexed, lines_of
 from penstock.core.queue.queue import Queue
 
 CONSUMERS_ASKED: Final = 64
-"""Consumers asked for their credit for one message at most."""
+"""Most consumers that are checked for credit for one message."""
 
 
 class ConsumerSlot:
@@ -57,9 +58,9 @@ class Rotation(Subscriptions):
 
     def __init__(self, single: bool, yields: bool = False) -> None:
         self.single = single
-        """True if only one of them is active at a time."""
+        """True if only one consumer is active at a time."""
         self.yields = yields
-        """True if the active one yields to a higher priority."""
+        """True if the active consumer yields to a higher priority."""
         self.exclusive: bool = False
         """True if there is an exclusive consumer, so that others are refused."""
         self.top: RoundRobin | None = None
@@ -68,22 +69,22 @@ class Rotation(Subscriptions):
         """All ranks, the highest priority first; no rank is empty, unless it is the only one."""
         self.active: Consumer | None = None
         self.standby = ConsumerList()
-        """With a single active consumer: that one, and the others in the order of subscription."""
+        """With a single active consumer: the active consumer, and the others in the order of subscription."""
         self.unfit = ConsumerList()
         self.unfit_charge: i64 = 0
         """Consumers whose byte window is too small for the next message, and the largest charge that did not fit."""
         self.unmatched = ConsumerList()
-        """Consumers whose selector, or browser, has seen all messages that are there."""
+        """Consumers whose selector, or browser, has passed all present messages."""
         self.scans: i64 = 0
         """Number of consumers with a selector, and of browsers."""
         self.counts: dict[int, int] = {}
-        """Number of consumers of each priority, with credit or without."""
+        """Number of consumers of each priority, with or without credit."""
         self.draining: dict[Consumer, None] = {}
-        """Consumers and browsers whose receiver waits until nothing can be delivered (see drain.py)."""
+        """Consumers and browsers whose receiver waits until no more can be delivered (see session.py)."""
         self.browsing: dict[Consumer, None] = {}
-        """The browsers of the queue, which are none of its consumers: they take nothing."""
+        """Browsers of the queue, which do not count as consumers: they take no messages."""
         self.browsers: Rotation | None = None
-        """Their rotation; None while there are none."""
+        """Rotation of the browsers; None while there are none."""
         self.browsed: bool = False
         """True if browsers had the last turn: consumers and browsers take turns."""
 
@@ -136,7 +137,7 @@ class Rotation(Subscriptions):
             self._activate()
 
     def hand_over(self) -> None:
-        """Let the next consumer be the active one in place of one that yields, if no delivery of it is unsettled."""
+        """Activate the next consumer if the active one yields and has no unsettled deliveries."""
         active = self.active
         assert active is not None
         if active.credit.out == 0:
@@ -145,7 +146,7 @@ class Rotation(Subscriptions):
             self.standby.append(active)
 
     def _activate(self) -> None:
-        """Make a consumer that stands by the active one, if there is any: the first, or of the highest priority."""
+        """Activate a waiting consumer, if there is one: the first, or the one of the highest priority."""
         best = self.standby.first
         consumer = best
         for _ in range(int(self.standby.size) if self.yields else 0):
@@ -158,13 +159,13 @@ class Rotation(Subscriptions):
             self.make_ready(best)
 
     def park_unmatched(self, consumer: Consumer) -> None:
-        """Let a consumer wait for new messages."""
+        """Park a consumer until new messages arrive."""
         self.take_out(consumer)
         consumer.state = UNMATCHED
         self.unmatched.append(consumer)
 
     def review_unmatched(self) -> None:
-        """Wake the consumers that have not seen all messages."""
+        """Wake the consumers that have not checked all messages."""
         consumer = self.unmatched.first
         for _ in range(int(self.unmatched.size)):
             assert consumer is not None
@@ -175,7 +176,7 @@ class Rotation(Subscriptions):
             consumer = following
 
     def make_ready(self, consumer: Consumer) -> None:
-        """Add a consumer to its rank; it must be in no list."""
+        """Add a consumer to its rank; the consumer must be in no list."""
         consumer.state = READY
         self._rank(consumer.priority).join(consumer)
         self.top = self.ranks[0]
@@ -192,7 +193,7 @@ class Rotation(Subscriptions):
             self.top = self.ranks[0] if self.ranks[0].size > 0 else None
 
     def _rank(self, priority: i64) -> RoundRobin:
-        """Return the rank of a priority; it is created if missing."""
+        """Return the rank of a priority; creates a missing rank."""
         ranks = self.ranks
         if ranks[0].size == 0:
             ranks[0].priority = priority
@@ -281,7 +282,7 @@ def remove(queue: Queue, consumer: Consumer) -> None:
         del queue.consumers[consumer]
         rotation.leave(consumer)
     if not queue.consumers:
-        queue.consumers = {}  # A dict that has been large keeps its memory.
+        queue.consumers = {}  # A dict that was large keeps its memory.
         if rotation.browsers is None:
             queue.rotation = None
 
@@ -315,7 +316,7 @@ def has_exclusive(queue: Queue) -> bool:
 
 
 def review_unmatched(rotation: Rotation, queue: Queue) -> None:
-    """Wake the consumers and browsers that have not seen all messages, if any came since the last call."""
+    """Wake the consumers and browsers that have not checked all messages, if any arrived since the last call."""
     news = False
     for line in lines_of(queue.ready_queue):
         if line.take_news():
@@ -356,7 +357,7 @@ def wake(consumer: Consumer) -> None:
     if rotation is not None and consumer.browses():
         rotation = rotation.browsers
     if rotation is None:
-        consumer.detach()  # Its queue was deleted.
+        consumer.detach()  # The consumer's queue was deleted.
         return
     if state == YIELDING:
         rotation.hand_over()
@@ -368,7 +369,7 @@ def wake(consumer: Consumer) -> None:
 
 
 def wake_first(waiting: WaitList) -> None:
-    """Wake the consumer that has waited longest; it goes first at its next turn."""
+    """Wake the consumer that has waited longest; it is first at its next turn."""
     consumer = waiting.first
     assert consumer is not None
     wake(consumer)
@@ -376,13 +377,13 @@ def wake_first(waiting: WaitList) -> None:
 
 
 def single_active(queue: Queue) -> Consumer | None:
-    """Return the single active consumer; None for a queue that may have many."""
+    """Return the single active consumer; None for a queue with other dispatch."""
     rotation = rotation_of(queue)
     return rotation.active if rotation is not None and rotation.single else None
 
 
 def waits_behind(consumer: Consumer) -> str:
-    """Return the reason why other consumers come first, whatever its credit; empty if none do."""
+    """Return the reason why other consumers are first, whatever this consumer's credit; empty if none are."""
     rotation = rotation_of(consumer.queue)
     if rotation is None or consumer.browses():
         return ""
@@ -397,13 +398,13 @@ def waits_behind(consumer: Consumer) -> str:
 
 
 def _yields_to_waiting(consumer: Consumer) -> bool:
-    """Return whether other consumers have waited for the credit that it would take."""
+    """Return whether other consumers have waited for the credit that this consumer would take."""
     session = consumer.session
     return session.outlet.size > 0 or (session.line.size > 0 and consumer.shared is session.credit)
 
 
 def _park(rotation: Rotation, consumer: Consumer, now: float) -> None:
-    """Put a consumer without credit in the list of the credit that it lacks, in the order of `Consumer.credit_left`."""
+    """Put a consumer without credit in the list for the missing credit, in the order of `Consumer.credit_left`."""
     session = consumer.session
     rotation.take_out(consumer)
     consumer.woken = False

@@ -1,15 +1,16 @@
-"""Scans of a queue: by a browser, which takes nothing, and by a consumer with a filter.
+"""Scans of a queue: by a browser, which takes no messages, and by a consumer with a filter.
 
-Theory of operation. A browser goes from the oldest message to the newest, and waits at the end for arrivals. Its place
-is a sequence, so what is settled meanwhile is not there, and what is requeued behind it is not seen. It sees messages
-that are ready: what other consumers have, unacknowledged, is not (as Artemis' and Qpid Broker-J's browsers). A message
-that has expired and was not removed yet is left out. Deliveries are settled from the beginning.
+Theory of operation. A browser goes from the oldest message to the newest, and waits at the end for arrivals. Its
+position is a sequence, so it skips messages that were settled meanwhile, and messages that were requeued behind it. It
+reads ready messages only, not unacknowledged ones (as Artemis' and Qpid Broker-J's browsers do). An expired message
+that was not removed yet is left out. Deliveries are settled from the beginning.
 
-A queue that pages is read to its end. Copies of pages come from the disk, one read at a time, and the pages stay there.
-Of what was read, a message is used only while it is on the disk: once its page is in memory, it is looked for there.
+A queue that pages is read to its end. Copies of pages are read from the disk, one read at a time, and the pages stay
+there. A message that was read is used only while its page is on the disk: once the page is in memory, the message is
+read from memory.
 
-A browser is no consumer for the queue: it does not keep an auto-delete queue, exclusive use does not exclude it, and it
-is not in the round-robin order of the consumers (as in Artemis).
+The queue does not count a browser as a consumer: a browser does not keep an auto-delete queue, exclusive use does not
+exclude it, and it is not in the round-robin order (as in Artemis).
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ SLICE: Final = 500
 
 
 class Scan:
-    """The way of one consumer through its queue, where it does not simply take the next message."""
+    """The scan of one consumer that does not simply take the next message of its queue."""
 
     copies: bool = False
-    """True if it reads copies, and takes nothing (a browser)."""
+    """True if the scan reads copies, and takes no messages (a browser)."""
 
     def __init__(self, consumer: Consumer, filter: MessageFilter) -> None:
         self.consumer = consumer
@@ -50,47 +51,47 @@ class Scan:
         self._places: dict[IndexedReadyQueue, Place] = {}
 
     def check(self) -> None:
-        """Raise a BrokerError if its queue cannot be scanned so."""
+        """Raise a BrokerError if this scan is impossible on the queue."""
         self.filter.check(self.consumer.queue)
 
     def memory(self) -> int:
-        """Return the bytes of its selector, which count with the arguments of its consumer."""
+        """Return the bytes of the selector, which count with the arguments of the consumer."""
         return self.filter.memory()
 
     def begin(self) -> None:
-        """Begin when its consumer is subscribed: the messages of the queue have an index then."""
+        """Begin when the consumer is subscribed: the messages of the queue have an index then."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """End when its consumer is gone."""
+        """End when the consumer has ended."""
         raise NotImplementedError
 
     def take(self, room: i64, now: float) -> Batch | None:
-        """Look at further messages, a slice of them; return a batch of at most `room`, or None if none was found."""
+        """Check further messages, a slice of them; return a batch of at most `room`, or None if no message matched."""
         raise NotImplementedError
 
     def has_more(self) -> bool:
-        """Return whether there are messages that it has not looked at."""
+        """Return whether there are messages to check."""
         raise NotImplementedError
 
     def is_reading(self) -> bool:
-        """Return whether further messages will come without any event from outside, such as pages from the disk."""
+        """Return whether further messages will arrive without an event from outside, such as pages from the disk."""
         raise NotImplementedError
 
     def next_fits(self) -> bool:
-        """Return whether the next message fits into the byte windows. True if its size is not known yet."""
+        """Return whether the next message fits into the byte windows. True if the message's size is not known yet."""
         raise NotImplementedError
 
     def available(self) -> i64:
-        """Return an upper bound of the messages that it may still get, those on the disk included."""
+        """Return an upper bound of the messages that the consumer may still get, messages on the disk included."""
         raise NotImplementedError
 
     def obstacle(self) -> str:
-        """Return the reason why its consumer gets nothing when it has looked at all messages, as a phrase."""
+        """Return the reason why the consumer gets no messages after it has checked all, as a phrase."""
         raise NotImplementedError
 
     def _place(self, line: IndexedReadyQueue) -> Place:
-        """Return the place in a line; the first call makes it."""
+        """Return the position in a line; the first call creates it."""
         place = self._places.get(line)
         if place is None:
             place = Place()
@@ -98,7 +99,7 @@ class Scan:
         return place
 
     def _has_in_memory(self) -> bool:
-        """Return whether messages in memory come after its places."""
+        """Return whether messages in memory follow the scan's positions."""
         for line in lines_of(self.consumer.queue.ready_queue):
             if line.has_after(self._place(line)):
                 return True
@@ -106,16 +107,18 @@ class Scan:
 
 
 class SelectorScan(Scan):
-    """The scan of one consumer that takes messages."""
+    """The scan of a consumer that takes messages."""
 
     def __init__(self, consumer: Consumer, filter: MessageFilter, work: WorkMeter) -> None:
         super().__init__(consumer, filter)
         self.work = work
         self._unfit: Message | None = None
-        """A message that matches and was larger than the byte windows; it is looked at next, without the filter."""
+        """A matching message that was larger than the byte windows; the next slice checks it first, without the
+        filter.
+        """
         self._unfit_line: IndexedReadyQueue | None = None
         self._met_unfit: bool = False
-        """True if this slice has reached it."""
+        """True if this slice has reached the unfit message."""
 
     @override
     def begin(self) -> None:
@@ -170,9 +173,9 @@ class SelectorScan(Scan):
         until: i64,
         messages: list[Message | None],
     ) -> i64:
-        """Look at the messages of both classes of a quorum queue, in turn; returns the sum of the charges.
+        """Check the messages of both classes of a quorum queue, in turn; returns the sum of the charges.
 
-        While both have messages that match, the batch gets two urgent ones for each other one.
+        While both classes have matching messages, the batch gets two urgent messages for each other message.
         """
         charge: i64 = 0
         while not self._has_enough(room, until, messages, charge):
@@ -192,7 +195,7 @@ class SelectorScan(Scan):
         return charge
 
     def _look(self, line: IndexedReadyQueue, room: i64, until: i64, messages: list[Message | None], charge: i64) -> i64:
-        """Look at the messages of a line and add those that match to `messages`; returns the sum of their charges."""
+        """Check the messages of a line and add those that match to `messages`; returns the sum of their charges."""
         place = self._place(line)
         while place.missed and len(messages) < room and charge < BATCH_BYTES and self.work.done < until:
             missed: i64 = place.missed[0]
@@ -222,9 +225,9 @@ class SelectorScan(Scan):
         return charge
 
     def _consider(self, line: IndexedReadyQueue, message: Message, messages: list[Message | None], charge: i64) -> i64:
-        """Take the next message of the line, if it matches; returns its charge, or 0.
+        """Take the next message of the line, if it matches; returns the charge, or 0.
 
-        One that does not fit into the byte windows is noted as `_unfit`.
+        A message that does not fit into the byte windows becomes `_unfit`.
         """
         if message is self._unfit:
             self._unfit = None
@@ -288,7 +291,7 @@ class BrowserScan(Scan, PageReader):
     def __init__(self, consumer: Consumer, filter: MessageFilter, broker: QueueContext) -> None:
         super().__init__(consumer, filter)
         self.copies = True
-        consumer.no_ack = True  # Nothing that it gets is ever settled.
+        consumer.no_ack = True  # No delivery of a browser is ever settled.
         self.broker = broker
         self._copies: deque[StoredMessage] = deque()
         """Messages read from the disk, in order."""
@@ -358,7 +361,7 @@ class BrowserScan(Scan, PageReader):
     # The disk. A queue that pages has no priorities, and so one line.
 
     def _next_copy(self) -> StoredMessage | None:
-        """Return the next message that was read from the disk and is still there only."""
+        """Return the next message that was read from the disk and is still only there."""
         pager = self.consumer.queue.pager
         while self._copies:
             if pager is None or pager.messages == 0:
@@ -367,14 +370,14 @@ class BrowserScan(Scan, PageReader):
             message = self._copies[0]
             if message.sequence < pager.next:
                 if self._has_in_memory():
-                    break  # Its page has come into memory, and is looked at there.
+                    break  # The page has been loaded into memory, and is scanned there.
                 self._copies.popleft()
                 continue
             return self._copies.popleft()
         return None
 
     def _disk_position(self) -> i64:
-        """Return the first sequence on the disk that it has not read; 0 if there is none."""
+        """Return the first sequence on the disk that was not read; 0 if there is none."""
         pager = self.consumer.queue.pager
         if pager is None:
             return 0
@@ -390,7 +393,7 @@ class BrowserScan(Scan, PageReader):
             pager.request_copies(first, COPIED_BYTES, self)
 
     def on_copies(self, messages: list[StoredMessage], following: i64) -> None:
-        """See `PageReader.on_copies`. If no message matched, none of those on the disk is read again."""
+        """See `PageReader.on_copies`. If no message matched, no page on the disk is read again."""
         self._requested = False
         queue = self.consumer.queue
         if self._over or queue.pager is None:
@@ -399,7 +402,7 @@ class BrowserScan(Scan, PageReader):
         self._copies.extend(messages)
         self.broker.schedule_delivery(queue)
 
-    # Questions
+    # Queries
 
     @override
     def has_more(self) -> bool:
@@ -438,29 +441,29 @@ class BrowserScan(Scan, PageReader):
 
 
 LOOK_WORK: Final = 1
-"""Units of work to look at a message, in addition to those of a selector."""
+"""Units of work to check a message, in addition to the units of a selector."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageFilter:
-    """The filter of one consumer. Its result for a message never changes, but for `excluded`."""
+    """The filter of one consumer. The result for a message never changes, except through `excluded`."""
 
     def __init__(self, formats: MessageFormats, selector: Selector | None = None, excluded_origin: i64 = 0) -> None:
         self.formats = formats
         self.selector = selector
-        """None: every message."""
+        """The selector; None matches every message."""
         self.excluded_origin: i64 = excluded_origin
-        """Number of the connection that published the messages that it does not want; 0 for none."""
+        """Number of the connection whose messages are excluded (no-local); 0 for none."""
         self.receiver: Consumer | None = None
-        """Its consumer, from the beginning of the scan."""
+        """The consumer, from the beginning of the scan."""
         self.passed_over: str = ""
-        """Why the last message that cannot be sent to the consumer cannot be; "" before the first."""
+        """Reason why the last unsendable message cannot be sent to the consumer; "" before the first."""
         self.excluded: set[int] = set()
-        """Sequences of messages that it does not want any more; see undeliverable.py."""
+        """Sequences of messages that the consumer has excluded; see outcome.py."""
         self.work: i64 = LOOK_WORK if selector is None else LOOK_WORK + selector.work
         """Units of work for each message, in addition to `searched`."""
         self.searched: i64 = 0
-        """Units of work to search the texts of the last message for patterns."""
+        """Units of work to search the last message's texts for patterns."""
 
     def check(self, queue: Queue) -> None:
         """Raise NotSupported (406) for no-local on a queue that pages: paged messages have no origin."""
@@ -471,13 +474,14 @@ class MessageFilter:
             )
 
     def memory(self) -> int:
-        """Return the bytes of its selector."""
+        """Return the bytes of the selector."""
         return 0 if self.selector is None else self.selector.memory
 
     def matches(self, message: Message) -> bool:
-        """Return whether a message is wanted.
+        """Return whether a message matches.
 
-        One that cannot be read matches no selector, nor does one whose texts are too long for the patterns together.
+        An unreadable message matches no selector, nor does a message whose texts are too long for all patterns
+        together.
         """
         self.searched = 0
         if self.excluded_origin != 0:
@@ -508,7 +512,7 @@ class MessageFilter:
             self.searched = LIKE_WORK_MAX - fields.work_left
 
     def describe(self) -> str:
-        """Return the obstacle of a consumer that has seen all messages, as a phrase."""
+        """Return the obstacle of a consumer that has checked all messages, as a phrase."""
         if self.passed_over:
             return f"waits for a message that its connection can be sent: {self.passed_over}"
         if self.selector is not None:

@@ -40,11 +40,11 @@ from penstock.flow.series import Series, Tally
 from penstock.flow.work import AT_ONCE
 
 SETTLING_COST: Final = 1
-"""Units of work to settle one delivery at once whose message returns, or leaves its queue as a dead letter."""
+"""Units of work to settle at once a delivery whose message is requeued or dead-lettered."""
 
 
 class Outlet(WaitList):
-    """Consumers that wait until more output of their connection may be sent."""
+    """Consumers that wait until their connection may send more output."""
 
     @override
     def is_open(self) -> bool:
@@ -52,7 +52,7 @@ class Outlet(WaitList):
 
 
 class _Line(WaitList):
-    """Consumers that wait for credit of their session, or until it takes deliveries again."""
+    """Consumers that wait for credit of their session, or until the session accepts deliveries again."""
 
     @override
     def is_open(self) -> bool:
@@ -67,41 +67,41 @@ class Session:
     """The consuming side of a session; the publishing side is its Producer.
 
     A protocol fills in `receiving`, `stopped`, `why_not_receiving`, `deliver` and `on_cancelled`. The defaults are for
-    a session without a client: its caller takes the batches itself.
+    a session without a client: the caller takes batches directly.
     """
 
     def __init__(self, outlet: WaitList | None = None, name: str = "", connection_number: int = 0) -> None:
         self.name = name
         """Name for logs, such as "con:2(guest@127.0.0.1:1)/ch:1"; empty for a session without a client."""
         self.connection_number = connection_number
-        """Number of its connection; 0 without one."""
+        """Number of the connection; 0 without one."""
         self.number: i64 = 0
         """Number of the session in its connection."""
         self.credit = Credit()
         """Prefetch shared by all consumers of the session (basic.qos with global=true)."""
         self.prefetch: i64 = 0
-        """Window in messages of its new consumers (basic.qos with global=false); 0 is no bound."""
+        """Window in messages of new consumers (basic.qos with global=false); 0 means no bound."""
         self.delivering: bool = True
-        """False while the client has stopped its deliveries (channel.flow), and when it closes."""
+        """False while the client has stopped deliveries (channel.flow), and when the session closes."""
         self.consumers: dict[str, Consumer] = {}
         self.line: WaitList = _Line()
         self.outlet: WaitList = Outlet() if outlet is None else outlet
-        """The wait list of its consumers for room in the output."""
+        """Wait list of the session's consumers for room in the output."""
         self.held: i64 = 0
-        """Number of its consumers that wait for shared credit, or for the byte window."""
+        """Number of the session's consumers that wait for shared credit, or for the byte window."""
         self.unsettled = UnsettledDeliveries()
         self.tally = Tally()
-        """Counts off the hot path, and those of its publishers that ended; see core/publish/session_counts.py."""
+        """Counts off the hot path, and counts of publishers that ended; see core/publish/session_counts.py."""
         self.counted: Tally | None = None
-        """Those of its counts that its connection, which ends, has taken; None for most."""
+        """Counts that the closing connection has taken over; None otherwise."""
         self.series: Series | None = None
-        """Its samples; None before its first message."""
+        """Samples of the session; None before its first message."""
         self.sure_charge: i64 = UNLIMITED
-        """Charge up to which a message can be sent to its client, whatever its content; see `passes_over`."""
+        """Charge up to which a message can always be sent to the client; see `passes_over`."""
         self.end_outcome: Outcome = Outcome.FAILED
-        """Outcome of the deliveries that its end leaves unsettled: FAILED or RELEASED."""
+        """Outcome of deliveries that are unsettled when the session ends: FAILED or RELEASED."""
         self.returning: BulkRequeue | None = None
-        """The requeueing of its unsettled deliveries after it closed."""
+        """Requeueing of the unsettled deliveries after the session closed."""
 
     def receiving(self) -> bool:
         """Return whether deliveries may be sent to this session now."""
@@ -116,18 +116,18 @@ class Session:
         return "its connection does not take more"
 
     def limit_frames(self, sure_charge: i64) -> None:
-        """Ask `passes_over` for each message with a larger charge than this."""
+        """Set the charge above which `passes_over` is asked for each message."""
         self.sure_charge = sure_charge
 
     def passes_over(self, queue: Queue, message: Message) -> str:
-        """Return why a message with more than `sure_charge` cannot be sent to its client, as a clause; "" if it can."""
+        """Return why a message with more than `sure_charge` cannot be sent to the client, as a clause; "" if it can."""
         return ""
 
     def deliver(self, batch: Batch) -> None:
         """Write a batch of deliveries to the client. Called by the driver, outside of changes of the core."""
 
     def on_drained(self, consumer: Consumer, credit: i64) -> None:
-        """Notify the client that its request to drain a consumer is done, with the credit that was given up.
+        """Notify the client that a requested drain of a consumer is done, with the removed credit.
 
         Called with the effects of a turn, after all deliveries of that turn.
         """
@@ -147,15 +147,15 @@ class Session:
         """Close the session, or the link or channel that the error concerns, and send the client the reason."""
 
     def on_torn_down(self) -> None:
-        """Handle the end of its teardown: its deliveries are back in their queues, and its consumers are gone."""
+        """Handle the end of the teardown: deliveries are requeued, and consumers are removed."""
 
     def unlink(self) -> None:
-        """Cut references between its parts. Call this after the teardown, when its last effects are dispatched."""
+        """Cut references between the session's parts, after the teardown, when its last effects are dispatched."""
 
     def take_batch(self, consumer: Consumer, room: i64, now: float) -> Batch:
-        """Take the next batch of a consumer's queue, at most `room` messages; there is at least one ready.
+        """Take the next batch of a consumer's queue, at most `room` messages; at least one message is ready.
 
-        The batch is empty if none of those can be sent; the consumer passes them over then.
+        The batch is empty if none of the messages can be sent; the consumer passes them over then.
         """
         queue = consumer.queue
         if room > BATCH_MESSAGES:
@@ -169,7 +169,7 @@ class Session:
         backlog = queue.ready_queue
         run = backlog.contiguous()
         left: i64 = len(run)
-        popleft = run.popleft  # To look it up for each message would cost as much as the call.
+        popleft = run.popleft  # A lookup for each message would cost as much as the call.
         weighs = consumer.has_byte_limit()
         while room > 0 and charge < BATCH_BYTES:
             if weighs and messages and not self._one_more(consumer, len(messages), charge):
@@ -230,7 +230,8 @@ class Session:
     def hand_out_copies(self, consumer: Consumer, messages: list[Message | None], charge: i64, now: float) -> Batch:
         """Count copies of messages as deliveries of a browser; returns their batch.
 
-        They are settled from the beginning: their numbers are no longer known, and the queue does not track them.
+        Copies are settled from the beginning: their delivery numbers are not recorded, and the queue does not track
+        them.
         """
         unsettled = self.unsettled
         batch = Batch(consumer, unsettled.next_number, messages, charge, now)
@@ -253,7 +254,7 @@ class Session:
         if not queue.available() or hides_next(queue):
             return None
         consumer = Consumer("", self, queue, no_ack, False, 0)
-        # A basic.get needs no credit and leaves that of the consumers unchanged (as RabbitMQ).
+        # A basic.get needs no credit and does not change the credit of consumers (as in RabbitMQ).
         consumer.shared = Credit()
         batch = self.take_batch(consumer, 1, now)
         if batch.left == 0:
@@ -272,7 +273,7 @@ class Session:
         queue.counters.own().gets_empty += 1
 
     def grant_credit(self, consumer: Consumer, delivery_count: i64, link_credit: i64) -> None:
-        """Grant link credit to a consumer, as its receiver asks; see `LinkCredit.grant`."""
+        """Grant link credit to a consumer, as its receiver requests; see `LinkCredit.grant`."""
         credit = consumer.credit
         assert isinstance(credit, LinkCredit)
         credit.grant(delivery_count, link_credit)
@@ -297,9 +298,9 @@ class Session:
 
 
 def request_drain(consumer: Consumer) -> None:
-    """Give up the credit of a subscribed consumer as soon as it is drained, after the deliveries of this turn.
+    """Remove the credit of a subscribed consumer as soon as it is drained, after the deliveries of this turn.
 
-    `Session.on_drained` is called then, once; also if the deliveries have used up the credit.
+    `Session.on_drained` is called once then, also if the deliveries have used up the credit.
     """
     rotation = rotation_of(consumer.queue)
     if rotation is not None and consumer.broker is not None:
@@ -318,7 +319,7 @@ def cancel_drain(consumer: Consumer) -> None:
 
 
 def drained_consumers(queue: Queue) -> list[tuple[Consumer, int]]:
-    """Return the consumers of a queue that are drained now, each with the credit that it gave up."""
+    """Return the drained consumers of a queue, each with its removed credit."""
     rotation = rotation_of(queue)
     if rotation is None:
         return []
@@ -338,7 +339,7 @@ def _end_lift(consumer: Consumer) -> None:
 
 
 def is_drained(consumer: Consumer) -> bool:
-    """Return whether nothing can be delivered to a consumer without an event from outside."""
+    """Return whether no message can be delivered to a consumer without an event from outside."""
     queue = consumer.queue
     credit = consumer.credit
     if credit.left() == 0:
@@ -347,13 +348,13 @@ def is_drained(consumer: Consumer) -> bool:
         return False
     scan = consumer.scan
     if scan is not None:
-        # Of an empty queue a selector may have missed messages that others have meanwhile.
+        # A selector may have missed messages of a now empty queue that other consumers have taken.
         if consumer.state == UNMATCHED or not scan.has_more() or (not scan.copies and queue.available() == 0):
             return not scan.is_reading()
     elif queue.available() == 0:
         return queue.pager is None or queue.pager.messages == 0
     if consumer.state == ALONE and consumer.rate_limiter is not None:
-        return False  # It waits for its rate, whose next token comes by itself.
+        return False  # The consumer waits for its rate, whose next token needs no event.
     return consumer.state != LISTED and consumer.state != READY
 
 
@@ -365,7 +366,7 @@ def settle_in_slices(
     outcome: Outcome,
     added: AddedHeaders | None = None,
 ) -> None:
-    """Settle the unsettled deliveries with the numbers first..last; many of them in later turns."""
+    """Settle the unsettled deliveries with the numbers first..last; many are settled in later turns."""
     unsettled = session.unsettled
     at_once: i64 = AT_ONCE if added is None else AT_ONCE // ADDING_COST
     count = unsettled.span(first, last)

@@ -1,8 +1,8 @@
 """Messages that cannot be sent to a consumer: their content header is larger than a frame of its connection.
 
 A client that gets such a frame closes its connection, the message is requeued, and the same happens again without end.
-So the consumer passes the message over, as one that its selector does not match: the message stays in the queue for
-others, and the consumer gets those behind it.
+So the consumer passes the message over as if its selector did not match: the message stays in the queue for others, and
+the consumer gets later messages.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def put_back_unsendable(consumer: Consumer, messages: list[Message | None], charge: i64) -> i64:
-    """Put messages back that were taken for a consumer and cannot be sent to it; return the charge of the others.
+    """Put back messages that were taken for a consumer and cannot be sent to it; return the charge of the others.
 
-    From then on the consumer scans its queue, and does not take them.
+    From then on the consumer scans its queue, and skips these messages.
     """
     queue, session = consumer.queue, consumer.session
     sendable: list[Message | None] = []

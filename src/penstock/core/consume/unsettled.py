@@ -1,8 +1,8 @@
 """The unsettled deliveries of a session: any range of them can be settled, with one of the outcomes.
 
-Deliveries get consecutive numbers and are stored as batches in order of their numbers. Settling a range from the front
-removes whole batches, so settling a hundred messages costs little more than settling one. A range that begins later
-leaves gaps in its batches until all before it is settled.
+Deliveries get consecutive numbers and are stored as batches in the order of the numbers. Settling a range from the
+front removes whole batches, so settling a hundred messages costs little more than settling one delivery. A range that
+begins later leaves gaps in its batches until all before it is settled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.flow.work import AT_ONCE, Chore
 ACCEPTED_A_UNIT: Final = 8
 """Batches accepted with one unit of work."""
 BATCHES_AT_ONCE: Final = 4096
-"""Batches that one acknowledgement accepts at once: a million messages, unless they are very small."""
+"""Batches that one acknowledgement accepts at once: a million messages, unless batches are very small."""
 
 
 class BatchRange:
@@ -38,17 +38,17 @@ class BatchRange:
     def __init__(self, batches: list[Batch], at: i64, end: i64) -> None:
         self.batches = batches
         self.at: i64 = at
-        """Index of the next one."""
+        """Index of the next batch."""
         self.end: i64 = end
 
 
 class BulkAcceptance(Chore):
-    """The rest of an acknowledgement of very many deliveries, which their session no longer has."""
+    """The rest of an acknowledgement of very many deliveries, which the session has handed over."""
 
     def __init__(self) -> None:
         super().__init__()
         self.accepted: deque[tuple[Queue, list[Message | None]]] = deque()
-        """Messages that have left the depth of their queue, to be released and freed."""
+        """Messages that have left the depth of their queue and are still to be released and freed."""
         self.batches: deque[BatchRange] = deque()
         """Deliveries that still count as unacknowledged."""
 
@@ -81,11 +81,11 @@ class UnsettledDeliveries:
 
     def __init__(self) -> None:
         self.next_number: i64 = 1
-        """Number of the next delivery (its tag in AMQP 0-9-1); settled at once or not."""
+        """Number of the next delivery (the tag in AMQP 0-9-1), whether settled at once or not."""
         self.added: i64 = 0
-        """Deliveries that were to be settled by their client."""
+        """Number of deliveries that the client is to settle."""
         self.unaccepted: i64 = 0
-        """Those of them that were settled otherwise than accepted, or not by their client."""
+        """Number of these deliveries that were settled otherwise than accepted, or not by the client."""
         self._batches: list[Batch] = []
         self._front: i64 = 0
         """Index of the first batch in use; earlier ones are settled."""
@@ -95,7 +95,7 @@ class UnsettledDeliveries:
         self._batches.append(batch)
         self.added += batch.left
 
-    # Questions
+    # Queries
 
     def is_empty(self) -> bool:
         """Return whether no delivery is unsettled."""
@@ -134,7 +134,7 @@ class UnsettledDeliveries:
         return self.next_number if self._front == len(self._batches) else self._batches[self._front].first
 
     def batch_count(self) -> i64:
-        """Return the number of batches that a search through all of them looks at."""
+        """Return the number of batches that a full search visits."""
         return len(self._batches) - self._front
 
     def batches(self) -> list[Batch]:
@@ -144,7 +144,7 @@ class UnsettledDeliveries:
     def first_due(self) -> tuple[float, float, Consumer | None]:
         """Return when the first unsettled delivery times out, its timeout, in seconds, and its consumer.
 
-        Infinity and None if none ever does.
+        Infinity and None if no delivery ever does.
         """
         first, allowed_s = NEVER, NEVER
         consumer: Consumer | None = None
@@ -185,7 +185,9 @@ class UnsettledDeliveries:
         return list(found)
 
     def numbers_of(self, consumer: Consumer) -> list[tuple[int, int]]:
-        """Return the numbers of a consumer's unsettled deliveries as ranges; others may lie inside them settled."""
+        """Return the numbers of a consumer's unsettled deliveries as ranges; settled deliveries of others may lie
+        inside.
+        """
         ranges: list[tuple[int, int]] = []
         for batch in self._batches[self._front :]:
             if batch.consumer is consumer and batch.left > 0:
@@ -199,7 +201,7 @@ class UnsettledDeliveries:
     ) -> list[Queue]:
         """Settle the unsettled deliveries with the numbers first..last at once; other numbers are ignored.
 
-        Returns the queues that have messages back. A session with very many calls `settle_in_slices`.
+        Returns the queues with requeued messages. For very many deliveries call `settle_in_slices`.
         """
         touched: list[Queue] = []
         if first == last:
@@ -221,8 +223,8 @@ class UnsettledDeliveries:
     def detach(self, first: i64, last: i64) -> list[Batch]:
         """Detach the deliveries with the numbers first..last from the session, and return them.
 
-        For the consumers they are settled; the caller settles them in the queues (`settle_batch`). Until then they
-        count as not accepted.
+        For the consumers the deliveries are settled; the caller settles them in the queues (`settle_batch`). Until then
+        they count as not accepted.
         """
         detached: list[Batch] = []
         batches = self._batches
@@ -289,7 +291,7 @@ class UnsettledDeliveries:
         return 0
 
     def settle_tag(self, tag: i64, multiple: bool, outcome: Outcome, now: float) -> list[Queue]:
-        """Settle one delivery, or all up to and including `tag` (0: all); returns the queues with messages back.
+        """Settle one delivery, or all up to and including `tag` (0: all); returns the queues with requeued messages.
 
         Raises PreconditionFailed (406) for an unknown tag.
         """
@@ -343,7 +345,7 @@ class UnsettledDeliveries:
         return batch
 
     def _take_one(self, batch: Batch, index: i64) -> Message:
-        """Remove one delivery; for its consumer it is settled."""
+        """Remove one delivery; for its consumer the delivery is settled."""
         message = batch.messages[index]
         assert message is not None
         batch.messages[index] = None
@@ -383,8 +385,8 @@ class UnsettledDeliveries:
     def accept_front(self, last: i64, now: float, most: i64 = BATCHES_AT_ONCE) -> i64:
         """Accept all deliveries up to a number; returns the units of work.
 
-        More than `AT_ONCE` are released and freed in later turns, and those beyond `most` batches leave the depth of
-        their queues in later turns as well.
+        More than `AT_ONCE` are released and freed in later turns, and deliveries beyond `most` batches leave the depth
+        of their queues in later turns as well.
         """
         later: BulkAcceptance | None = None
         settled: i64 = 0
@@ -396,7 +398,7 @@ class UnsettledDeliveries:
             if batch.last() > last:
                 self._accept_part(batch, last, now)
                 return accepted // ACCEPTED_A_UNIT
-            if settled > AT_ONCE:  # Freeing these takes longer than everything else.
+            if settled > AT_ONCE:  # Freeing these messages takes longer than everything else.
                 if later is None:
                     later = BulkAcceptance()
                     batch.consumer.queue.turns.chores.add(later)
@@ -411,7 +413,7 @@ class UnsettledDeliveries:
         return accepted // ACCEPTED_A_UNIT
 
     def _accept_later(self, last: i64, later: BulkAcceptance) -> None:
-        """Move the batches that end at a number or before to those that are accepted in later turns."""
+        """Move the batches that end at a number or before to the deliveries that are accepted in later turns."""
         batches = self._batches
         front = self._front
         end = self._index(last)
@@ -451,7 +453,7 @@ class UnsettledDeliveries:
         queue = batch.consumer.queue
         if queue.tracks_removals:
             queue.release(messages[:end], now)
-        # Cut the settled part off, so that the next acknowledgement does not scan it again.
+        # Cut the settled part off, so that the next acknowledgement does not scan the part again.
         del messages[:end]
         batch.first = last + 1
         batch.left -= count
@@ -507,7 +509,7 @@ class UnsettledDeliveries:
 
 
 def _accept_batch(batch: Batch, now: float, later: BulkAcceptance | None) -> None:
-    """Accept a whole batch; its messages are released and freed at once, or later."""
+    """Accept a whole batch; its messages are released and freed at once, or in later turns."""
     _count_out(batch.consumer, batch.left, batch.charge)
     queue = batch.consumer.queue
     if later is not None:

@@ -21,7 +21,7 @@ class AddressDepth(CountedDepth):
     def __init__(self, name: str, thresholds: Thresholds, turns: Turns) -> None:
         super().__init__("address", name, thresholds, turns)
         self.retired: bool = False
-        """True if its messages are to be counted elsewhere: see `AddressCount`."""
+        """True if the messages of this depth are to be counted in another depth: see `AddressCount`."""
 
     def set_thresholds(self, thresholds: Thresholds, now: float) -> None:
         """Replace the thresholds and update the gate."""
@@ -29,16 +29,16 @@ class AddressDepth(CountedDepth):
         self.update_gate(now)
 
     def end(self) -> None:
-        """Let it go: without the circle of gate and owner it is freed at once."""
+        """Release the depth: without the reference cycle of gate and owner it is freed at once."""
         self.gate.owner = None
 
     def retire(self, now: float) -> None:
-        """Open its gate for good; what counts here still is counted elsewhere once a bound is set."""
+        """Open the gate for good; messages that still count here are counted elsewhere once a bound is set."""
         self.set_thresholds(NO_BOUND, now)
         self.retired = True
 
     def is_idle(self) -> bool:
-        """Return whether it counts no messages, and has no waiters."""
+        """Return whether the depth counts no messages, and has no waiters."""
         gate = self.gate
         return (
             self.messages == 0 and self.promised_messages == 0 and gate.open and not gate.blocked and not gate.in_line()
@@ -51,7 +51,7 @@ class AddressDepth(CountedDepth):
         self.update_gate(now)
 
     def promise(self, messages: i64, bytes: i64, now: float) -> None:
-        """Keep room for a commit that is entering, or (negative) give it up."""
+        """Promise room to a commit that is entering, or (negative) release it."""
         self.promised_messages += messages
         self.promised_bytes += bytes
         self.judge(now)
@@ -90,7 +90,7 @@ class AddressShare:
 
 
 LEFT: Final = AddressShare(AddressDepth("", NO_BOUND, Turns()), 0)
-"""Mark of a message that left its queue while the messages there were counted: see `AddressCount`."""
+"""Marker of a message that left its queue while the messages there were counted: see `AddressCount`."""
 
 
 def share_of(gates: list[Gate], charge: i64) -> AddressShare | None:

@@ -1,14 +1,14 @@
 """The disk under the store: its use, and the gates before it.
 
 Theory of operation. Four conditions, each a gate: the store exceeds its *quota*; the stored messages of a virtual host
-exceed its *quota*; the file system has too little *free space*; the store cannot be *written*. A closed one blocks
-every persistent message on its way into a durable queue, and nothing else. It withholds no confirms: those wait for the
-disk in any case.
+exceed its *quota*; the file system has too little *free space*; the store cannot be *written*. A closed gate blocks
+every persistent message on its way into a durable queue, and no other message. It withholds no confirms, because these
+wait for the disk in any case.
 
-The store writer measures disk use from time to time (`measured`). Messages since then are known exactly: they are not
-written yet. The limits apply to the sum of both, so they also hold between two measurements. Each virtual host counts
-its new messages. When they reach its share of the distance to the nearest limit, the sum is checked again. Far from all
-limits that is one comparison for each message.
+The store writer measures disk use from time to time (`measured`). Later messages are counted exactly, because they are
+not written yet. The limits apply to the sum of both, so they also hold between two measurements. Each virtual host
+counts its new messages. When they reach its share of the distance to the nearest limit, the sum is checked again. Far
+from all limits that is one comparison for each message.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ FREE_SPACE: Final = "room"
 STORE_FAILURE: Final = "store"
 """First words of the gates' names, one for each kind."""
 RESUME_PERCENT: Final = 110
-"""Percent of the limit of free space at which its gate opens again; symmetric to 90 % of a quota."""
+"""Percent of the limit of free space at which the gate opens again; symmetric to 90 % of a quota."""
 
 
 class Backlog:
-    """Messages that are to be written; the journal implements it."""
+    """Messages still to be written; the journal implements it."""
 
     def unwritten(self) -> i64:
         """Return the bytes (charges) of unwritten messages."""
@@ -54,7 +54,7 @@ class DiskGate(GateOwner):
         self.gate.owner = self
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `GateOwner.admits`: nothing goes in while it is closed."""
+        """See `GateOwner.admits`: no message passes while the gate is closed."""
         return self.gate.open
 
     @override
@@ -64,7 +64,7 @@ class DiskGate(GateOwner):
         self.disk.find_easy()
 
     def move(self, closed: bool, amount: i64, now: float) -> None:
-        """Close or open the gate, at this amount of bytes."""
+        """Close or open the gate at this amount of bytes."""
         if closed:
             self.gate.close(0, amount, now)
         else:
@@ -101,17 +101,17 @@ class QuotaGate(DiskGate):
         return self.vhost or None
 
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
-        """Return whether the commit adds bytes; one that frees as much passes."""
+        """Return whether the commit adds bytes; a commit that frees as many passes."""
         return bytes > 0
 
     @override
     def describe_cause(self, now: float) -> str:
         what = "stored" if self.vhost else "used"
-        sign = ">" if self.bytes > self.overfull else "after more than"
-        return (
-            f"{int(self.bytes):,} bytes {what} {sign} disk-overfull {int(self.overfull):,} "
-            f"(opens at {int(self.underfull):,})"
-        )
+        depth = f"{int(self.bytes):,} bytes {what}"
+        stop, resume = f"{int(self.overfull):,}", f"{int(self.underfull):,}"
+        if self.bytes > self.overfull:
+            return f"{depth} > disk-overfull {stop} (opens at {resume})"
+        return f"{depth}; it was above disk-overfull ({stop}) and opens at {resume}"
 
 
 class FreeSpaceGate(DiskGate):
@@ -121,20 +121,20 @@ class FreeSpaceGate(DiskGate):
         super().__init__(disk, FREE_SPACE)
         self.bytes: i64 = 0
         self.percent: float = 0.0
-        """The minimum in percent of the file system, if it was set so."""
+        """The minimum in percent of the file system, if it was set as a percentage."""
         self.free: i64 = UNLIMITED
         """Free bytes at the last check."""
         self.total: i64 = 0
         """Size of the file system; 0 until it is known."""
 
     def recheck_at(self) -> i64:
-        """Return the free bytes below which it closes."""
+        """Return the free bytes below which the gate closes."""
         if self.percent == 0.0:
             return self.bytes
         return i64(int(self.total) * round(self.percent * 100) // 10_000)
 
     def resume(self) -> i64:
-        """Return the free bytes at which it opens: a tenth more, or half of the space beyond the minimum."""
+        """Return the free bytes at which the gate opens: a tenth more, or half of the space beyond the minimum."""
         mark = self.recheck_at()
         more = mark * (RESUME_PERCENT - 100) // 100
         beyond = (self.total - mark) // 2
@@ -143,7 +143,7 @@ class FreeSpaceGate(DiskGate):
         return mark + more
 
     def judge(self, free: i64, now: float) -> None:
-        """Close below the minimum, open some way above it."""
+        """Close below the minimum, open at `resume`."""
         self.free = free
         if self.gate.open and free < self.recheck_at():
             self.move(True, free, now)
@@ -158,10 +158,11 @@ class FreeSpaceGate(DiskGate):
     @override
     def describe_cause(self, now: float) -> str:
         free = "0" if self.free < 0 else f"{int(self.free):,}"
-        sign = "<" if self.free < self.recheck_at() else "after less than"
+        stop, resume = f"{int(self.recheck_at()):,}", f"{int(self.resume()):,}"
         needed = f", besides {int(self.disk.needed):,} for the store itself" if self.disk.needed else ""
-        mark = f"min-disk-free {int(self.recheck_at()):,} (opens at {int(self.resume()):,})"
-        return f"{free} bytes free {sign} {mark}{needed}"
+        if self.free < self.recheck_at():
+            return f"{free} bytes free < min-disk-free {stop} (opens at {resume}){needed}"
+        return f"{free} bytes free; it was below min-disk-free ({stop}) and opens at {resume}{needed}"
 
 
 class StoreFailureGate(DiskGate):
@@ -187,11 +188,11 @@ class VhostDiskUsage:
         self.bytes_in: i64 = 0
         """Charges of all messages ever stored."""
         self.bytes_out: i64 = 0
-        """Charges of all messages removed since."""
+        """Charges of all stored messages that were removed."""
         self.recheck_at: i64 = UNLIMITED
         """Value of `bytes_in` above which the gates are checked."""
         self.recheck_below: i64 = -1
-        """Stored bytes at which its quota is checked."""
+        """Stored bytes at which the host's quota is checked."""
         self.all_open: bool = True
         """True while every gate is open and has no waiter."""
         self.gates: list[Gate] = []
@@ -199,7 +200,7 @@ class VhostDiskUsage:
         self.quota: QuotaGate | None = None
 
     def bytes(self) -> i64:
-        """Return the charges of the messages that are stored, or are about to be."""
+        """Return the charges of messages that are stored, or will be."""
         return self.bytes_in - self.bytes_out
 
     def add(self, charge: i64, now: float) -> None:
@@ -223,18 +224,18 @@ class Disk:
         self.backlog: Backlog | None = None
         """The unwritten messages; None without a store."""
         self.vhosts: dict[str, VhostDiskUsage] = {}
-        """By virtual host."""
+        """Disk usage by virtual host."""
         self.used: i64 = 0
         """Disk use of the store at the last measurement."""
         self.free: i64 = UNLIMITED
-        """Free space of its file system; UNLIMITED if unknown."""
+        """Free space of the store's file system; UNLIMITED if unknown."""
         self.needed: i64 = 0
         """Free space that the store itself will need."""
         self.fault = StoreFailureGate(self)
         self.quota: QuotaGate | None = None
         self.room: FreeSpaceGate | None = None
         self._limits: dict[str, DiskLimits] = {}
-        """Quotas of virtual hosts that have one."""
+        """Quotas of virtual hosts with a quota."""
 
     # Settings
 
@@ -287,7 +288,7 @@ class Disk:
         return quota
 
     def _lift(self, gate: DiskGate, now: float) -> None:
-        """Remove a gate from the roads: its waiters check the rest of their road."""
+        """Remove a gate from the roads: waiters check the rest of their road."""
         gate.gate.owner = None
         gate.gate.reopen(0, 0, now)
         self.turns.schedule(gate.gate)
@@ -308,7 +309,7 @@ class Disk:
     def measured(self, used: i64, free: i64, total: i64, now: float, needed: i64 = 0) -> None:
         """Handle a measurement of the store; `free` is UNLIMITED and `total` 0 if unknown.
 
-        `needed` bytes of the free space are for the store itself, whether messages come or not.
+        `needed` bytes of the free space are for the store itself, independent of new messages.
         """
         self.used = used
         self.free = free
@@ -359,7 +360,7 @@ class Disk:
         return False
 
     def left(self) -> i64:
-        """Return the bytes left until a gate of the broker closes; UNLIMITED if none would."""
+        """Return the bytes left until a gate of the broker closes; UNLIMITED without a limit."""
         unwritten: i64 = 0 if self.backlog is None else self.backlog.unwritten()
         left: i64 = UNLIMITED
         if self.quota is not None:

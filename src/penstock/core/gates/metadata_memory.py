@@ -1,11 +1,11 @@
 """Memory of other data than messages in queues: arguments of declarations, and contents that arrive in pieces.
 
-Theory of operation. Every declaration and subscription may have arguments. As Python objects they take up to forty
-times their octets on the wire, so they are charged by an upper estimate of their memory (`memory_of`). The charge is
+Theory of operation. Every declaration and subscription may have arguments. As Python objects these take up to forty
+times their bytes on the wire, so they are charged by an upper estimate of their memory (`memory_of`). The charge is
 added with the object, stored with it, and subtracted when the object is deleted.
 
-Three limits: octets of one table (406), the memory of all tables, and of those of one virtual host (506). The memory
-counts in the node's memory gate, as messages do.
+Three limits: the bytes of one table (406), the memory of all tables, and the memory of the tables of one virtual host
+(506). The memory counts in the node's memory gate, as messages do.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from penstock.flow.shared_limit import LimitMember, SharedLimit
 from penstock.settings.start import ARGUMENTS_BYTES, TABLE_OCTETS_MAX
 
 SHARE_OF_MEMORY: Final = 8
-"""All arguments have at most this part (an eighth) of the node's memory: they alone never close its gate."""
+"""Largest part (an eighth) of the node's memory for all arguments: arguments alone never close its gate."""
 SHARE_OF_VHOST: Final = 2
-"""Those of a virtual host have at most this part (a half) of that, so that others can still declare."""
+"""Largest part (a half) of that for one virtual host, so that other hosts can still declare."""
 
 DICT_BYTES: Final = 248
 ENTRY_BYTES: Final = 48
@@ -44,7 +44,7 @@ class OtherMemory(LimitMember):
         self.bytes: i64 = 0
 
     def reclaim_slack(self) -> None:
-        """Do nothing: it never has slack."""
+        """Do nothing: this member never has slack."""
 
     def count(self, pool: SharedLimit | None, by: i64, now: float) -> None:
         """Add bytes to the count; a negative number subtracts."""
@@ -80,7 +80,7 @@ class Metadata:
         """Check that an object with these arguments, stored `times` times, may be created.
 
         `more` is the memory of data derived from them, such as a parsed selector. Raises PreconditionFailed (406) for
-        too many octets, ResourceError (506) if a sum would pass its limit.
+        too many bytes, ResourceError (506) if a sum would exceed its limit.
         """
         if not arguments and more == 0:
             return
@@ -153,7 +153,7 @@ def memory_of(value: object) -> int:
 
 
 def octets_of(table: dict[str, object]) -> int:
-    """Return the octets of a field table on the wire, without its size (AMQP 0-9-1 section 4.2.5.5)."""
+    """Return the bytes of a field table on the wire, without its size (AMQP 0-9-1 section 4.2.5.5)."""
     return sum([1 + len(name.encode()) + 1 + _octets(value) for name, value in table.items()])
 
 

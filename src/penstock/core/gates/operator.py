@@ -20,13 +20,13 @@ SCOPES: Final[tuple[str, ...]] = (QUEUE, ADDRESS, VHOST, USER, CONNECTION)
 
 
 class OperatorGate(GateOwner):
-    """Created closed; removed from the roads once it is open and has no waiters."""
+    """A gate that an operator closes; created closed, and removed from the roads once it is open and has no waiters."""
 
     def __init__(self, scope: str, vhost: str, name: str, reason: str, turns: Turns) -> None:
         self.turns = turns
         self.scope = scope
         self.vhost = vhost
-        """Virtual host of a queue or address, or the blocked one; empty for users and connections."""
+        """Virtual host of a queue or address, or the blocked virtual host; empty for users and connections."""
         self.name = name
         self.reason = reason
         """The reason that the operator gave; may be empty."""
@@ -34,7 +34,7 @@ class OperatorGate(GateOwner):
         self.gate.owner = self
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `GateOwner.admits`: nothing goes in while it is closed, not even up to the capacity."""
+        """See `GateOwner.admits`: no message passes while the gate is closed, not even up to the capacity."""
         return self.gate.open
 
     @override
@@ -43,7 +43,7 @@ class OperatorGate(GateOwner):
             self.turns.schedule(self.gate)
 
     def describe_cause(self, now: float) -> str:
-        """See `GateOwner.describe_cause`: the operator's own words."""
+        """See `GateOwner.describe_cause`: the operator's reason."""
         return self.reason
 
     @override
@@ -55,12 +55,12 @@ class OperatorGate(GateOwner):
         return self.vhost or None
 
     def lasts(self) -> bool:
-        """Return whether it is closed again after a restart: a gate closed by hand is opened by hand.
+        """Return whether the gate is closed again after a restart: a gate closed by command is only opened by command.
 
-        A connection does not survive a restart, and its number may be reused then.
+        A connection does not survive a restart, and its number may be reused afterwards.
         """
         return self.scope != CONNECTION
 
     def idle(self) -> bool:
-        """Return whether it may be removed from the roads: it is open and has no waiters."""
+        """Return whether the gate may be removed from the roads: it is open and has no waiters."""
         return self.gate.open and not self.gate.in_line()

@@ -14,7 +14,9 @@ from penstock.flow.token_bucket import TokenBucket
 from penstock.flow.turns import Turns
 
 CREDIT_S: Final = 0.1
-"""Most credit of a sender, in seconds of the rate: enough for a round trip, and a saved-up burst passes soon."""
+"""Most credit of a sender, in seconds of the rate: enough for a round trip, and little enough that a saved-up burst
+passes soon.
+"""
 
 
 class RateBuckets:
@@ -34,12 +36,12 @@ class RateBuckets:
         self.bytes = _bucket(self.bytes, limits.rate_bytes, limits.burst_bytes, True)
 
     def copy(self) -> RateBuckets:
-        """Return others with the same tokens."""
+        """Return a copy with the same tokens."""
         messages, size = self.messages, self.bytes
         return RateBuckets(None if messages is None else messages.copy(), None if size is None else size.copy())
 
     def ready_at(self, now: float) -> float:
-        """Return when the next message may be taken: monotonic seconds, `now` for at once."""
+        """Return when the next message may be taken: monotonic seconds, `now` if at once."""
         ready = now
         if self.messages is not None:
             ready = self.messages.ready_at(now)
@@ -61,10 +63,10 @@ class RateBuckets:
             most = min(most, i64(self.messages.whole(now)))
         if self.bytes is not None:
             most = min(most, i64(self.bytes.whole(now)) // charge)
-        return most if most > 0 else 1  # Its gate is open: a larger message than the burst passes too.
+        return most if most > 0 else 1  # The gate is open: a message larger than the burst passes too.
 
     def in_s(self, seconds: float, charge: i64) -> i64:
-        """Return the messages of this charge that pass at once, or in so many seconds if those are more; at least 1."""
+        """Return the messages of this charge that pass at once or in so many seconds, whichever is more; at least 1."""
         most: float = NEVER
         if self.messages is not None:
             most = self.messages.most_in_s(seconds)
@@ -74,10 +76,11 @@ class RateBuckets:
 
 
 class RateGate(TimerHandler, GateOwner):
-    """A gate that closes when its tokens are used up and opens by a timer when there are some again.
+    """A gate that closes when its tokens are used up and opens by a timer when tokens are available again.
 
-    Credit takes tokens when it is granted, so that senders get it in turn, at the rate. A sender may save it up. So its
-    messages take tokens of their own when they pass: those wait here that come faster than the rate.
+    Credit takes tokens when it is granted, so that senders get credit in turn, at the rate. A sender may save up
+    credit. So messages also take tokens of their own when they pass: messages that arrive faster than the rate wait
+    here.
     """
 
     def __init__(self, name: str, turns: Turns, deadlines: Timers) -> None:
@@ -90,9 +93,11 @@ class RateGate(TimerHandler, GateOwner):
         self.limits = Limits()
         """The rates in force."""
         self.passes = RateBuckets()
-        """Tokens of messages that pass."""
+        """Tokens for messages that pass."""
         self.grants: RateBuckets | None = None
-        """Tokens of messages that are granted, or pass without credit; None before the first grant: as `passes`."""
+        """Tokens for messages that are granted, or pass without credit; None before the first grant, when `passes`
+        counts both.
+        """
 
     def limit(self, limits: Limits) -> None:
         """Apply changed limits."""
@@ -103,7 +108,7 @@ class RateGate(TimerHandler, GateOwner):
 
     @override
     def ready_at(self, now: float) -> float:
-        """Return when the next message may pass: monotonic seconds, `now` or earlier for at once."""
+        """Return when the next message may pass: monotonic seconds, `now` or earlier if at once."""
         ready = self.passes.ready_at(now)
         return ready if self.grants is None else max(ready, self.grants.ready_at(now))
 
@@ -154,7 +159,7 @@ class RateGate(TimerHandler, GateOwner):
         return NEVER if self.gate.open else self.ready_at(now)
 
     def drop(self) -> None:
-        """Remove its timer once it is on no road any more."""
+        """Remove the timer once the gate is on no road any more."""
         self.timers.drop(self)
 
     def _judge(self, now: float) -> None:

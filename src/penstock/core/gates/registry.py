@@ -36,13 +36,15 @@ from penstock.flow.work import Steps
 from penstock.pools import TOPICS
 
 MEMORY_PERCENT: Final = 40
-"""Default share of the host's memory for messages: 40, for long RabbitMQ's default."""
+"""Default share of the host's memory for messages, in percent: 40, as in RabbitMQ for many years."""
 RESERVE_PERCENT: Final = 10
-"""Part of that reserved for queues below their guaranteed share, when others use all the rest."""
+"""Percent of the memory limit that is reserved for queues below their guaranteed share, when others use all the
+rest.
+"""
 ATTACH_WORK: Final = 5
 """Units of work to assign the gates of an address, or of a producer."""
 USERS_COUNTED: Final = 1_000
-"""Users whose counts are remembered beyond the end of their connections."""
+"""Most users whose counts are remembered after the end of their connections."""
 
 
 class Gates(NodeMemory):
@@ -62,9 +64,9 @@ class Gates(NodeMemory):
         self.vhosts: dict[str, SharedLimit] = {}
         """Limits of the queues of a virtual host, for those with a limit."""
         self.operator_gates: dict[tuple[str, str, str], OperatorGate] = {}
-        """By scope, virtual host and name."""
+        """Operator gates by scope, virtual host and name."""
         self.depths: dict[str, AddressDepth] = {}
-        """Depths of addresses that have or had a limit; by `_address`."""
+        """Depths of addresses that have or had a limit, by `_address`."""
         self.topics = TopicDepths(table, broker.turns, broker.pools.of(TOPICS))
         """Depths of routing keys."""
         self.address_rates: dict[str, RateGate] = {}
@@ -72,7 +74,7 @@ class Gates(NodeMemory):
         self.connections: dict[ConnectionGates, None] = {}
         """Open connections, in the order of opening."""
         self.closed_counts: dict[str, Tally] = {}
-        """Counts of closed connections by user; those of the first user are forgotten at `USERS_COUNTED`."""
+        """Counts of closed connections by user; the first user is forgotten at `USERS_COUNTED`."""
         self._of_user: dict[str, int] = {}
         """Number of connections of each user."""
         self._lifted: list[OperatorGate] = []
@@ -107,7 +109,7 @@ class Gates(NodeMemory):
                     self.attach_connection(origin)
 
     def set_memory_limit(self, limits: Limits) -> None:
-        """Limit the memory of all queues: by the settings, or by default a share of the host's memory."""
+        """Limit the memory of all queues by the settings, or by default to a share of the host's memory."""
         thresholds = limits.thresholds
         machine = self.table.machine_bytes
         if thresholds is None and machine > 0:
@@ -139,7 +141,7 @@ class Gates(NodeMemory):
         """Handle a failed write of the store; it also blocks producers whose confirms wait for the disk."""
         disk = self.disk
         disk.fails(reason, self.broker.now)
-        self.broker.apply_gate_transitions()  # The closing is emitted before the blocks that result from it.
+        self.broker.apply_gate_transitions()  # The closing is emitted before the blocks that it causes.
         for origin in self.connections:
             for producer in origin.producers:
                 if producer.unflushed:
@@ -152,7 +154,9 @@ class Gates(NodeMemory):
     # Shared limits
 
     def set_memory_capacity(self, thresholds: Thresholds | None, reserve: int) -> None:
-        """Limit the bytes of all queues; None: no limit. `reserve` bytes beyond are for guaranteed shares."""
+        """Limit the bytes of all queues; None means no limit. `reserve` bytes beyond the limit are for guaranteed
+        shares.
+        """
         now = self.broker.now
         if thresholds is not None and self.memory is not None:
             self.memory.reserve = reserve
@@ -174,7 +178,7 @@ class Gates(NodeMemory):
         self.other_memory.count(self.memory, by, self.broker.now)
 
     def set_vhost_limit(self, vhost: Topology, thresholds: Thresholds | None) -> None:
-        """Limit the contents of a virtual host's queues; None: no limit."""
+        """Limit the contents of a virtual host's queues; None means no limit."""
         pool = self.vhosts.get(vhost.name)
         if thresholds is not None and pool is not None:
             pool.set_thresholds(thresholds, self.broker.now)
@@ -190,7 +194,7 @@ class Gates(NodeMemory):
     # Operator gates
 
     def block(self, scope: str, vhost: str, name: str, reason: str) -> OperatorGate:
-        """Close the operator gate of an object; if it is closed already, only the reason changes.
+        """Close the operator gate of an object; if the gate is closed already, only the reason changes.
 
         Raises ResourceError (506) as `Journal.check_writable` does.
         """
@@ -209,7 +213,7 @@ class Gates(NodeMemory):
         return gate
 
     def unblock(self, scope: str, vhost: str, name: str) -> OperatorGate:
-        """Open an operator gate. Raises NotFound (404) if it is not closed."""
+        """Open an operator gate. Raises NotFound (404) if the gate is not closed."""
         gate = self.operator_gates.get((scope, vhost, name))
         if gate is None or gate.gate.open:
             raise NotFound(f"{scope} '{name}' is not blocked by the operator; nothing to unblock")
@@ -233,7 +237,7 @@ class Gates(NodeMemory):
         still: list[OperatorGate] = []
         for gate in self._lifted:
             if not gate.gate.open:
-                continue  # Closed again.
+                continue  # The gate was closed again.
             if gate.idle():
                 self.operator_gates.pop((gate.scope, gate.vhost, gate.name), None)
                 self._attach(gate)
@@ -297,7 +301,7 @@ class Gates(NodeMemory):
         return depths
 
     def forget_address(self, vhost: Topology, name: str) -> None:
-        """Open the gates of a deleted exchange: their waiters check the rest of their road."""
+        """Open the gates of a deleted exchange: waiters check the rest of their road."""
         self.topics.forget(vhost, name, self.broker.now)
         key = _address(vhost, name)
         self._rate(self.address_rates.pop(key, None), "", Limits())
@@ -397,7 +401,7 @@ class Gates(NodeMemory):
             self.attach_queue(queue)
 
     def _attach(self, gate: OperatorGate) -> None:
-        """Assign an operator gate to all roads that it concerns."""
+        """Assign an operator gate to all affected roads."""
         vhost = self._topologies.get(gate.vhost)
         if gate.scope == VHOST and vhost is not None:
             self._attach_queues(vhost)
@@ -416,7 +420,7 @@ def _address(vhost: Topology, name: str) -> str:
 
 
 def _open_for_good(gate: Gate, broker: PublishContext) -> None:
-    """Remove a gate from the roads: its waiters check the rest of their road."""
+    """Remove a gate from the roads: waiters check the rest of their road."""
     gate.owner = None
     gate.reopen(0, 0, broker.now)
     if gate.in_line():

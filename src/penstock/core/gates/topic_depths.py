@@ -1,12 +1,12 @@
 """Depths of topics, and the count of messages already in queues when an address or a topic gets a bound.
 
-Each routing key has a depth of its own, as each address that a wildcard matches has in Artemis. It is made when a route
-is resolved, and counts in place of that of its exchange. So a message costs no further work. A client may invent
-routing keys: at the bound of the pool those are dropped that are empty, and further keys of an exchange with
-the same bound share one depth, until nothing counts in it.
+Each routing key has a depth of its own, like each address that a wildcard matches in Artemis. The depth is created when
+a route is resolved, and counts in place of the depth of the exchange. So a message costs no additional work. A client
+may invent routing keys: at the bound of the pool, empty depths are dropped, and further keys of an exchange with the
+same bound share one depth until it is empty.
 
-A key must never have two depths that count: each would admit the whole bound. A route has the gates of a depth that may
-be dropped meanwhile, so it asks for them again after each drop (`TopicGates`).
+A key must never have two depths: each would admit the whole bound. A depth may be dropped while a route has its gates,
+so the route looks up the gates again after each drop (`TopicGates`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from penstock.flow.work import Steps, WorkMeter
 OTHERS: Final = "#"
 """The name of the depth that further keys of an exchange share."""
 FOUND_MAX: Final = 10_000
-"""Routing keys that a count remembers; beyond it all are looked up again."""
+"""Routing keys that a count remembers; beyond the bound each key is looked up again."""
 SWEPT_AFTER: Final = 1_000
-"""Routing keys beyond the limit from one look for empty depths to the next."""
+"""Routing keys beyond the limit between two searches for empty depths."""
 LOOK_WORK: Final = 15
 """Units of work to resolve the settings of a key."""
 
@@ -58,7 +58,7 @@ class TopicGates(AddressGates):
     def present(self) -> list[Gate]:
         if self._drops != self._topics.drops:
             depth = self._topics.depth(self._vhost, self._exchange, self._key)
-            # Finding the depth may drop others, so the number is read afterwards.
+            # The search for the depth may drop others, so the number is read afterwards.
             self._drops = self._topics.drops
             others = [gate for gate in self._exchange.gates if not isinstance(gate.owner, AddressDepth)]
             self._gates = self._exchange.gates if depth is None else [*others, depth.gate]
@@ -73,10 +73,10 @@ class ExchangeTopics:
     def __init__(self) -> None:
         self.by_key: dict[str, AddressDepth] = {}
         self.others: list[AddressDepth] = []
-        """Depths that further keys share: one for each bound."""
+        """Depths that further keys share: one depth for each bound."""
 
     def shared(self, thresholds: Thresholds) -> AddressDepth | None:
-        """Return the depth that further keys with this bound share; None for none."""
+        """Return the depth that further keys with this bound share; None without one."""
         for depth in self.others:
             if depth.thresholds.equals(thresholds):
                 return depth
@@ -91,9 +91,9 @@ class TopicDepths:
         self._turns = turns
         self._pool = pool
         self._depths: dict[tuple[str, str], ExchangeTopics] = {}
-        """By virtual host and exchange."""
+        """Depths by virtual host and exchange."""
         self._calls: dict[str, int] = {}
-        """Number of routing keys of each virtual host that were one too many since it last got one."""
+        """Number of refused routing keys of each virtual host since its last new depth."""
         self._keeps_empty: bool = False
         """True while no depth is dropped: at recovery, between the decoding of messages and their restoration."""
         self.drops: i64 = 0
@@ -103,7 +103,7 @@ class TopicDepths:
         return int(self._pool.taken)
 
     def keep_empty(self, keeps: bool) -> None:
-        """Drop no depth until further notice."""
+        """Drop no depths while `keeps` is true."""
         self._keeps_empty = keeps
 
     def has_bounds(self) -> bool:
@@ -111,7 +111,8 @@ class TopicDepths:
         return self._table.has_topics()
 
     def gates(self, vhost: Topology, exchange: Exchange, key: str) -> AddressGates | None:
-        """Return the gates of a publish to an exchange: the depth of the topic in place of that of the exchange.
+        """Return the gates of a publish to an exchange: with the depth of the topic in place of the depth of the
+        exchange.
 
         None if no routing key has a bound. Raises PreconditionFailed (406) as `limits` does.
         """
@@ -122,7 +123,9 @@ class TopicDepths:
         return gates
 
     def depth(self, vhost: Topology, exchange: Exchange, key: str) -> AddressDepth | None:
-        """Return the depth of a topic; None if it has no bound. Raises PreconditionFailed (406) as `limits` does."""
+        """Return the depth of a topic; None if the topic has no bound. Raises PreconditionFailed (406) as `limits`
+        does.
+        """
         address = (vhost.name, exchange.name)
         topics = self._depths.get(address)
         if topics is not None:
@@ -143,7 +146,7 @@ class TopicDepths:
             topics.others.remove(shared)
             self._end(shared, vhost.name)
             shared = None
-        if shared is not None:  # Messages of this key may count there.
+        if shared is not None:  # Messages of this key may count in the shared depth.
             return shared
         if not self._pool.fits(holder, 1):
             depth = AddressDepth(f"{exchange.name}/{OTHERS}", thresholds, self._turns)
@@ -157,8 +160,8 @@ class TopicDepths:
     def renew(self, vhost: Topology, exchange: Exchange, work: WorkMeter, now: float) -> Steps[None]:
         """Apply changed settings to the topics of an exchange.
 
-        Messages of keys without a bound, and of those that shared a depth and may have different bounds now, are
-        counted anew (`AddressCount`).
+        Messages of keys without a bound, and of keys that shared a depth and may have different bounds now, are counted
+        again (`AddressCount`).
         """
         topics = self._depths.get((vhost.name, exchange.name))
         if topics is None:
@@ -186,7 +189,7 @@ class TopicDepths:
                 self._retire(depth, vhost.name, now)
 
     def _drop_empty(self, vhost: str) -> None:
-        """Drop the depths of a virtual host in which nothing counts, once in `SWEPT_AFTER` calls."""
+        """Drop the empty depths of a virtual host, once in `SWEPT_AFTER` calls."""
         calls = self._calls.get(vhost, 0)
         if self._keeps_empty:
             return
@@ -204,24 +207,24 @@ class TopicDepths:
         self._end(depth, vhost)
 
     def _end(self, depth: AddressDepth, vhost: str) -> None:
-        """Let a depth go; routes find the present one of their key."""
+        """Remove a depth; routes find the present depth of their key."""
         depth.end()
         self._pool.give(PoolHolder("", vhost), 1)
         self.drops += 1
 
 
 class KnownTopics:
-    """The depths of one virtual host's topics, by exchange and routing key, each looked up once."""
+    """The depths of one virtual host's topics, by exchange and routing key, each looked up only once."""
 
     def __init__(self, topics: TopicDepths, vhost: Topology) -> None:
         self._topics = topics
         self._vhost = vhost
         self._found: dict[tuple[str, str], AddressDepth | None] = {}
         self._drops: i64 = topics.drops
-        """Number of drops when those were found."""
+        """Number of drops when the depths were found."""
 
     def depth(self, exchange: str, key: str) -> AddressDepth | None:
-        """Return the depth of a topic; None if it has no bound."""
+        """Return the depth of a topic; None if the topic has no bound."""
         if self._drops != self._topics.drops:
             self._found.clear()
             self._drops = self._topics.drops
@@ -238,7 +241,7 @@ class KnownTopics:
 
 
 SEEN_MAX: Final = 200_000
-"""Messages whose copies are recognized in other queues: some 80 octets each while the count lasts."""
+"""Messages whose copies are recognized in other queues: some 80 bytes each while the count lasts."""
 LISTED_A_UNIT: Final = 32
 """Messages listed with one unit of work."""
 COUNTED_A_UNIT: Final = 4
@@ -266,7 +269,7 @@ class AddressCount(LateCount):
         self._seen: dict[int, AddressShare] | None = {}
         """Shares by the identity of the content; None after the count."""
         self._unconcerned: dict[Queue, tuple[int, bool]] = {}
-        """Queues in which nothing counts yet: their newest sequence and `tracks_removals` before the visit."""
+        """Queues in which no message counts yet: newest sequence, and `tracks_removals` before the visit."""
 
     def run(self, queues: list[Queue]) -> Steps[None]:
         """Count the messages in these queues, and the deliveries that open sessions have not settled."""
@@ -298,7 +301,7 @@ class AddressCount(LateCount):
         if isinstance(message, TrackedMessage) and message.is_tombstone:
             return
         share = None if self._seen is None else self._seen.get(id(message.content))
-        if share is None or share.depth is not depth or share.copies == 0:  # The identity may be another content's now.
+        if share is None or share.depth is not depth or share.copies == 0:  # The identity may be reused.
             share = AddressShare(depth, message.charge)
             if self._seen is not None and len(self._seen) < self._recognizes:
                 self._seen[id(message.content)] = share

@@ -1,1 +1,1 @@
-"""The journal: which state is durable, and how it is grouped into transactions of the store."""
+"""The journal: durable state, and its grouping into transactions of the store."""

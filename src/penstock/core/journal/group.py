@@ -20,11 +20,11 @@ class GroupState(IntEnum):
     """States of a journal group."""
 
     OPEN = GROUP_OPEN
-    """It takes all durable operations."""
+    """The group takes all durable operations."""
     SEALED = 1
-    """Its content is fixed; later removals belong to a later group."""
+    """The content is fixed; later removals belong to a later group."""
     WRITTEN = 2
-    """It is on disk."""
+    """The group is on disk."""
 
 
 GROUP_STATES: Final = StateTable(
@@ -54,20 +54,20 @@ class DurableChanges:
 
     def __init__(self) -> None:
         self.durable_ops: i64 = 0
-        """All operations: a commit that contains one waits."""
+        """All operations: a commit with any of them waits."""
         self.durable_declarations: i64 = 0
         """Declarations, deletions and purges: their -ok waits."""
 
 
 class SettlementRecord:
-    """A stored record of settlements in rows; deleted when those rows are deleted."""
+    """A stored record of settlements in rows; deleted when these rows are deleted."""
 
     __slots__ = ("number", "rows")
 
     def __init__(self, number: i64) -> None:
         self.number: i64 = number
         self.rows: i64 = 0
-        """Approximate number of those rows left."""
+        """Approximate number of the record's rows left."""
 
 
 class JournaledQueue:
@@ -92,26 +92,26 @@ class JournaledQueue:
         """Highest delivered sequence."""
         self.announcing: i64 = 0
         self.redelivery_mark: i64 = 0
-        """The redelivery mark in the store, or in the group being written (see redelivery_mark.py)."""
+        """The redelivery mark in the store, or in the group that is being written (see core/queue/storage.py)."""
         self.lookahead: i64 = 0
-        """Distance of the mark ahead of the deliveries, so that consumption need not wait."""
+        """Distance of the mark ahead of the deliveries, so that consumption is not delayed."""
         self.progress_marked: JournalGroup | None = None
-        """The last group with its progress."""
+        """The last group with the queue's progress."""
         self.durable: bool = True
         """True if the queue is durable; otherwise only its pages are stored, until a restart."""
         self.rows: i64 = 0
-        """Its unsettled persistent messages in rows, without the open group."""
+        """The queue's unsettled persistent messages in rows, without the open group."""
         self.paged: i64 = 0
-        """Its persistent messages in pages, without those of the open group."""
+        """The queue's persistent messages in pages, without the pages of the open group."""
 
     def has_stored(self) -> i64:
-        """Return the number of its messages in the store once everything settled now is written."""
+        """Return the number of the queue's stored messages once all settlements so far are written."""
         return self.rows + self.paged
 
     def announce(self) -> i64:
         """Return the redelivery mark to store now."""
         if self.delivered + self.lookahead == self.announcing:
-            self.lookahead = 0  # No delivery since.
+            self.lookahead = 0  # No delivery since the last mark.
         self.announcing = self.delivered + self.lookahead
         if self.redelivery_mark > self.announcing:
             self.redelivery_mark = self.announcing
@@ -122,7 +122,7 @@ class JournaledQueue:
         raise NotImplementedError
 
     def tail(self) -> i64:
-        """Return the sequence of its newest message."""
+        """Return the sequence of the queue's newest message."""
         raise NotImplementedError
 
 
@@ -134,11 +134,11 @@ class MessageRun:
     def __init__(self, storage: JournaledQueue, start: i64) -> None:
         self.storage = storage
         self.start: i64 = start
-        """Index of the first one."""
+        """Index of the first message."""
         self.messages: list[StoredMessage] = []
-        """Messages that are written; filled when the group is sealed."""
+        """Messages to write; filled when the group is sealed."""
         self.persistent_messages: i64 = 0
-        """Number of persistent messages; the others were paged."""
+        """Number of persistent messages; other messages were paged."""
 
 
 class SettledRange:
@@ -149,7 +149,7 @@ class SettledRange:
     def __init__(self, row: i64, place: i64) -> None:
         self.row: i64 = row
         self.index: i64 = place
-        """Index of the first one."""
+        """Index of the first message."""
         self.count: i64 = 1
 
 
@@ -161,7 +161,7 @@ class QueueProgress:
     def __init__(self, storage: JournaledQueue) -> None:
         self.storage = storage
         self.messages: i64 = 0
-        """Number of its stored messages with this group; counted when the group is sealed."""
+        """Number of the queue's stored messages with this group; counted when the group is sealed."""
 
 
 class MetadataChange:
@@ -180,7 +180,7 @@ class SealedState:
     __slots__ = ()
 
     def sealed(self) -> object:
-        """Return the state as a durable object, which does not change later."""
+        """Return the state as a durable object that does not change later."""
         raise NotImplementedError
 
 
@@ -188,12 +188,12 @@ class PageOwner:
     """The pages of one queue, as the journal sees them; `QueuePager` implements it."""
 
     def written(self, page: PageWrite) -> None:
-        """Handle a written page: its content leaves the memory, unless consumers need it at once."""
+        """Handle a written page: its content is dropped from memory, unless consumers need it at once."""
         raise NotImplementedError
 
 
 class JournalGroup(StoredRow):
-    """The unit of a store transaction; after that, the row of its messages while any is left."""
+    """The unit of a store transaction; after the transaction, the row of its messages while any is left."""
 
     __slots__ = (
         "runs",
@@ -233,18 +233,18 @@ class JournalGroup(StoredRow):
         self.progressed: list[QueueProgress] = []
         self.changes: list[MetadataChange] = []
         self.states: list[SealedState] = []
-        """Objects whose state is written with the group, encoded when it is closed."""
+        """Objects whose state is written with the group, encoded when the group is closed."""
         self.listeners: list[DurabilityListener] = []
         self.urgent: bool = False
-        """True if it should be written at once: a client waits, or this is the last chance."""
+        """True if the group should be written at once: a client waits, or this is the last opportunity."""
         self.settlement_records: list[SettlementRecord] = []
-        """Stored settlement records about it."""
+        """Stored settlement records about the group."""
         self.stale: list[int] = []
         """Numbers of settlement records whose rows are all deleted."""
         self.elsewhere: i64 = 0
-        """Octets of large bodies that are counted in the charges of its messages, and written as pieces."""
+        """Bytes of large bodies that are counted in the charges of the messages, and written as pieces."""
         self.bodies_gone: list[int] = []
-        """Large bodies that nothing refers to any more."""
+        """Large bodies without any reference."""
         self.tied: bool = False
         """True if the next group must be in the same transaction."""
 
@@ -270,7 +270,7 @@ class JournalGroup(StoredRow):
                 runs[at].start = start
 
     def record_settled(self, row: i64, place: i64) -> None:
-        """Record a settled message of another group; consecutive ones share a range."""
+        """Record a settled message of another group; consecutive messages share a range."""
         settled = self.settled
         if settled:
             last = settled[len(settled) - 1]
@@ -280,11 +280,11 @@ class JournalGroup(StoredRow):
         settled.append(SettledRange(row, place))
 
     def has_row(self) -> bool:
-        """Return whether a sealed group has messages to be written."""
+        """Return whether a sealed group has messages to write."""
         return self.size > 0
 
     def is_empty(self) -> bool:
-        """Return whether there is nothing to write and no listener."""
+        """Return whether there are no changes to write and no listeners."""
         if self.messages or self.settled or self.returned or self.dead:
             return False
         if self.pages or self.purged_pages:
@@ -335,7 +335,7 @@ class JournalGroup(StoredRow):
         self.state = GROUP_STATES.step(self.state, GroupState.WRITTEN)
 
     def on_written(self) -> None:
-        """Handle that the group is on disk: free everything that its remaining messages do not need."""
+        """Handle that the group is on disk: free all data that its remaining messages do not need."""
         self.state = GROUP_STATES.step(self.state, GroupState.WRITTEN)
         for progress in self.progressed:
             progress.storage.redelivery_mark = progress.storage.announcing
@@ -364,7 +364,7 @@ class JournalGroup(StoredRow):
         self.runs = []
 
     def release(self) -> None:
-        """Separate the messages from a group that was decoded and is not used: no cycle of references is left."""
+        """Separate the messages from a group that was decoded and is not used, so that no reference cycle is left."""
         for message in self.messages:
             if message is not None:
                 message.group = None
@@ -384,17 +384,17 @@ class PageWrite:
         self.first: i64 = first
         self.persistent_messages: i64 = 0
         self.persistent_bytes: i64 = 0
-        """Messages in it that survive a restart: persistent ones of a durable queue."""
+        """Charges of the messages in the page that survive a restart: persistent messages of a durable queue."""
         self.purged: bool = False
-        """True if it was purged."""
+        """True if the page was purged."""
 
     def end(self) -> i64:
-        """Return the sequence after its last message."""
+        """Return the sequence after the page's last message."""
         return self.first + len(self.group.messages)
 
 
 class UnflushedConfirm:
-    """The first publish whose confirm waits for a journal group, and that group."""
+    """The first publish whose confirm waits for a journal group, with that group."""
 
     __slots__ = ("number", "group")
 
@@ -404,13 +404,13 @@ class UnflushedConfirm:
 
 
 NONE_UNFLUSHED: Final[deque[UnflushedConfirm]] = deque(maxlen=0)
-"""That of a producer without persistent messages, as an empty deque has 640 octets."""
+"""Shared empty deque of producers without persistent messages, because an empty deque takes 640 bytes."""
 
 
 PIECES_DELETED: Final = 256
 """Pieces deleted with one transaction: 64 MiB."""
 PIECES_MAX: Final = 1 << 24
-"""Pieces of a body at most, as its key in the store has room for."""
+"""Most pieces of a body, the range of the piece number in the store's key."""
 
 
 class JournaledPieces:
@@ -419,26 +419,26 @@ class JournaledPieces:
     def __init__(self, large: LargeBodies) -> None:
         self.large = large
         self.writing: list[PieceWrite] = []
-        """Pieces of the transaction that is being written."""
+        """Pieces of the present transaction."""
         self.deleting: list[tuple[int, int, int]] = []
-        """Pieces that it deletes: number of the body, first and last index."""
+        """Pieces that the transaction deletes: number of the body, first and last index."""
         self._unreferenced: deque[int] = deque()
         """Bodies to delete."""
         self._next: int = 0
-        """Pieces of the first of them that are deleted."""
+        """Number of pieces of the first body that are deleted."""
 
     def is_urgent(self) -> bool:
         """Return whether a connection waits for pieces to be written."""
         return self.large.is_urgent()
 
     def is_idle(self) -> bool:
-        """Return whether there is nothing to write or to delete, and nothing is being written."""
+        """Return whether no write or delete is pending or under way."""
         if self.writing or self.large.has_writes():
             return False
         return not (self._unreferenced or self.deleting or self.large.has_unreferenced())
 
     def has_work(self) -> bool:
-        """Return whether the next transaction writes or deletes pieces other than those of its group."""
+        """Return whether the next transaction writes or deletes pieces besides the pieces of its group."""
         return self.large.has_writes() or len(self._unreferenced) > 0 or self.large.has_unreferenced()
 
     def delete(self, bodies: list[int]) -> None:
@@ -473,7 +473,7 @@ class JournaledPieces:
         self.large.written(writes)
 
     def unwritten(self) -> i64:
-        """Return the octets that wait or are being written."""
+        """Return the bytes that wait or are being written."""
         return self.large.unwritten
 
 
@@ -484,8 +484,8 @@ WHOLE_BATCH: Final = -1
 class MarkRecord:
     """A mark of one partition, or the progress of a batch, as one journal group writes it.
 
-    A record is changed while its group is open and never later. So the store has the mark that belongs to the rows of
-    its group, and not a newer one.
+    A record changes only while its group is open. So the store never has a mark that is newer than the rows of its
+    group.
     """
 
     def __init__(self, vhost: str, query: str, target: str, partition: i64) -> None:
@@ -500,7 +500,7 @@ class MarkRecord:
         self.write = ""
         self.user = ""
         self.partitions: i64 = 0
-        """Number of partitions of the batch; -1 for not known yet."""
+        """Number of partitions of the batch; -1 if unknown."""
         self.promoted = False
         """True if the batch was published as a whole."""
         self.rows: i64 = 0

@@ -2,22 +2,21 @@
 
 Theory of operation. The *open* group takes all durable operations: new messages, settlements and requeues of messages
 in earlier groups, progress of queues, metadata changes. A group of about a row's size is *full*, and another one is
-open; full groups and the open one are *gathered*. They are sealed together when the store is ready for the next
-transaction, or when they are large. `take` returns sealed groups to be written in one transaction, and `written`
+open; full groups and the open one are *gathered*. Gathered groups are sealed together when the store is ready for the
+next transaction, or when they are large. `take` returns sealed groups to be written in one transaction, and `written`
 reports that they are on disk. Replies that promise durability wait until then: publisher confirms, declare-ok.
 
-A message knows its group and its index in it. A message settled while its group is gathered is never written. In a
-*sealed* group settlements reduce the number of messages left; a row without messages is deleted. A group with few
-messages left for long is *sparse*: they move into the open group, so that a single message does not retain a row of a
-megabyte.
+A message knows its group and its index there. A message settled while its group is gathered is never written. In a
+*sealed* group settlements reduce the number of messages left; a row without messages is deleted. A group that has had
+few messages for long is *sparse*: its messages move into the open group, so that a single message does not retain a row
+of a megabyte.
 
-Operations that are gathered belong to the client that is served (`serve`), until a transaction takes them: see
-write_shares.py.
+Gathered operations count for the client being served (`serve`) until a transaction takes them: see write_shares.py.
 
 Related operations are always in groups that are written together: the parts of a transaction, or the move of a dead
 letter between two queues. Groups become full, and are sealed, only between the broker's steps.
 
-A *series* (series.py) is for operations of many steps that belong together: the rows of a batch that is promoted.
+A *series* (series.py) is for operations of many steps that belong together: the rows of a promoted batch.
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ class Removal:
 
     def __init__(self, change: i64) -> None:
         self.change: i64 = change
-        """Number of the durable change that it belongs to."""
+        """Number of the durable change that the removal belongs to."""
         self.listeners: list[DurabilityListener] = []
-        """Listeners that wait for its end, and for the disk afterwards."""
+        """Listeners that wait for the end of the removal, and then for the disk."""
 
 
 class Removals:
@@ -67,20 +66,20 @@ class Removals:
     def __init__(self, changes: DurableChanges) -> None:
         self._changes = changes
         self._under_way: dict[Removal, None] = {}
-        """In the order of their changes."""
+        """Removals in the order of their changes."""
 
     def begin(self) -> Removal:
-        """Begin a removal, after its change was recorded."""
+        """Begin a removal after its change was recorded."""
         removal = Removal(self._changes.durable_declarations)
         self._under_way[removal] = None
         return removal
 
     def finish(self, removal: Removal) -> None:
-        """Forget a removal of which all messages are removed; `Journal.finish_removal` sees to its listeners."""
+        """Forget a removal whose messages are all removed; `Journal.finish_removal` notifies its listeners."""
         del self._under_way[removal]
 
     def wait(self, listener: DurabilityListener, before: i64) -> bool:
-        """Wait for the latest removal of a change after the first `before` ones; false if there is none."""
+        """Wait for the latest removal of a change after the first `before` ones; False if there is none."""
         for removal in reversed(self._under_way):
             if removal.change > before:
                 removal.listeners.append(listener)
@@ -89,7 +88,7 @@ class Removals:
         return False
 
     def is_awaited_by(self, listener: DurabilityListener) -> bool:
-        """Return whether a listener waits for a removal, not yet for the disk."""
+        """Return whether a listener waits for a removal, and not yet for the disk."""
         return any(listener in removal.listeners for removal in self._under_way)
 
     def cancel_wait(self, listener: DurabilityListener) -> None:
@@ -110,12 +109,12 @@ class Series:
 
     def __init__(self, sealed: deque[JournalGroup]) -> None:
         self._sealed = sealed
-        """The journal's groups that are sealed and not taken yet."""
+        """The journal's sealed groups that are not taken yet."""
         self._first: i64 = NONE
-        """Number of its first group; NONE while none is recorded."""
+        """Number of the series' first group; NONE while no series is recorded."""
 
     def begin(self, group: JournalGroup) -> bool:
-        """Begin with the open group. Returns False, and does nothing, if that one ends the last series."""
+        """Begin with the open group. Returns False, without effect, if the open group ends the last series."""
         if self.has_open_end():
             return False
         self._first = group.number
@@ -148,27 +147,29 @@ class Series:
 GROUP_BYTES: Final = 1024 * 1024
 """Bytes (charges) at which a group is full: about the size of a row in the store."""
 TAKEN_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of groups in one store transaction, unless a single one is larger. So many gathered bytes are sealed."""
+"""Bytes of groups in one store transaction, unless a single group is larger. Gathered groups are sealed at this
+size.
+"""
 INDEX_BITS: Final = 24
 """Bits of an index in a group."""
 GROUP_MESSAGES: Final = 1 << (INDEX_BITS - 1)
-"""Messages at which a group is full; charges fill it far earlier."""
+"""Messages at which a group is full; charges usually fill it far earlier."""
 SPARSE_SHARE: Final = 4
 """A group with less than this part (a quarter) of its bytes left is sparse."""
 SETTLEMENT_RECORDS_MAX: Final = 64
 """Settlement records about a row above which it is rewritten."""
 GATHERED_MANY: Final = 65_536
-"""Settlements, requeues, changes and removed messages in one group from which on obsolete ones are dropped."""
+"""Settlements, requeues, changes and removed messages in one group above which obsolete entries are dropped."""
 NUMBERS_AT_ONCE: Final = 1000
-"""Queue numbers reserved at once, so that not every declaration has to record the next one."""
+"""Queue numbers reserved at once, so that not every declaration records the next number."""
 CHANGES_A_GROUP: Final = 500
 """Metadata changes encoded for one transaction, approximately: a few milliseconds."""
 CHANGES_MAX: Final = 10_000
-"""Changes that may wait while the store cannot be written; further declarations are refused."""
+"""Most changes that may wait while the store cannot be written; further declarations are refused."""
 PATIENCE: Final = 64
-"""Groups after which a sparse one is moved: one consumed in order is empty by then."""
+"""Groups after which a sparse group is moved: a group consumed in order is empty by then."""
 MOVED_BYTES: Final = 256 * 1024
-"""Bytes moved out of sparse groups for one transaction at most."""
+"""Most bytes moved out of sparse groups for one transaction."""
 
 
 class Journal(Backlog):
@@ -193,13 +194,13 @@ class Journal(Backlog):
         """Last number given to a row or a settlement record."""
         self.writing: list[JournalGroup] = []
         self.shares = WriteShares()
-        """Bytes that are gathered, by user and connection."""
+        """Gathered bytes by user and connection."""
         self.recorded: i64 = 0
         """Bytes (charges) recorded since the start: messages, and `CHANGE_BYTES` for each change."""
         self._served: WriteShare | None = None
-        """Share of the client that is served; None for none."""
+        """Share of the client being served; None without one."""
         self._served_from: i64 = 0
-        """Bytes that were recorded when its service began."""
+        """Bytes that were recorded when the service of this client began."""
         self._gathered_most: i64 = GATHERED_MANY
         self._full: list[JournalGroup] = []
         """Full groups that are not sealed, in order. Pages and series are never among them."""
@@ -247,7 +248,7 @@ class Journal(Backlog):
             self.mark_progress(storage)
 
     def count_elsewhere(self, content: bytes) -> None:
-        """Count the body of a large message of the open group: it is written in pieces."""
+        """Count the body of a large message of the open group, which is written in pieces."""
         body = body_of(content)
         if body is not None:
             self.open.elsewhere += body.octets
@@ -276,7 +277,7 @@ class Journal(Backlog):
             self.delete_row(group)
 
     def on_requeued(self, message: StoredMessage) -> None:
-        """Record a requeued message; it carries its own redelivery count."""
+        """Record a requeued message, which carries its own redelivery count."""
         group = message.group
         if group is not None and group.state != GROUP_OPEN:
             self.open.returned.add(int(group.number) << INDEX_BITS | int(message.index))
@@ -329,16 +330,16 @@ class Journal(Backlog):
         self.open.urgent = True
 
     def finish_removal(self, removal: Removal) -> None:
-        """Record the end of a removal: its listeners wait for the disk now."""
+        """Record the end of a removal: listeners wait for the disk now."""
         self.removals.finish(removal)
         self.open.urgent = True
         for listener in removal.listeners:
             self.wait(listener)
 
     def wait_for_change(self, awaiting: DurabilityListener, before: i64) -> None:
-        """Like `wait`, for the changes after the first `before` ones.
+        """Like `wait`, for the changes after the first `before` changes.
 
-        If one is a large purge, wait for the end of its removal first.
+        If a change is a large purge, wait for the end of its removal first.
         """
         if not self.removals.wait(awaiting, before):
             self.wait(awaiting)
@@ -378,7 +379,7 @@ class Journal(Backlog):
         self.shares.release()
 
     def left_behind(self) -> i64:
-        """Return the bytes in memory of messages that have left their queues while the store was to write them."""
+        """Return the bytes in memory of messages that left their queues while they waited for the store."""
         total: i64 = 0
         for group in [*self._sealed, *self.writing]:
             if group.size > group.bytes:
@@ -389,13 +390,13 @@ class Journal(Backlog):
         return [self.open, *self._full, *self._sealed, *self.writing]
 
     def is_idle(self) -> bool:
-        """Return whether there is nothing to write, now or later."""
+        """Return whether there are no writes, now or later."""
         if self._full or self._sealed or self.writing:
             return False
         return self.open.is_empty() and self.pieces.is_idle()
 
     def step(self) -> None:
-        """End a full group, and seal what is large or ends a series, between two steps of the broker."""
+        """End a full group, and seal groups that are large or end a series, between two steps of the broker."""
         group = self.open
         if group.bytes + group.paged >= GROUP_BYTES or len(group.messages) >= GROUP_MESSAGES:
             gathered: i64 = group.bytes + sum([each.bytes for each in self._full])
@@ -409,10 +410,10 @@ class Journal(Backlog):
         elif group.pending_records() >= self._gathered_most:
             self._compact()
 
-    # The client that is served
+    # The client being served
 
     def serve(self, share: WriteShare | None) -> WriteShare | None:
-        """Record for another client from now on; None for none. Returns the share of the one until now."""
+        """Record for another client from now on; None for none. Returns the share of the previous client."""
         served = self._served
         recorded = self.recorded + self.pieces.large.recorded
         if served is not None and recorded > self._served_from:
@@ -422,23 +423,25 @@ class Journal(Backlog):
         return served
 
     def served_user(self) -> str:
-        """Return the user of the client that is served; empty for none."""
+        """Return the user of the client being served; empty without one."""
         return "" if self._served is None else self._served.user
 
     def must_wait(self, share: WriteShare) -> bool:
-        """Return whether a share is to wait for the next transactions: it is used up, and does not wait already.
+        """Return whether a share must wait for the next transactions: it is used up, and does not wait already.
 
         While the store cannot be written no share waits.
         """
         return share.listener is None and self.shares.is_over(share) and not self.disk.is_failing()
 
     def wait_if_over(self, share: WriteShare, listener: WriteListener) -> None:
-        """Have a share wait for the next transactions, if it must; `listener` hears when they have taken enough."""
+        """Make a share wait for the next transactions, if it must; `listener` is called when they have taken enough."""
         if self.must_wait(share):
             self.shares.wait(share, listener)
 
     def begin_series(self) -> bool:
-        """Begin a series with the open group; earlier ones are written before it. Returns False as `Series.begin`."""
+        """Begin a series with the open group; earlier groups are written before the series. Returns False as
+        `Series.begin` does.
+        """
         if self._full:
             self._seal()
         return self.series.begin(self.open)
@@ -451,7 +454,7 @@ class Journal(Backlog):
         return len(self._sealed) < CHANGES_MAX // CHANGES_A_GROUP and not self.disk.is_failing()
 
     def _compact(self) -> None:
-        """Drop obsolete operations, which may repeat without end while the store cannot be written."""
+        """Drop obsolete operations, which may accumulate without end while the store cannot be written."""
         group = self.open
         group.compact()
         group.settled = [each for each in group.settled if self._has_left(int(each.row))]
@@ -464,7 +467,7 @@ class Journal(Backlog):
         self._gathered_most = max(2 * group.pending_records(), GATHERED_MANY)
 
     def _has_left(self, number: int) -> bool:
-        """Return whether a row has messages left; if not, this group or an earlier one records that."""
+        """Return whether a row has messages left; if not, this group or an earlier group records the deletion."""
         row = self.rows.get(number)
         return row is not None and row.live > 0
 
@@ -500,7 +503,7 @@ class Journal(Backlog):
         return self.writing
 
     def written(self) -> None:
-        """Handle that the taken groups are on disk: notify their listeners."""
+        """Handle that the taken groups are on disk: notify listeners."""
         groups = self.writing
         self.writing = []
         self.pieces.written()
@@ -511,7 +514,9 @@ class Journal(Backlog):
                 each.on_durable(group)
 
     def _seal(self) -> None:
-        """Seal what is gathered. It is written in one transaction, because settlements in it have changed its rows."""
+        """Seal gathered groups. They are written in one transaction, because their settlements have changed rows among
+        them.
+        """
         last = self.open
         for group in [*self._full, last]:
             group.seal()

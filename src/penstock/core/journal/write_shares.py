@@ -1,16 +1,16 @@
-"""Shares of the journal: which client has recorded how much that no store transaction has taken yet.
+"""Shares of the journal: bytes that each client has recorded and no store transaction has taken yet.
 
-Theory of operation. The store writes in the order of recording, so a confirm waits for everything that was recorded
-before it, by whomever. Therefore no client may record much more than the disk writes in a few milliseconds. A client
-over its share is not read until a transaction takes what it has recorded. That is no gate: the wait depends on the disk
-alone, and a store that cannot be written closes its gate and ends all waits.
+Theory of operation. The store writes in the order of recording, so a confirm waits for all earlier records, of any
+client. Therefore no client may record much more than the disk writes in a few milliseconds. A client over its share is
+not read until a transaction takes its records. This wait is not a gate: the wait depends on the disk alone, and a store
+that cannot be written closes its gate and ends all waits.
 
-The free part of the bound is shared as in a switch with dynamic thresholds (Choudhury, Hahne 1998): a user may have as
-much as is left free, so one user has half of it, two have a third each. Of the share of a user a connection may have as
-much as the user has free. So a client that records little never waits, however many others record much. Where only one
-client has recorded for a while, all of the bound is its share.
+The free part of the bound is shared as in a switch with dynamic thresholds (Choudhury, Hahne 1998): a user may use as
+much as is left free, so one user gets half of the bound, two users a third each. A connection may use as much of its
+user's share as is left free. So a client that records little never waits, however many others record much. A client
+that has been alone for a while may use the whole bound.
 
-The bound follows the speed of the disk. It is what the store writes in `TARGET_S`.
+The bound follows the speed of the disk. The bound is the bytes that the store writes in `TARGET_S`.
 """
 
 from __future__ import annotations
@@ -21,26 +21,28 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 CHANGE_BYTES: Final = 8192
-"""Bytes that a metadata change counts: about as many take as long to write, some 20 microseconds."""
+"""Bytes that a metadata change counts: so many bytes of messages take as long to write, some 20 microseconds."""
 BOUND_LEAST: Final = 1024 * 1024
 BOUND_MOST: Final = 16 * 1024 * 1024
-"""Bytes of the bound at least, on a slow disk, and at most: one user then fills a transaction."""
+"""Least and most bytes of the bound, on a slow and on a fast disk: at most, one user fills a transaction."""
 TARGET_S: Final = 0.012
-"""Seconds in which the store writes as much as the bound."""
+"""Seconds in which the store writes as many bytes as the bound."""
 MEASURED_BYTES: Final = 262144
-"""Bytes of a transaction that tells the speed of the disk; most of a smaller one is its synchronisation."""
+"""Least bytes of a transaction that measures the speed of the disk; the time of smaller ones is mostly
+synchronisation.
+"""
 LITTLE: Final = 16384
-"""Bytes that a client may record even where others leave nothing free, until there is twice the bound."""
+"""Bytes that a client may record even if others leave no room, until twice the bound is recorded."""
 ALONE: Final = 64
-"""Transactions in a row of one client from which on it counts as the only one."""
+"""Consecutive transactions of one client after which it counts as alone."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WriteListener:
-    """Somebody over a share, who waits for the next transaction."""
+    """A client over its share that waits for the next transaction."""
 
     def on_taken(self) -> None:
-        """Go on: it is within its share, or the store cannot be written."""
+        """Continue: the client is within its share, or the store cannot be written."""
         raise NotImplementedError
 
 
@@ -53,7 +55,7 @@ class WriteShare:
         self.user = user
         self.bytes: i64 = 0
         self.entry: WriteEntry | None = None
-        """Its latest entry; None without one."""
+        """The client's latest entry; None without one."""
         self.listener: WriteListener | None = None
         """Listener while the client waits; None while it does not."""
 
@@ -80,14 +82,14 @@ class WriteShares:
         self.users: dict[str, int] = {}
         """Bytes by user; only those above 0."""
         self._entries: deque[WriteEntry] = deque()
-        """In the order of their groups."""
+        """Entries in the order of their groups."""
         self._waiting: list[WriteShare] = []
         self._last: WriteShare | None = None
-        """Share that was counted last."""
+        """The share counted last."""
         self._alone: int = 0
-        """Transactions since another one was counted."""
+        """Number of transactions since another client was counted."""
         self._taken: i64 = 0
-        """Bytes of shares in the transaction that is being written."""
+        """Bytes of shares in the present transaction."""
 
     def count(self, share: WriteShare, bytes: i64, group: i64) -> None:
         """Count bytes that a client has recorded, in the open group."""
@@ -115,7 +117,7 @@ class WriteShares:
         return share.bytes > most - own
 
     def wait(self, share: WriteShare, listener: WriteListener) -> None:
-        """Let a client wait that is over its share."""
+        """Queue a client that is over its share."""
         share.listener = listener
         self._waiting.append(share)
 
@@ -124,7 +126,7 @@ class WriteShares:
         return len(self._waiting) > 0
 
     def take(self, group: i64) -> None:
-        """Handle that a transaction takes the groups up to this number: who is within its share goes on."""
+        """Handle that a transaction takes the groups up to this number: clients within their share continue."""
         entries = self._entries
         self._alone += 1
         self._taken = 0
@@ -144,11 +146,11 @@ class WriteShares:
         self._release(False)
 
     def release(self) -> None:
-        """Let all go on: the store cannot be written, which its gate tells."""
+        """Resume all waiting clients: the store cannot be written, and its gate closes."""
         self._release(True)
 
     def written(self, seconds: float) -> None:
-        """Adapt the bound to the time of the transaction that was taken last."""
+        """Adapt the bound to the time of the last transaction."""
         if self._taken < MEASURED_BYTES or seconds <= 0.0:
             return
         bound = i64(float(self._taken) / seconds * TARGET_S)

@@ -1,8 +1,8 @@
 """Admission of a publish: the gates on its road, in order, and its way into all its queues.
 
-The road has first the gates of the producer (user, connection, rate), then those of the address. Then follow, for each
-queue, its own gate, those of its virtual host and of the node, and the disk gates if it stores the message. Each is one
-condition; all must let the message pass.
+The road begins with the gates of the producer (user, connection, rate) and of the address. Then follow, for each queue,
+its own gate, the gates of its virtual host and of the node, and the disk gates if the queue stores the message. Each
+gate is one condition; the message must pass all of them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ NOT_PREPAID: Final = 0
 OWN_GATES_PREPAID: Final = 1
 """The gates of the producer counted the publish when its credit was granted."""
 RATES_PREPAID: Final = 2
-"""And so did the rates of its address."""
+"""The rates of the address counted the publish as well."""
 
 
 def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
-    """Return the disk gates of a message on this route into a queue; none if it is not stored.
+    """Return the disk gates of a message on this route into a queue; none if the message is not stored.
 
-    A transient message must pass them if it would be paged.
+    A transient message must pass the disk gates if it would be paged.
     """
     storage, pages = queue.storage, queue.pager
     if queue.deleted:
@@ -82,12 +82,12 @@ def gates_of(queue: Queue) -> list[Gate]:
 
 
 def stops_granted(gate: Gate, now: float) -> bool:
-    """Return whether a message has to wait at a gate although its credit is counted there."""
+    """Return whether a message must wait at a gate although the gate has counted its credit."""
     return gate.owner is not None and not gate.owner.admits_granted(now)
 
 
 def any_stops_granted(gates: list[Gate], now: float) -> bool:
-    """Return whether a message has to wait at any of these gates although its credit is counted there."""
+    """Return whether a message must wait at any of these gates although they have counted its credit."""
     for gate in gates:
         if stops_granted(gate, now):
             return True
@@ -115,9 +115,9 @@ def first_closed_gate(
 ) -> Gate | None:
     """Return the first gate that stops a publish in its turn: closed, or without room for it.
 
-    `own` are its producer's gates, which do not stop a request to the broker; `queues` are the targets of the message.
-    `finishing` is the closed gate whose round is being finished, if any. `prepaid`: see `HeldPublish`. `room` is that
-    of its query, None for most.
+    `own` are the producer's gates, which do not stop a request to the broker; `queues` are the targets of the message.
+    `finishing` is the closed gate whose round is being finished, if any. `prepaid`: see `HeldPublish`. `room`: the
+    query's pinned room; None if no query publishes.
     """
     if queue_at_once(own, route, queues, charge) is not None:
         return None
@@ -142,12 +142,12 @@ def gate_for_new_publish(
     prepaid: int = NOT_PREPAID,
     room: PinnedRoom | None = None,
 ) -> Gate | None:
-    """Return the gate where a new publish must wait, or None if it passes.
+    """Return the gate where a new publish must wait, or None if the publish passes.
 
-    `others_have_turns`: waiters still have turns now. A closed gate alone does not stop it: between stop and capacity
-    messages are accepted, and their confirms withheld. But it does not pass others that wait, at this gate or for
-    their turn. `prepaid`: see `HeldPublish`. `room` is that of its query, None for most: at a gate that it excuses the
-    publish waits behind nobody.
+    `others_have_turns`: waiters still have turns now. A closed gate alone does not stop a publish: between stop and
+    capacity messages are accepted, and their confirms withheld. But a new publish does not overtake waiters at this
+    gate, or waiters that have a turn. `prepaid`: see `HeldPublish`. `room`: the query's pinned room; None if no query
+    publishes. The publish skips the line of gates that the room covers.
     """
     return _obstacle(own, route, queues, charge, now, True, others_have_turns, None, prepaid, room)
 
@@ -164,7 +164,7 @@ def _obstacle(
     prepaid: int,
     room: PinnedRoom | None,
 ) -> Gate | None:
-    """Return the first gate on the road of a publish that stops it: a new one, or one in its turn."""
+    """Return the first gate on the road of a publish that stops it, for a new publish or in its turn."""
     for gate in own:
         if prepaid != NOT_PREPAID:
             if stops_granted(gate, now) and not route.control:
@@ -197,7 +197,7 @@ def _obstacle(
 
 
 def _passes(gate: Gate, charge: i64, copies: i64, now: float, is_new: bool, finishing: Gate | None) -> bool:
-    """Tell whether a gate lets a publish pass; a new one passes nobody who waits at it."""
+    """Return whether a publish may pass a gate; a new publish overtakes no waiter there."""
     if is_new:
         return not gate.has_line() and gate.admits(charge, copies, now)
     return gate.lets_pass(charge, copies, now, finishing)
@@ -220,9 +220,9 @@ def is_excused(room: PinnedRoom | None, gate: Gate, messages: i64, bytes: i64) -
 def record_blocked(
     gates: list[Gate], route: Route, queue: Queue, charge: i64 = 0, room: PinnedRoom | None = None
 ) -> None:
-    """Add to `gates` the closed gates that a message has just passed into a queue, but for those that `room` excuses.
+    """Add to `gates` the closed gates that a message has just passed into a queue, except gates that `room` covers.
 
-    What it took there is counted in `room`.
+    The message's use beyond limits is counted in `room`.
     """
     excused = False
     for gate in route.gates:
@@ -234,7 +234,7 @@ def record_blocked(
     for gate in queue.gates:
         if gate.open or queue.bytes <= gate.guaranteed_bytes:
             continue
-        if gate is queue.gate or gate not in gates:  # A message enters each queue once; other gates are shared.
+        if gate is queue.gate or gate not in gates:  # A message enters each queue once; queues share the other gates.
             if is_excused(room, gate, 0, 0):
                 excused = True
             else:
@@ -244,7 +244,7 @@ def record_blocked(
 
 
 def too_large_error(route: Route, queues: list[Queue], charge: i64, now: float) -> ContentTooLarge | None:
-    """Return the error for a publish that would wait for room that it can never have, or None."""
+    """Return the error for a publish that would wait for room that will never exist, or None."""
     for gate in route.gates:
         measured = None if gate.could_ever_take(1, charge) else gate.measure()
         if measured is not None:
@@ -260,7 +260,7 @@ def too_large_error(route: Route, queues: list[Queue], charge: i64, now: float) 
 
 
 def must_wait(queue: Queue, charge: i64) -> bool:
-    """Return whether a queue's policy makes a message wait for room, even if there can never be any."""
+    """Return whether a queue's policy makes a message wait for room, even if there will never be any."""
     return not queue.deleted and not queue.fits(charge) and queue.verdict(1, charge, charge) == HOLD
 
 
@@ -302,7 +302,9 @@ def describe_deadline(queues: list[Queue]) -> str:
 
 
 def refusal_reason(queues: list[Queue], gate: Gate | None = None) -> str:
-    """Return the reason why a publish is stopped, as a clause; `gate` stops it, if that is known."""
+    """Return the reason why a publish is stopped, as a clause; `gate` is the gate that stops the publish, if it is
+    known.
+    """
     if gate is not None:
         return gate.describe_refusal()
     for queue in queues:
@@ -314,7 +316,7 @@ def refusal_reason(queues: list[Queue], gate: Gate | None = None) -> str:
 QUEUE_WORK: Final = 1
 """Units of work of each queue of a message."""
 LOOKED_AT_A_UNIT: Final = 16
-"""Queues of a publish whose limits are looked at with one unit of work, whether it passes or is held."""
+"""Queues of a publish whose limits are checked with one unit of work, whether the publish passes or is held."""
 
 
 def enqueue_all(
@@ -331,9 +333,9 @@ def enqueue_all(
 ) -> Queue | None:
     """Put a message into its queues; adds the gates that closed behind it to `closed`.
 
-    `own` are its producer's gates; `decided`: all queues accept it, as the caller has checked; `prepaid`: see
-    `HeldPublish`; `room` is that of its query, None for most. Returns a queue that is deleted or whose overflow policy
-    refused it; None if all accepted.
+    `own` are the producer's gates. `decided`: the caller has checked that all queues accept the message. `prepaid`: see
+    `HeldPublish`. `room`: the query's pinned room; None if no query publishes. Returns a queue that is deleted or
+    refused the message; None if all accepted.
     """
     now = broker.now
     broker.work.done += QUEUE_WORK * len(queues)
@@ -357,7 +359,7 @@ def enqueue_all(
             broker.watch_lifetime(queue)
         broker.schedule_delivery(queue)
         record_blocked(closed, route, queue, charge, room)
-    if queues:  # Without any it is counted as unroutable.
+    if queues:  # A message without queues is counted as unroutable.
         route.counters.published += 1
         route.counters.more_routed += taken - 1
     return refused

@@ -1,7 +1,7 @@
-"""Senders that are attached to one queue or exchange: they are closed when it is deleted.
+"""Senders that are attached to one queue or exchange: the senders are closed when it is deleted.
 
-In AMQP 1.0 a link is attached to a node, and detached when that is gone (`amqp:resource-deleted`, as in Qpid and
-Artemis). Channels of AMQP 0-9-1 are attached to nothing.
+In AMQP 1.0 a link is attached to a node, and detached when the node is deleted (`amqp:resource-deleted`, as in Qpid and
+Artemis). Channels of AMQP 0-9-1 are not attached.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class AttachedSenders:
         self._at.setdefault(place, {})[producer] = None
 
     def remove(self, place: Place, producer: Producer) -> None:
-        """Remove a sender that has ended. Repeating it changes nothing."""
+        """Remove a sender that has ended. Repeated calls have no effect."""
         senders = self._at.get(place)
         if senders is not None:
             senders.pop(producer, None)
@@ -52,7 +52,7 @@ class AttachedSenders:
 
 
 class SendersTeardown(Teardown):
-    """End of the senders of one deleted queue or exchange, the first one first."""
+    """End of the senders of one deleted queue or exchange, in the order of their attachment."""
 
     def __init__(self, place: Place, senders: list[Producer]) -> None:
         super().__init__()

@@ -20,11 +20,13 @@ Key = TypeVar("Key")
 SIZE_MOST: Final = 32_768
 """Largest size of a commit, which passes in one turn. Size 1 is half a microsecond (compiled): a copy of a publish."""
 QUEUE_SIZE: Final = 6
-"""Size of each queue that it publishes to, for the queue's gates, which it may close. A single publish always fits."""
+"""Size of each queue with publishes, for the queue's gates, which the commit may close. A single publish always
+fits.
+"""
 TIMED_SIZE: Final = 2
 """Size of a copy that expires."""
 RETURN_SIZE: Final = 2
-"""Size of a delivery that is requeued or rejected; that of an accepted one is 1."""
+"""Size of a requeued or rejected delivery; the size of an accepted delivery is 1."""
 
 
 class Settlement:
@@ -50,13 +52,13 @@ class Settlement:
         """Headers that the outcome adds to the message; None for none."""
 
     def frees(self) -> bool:
-        """Return whether its message leaves the queue at once, unlike a requeued one or a dead letter."""
+        """Return whether the message leaves the queue at once, unlike a requeued message or a dead letter."""
         if self.outcome is Outcome.ACCEPTED:
             return True
         return is_rejection(self.outcome, self.queue) and self.queue.dead_letters is None
 
     def continues(self, before: Settlement) -> bool:
-        """Return whether it settles the next delivery of the session, with the same outcome."""
+        """Return whether this settles the next delivery of the session, with the same outcome."""
         return (
             self.tag == before.tag + 1
             and self.session is before.session
@@ -66,7 +68,7 @@ class Settlement:
 
 
 class RowSum:
-    """Publishes of a commit, or rows of a batch: those for one queue, at one gate, or in one shared limit."""
+    """Publishes of a commit, or rows of a batch, for one queue, at one gate, or in one shared limit."""
 
     __slots__ = ("messages", "bytes", "persistent", "persistent_bytes", "bodies", "largest")
 
@@ -75,11 +77,11 @@ class RowSum:
         self.bytes: i64 = 0
         self.persistent: i64 = 0
         self.persistent_bytes: i64 = 0
-        """Bytes of the persistent ones among them."""
+        """Bytes of the persistent messages."""
         self.bodies: i64 = 0
-        """Octets of their bodies, if the queue's length limit counts them."""
+        """Bytes of the bodies, if the queue's length limit counts bodies."""
         self.largest: i64 = 0
-        """Largest charge among them."""
+        """Largest charge of the messages."""
 
     def add(self, messages: i64, bytes: i64) -> None:
         """Count rows."""
@@ -87,7 +89,7 @@ class RowSum:
         self.bytes += bytes
 
     def add_row(self, charge: i64, persistent: bool, bodies: i64) -> None:
-        """Count a row for a queue, with the octets of its body that count in the length limit."""
+        """Count a row for a queue, with the bytes of its body that count in the length limit."""
         self.messages += 1
         self.bytes += charge
         self.bodies += bodies
@@ -117,16 +119,16 @@ class QueueDelta(RowSum):
         super().__init__()
         self.queue = queue
         self.length: Length | None = queue.length
-        """The length limit of the queue when the sum began; `bodies` counts for this one."""
+        """The length limit of the queue when the sum began; `bodies` counts for this limit."""
         self.freed: i64 = 0
         self.freed_bytes: i64 = 0
         """Bytes of the messages removed by settlement."""
         self.stored: i64 = 0
         self.stored_bytes: i64 = 0
-        """Those of the removed messages that are stored."""
+        """Bytes of the removed messages that are stored."""
         self.back: i64 = 0
         self.back_bytes: i64 = 0
-        """Bytes no longer unacknowledged afterwards: removed and requeued ones."""
+        """Bytes that stop being unacknowledged: of removed and requeued messages."""
 
     def bring(self, charge: i64, content: bytes, persistent: bool = False) -> None:
         """Count a publish."""
@@ -134,7 +136,7 @@ class QueueDelta(RowSum):
         self.add_row(charge, persistent, 0 if length is None else length.body_bytes(content))
 
     def settle(self, charge: i64, frees: bool, stored: bool = False) -> None:
-        """Count a settlement; `stored`: its message is in the store."""
+        """Count a settlement; `stored`: the message is in the store."""
         self.back += 1
         self.back_bytes += charge
         if frees:
@@ -145,18 +147,18 @@ class QueueDelta(RowSum):
                 self.stored_bytes += charge
 
     def add_to(self, at_gate: GateDelta) -> None:
-        """Add it to the change at its queue's gate; a deleted queue takes no publishes."""
+        """Add this change to the change at the queue's gate; a deleted queue accepts no publishes."""
         if not self.overflows_to_disk():
             at_gate.free(self.freed, self.freed_bytes)
         if not self.queue.deleted:
             at_gate.bring(self.messages, self.bytes)
 
     def overflows_to_disk(self) -> bool:
-        """Return whether the queue pages what does not fit: memory freed by the commit is no room then."""
+        """Return whether the queue pages messages that do not fit: memory freed by the commit is no room then."""
         return self.queue.pager is not None and self.queue.overflow.pages
 
     def add_to_sum(self, at_gate: GateDelta) -> None:
-        """Add it to the change at the gate of a sum over memory."""
+        """Add this change to the change at the gate of a sum over memory."""
         if self.overflows_to_disk():
             at_gate.free(self.freed, self.freed_bytes)
         else:
@@ -167,7 +169,7 @@ class QueueDelta(RowSum):
         return self.messages > 0 and not self.queue.deleted
 
     def refusing(self, now: float) -> OverflowPolicy | None:
-        """Return the overflow policy that refuses any publish, once the settlements are done; None if none does."""
+        """Return the overflow policy that refuses any publish after the settlements; None if none does."""
         queue = self.queue
         if self.enters() and queue.length is not None:
             ready = self.messages + self.back - self.freed
@@ -184,7 +186,7 @@ class QueueDelta(RowSum):
 
 
 def sum_of(sums: dict[Key, RowSum], key: Key) -> RowSum:
-    """Return the sum of a queue, gate or limit; creates it at first use."""
+    """Return the sum of a queue, gate or limit; creates a missing sum."""
     row_sum = sums.get(key)
     if row_sum is None:
         row_sum = RowSum()
@@ -204,7 +206,7 @@ class GateDelta:
         """Bytes added."""
         self.more_messages: i64 = 0
         self.more_bytes: i64 = 0
-        """Net growth in bytes: added less freed."""
+        """Net growth in bytes: added minus freed."""
         self.pages: bool = False
         """True if transient messages that would be paged are among the additions."""
         self.witness: i64 = 0
@@ -230,7 +232,7 @@ class GateDelta:
     def limits_any(self, deltas: list[QueueDelta]) -> bool:
         """Return whether the gate, a shared limit, still applies: one of these queues is above its guaranteed share.
 
-        The search goes on where it ended last.
+        The search continues where it ended last.
         """
         gate = self.gate
         while self.witness < len(deltas):
@@ -250,11 +252,13 @@ class GateDelta:
         return not (self.gate.takes_turn(finishing) and self.has_room(now))
 
     def has_room(self, now: float) -> bool:
-        """Return whether the commit has room there, whether the gate is open or closed."""
+        """Return whether the commit has room at the gate, open or closed."""
         return self.gate.has_room(self.more_messages, self.more_bytes, now)
 
     def never_fits(self) -> str:
-        """Return the limit that the commit can never fit, as a clause; empty if it can fit."""
+        """Return the limit that the commit exceeds even when the queue is empty, as a clause; empty if there is
+        none.
+        """
         gate = self.gate
         measured = None if gate.could_ever_take(self.messages, self.bytes) else gate.measure()
         if measured is None:
@@ -262,7 +266,7 @@ class GateDelta:
         return f"{gate.kind} '{gate.name}' with its capacity of {measured.thresholds.capacity.describe()}"
 
     def describe(self) -> str:
-        """Return the reason why it does not pass there, as a clause."""
+        """Return the reason why the commit does not pass the gate, as a clause."""
         gate = self.gate
         if gate.kind == "disk":
             return gate.describe_refusal()
@@ -277,7 +281,7 @@ class GateDelta:
 
 
 def delta_of(deltas: dict[int, QueueDelta], queue: Queue) -> QueueDelta:
-    """Return the change of a queue; creates it at first use."""
+    """Return the change of a queue; creates a missing change."""
     delta = deltas.get(id(queue))
     if delta is None:
         delta = QueueDelta(queue)
@@ -286,7 +290,7 @@ def delta_of(deltas: dict[int, QueueDelta], queue: Queue) -> QueueDelta:
 
 
 def gate_delta_at(at_gates: dict[int, GateDelta], gate: Gate) -> GateDelta:
-    """Return the change at a gate; creates it at first use."""
+    """Return the change at a gate; creates a missing change."""
     at_gate = at_gates.get(id(gate))
     if at_gate is None:
         at_gate = GateDelta(gate)

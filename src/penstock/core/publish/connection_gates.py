@@ -25,22 +25,22 @@ class ConnectionGates(Party):
     def __init__(self, user: str, name: str, rates: Limits | None = None) -> None:
         super().__init__(user, name)
         self.weight: int = 1
-        """Share of the turns of each of its producers (see Turns)."""
+        """Weight of each of the connection's producers in fair queueing (see Turns)."""
         self.gates: list[Gate] = []
         """The gates of the connection and of its user."""
         self.producers: list[Producer] = []
         self.rate: RateGate | None = None
-        """The rate limit of the connection; None for none."""
+        """The rate limit of the connection; None without one."""
         self.rates = rates
-        """Rates that its client has set for each of its producers; None for none."""
+        """Rates that the client has set for each of its producers; None without any."""
         self.counts = Tally()
-        """Counts of its sessions and producers that have ended."""
+        """Counts of sessions and producers of the connection that have ended."""
         self.sinks: list[Tally] = NO_SINKS
-        """Tallies that take these counts in its place, once it has ended."""
+        """Tallies that receive these counts, once the connection has ended."""
         self.series: Series | None = None
-        """Its samples; None before its first message."""
+        """Samples of the connection; None before its first message."""
         self.writes = WriteShare(user)
-        """Its share of what is to be written to the store."""
+        """The connection's share of store writes."""
 
     def count(self, counts: Tally) -> None:
         """Add the counts of a session or producer that ends."""

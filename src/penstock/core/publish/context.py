@@ -45,14 +45,14 @@ class PublishContext(ConsumeContext):
     wall_offset: float
     """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
     hold_events: list[HoldEvent] | None
-    """Events of waiting publishes since the driver last took them; None unless holds are traced."""
+    """Events of waiting publishes since the driver last took events; None unless holds are traced."""
 
     def add_producer(self, origin: ConnectionGates, producer: Producer) -> None:
         """Add a producer to a connection."""
         raise NotImplementedError
 
     def run_waiting(self) -> None:
-        """Give turns to waiting producers before a new publish is handled."""
+        """Run turns of waiting producers before a new publish is handled."""
         raise NotImplementedError
 
     def apply_gate_transitions(self) -> None:
@@ -78,7 +78,7 @@ class PublishContext(ConsumeContext):
     def emit_publish_refused(
         self, producer: WaitingPublisher, gate: Gate, cause: str, charge: i64, why: str, messages: i64 = 1
     ) -> None:
-        """Emit a refused publish; consecutive ones of one producer share an effect."""
+        """Emit a refused publish; consecutive refusals of one producer share an effect."""
         raise NotImplementedError
 
     def emit_confirmed_late(self, producer: WaitingPublisher, gate: Gate, messages: int) -> None:
@@ -94,7 +94,7 @@ class PublishContext(ConsumeContext):
         raise NotImplementedError
 
     def count_unroutable(self, producer: Producer, route: Route, content: bytes) -> None:
-        """Count an unroutable message; a mandatory one is returned."""
+        """Count an unroutable message; a mandatory message is returned."""
         raise NotImplementedError
 
     def emit_returned(self, producer: Producer, route: Route, content: bytes, refused: BrokerError) -> None:

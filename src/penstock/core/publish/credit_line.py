@@ -1,9 +1,9 @@
-"""Links whose credit changes in a turn: those to review, those that wait, and those whose senders are to be notified.
+"""Links whose credit changes in a turn: links to review, waiting links, and links whose senders must be notified.
 
 A link that used credit, or that began to ask for more, is reviewed once at the beginning of the next turn. Then its
-used credit is settled in one step, and it is granted more, or waits for that. A link that was granted credit is
-notified once at the end of the turn, with all that it was granted. A change of the topology may lead a waiting link
-past the gate where it waits, so all that wait in that virtual host are reviewed.
+used credit is settled in one step, and the link is granted more, or waits. A link that was granted credit is notified
+once at the end of the turn, with the sum of its grants. A change of the topology may remove the gate where a link waits
+from its road, so all waiting links of that virtual host are reviewed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from penstock.flow.gate import Waiter
 from penstock.flow.reserved_room import Party
 
 REVIEWED_A_TURN: Final = 1000
-"""Most links that are reviewed in a turn; the others follow in the next one."""
+"""Most links that are reviewed in a turn; the others follow in the next turn."""
 REVIEW_WORK: Final = 3
 """Units of work of a review."""
 
 
 class CreditedLink(Waiter):
-    """A link whose sender has credit: what it has left, and whether it is to be reviewed or notified."""
+    """A link whose sender has credit: the credit left, and whether to review or notify the link."""
 
     def __init__(
         self, line: CreditLine, vhost: Topology, window: CreditWindow, hold: HoldShare, party: Party | None, now: float
@@ -43,12 +43,12 @@ class CreditedLink(Waiter):
         self.used_at: float = now
         """Time of the last grant or settled message: monotonic seconds."""
         self.is_listed: bool = False
-        """True if it is to be reviewed in the next turn."""
+        """True if the link is to be reviewed in the next turn."""
         self.is_changed: bool = False
-        """True if its sender is to be notified at the end of this turn."""
+        """True if the sender is to be notified at the end of this turn."""
 
     def schedule_review(self) -> None:
-        """Review it in the next turn."""
+        """Review the link in the next turn."""
         if not self.is_listed and self.state is not CreditState.CLOSED:
             self.is_listed = True
             self.line.add(self)
@@ -64,15 +64,15 @@ class CreditedLink(Waiter):
         raise NotImplementedError
 
     def settle(self, now: float) -> None:
-        """Release the room of the messages that came since the last time."""
+        """Release the room of the messages that arrived since the last call."""
         raise NotImplementedError
 
     def recall(self, beyond_share: bool, now: float) -> None:
-        """Give back idle room; see `RoomHolder.recall`."""
+        """Release idle room; see `RoomHolder.recall`."""
         raise NotImplementedError
 
     def report_blocked(self) -> None:
-        """Report the gate at which it waits, if its sender has no credit: once for as long as that lasts."""
+        """Report the gate at which the link waits, if its sender has no credit: once for each wait."""
         raise NotImplementedError
 
     def announce(self) -> None:
@@ -88,9 +88,9 @@ class WaitingLinks:
     def __init__(self, vhost: Topology) -> None:
         self.vhost = vhost
         self.epoch: i64 = vhost.epoch
-        """Epoch of the topology in which their roads were last looked up."""
+        """Epoch of the topology in which the links' roads were last looked up."""
         self.links: dict[int, CreditedLink] = {}
-        """By identity."""
+        """Links by identity."""
 
 
 class CreditLine:
@@ -101,18 +101,18 @@ class CreditLine:
         self._changed: list[CreditedLink] = []
         self._began_to_wait: list[CreditedLink] = []
         self._waiting: dict[str, WaitingLinks] = {}
-        """Links that wait, by virtual host."""
+        """Waiting links by virtual host."""
 
     def add(self, credit: CreditedLink) -> None:
-        """Review a link in the next turn; the caller knows that it is not listed yet."""
+        """Review a link in the next turn; the caller knows that the link is not listed yet."""
         self._to_review.append(credit)
 
     def add_changed(self, credit: CreditedLink) -> None:
-        """Notify a sender at the end of the turn; the caller knows that it is not listed yet."""
+        """Notify a sender at the end of the turn; the caller knows that the sender is not listed yet."""
         self._changed.append(credit)
 
     def begin_wait(self, credit: CreditedLink) -> None:
-        """Add a link that waits at a gate, or that moves to another one."""
+        """Add a link that waits at a gate, or that moves to another gate."""
         vhost = credit.vhost
         waiting = self._waiting.get(vhost.name)
         if waiting is None or waiting.vhost is not vhost:
@@ -122,7 +122,7 @@ class CreditLine:
         self._began_to_wait.append(credit)
 
     def end_wait(self, credit: CreditedLink) -> None:
-        """Remove a link that waits no longer."""
+        """Remove a link that stopped waiting."""
         waiting = self._waiting.get(credit.vhost.name)
         if waiting is not None and waiting.links.pop(id(credit), None) is not None and not waiting.links:
             del self._waiting[credit.vhost.name]
@@ -149,7 +149,7 @@ class CreditLine:
         return REVIEW_WORK * len(to_review)
 
     def report_blocked(self) -> None:
-        """Report the links that began to wait in this turn, and still wait without any credit."""
+        """Report the links that began to wait in this turn, and still have no credit."""
         waiting = self._began_to_wait
         if waiting:
             self._began_to_wait = []
@@ -157,7 +157,7 @@ class CreditLine:
                 credit.report_blocked()
 
     def take_changed(self) -> list[CreditedLink]:
-        """Take the links whose senders are to be notified."""
+        """Take the links whose senders must be notified."""
         changed = self._changed
         if changed:
             self._changed = []

@@ -1,4 +1,4 @@
-"""The credit of a sender: its states, which say what was revoked and what the sender must give back, and its counts."""
+"""The credit of a sender: its states, for revoked room and for credit that the sender must return, and its counts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class CreditState(IntEnum):
     """States of the credit of one link."""
 
     IN_USE = 0
-    """Its sender is asked for nothing, and has sent since its room was taken back, if it ever was."""
+    """No request to the sender is open, and the sender has sent since its room was last revoked, if ever."""
     DRAINING = 1
-    """Some of its room was revoked. The sender must give back the credit that it will not use."""
+    """Some of the room was revoked. The sender must return the credit that it will not use."""
     IDLE = 2
-    """All its room was taken back, and its sender has sent nothing since."""
+    """All room was revoked, and the sender has sent nothing since."""
     IDLE_DRAINING = 3
-    """As `IDLE`, and its sender is to give it back."""
+    """As `IDLE`, and the sender must return the credit."""
     CLOSED = 4
-    """Its link has ended, and it has no room."""
+    """The link has ended, and has no room."""
 
 
 CREDIT_STATES: Final = StateTable(
@@ -57,29 +57,29 @@ CREDIT_STATES: Final = StateTable(
 
 
 def is_idle(state: CreditState) -> bool:
-    """Return whether all its room was taken back, and its sender has sent nothing since."""
+    """Return whether all room was revoked, and the sender has sent nothing since."""
     return state is CreditState.IDLE or state is CreditState.IDLE_DRAINING
 
 
 def is_draining(state: CreditState) -> bool:
-    """Return whether its sender is to give unused credit back: until it does, or gets more."""
+    """Return whether the sender must return unused credit, until it does or gets more."""
     return state is CreditState.DRAINING or state is CreditState.IDLE_DRAINING
 
 
 def after_drain(state: CreditState) -> CreditState:
-    """Return the state after its sender has answered a drain, or gets more credit; the same if there is no drain."""
+    """Return the state after the sender has answered a drain, or gets more credit; unchanged without a drain."""
     if state is CreditState.DRAINING:
         return CREDIT_STATES.move(state, CreditState.IN_USE)
     return CREDIT_STATES.move(state, CreditState.IDLE) if state is CreditState.IDLE_DRAINING else state
 
 
 def after_use(state: CreditState) -> CreditState:
-    """Return the state after a message has come; it ends idleness, and a drain of idle credit."""
+    """Return the state after a message has arrived; a message ends idleness, and a drain of idle credit."""
     return CREDIT_STATES.move(state, CreditState.IN_USE) if is_idle(state) else state
 
 
 def without_room(state: CreditState, whole: bool, drains: bool) -> CreditState:
-    """Return the state after room was taken back: the `whole`, or that of a part; `drains`: its sender is to drain."""
+    """Return the state after room was revoked: the `whole` room or a part; `drains`: the sender must drain."""
     if whole:
         after = CreditState.IDLE_DRAINING if drains else CreditState.IDLE
     else:
@@ -88,18 +88,18 @@ def without_room(state: CreditState, whole: bool, drains: bool) -> CreditState:
 
 
 class CreditCounts:
-    """Messages of one link's credit since its beginning, for people."""
+    """Messages of one link's credit since its beginning, for display."""
 
     __slots__ = ("granted", "drained", "moved", "idle")
 
     def __init__(self) -> None:
         self.granted: i64 = 0
         self.drained: i64 = 0
-        """Granted messages that will not come: the sender gave the credit back."""
+        """Granted messages that will not arrive, because the sender returned the credit."""
         self.moved: i64 = 0
         """Granted messages that were set aside, because others waited for their room."""
         self.idle: i64 = 0
-        """Times that its sender was idle while others waited; one that may answer is asked to drain."""
+        """Number of times that the sender was idle while others waited; a sender that can answer is asked to drain."""
 
     def as_dict(self, unused: i64) -> dict[str, object]:
         """Return the counts as plain data; `unused` is the present credit."""

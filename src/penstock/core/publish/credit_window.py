@@ -3,12 +3,12 @@
 Each message of credit is charged with the largest of the last 64 messages, or with an assumption before the first one.
 The window has two bounds, messages and bytes; the smaller one counts. One message may always be granted, however large.
 
-Few senders say how large their messages will be. The credit of the others begins small and is at most twice the number
-of messages that have come (decision 52). So what comes is known by then, and the assumption is wrong for few messages.
-So it is for a link whose room lay idle and was taken back. What a sender has said counts until its first message.
+Few senders announce the size of their messages. The credit of the others begins small and is at most twice the number
+of messages that have arrived (decision 52). So the size is known soon, and the assumption is wrong for few messages.
+The same holds for a link whose idle room was revoked. An announced size counts until the first message.
 
-Nor do they say whether their messages are to be stored. A link is taken to store if one of its last 64 messages was, so
-that a disk gate stops no sender whose messages are not.
+Senders do not announce either whether their messages are persistent. A link counts as storing if one of its last 64
+messages was stored, so that a disk gate stops no sender of transient messages.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ GRANT_MAX: Final = 65_536
 FIRST_GRANT: Final = 64
 """Most messages of the first grant."""
 TRIAL_OCTETS: Final = 1_048_576
-"""A first grant to a sender that does not say how large its messages are has room for as many of this size."""
+"""Size for a first grant to a sender that announced no message size: as many messages of this size must have room."""
 GROWTH: Final = 2
-"""Credit of such a sender for each message that has come."""
+"""Credit of such a sender for each message that has arrived."""
 FIRST_MESSAGE_OCTETS: Final = 1152
-"""Assumed octets of a message before the first one has come: a body of 1 KiB, with its sections."""
+"""Assumed bytes of a message before the first message: a body of 1 KiB, with its sections."""
 LOOK_BACK: Final = 64
-"""Last messages, by which the next ones are judged."""
+"""Number of last messages by which the next are judged."""
 
 
 class CreditWindow:
@@ -67,7 +67,7 @@ class CreditWindow:
         """Open the window. `message_octets` is the message size that the sender announced; 0 if it announced none."""
         self.messages: i64 = messages if messages > 0 else 1
         self.bytes: i64 = bytes
-        """Bytes (charges)."""
+        """Bytes (charges) of the window."""
         self.is_size_known: bool = message_octets > 0
         """True if the size of messages is known: the sender announced it, or enough messages have arrived to estimate
         it."""
@@ -78,7 +78,7 @@ class CreditWindow:
         """Bytes that the next granted message reserves."""
         self._largest: i64 = 0
         self._largest_before: i64 = 0
-        """Largest charges: of the messages since the last change of the block, and of the block before."""
+        """Largest charges: of the messages since the last change of the block, and in the block before."""
         self._seen: i64 = 0
         self._seen_in_all: i64 = 0
         """Messages since the last change of the block; all messages while the window grows, else a few."""
@@ -90,9 +90,10 @@ class CreditWindow:
         self._update_limit()
 
     def wanted(self, unused: i64, most: i64 = UNLIMITED) -> i64:
-        """Return how many messages may be granted beside so many unused ones; 0 if half of the window is unused.
+        """Return how many messages may be granted in addition to so many unused messages; 0 if half of the window is
+        unused.
 
-        The window is `most` at the most.
+        The window is at most `most`.
         """
         limit = self._limit if self._limit < most else most
         return limit - unused if unused * 2 < limit else 0
@@ -110,19 +111,19 @@ class CreditWindow:
         self._update_limit()
 
     def is_unproven(self) -> bool:
-        """Return whether no message has come since the beginning, or since its room was last taken back."""
+        """Return whether no message has arrived since the beginning, or since room was last revoked."""
         return self._seen_in_all == 0
 
     def is_unseen(self) -> bool:
-        """Return whether no message has come yet."""
+        """Return whether no message has arrived yet."""
         return self._transient == 0 and not self._has_stored
 
     def stores(self) -> bool:
-        """Return whether its messages are taken to be stored, so that disk gates stop its credit: at first they are."""
+        """Return whether the messages count as stored, so that disk gates stop the link's credit; True at first."""
         return self._transient < LOOK_BACK if self._has_stored else self._transient == 0
 
     def count(self, messages: i64, largest: i64, stored: bool = False) -> None:
-        """Count messages that came, with the charge of the largest of them; `stored`: one of them at least was."""
+        """Count messages that arrived, with their largest charge; `stored`: at least one message was stored."""
         if messages <= 0:
             return
         if stored:
@@ -160,10 +161,10 @@ class CreditWindow:
 
 
 class CreditSettings:
-    """The window and the idle time of one link, as they are when it attaches.
+    """The window and the idle time of one link, as of its attach.
 
-    `queues` are those of its road; where they differ, the smallest window and the shortest time count. `words` are the
-    properties of the link (`read_link_properties`).
+    `queues` are the queues of its road; if they differ, the smallest window and the shortest time count. `words` are
+    the properties of the link (`read_link_properties`).
     """
 
     def __init__(self, table: SettingsTable, queues: list[Queue], values: dict[str, SettingValue]) -> None:
@@ -177,10 +178,12 @@ class CreditSettings:
         own = {name: stored(BY_NAME[name], values, outer[name]) for name in CREDITS}
         self.messages: i64 = own["credit-window-messages"]
         self.bytes: i64 = own["credit-window-bytes"]
-        """Most credit, the smaller of both; UNLIMITED for no limit."""
+        """Most credit in messages and bytes, the smaller of the two; UNLIMITED for no limit."""
         self.idle_s: float = min(own["credit-idle"], outer["credit-idle"])
-        """Seconds after which credit is taken back if others wait; infinity for never. A link only shortens it."""
+        """Seconds after which idle credit is revoked if others wait; infinity for never. A link only shortens the
+        time.
+        """
 
     def window(self, message_octets: i64 = 0) -> CreditWindow:
-        """Return the window; `message_octets` is `penstock:message-bytes` of the link, 0 without."""
+        """Return the window; `message_octets` is `penstock:message-bytes` of the link, 0 without one."""
         return CreditWindow(self.messages, self.bytes, message_octets)

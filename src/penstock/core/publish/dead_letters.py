@@ -3,17 +3,18 @@
 Theory of operation. A rejected or expired message counts in its queue until it is in its target queues. So dead letters
 pass no limit, and a full dead-letter queue blocks the producers of its source. A dead letter waits in line like a
 publish. By the strategy of its queue it waits until the shortest hold deadline of its targets (at-most-once), or until
-they take it (at-least-once). Without a deadline the limit of at-most-once is LETTER_DEADLINE_S, since targets filled
-by dead letters alone may never have room. After that it is lost; losses are counted and logged. A message dropped or
-refused at the capacity no longer counts anywhere: it is published at once or lost, whatever the strategy.
+they take it (at-least-once). Without a deadline the limit of at-most-once is LETTER_DEADLINE_S, since targets filled by
+dead letters alone may never have room. After that it is lost; losses are counted and logged. A message dropped or
+refused at the capacity does not count any more: it is published at once or lost, under both strategies.
 
-A letter of at-least-once that has no way is parked: it keeps its place in its queue, holds no other letter, and is
-tried again every LOOK_S seconds. It has no way if its exchange does not exist, no queue is bound there, it could never
-fit, or it would go round without a rejection.
+A letter of at-least-once without a usable route is parked: it keeps its place in its queue, blocks no other letter, and
+is tried again every LOOK_S seconds. A route is unusable if its exchange does not exist, no queue is bound, the letter
+could never fit, or it would return to a queue without a rejection.
 
 A dead letter that leaves a queue makes room there. So it never waits for its own queue, nor for a sum in which it
-counts already; and letters that wait for each other in a ring of full queues swap places (letter_rings.py). A cycle of
-dead-lettering without any rejection is broken where it began (as in RabbitMQ): the letter has no way to that queue.
+counts already. Letters that wait for each other in a ring of full queues exchange their places (letter_rings.py). A
+cycle of dead-lettering without any rejection is broken where it began (as in RabbitMQ): no route leads back to that
+queue.
 
 Deaths occur in the middle of other operations and are only recorded then; the broker publishes the dead letters later,
 a limited number at a time (pending_letters.py).
@@ -51,20 +52,20 @@ from penstock.settings.table import AT_LEAST_ONCE
 LETTER_DEADLINE_S: Final = 30.0
 """Longest wait of a dead letter of at-most-once if its targets have no hold deadline."""
 LOOK_S: Final = 1.0
-"""Seconds between two looks at waiting letters, for changes that no gate shows."""
+"""Seconds between two checks of waiting letters, for changes that no gate reports."""
 TRIED_A_LOOK: Final = 32
-"""Parked letters that are tried again in one look."""
+"""Parked letters that are tried again in one check."""
 LETTER_UNITS: Final = 35
 TARGET_UNITS: Final = 5
 """Units of work to write a dead letter, and to put it into each queue (see Chores)."""
 LOOSE_MAX: Final = 1000
 """Unpublished dead letters, counted in no queue, at which operations that would add more must wait."""
 GROWTH_MAX: Final = 2048
-"""Most bytes of death headers that are not charged, for a letter that takes the place of another one."""
+"""Most bytes of uncharged death headers, for a letter that takes the place of another."""
 
 
 class Death:
-    """A message that has died, until its dead letter is in its target queues, or lost."""
+    """A message that has died, until its dead letter is in the target queues, or lost."""
 
     __slots__ = ("message", "reason", "placed", "added")
 
@@ -74,23 +75,23 @@ class Death:
         self.placed = placed
         """True while the message still counts in its queue, as unacknowledged."""
         self.added = added
-        """Headers to add to the letter; None for none."""
+        """Headers to add to the letter; None without any."""
 
 
 class LetterChores(Chore):
-    """Work on dead letters of all queues, a slice a turn."""
+    """Work on dead letters of all queues, one slice a turn."""
 
     def add(self, letters: DeadLetterPublisher, death: Death) -> None:
         """Record a death in a queue with a dead-letter exchange; it is handled in a later turn."""
         raise NotImplementedError
 
     def look_for_ring(self, letters: DeadLetterPublisher) -> None:
-        """Look in a later turn whether the first letter of a publisher waits in a ring."""
+        """Check in a later turn whether the first letter of a publisher waits in a ring."""
         raise NotImplementedError
 
 
 class ParkedLetter(NamedTuple):
-    """A dead letter of at-least-once without a way, and the cause as a clause."""
+    """A dead letter of at-least-once without a usable route, and the cause as a clause."""
 
     death: Death
     cause: str
@@ -117,7 +118,7 @@ class DeadLetter(Held):
         return self._obstacle(False, now, finishing)
 
     def gate_for_new_publish(self) -> Gate | None:
-        """Return the gate where a new one must wait; see `admission.gate_for_new_publish`."""
+        """Return the gate where a new letter must wait; see `admission.gate_for_new_publish`."""
         return self._obstacle(True, self.sender.broker.now, None)
 
     @override
@@ -125,13 +126,13 @@ class DeadLetter(Held):
         return self.queues[0].gate
 
     def targets(self) -> list[Queue]:
-        """Return its queues that are not deleted."""
+        """Return the target queues that are not deleted."""
         return [queue for queue in self.queues if not queue.deleted]
 
     def ungrown_charge(self) -> i64:
-        """Return the bytes that it is charged in the place of another letter: those of its message.
+        """Return the bytes charged in the place of another letter: the charge of the original message.
 
-        Its own charge if the death headers that nobody counts would be more than GROWTH_MAX.
+        The letter's own charge if uncharged death headers would exceed GROWTH_MAX.
         """
         formats = self.sender.broker.formats
         actual = formats.find(self.content).charge(self.content) + OVERHEAD + self.route.envelope.charge()
@@ -139,7 +140,7 @@ class DeadLetter(Held):
         return kept if kept < self.charge and actual - kept <= GROWTH_MAX else self.charge
 
     def never_fits(self) -> Queue | None:
-        """Return a target that has no room for it even when empty; None if there is none."""
+        """Return a target without room for the letter even when empty; None without such a target."""
         for queue in self.queues:
             if not queue.deleted and not queue.can_ever_fit(self.charge) and admission.must_wait(queue, self.charge):
                 return queue
@@ -150,7 +151,7 @@ class DeadLetter(Held):
         sender = self.sender
         queues = self.targets()
         if not queues and sender.keeps and self.death.placed:
-            sender.broker.dead_letters.add(sender, self.death)  # It looks for another way.
+            sender.broker.dead_letters.add(sender, self.death)  # The letter looks for another route.
             return ""
         self.leave()
         decided = sender.keeps and self.death.placed
@@ -160,12 +161,14 @@ class DeadLetter(Held):
         return self.enter(queues, decided)
 
     def leave(self) -> None:
-        """Leave the queue that it died in, if it still counts there."""
+        """Leave the queue in which the message died, if it still counts there."""
         if self.death.placed:
             self.sender.forget_message(self.death.message)
 
     def enter(self, queues: list[Queue], decided: bool) -> str:
-        """Put it into these queues; `decided`: all have room. Return the overflow policy that refused it, or ""."""
+        """Put the letter into these queues; `decided`: all have room. Return the overflow policy that refused it, or
+        "".
+        """
         sender = self.sender
         broker = sender.broker
         ignored: list[Gate] = []
@@ -210,7 +213,9 @@ class DeadLetter(Held):
         return None
 
     def _has_room(self, queue: Queue, now: float) -> bool:
-        """Return whether a queue has room for it, or refuses it at once. At-least-once waits where it is refused."""
+        """Return whether a queue has room for the letter, or refuses it at once. At-least-once waits instead of a
+        refusal.
+        """
         kept = self.sender.keeps and self.death.placed
         if self.death.placed and queue is self.sender.queue:
             return not kept or queue.length is None or queue.length.takes_content(self.content, now)
@@ -220,7 +225,7 @@ class DeadLetter(Held):
 
 
 def _lets_pass(gate: Gate, newcomer: bool, has_room: bool, finishing: Gate | None) -> bool:
-    """Return whether a dead letter may pass: a new one if none waits, one in its turn if the gate is open."""
+    """Return whether a dead letter may pass: a new letter if none waits, a letter in its turn if the gate is open."""
     return has_room and (not gate.has_line() if newcomer else gate.takes_turn(finishing))
 
 
@@ -233,9 +238,9 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         self.topology = topology
         """The virtual host of the queue, with the dead-letter exchange."""
         self.keeps: bool = _keeps(queue)
-        """True by the strategy at-least-once: letters that count in the queue wait for as long as need be."""
+        """True by the strategy at-least-once: letters that count in the queue wait without a limit."""
         self.parked: deque[ParkedLetter] = deque()
-        """Letters of at-least-once without a way."""
+        """Parked letters of at-least-once, without a usable route."""
         self.loose: i64 = 0
         """Dead letters that count in no queue and are not published yet."""
         self._route: Route | None = None
@@ -259,13 +264,15 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         self.broker.dead_letters.look_for_ring(self)
 
     def on_published(self, now: float) -> None:
-        """Handle that an uncounted one was published; waiters for that may continue."""
+        """Handle that an uncounted letter was published; operations that wait for this may continue."""
         self.loose -= 1
         if self.loose == LOOSE_MAX - 1:
             self.queue.update_gate(now)
 
     def on_settings_changed(self) -> None:
-        """Apply the strategy of the present settings to letters that wait; parked ones are lost without it."""
+        """Apply the strategy of the present settings to letters that wait; without at-least-once, parked letters are
+        lost.
+        """
         keeps = _keeps(self.queue)
         if keeps == self.keeps:
             return
@@ -278,7 +285,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
             self.wake_at(self.broker.now + LOOK_S)
 
     def deadline_of(self, queues: list[Queue]) -> float:
-        """Return until when a letter to these queues waits (monotonic seconds); NEVER for as long as need be."""
+        """Return the time until which a letter to these queues waits (monotonic seconds); NEVER without a limit."""
         if self.keeps:
             return NEVER
         hold_deadline = admission.hold_deadline_s(queues)
@@ -310,7 +317,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         return len(queues)
 
     def _content_of(self, death: Death) -> bytes | None:
-        """Return the content of a letter with its death headers; None if they cannot be written."""
+        """Return the content of a letter with its death headers; None if the headers cannot be written."""
         broker = self.broker
         message = death.message
         address = message.envelope
@@ -320,14 +327,14 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         record = DeathRecord(self.queue.name, death.reason, exchange, key, time, rerouted, address.died)
         content = broker.formats.find(message.content).with_death(message.content, record)
         if content is None and death.reason == REJECTED:
-            # A consumer takes part in every round: a cycle without earlier deaths is bounded by it.
+            # A consumer takes part in every round, so it bounds a cycle without earlier deaths.
             content = message.content
         if content is not None and death.added is not None:
             content = death.added.content_of(content) or content
         return content
 
     def _no_way(self, route: Route | None, content: bytes | None) -> str:
-        """Return the cause why a letter has no way, as a clause."""
+        """Return the cause why a letter has no usable route, as a clause."""
         if route is None:
             return f"its dead-letter exchange '{self.queue.settings.dead_letter_exchange}' is not there"
         if content is None:
@@ -338,7 +345,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         return f"{target} leads to no queue"
 
     def _turn_away(self, death: Death, cause: str) -> None:
-        """Park a letter that has no way by the strategy at-least-once; lose it by at-most-once."""
+        """Park a letter without a usable route by the strategy at-least-once; by at-most-once it is lost."""
         if not self.keeps or not death.placed:
             self._lose(death)
             return
@@ -357,7 +364,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         self.count_lost()
 
     def forget_message(self, message: Message) -> None:
-        """Remove a message that still counts from the queue that it died in."""
+        """Remove a message from the queue in which it died and still counts."""
         queue = self.queue
         queue.unacked(-1, -message.charge)
         if queue.tracks_removals:
@@ -370,7 +377,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         self.queue.counters.count_lost_dead_letter(self.queue)
 
     def expire(self, now: float) -> float:
-        """Lose dead letters whose deadline has passed, and look whether others have a way now."""
+        """Drop dead letters whose deadline has passed, and check whether others have a route now."""
         if self.keeps and self.queue.deleted:
             self.on_settings_changed()
         self._lose_overdue(now)
@@ -384,7 +391,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         return min(self._earliest(), now + LOOK_S) if self.outbox or self.parked else NEVER
 
     def _lose_overdue(self, now: float) -> None:
-        """Lose the letters whose deadline has passed. They leave the queue that they died in."""
+        """Drop the letters whose deadline has passed. They leave the queue in which they died."""
         due = [held for held in self.outbox if held.deadline <= now]
         if not due:
             return
@@ -416,7 +423,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
             self.after_release(now)
 
     def _try_parked(self) -> bool:
-        """Look for a way of the parked letters that have waited longest; return whether one has found any."""
+        """Look for routes of the longest parked letters; return whether any was found."""
         found = False
         left: i64 = min(len(self.parked), TRIED_A_LOOK)
         self.broker.work.count(LETTER_UNITS * left)
@@ -452,7 +459,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         return route.variant(message.envelope.priority, NEVER)
 
     def _cached_route(self, exchange: str, key: str) -> Route:
-        """Return the cached route if it matches; otherwise create it."""
+        """Return the cached route if it matches; otherwise create a route."""
         route = self._route
         if route is None or route.envelope.exchange != exchange or route.envelope.routing_key != key:
             route = Route(Envelope(exchange, key, died=True), False)
@@ -460,9 +467,10 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         return route
 
     def _without_circles(self, route: Route, content: bytes, reason: str) -> list[Queue]:
-        """Return the queues of a route except those that the message has passed without a rejection since.
+        """Return the queues of a route except queues that the message has passed without a later rejection.
 
-        As RabbitMQ's rabbit_dead_letter:detect_cycles; a message that a consumer has just rejected may go anywhere.
+        As RabbitMQ's rabbit_dead_letter:detect_cycles; a message that a consumer has just rejected may return to any
+        queue.
         """
         if reason == REJECTED:
             return route.queues
@@ -478,7 +486,7 @@ def publisher_of(queue: Queue) -> DeadLetterPublisher | None:
 
 
 def _with_copies(exchange: str, message: Message, message_format: MessageFormat) -> Route | None:
-    """Return the unresolved route of a letter with further routing keys (CC, BCC); None without any."""
+    """Return the unresolved route of a letter with additional routing keys (CC, BCC); None without any."""
     address = message.envelope
     copies = message_format.copies(message.content)
     if isinstance(address, BccEnvelope):
@@ -501,7 +509,7 @@ def _with_copies(exchange: str, message: Message, message_format: MessageFormat)
 
 
 def _keeps(queue: Queue) -> bool:
-    """Return whether letters of a queue wait until their targets take them."""
+    """Return whether letters of a queue wait until their targets accept them."""
     settings = queue.settings
     has_exchange = settings.dead_letter_exchange is not None
     return settings.dead_letter_strategy == AT_LEAST_ONCE and has_exchange and not queue.deleted

@@ -1,9 +1,9 @@
 """Held publishes: how they pass, their events, and their withdrawal by clients.
 
 Held publishes of closed sessions stay in line, or are dropped and reported as lost. A publisher without confirms that
-closes its channel or connection, or whose process ends, has done all it can. Its held publishes stay in line
+closes its channel or connection, or whose process ends, will not publish again. Its held publishes stay in line
 (`Lingering`) until they pass or reach their deadline. In confirm mode they are dropped: the publisher has no confirm
-and publishes again, so that keeping them would duplicate messages.
+and publishes again, so passing them would duplicate messages.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class HeldPublish(Held):
         self.route = route
         self.content = content
         self.prepaid = prepaid
-        """The gates that counted it when its credit was granted, and stop it only if such credit was saved up."""
+        """The gates that counted the publish when its credit was granted, and stop it only if such credit was saved
+        up.
+        """
 
     @override
     def budgeted(self) -> i64:
@@ -71,7 +73,7 @@ class HeldPublish(Held):
         return self.queues[0].gate if self.queues else None
 
     def admit(self) -> str:
-        """Enqueue it in those of its queues that still exist; a deleted one refuses nothing. See `Held.admit`."""
+        """Enqueue the message in its queues that still exist; deleted queues refuse nothing. See `Held.admit`."""
         queues = self.queues
         if len(queues) > 1:
             queues = [queue for queue in queues if not queue.deleted] or queues
@@ -96,7 +98,7 @@ class HeldPublish(Held):
 
 
 HELD_A_UNIT: Final = 32
-"""Held publishes that are looked at with a unit of work."""
+"""Held publishes that are examined with a unit of work."""
 
 
 def held_for(queue: Queue, work: WorkMeter) -> i64:
@@ -123,12 +125,12 @@ class Withheld(HoldEvent):
         self.queues = queues
         self.content = content
         self.number: i64 = number
-        """Its number among the confirms of the producer."""
+        """The publish's number among the confirms of the producer."""
         self.gate = gate
 
 
 class ProducerEnded(HoldEvent):
-    """A producer has ended: it gets no more confirms."""
+    """A producer has ended: there are no more confirms for it."""
 
     def __init__(self, producer: Producer, now: float) -> None:
         super().__init__(now)
@@ -148,7 +150,9 @@ BY_PUBLISHER: Final = "withdrawn by its publisher"
 
 
 def withdraw(producer: Producer, number: i64) -> bool:
-    """Refuse the held publish of this number, because its client takes it back; returns False if it is not held."""
+    """Refuse the held publish of this number, because its client withdraws it; returns False if the publish is not
+    held.
+    """
     withdrawn: HeldPublish | None = None
     for held in producer.outbox:
         if isinstance(held, HeldPublish) and held.pending is not None and held.pending.number == number:
@@ -174,17 +178,17 @@ def withdraw(producer: Producer, number: i64) -> bool:
 
 DROP_WORK: Final = 1
 SUMMED_A_UNIT: Final = 16
-"""Units of work to drop a held publish; queues per unit of work that sum up refusals, and count them."""
+"""Units of work to drop a held publish; queues per unit of work that sum up and count refusals."""
 REPORT_WORK: Final = 20
 REPORTED_MOST: Final = 64
 """Units of work to report refusals at the gate of a queue, and most queues of one publish where they are reported."""
 
 ENDED: Final = "ended"
-"""The broker closed the channel or the connection: its publisher is notified, or can know."""
+"""The broker closed the channel or the connection: the publisher is notified, or can know."""
 RESET: Final = "reset"
 """The client reset the socket."""
 LINGER_BOUND: Final = "linger-bound"
-"""No room is left in `Lingering` for its user."""
+"""`Lingering` has no room left for the user."""
 UNCONFIRMED: Final = "unconfirmed"
 """The session closed normally, in confirm mode."""
 
@@ -200,7 +204,7 @@ class Loss:
         self.cause = cause
         """Cause of the first loss."""
         self.why: str = ""
-        """The cause as a sentence that names the gate, for those whose deadline passed; otherwise empty."""
+        """The cause as a sentence that names the gate, for publishes whose deadline passed; otherwise empty."""
 
 
 class LingeringProducer:
@@ -215,7 +219,7 @@ class LingeringProducer:
 
 
 class Lingering(HoldBudget):
-    """The held publishes of all sessions that closed normally; counted apart from their connections.
+    """The held publishes of all sessions that closed normally; counted separately from connections.
 
     Users share two pools: of sessions, each of which takes about 10 KiB more, and of bytes (charges). The bytes of a
     session count until all its publishes are decided.
@@ -231,7 +235,7 @@ class Lingering(HoldBudget):
         """Their producers, by identity."""
 
     def adopt(self, producer: Producer) -> bool:
-        """Keep a producer's held publishes, in order, within its user's share. Returns whether any was kept."""
+        """Keep a producer's held publishes, in order, within the share of its user. Returns whether any was kept."""
         origin = producer.origin
         holder = PoolHolder("" if origin is None else origin.user, "")
         keep: i64 = 0
@@ -255,7 +259,7 @@ class Lingering(HoldBudget):
         return True
 
     def part(self, producer: Producer) -> bool:
-        """Remove a producer whose publishes are all decided; returns whether it was there."""
+        """Remove a producer whose publishes are all decided; returns whether it was listed."""
         found = self.producers.pop(id(producer), None)
         if found is None:
             return False
@@ -275,9 +279,9 @@ def drop_held(producer: Producer, keep: i64, cause: str) -> None:
 
 
 def shed_held(producer: Producer, most: i64, cause: str) -> i64:
-    """Drop all held publishes of a producer but the first, the last ones first, for about `most` units of work.
+    """Drop all held publishes of a producer except the first, beginning with the last, for about `most` units of work.
 
-    Returns the units; 0 if no more than one is left.
+    Returns the units; 0 if at most one is left.
     """
     outbox = producer.outbox
     dropped: list[Held] = []
@@ -297,7 +301,8 @@ def shed_held(producer: Producer, most: i64, cause: str) -> i64:
 def count_dropped(producer: Producer, dropped: list[Held], cause: str, why: str = "") -> i64:
     """Count held publishes as refused, and as lost unless their publisher is connected and notified.
 
-    They no longer count in the hold budget. Each queue counts them together. Returns the units of work.
+    They do not count in the hold budget any more. Each queue counts all its refusals at once. Returns the units of
+    work.
     """
     charge: i64 = 0
     messages: i64 = 0
@@ -328,14 +333,16 @@ class QueueRefusals:
 
 
 class Refusals:
-    """Sums of refused publishes by queue. Neighbours with the same list of queues are added to each queue at once."""
+    """Sums of refused publishes by queue. Consecutive publishes with the same list of queues are added to each queue at
+    once.
+    """
 
     __slots__ = ("of_queues", "looked_at")
 
     def __init__(self, refused: list[Held]) -> None:
         self.of_queues: dict[int, QueueRefusals] = {}
         self.looked_at: i64 = 0
-        """Queues that were looked at, of each list of a run of neighbours."""
+        """Number of queues examined for each list of a run of neighbours."""
         queues: list[Queue] = []
         charge: i64 = 0
         entries: i64 = 0
@@ -357,7 +364,9 @@ class Refusals:
             sums.entries += entries
 
     def report(self, publisher: WaitingPublisher, cause: str, why: str = "") -> i64:
-        """Report the refusals at the gates of the queues, of very many at some (`reported`); returns units of work."""
+        """Report the refusals at the gates of the queues, or of some if there are very many (`reported`); returns units
+        of work.
+        """
         units: i64 = 0
         for queue in reported([sums.queue for sums in self.of_queues.values()]):
             sums = self.of_queues[id(queue)]
@@ -367,7 +376,7 @@ class Refusals:
 
 
 def reported(queues: list[Queue]) -> list[Queue]:
-    """Return the queues at whose gates a refused publish is reported: all, or those of very many that are closed."""
+    """Return the queues at whose gates a refused publish is reported: all, or of very many the closed ones."""
     if len(queues) <= REPORTED_MOST:
         return queues
     closed: list[Queue] = []
@@ -380,7 +389,7 @@ def reported(queues: list[Queue]) -> list[Queue]:
 
 
 def drop_unconfirmed(producer: Producer) -> None:
-    """Drop the held publishes that wait for a confirm, and count them as refused; the others stay in line."""
+    """Drop held publishes that wait for a confirm, and count them as refused; the others stay in line."""
     outbox = producer.outbox
     remaining = deque([held for held in outbox if held.pending is None])
     if len(remaining) == len(outbox):

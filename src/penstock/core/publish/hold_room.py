@@ -1,12 +1,12 @@
 """Hold budget: the limit of a connection's held publishes. Hold room: its part for credit without room in a queue.
 
-A link that may lead anywhere cannot reserve room in the queues of its messages. Its credit is reserved here: a message
-that does not fit into its queues is held, and is never refused for want of hold room. The room is shared by the links
-of a connection. They wait for it at a gate that is always open: they lack room, and nothing else.
+A link without a fixed target cannot reserve room in the queues of its messages. Its credit is reserved here: a message
+that does not fit into its queues is held, and is never refused for lack of hold room. The links of a connection share
+the room. They wait for it at a gate that is always open, because they lack only room.
 
-Credit that lies idle is set aside: it takes no room from others, neither in a queue nor here. So does a trial, a single
-message of credit for a link that may have nothing to send. What is set aside has a bound of its own, since its messages
-may all come at once: with the hold room it is what may be held of messages on credit.
+Idle credit is set aside: it reserves no room, neither in a queue nor here. A trial (one message of credit for a
+possibly idle link) reserves no room either. Credit that is set aside has a bound of its own, because all its messages
+may arrive at once. This bound and the hold room together limit the held messages on credit.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from penstock.flow.timers import NEVER
 from penstock.flow.turns import Turns
 
 HELD_ON_CREDIT_BYTES: Final = 16 * 1024 * 1024
-"""Most bytes (charges) of a connection that are held if they came on credit: its sender was allowed to send them.
+"""Most bytes (charges) of a connection's messages on credit that are held: the sender was allowed to send them.
 
 Granted credit has its room in queues, or in the smaller hold budget. Only messages larger than expected need more. The
-value is that of a client's messages in flight after channel.flow (decision 18).
+value is the bound of a client's messages in flight after channel.flow (decision 18).
 """
 HOLD_ROOM_BYTES: Final = 1_048_576
 """Most bytes (charges) of a connection's hold budget that are reserved for credit."""
@@ -37,7 +37,7 @@ ASIDE_BYTES: Final = HELD_ON_CREDIT_BYTES - HOLD_ROOM_BYTES
 
 
 PLACE_BYTES: Final = 32
-"""Bytes of a hold budget for each further queue of a held publish: each queue is looked at, and counts a refusal."""
+"""Bytes of a hold budget for each further queue of a held publish: each queue is checked, and counts a refusal."""
 
 
 def held_bytes(charge: i64, queues: i64) -> i64:
@@ -56,20 +56,20 @@ class HoldBudget:
         self.bound: i64 = bound
         """Bytes (see `held_bytes`) at which the next publish is refused; a single message may always be held."""
         self.uncommitted: i64 = 0
-        """Those of the bytes that are publishes of open units of work: they wait for their client, not for room."""
+        """Bytes of publishes in open units of work, included above: these wait for their client, not for room."""
         self.reserved: i64 = 0
-        """Bytes reserved for publishes that come on credit."""
+        """Bytes reserved for publishes on credit."""
         self.room: HoldRoom | None = None
-        """The owner of that reserved part; None for connections without credit for publishes."""
+        """The owner of the reserved part; None for connections without credit for publishes."""
         self._drained: float = 0.0
-        """Bytes of publishes without confirms that have passed: those of half a deadline ago count a third."""
+        """Bytes of publishes without confirms that have passed, weighted by age: half a deadline ago counts a third."""
         self._drained_at: float = -NEVER
-        """Time at which the last of them passed (monotonic seconds)."""
+        """Time at which the last of these publishes passed (monotonic seconds)."""
         self._half_s: float = 0.0
-        """Half the hold deadline of that one, in seconds."""
+        """Half the hold deadline of that publish, in seconds."""
 
     def count_drained(self, bytes: i64, hold_deadline_s: float, now: float) -> None:
-        """Count a publish without a confirm that has passed; no measure is taken where there is no hold deadline."""
+        """Count a publish without a confirm that has passed; without a hold deadline nothing is measured."""
         if hold_deadline_s == NEVER or hold_deadline_s <= 0.0:
             return
         if now > self._drained_at:
@@ -79,9 +79,9 @@ class HoldBudget:
         self._drained += float(bytes)
 
     def share(self, now: float) -> i64:
-        """Return how many bytes drain within half a hold deadline, at the rate of late; UNLIMITED if none is measured.
+        """Return how many bytes drain within half a hold deadline, at the recent rate; UNLIMITED without a measurement.
 
-        None is measured where no publish without a confirm has passed for a whole deadline.
+        There is no measurement if no publish without a confirm has passed for a whole deadline.
         """
         if self._drained_at + 2 * self._half_s < now:
             return UNLIMITED
@@ -89,7 +89,7 @@ class HoldBudget:
         return left
 
     def _left(self, now: float) -> float:
-        """Return what counts now of the bytes that have passed: they fade with half a deadline."""
+        """Return the present weight of the bytes that have passed; it decays with half a deadline."""
         if self._half_s <= 0.0:
             return 0.0
         return self._drained * exp((self._drained_at - now) / self._half_s)
@@ -99,7 +99,7 @@ class HoldBudget:
         return self.messages == 0 or self.bytes + self.reserved + charge <= self.bound
 
     def fits_on_credit(self, charge: i64) -> bool:
-        """Return whether one more publish may be held that came on credit."""
+        """Return whether one more publish on credit may be held."""
         most = self.bound if self.bound > HELD_ON_CREDIT_BYTES else HELD_ON_CREDIT_BYTES
         return self.messages == 0 or self.bytes + charge <= most
 
@@ -109,7 +109,7 @@ class HoldBudget:
         self.bytes += charge
 
     def release(self, charge: i64, messages: i64) -> None:
-        """Count publishes that are no longer held."""
+        """Count publishes that are not held any more."""
         self.messages -= messages
         self.bytes -= charge
         if self.room is not None:
@@ -123,15 +123,15 @@ class HoldRoom(GateOwner):
         self.turns = turns
         self.budget = budget
         self.bound: i64 = bound
-        """Bytes that held publishes and reserved room have together."""
+        """Bytes of held publishes and reserved room together."""
         self.aside_bytes: i64 = 0
         """Bytes of credit that is set aside."""
         self.gate = Gate("hold", name, turns.transitions)
         self.gate.owner = self
         self.first_bytes: i64 = 0
-        """Bytes of first grants of links that have not sent anything yet. Their reservations could move here."""
+        """Bytes of first grants of links that have not sent anything yet. Their reservations may move here."""
         self.holders: dict[HoldShare, RoomHolder] = {}
-        """The links that may have room here: their shares, and what gives their idle credit back."""
+        """The links that may have room here, for their shares and for recalls of idle credit."""
         self._recalled_at: float = -NEVER
         """Time of the last recall: monotonic seconds."""
         budget.room = self
@@ -139,15 +139,15 @@ class HoldRoom(GateOwner):
     def free(self) -> i64:
         """Return the bytes that are neither held nor reserved; 0 if there are none.
 
-        Open units of work are left out: else a large transaction could not be finished, for want of credit. What is
-        more than the bound of the budget is refused when it comes, which rolls the transaction back.
+        Open units of work do not count: otherwise a large transaction could not finish, because its client would get no
+        credit. A publish beyond the bound of the budget is refused, which rolls the transaction back.
         """
         budget = self.budget
         left = self._most() - (budget.bytes - budget.uncommitted) - budget.reserved
         return left if left > 0 else 0
 
     def free_to_move(self) -> i64:
-        """Return the bytes for credit that had its room elsewhere: a part is left for links without a road."""
+        """Return the bytes for credit that moves here from elsewhere; a part is left for links without a road."""
         left = self.free() - self._most() // SHARE
         return left if left > 0 else 0
 
@@ -175,7 +175,7 @@ class HoldRoom(GateOwner):
             self.on_released()
 
     def on_released(self) -> None:
-        """Let a link that waits look again: there is more room."""
+        """Let a waiting link check again, because there is more room."""
         if self.gate.requests:
             self.turns.schedule(self.gate)
 
@@ -209,9 +209,9 @@ class HoldShare:
     def __init__(self, room: HoldRoom) -> None:
         self.room = room
         self.messages: i64 = 0
-        """Messages of credit that have their room here."""
+        """Messages of credit that have room here."""
         self.charge: i64 = 1
-        """Bytes reserved for each of them."""
+        """Bytes reserved for each message."""
         self.aside: i64 = 0
         self.aside_bytes: i64 = 0
         """Messages of credit that are set aside, and their bytes."""
@@ -219,7 +219,9 @@ class HoldShare:
         """Bytes of the first grant, until its first message."""
 
     def first_grant(self, wanted: i64, charge: i64) -> i64:
-        """Return how many messages a first grant may have: so many that all first grants together fit here, or one."""
+        """Return how many messages a first grant may have: as many as all first grants together have room for, or
+        one.
+        """
         room = self.room
         share = (room.free_to_move() - room.first_bytes) // charge // SHARE
         if share < 1:
@@ -245,7 +247,7 @@ class HoldShare:
         return granted
 
     def take(self, messages: i64, charge: i64) -> i64:
-        """Reserve room for up to `messages` messages that had it elsewhere; returns the number that has room."""
+        """Reserve room for up to `messages` messages that had room elsewhere; returns the number that has room."""
         self.recharge(charge)
         free = self.room.free_to_move() // self.charge
         taken = messages if messages < free else free
@@ -253,15 +255,15 @@ class HoldShare:
         return taken
 
     def count(self) -> i64:
-        """Return the messages of credit that have their room here, or are set aside."""
+        """Return the messages of credit with room here, or set aside."""
         return self.messages + self.aside
 
     def bytes(self) -> i64:
-        """Return their bytes (charges)."""
+        """Return the bytes (charges) of these messages."""
         return self.messages * self.charge + self.aside_bytes
 
     def set_aside(self, messages: i64, charge: i64) -> i64:
-        """Set up to so many messages of credit aside; returns for how many there is room."""
+        """Set aside up to so many messages of credit; returns the number that has room."""
         room = self.room
         free = (ASIDE_BYTES - room.aside_bytes) // charge
         taken = messages if messages < free else free
@@ -279,7 +281,7 @@ class HoldShare:
         return taken
 
     def release(self, messages: i64) -> None:
-        """Release so many messages of credit that were used, or will not come: those first that are set aside."""
+        """Release so many messages of credit that were used, or will not arrive: first the messages set aside."""
         if self.aside > 0:
             released = messages if messages < self.aside else self.aside
             size = self.aside_bytes * released // self.aside
@@ -290,7 +292,7 @@ class HoldShare:
         self._change(-messages)
 
     def recharge(self, charge: i64) -> None:
-        """Reserve another charge for each message; more only if there is room for it."""
+        """Reserve another charge for each message; a larger charge only if there is room."""
         more = (charge - self.charge) * self.messages
         if more <= 0 or more <= self.room.free():
             self.charge = charge
@@ -298,7 +300,7 @@ class HoldShare:
                 self.room.reserve(more)
 
     def _free(self) -> i64:
-        """Return for how many messages there is room: for one at least while nothing is held or reserved."""
+        """Return for how many messages there is room: at least one while nothing is held or reserved."""
         free = self.room.free() // self.charge
         return 1 if free == 0 and self.room.is_unused() else free
 
@@ -309,6 +311,6 @@ class HoldShare:
 
 
 def hold_room_of(turns: Turns, budget: HoldBudget, name: str) -> HoldRoom:
-    """Return the hold room of a connection; its first link with credit creates it."""
+    """Return the hold room of a connection; the first link with credit creates the room."""
     room = budget.room
     return HoldRoom(turns, name, budget) if room is None else room

@@ -1,12 +1,13 @@
 """Idle credit: revocation of room from senders that do not use it, only when others lack room.
 
-Whoever finds an open gate and reserved room in the way recalls it (`ReservedRoom.recall`). A link that has not sent for
-its idle time loses the room of its credit at once. One that has sent is looked at again after that time, and keeps room
-for as many messages as came meanwhile. The credit stays: its messages are held if they do not fit when they come. So
-the sender is asked to drain as well, and answers with what it will not use. Some never answer.
+A sender that an open gate cannot admit because of reserved room recalls that room (`ReservedRoom.recall`). A link that
+has not sent for its idle time loses the room of its credit at once. A link that has sent is examined again after that
+time, and keeps room for as many messages as arrived meanwhile. The credit remains valid: its messages are held if they
+do not fit when they arrive. So the sender is also asked to drain, and answers with the credit that it will not use.
+Some senders never answer.
 
-A link that lost its room begins anew: with one message of credit that takes no room from others, and with twice what
-has come since, as a new one does.
+A link that lost its room starts again like a new link: with one message of credit that takes no room from others, later
+with twice the messages that have arrived since.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from penstock.settings.table import CREDIT_IDLE_S
 
 
 class IdleCredit(TimerHandler):
-    """The timer of one link whose room others lack."""
+    """The timer of one link whose room other senders lack."""
 
     __deletable__ = ("credit",)
 
@@ -34,16 +35,16 @@ class IdleCredit(TimerHandler):
         self.reservation = reservation
         self.timers = timers
         self.idle_s = idle_s
-        """Seconds without a message after which its credit is idle; infinity for never."""
+        """Seconds without a message after which credit is idle; infinity for never."""
         self.asks: bool = True
-        """False if its sender would not answer a drain. Then none is sent."""
+        """False if the sender would not answer a drain. Then no drain is sent."""
         self._used_before: i64 = 0
-        """Messages that had come when it was last looked at."""
+        """Messages that had arrived at the last examination."""
 
     def recall(self, beyond_share: bool, now: float) -> None:
-        """Revoke its room at once if it is idle, else examine it soon, because another sender lacks room.
+        """Revoke the link's room at once if it is idle, otherwise examine it soon, because another sender lacks room.
 
-        `beyond_share`: its connection has more than its share, so the room of a link that has sent nothing is idle.
+        `beyond_share`: the connection has more than its share, so the room of a link that has sent nothing is idle.
         """
         credit = self.credit
         if self.idle_s == NEVER or credit.state is CreditState.CLOSED:
@@ -58,13 +59,13 @@ class IdleCredit(TimerHandler):
             self.timers.add(self, now + self.idle_s)
 
     def end(self) -> None:
-        """End with its link."""
+        """End with the link."""
         self.timers.drop(self)
-        self.idle_s = NEVER  # It watches nothing any more.
+        self.idle_s = NEVER  # An ended timer watches no link.
         del self.credit
 
     def others_wait(self) -> bool:
-        """Return whether anybody else waits at the gate of an amount in which the link has room."""
+        """Return whether others wait at the gate of an amount in which the link has room."""
         credit = self.credit
         reservation, hold = self.reservation, credit.hold
         if hold.messages > 0 and hold.room.gate.in_line() > (1 if hold.room.gate is credit.gate else 0):
@@ -86,12 +87,12 @@ class IdleCredit(TimerHandler):
         return NEVER if self.reservation.messages == 0 and credit.hold.messages == 0 else now + self.idle_s
 
     def _used(self) -> i64:
-        """Return the messages that have come since the beginning of the link."""
+        """Return the messages that have arrived since the beginning of the link."""
         counts = self.credit.counts
         return counts.granted - counts.drained - self.credit.credit
 
     def _take_back(self, remaining: i64, now: float) -> None:
-        """Free the room of its unused credit but for so many messages, and have the sender drain."""
+        """Release the room of unused credit except for so many messages, and ask the sender to drain."""
         credit = self.credit
         reservation, hold = self.reservation, credit.hold
         moved = hold.set_own_aside(remaining)

@@ -1,17 +1,17 @@
-"""Rings of waiting dead letters: each waits for a queue that another one of them leaves.
+"""Rings of waiting dead letters: each waits for a queue that another of them leaves.
 
-Theory of operation. Two full queues that dead-letter to each other would wait for ever, since letters count in their
-source until the target has taken them. Letters of such a ring need no new room: they leave all their queues, and then
-enter all their targets, in one step. No queue passes its capacity, and no sum (virtual host, node) grows beyond its
+Theory of operation. Two full queues that dead-letter to each other would wait for ever, because letters count in their
+source until the target has accepted them. Letters of such a ring need no new room: they leave all their queues, and
+then enter all their targets, in one step. No queue exceeds its capacity, and no sum (virtual host, node) exceeds its
 own.
 
-A ring begins with a letter that waits. Its target must have room once enough letters have left it: the first ones of
-the target's own line, in their order. These have targets in turn, and so on, until every queue has room, or one has no
-further letter. A queue whose gate is closed, or where others wait, takes letters only if it gives some: whoever waits
-for its room loses nothing.
+A ring begins with a letter that waits. Its target must have room once enough letters have left it: the first letters of
+the target's own line, in their order. These have targets in turn, and so on, until every queue has room, or a queue has
+no further letter. A queue whose gate is closed, or that has waiters, accepts letters only if letters leave it, so its
+waiters lose no room.
 
-A letter grows by the headers of its death. Where just that has no room, the letter keeps the charge of its message:
-a ring of queues that are full by bytes would stand still. The headers that nobody counts are bounded (GROWTH_MAX).
+A letter grows by the headers of its death. If only this growth has no room, the letter keeps the charge of its message;
+otherwise a ring of queues that are full by bytes would stand still. The uncounted headers are bounded (GROWTH_MAX).
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class _Change:
         self.queue = queue
         self.leaving: i64 = 0
         self.entering: i64 = 0
-        """Letters that leave it, and enter it."""
+        """Letters that leave the queue, and letters that enter it."""
         self.bytes: i64 = 0
         self.ungrown_bytes: i64 = 0
-        """Bytes that it grows by; and if letters keep the charge of their message."""
+        """Bytes of growth: with the letters' own charges, and with the charges of their messages."""
         self.keeps: bool = False
-        """True if letters must keep it, because only their growth has no room."""
+        """True if letters must keep the charge of their message, because only their growth has no room."""
 
     def has_room(self) -> bool:
         """Return whether the queue has room after the change; decides whether letters keep their charge."""
@@ -75,7 +75,7 @@ class _Sum:
         self.bytes: i64 = 0
 
     def has_room(self, now: float) -> bool:
-        """Return whether the sum has room for the change; always if it does not grow."""
+        """Return whether the sum has room for the change; always true if it does not grow."""
         if self.messages <= 0 and self.bytes <= 0:
             return True
         return self.gate.has_room(self.messages, self.bytes, now)
@@ -90,7 +90,7 @@ class LetterRing:
         self._changes: dict[int, _Change] = {}
         """Changes by the identity of their queue."""
         self._taken: dict[DeadLetterPublisher, i64] = {}
-        """Number of letters taken from each publisher: the first ones of its outbox."""
+        """Number of letters taken from each publisher: the first letters of its outbox."""
         self._open: list[_Change] = []
         """Changes of queues that may lack room."""
 
@@ -105,16 +105,16 @@ class LetterRing:
                 if letters is None or len(self._letters) >= RING_MAX or not self._take_next(letters):
                     return False
         if len(self._letters) == 1:
-            return False  # It needs nobody else to leave: it passes in its turn.
+            return False  # The letter needs no other letter to leave: it passes in its turn.
         return self._fits_sums(False) or self._fits_sums(True)
 
     def cost(self, turned: bool) -> i64:
-        """Return the units of work of the search, and of the turn if there is one."""
+        """Return the units of work of the search, and of the turn if a ring is turned."""
         count: i64 = len(self._letters)
         return count * LETTER_UNITS if turned else count + 1
 
     def turn(self, broker: PublishContext) -> None:
-        """Let all letters of the ring pass."""
+        """Move all letters of the ring."""
         now = self._now
         for letter in self._letters:
             letter.sender.pop_held()
@@ -122,7 +122,7 @@ class LetterRing:
             if self._keeps(letter):
                 letter.charge = letter.ungrown_charge()
         for change in self._changes.values():
-            change.queue.recheck_on_settle = False  # Gates see the amounts after the whole change only.
+            change.queue.recheck_on_settle = False  # Gates see only the amounts after the whole change.
         for letter in self._letters:
             letter.leave()
         for letter in self._letters:
@@ -137,7 +137,7 @@ class LetterRing:
             letters.after_release(now)
 
     def _take_next(self, letters: DeadLetterPublisher) -> bool:
-        """Add the next waiting letter of a publisher; returns false if there is none, or its address has no room."""
+        """Add the next waiting letter of a publisher; returns False if there is none, or its address has no room."""
         taken = self._taken.get(letters, 0)
         if taken >= len(letters.outbox) or letters.closing is not None:
             return False
@@ -161,7 +161,7 @@ class LetterRing:
         return True
 
     def _may_enter(self, letter: DeadLetter) -> bool:
-        """Return whether nothing but the room of queues and sums stops a letter."""
+        """Return whether only the room of queues and sums stops a letter."""
         share = letter.death.message.share
         for gate in letter.route.gates:
             counted = share is not None and share.depth.gate is gate

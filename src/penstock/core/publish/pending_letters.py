@@ -1,4 +1,4 @@
-"""Deaths in all queues that are not handled yet, and waiting dead letters that may be part of a ring."""
+"""Deaths in all queues that are still to be handled, and waiting dead letters that may be part of a ring."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PendingDeadLetters(LetterChores):
         self._chores = chores
         self._deaths: deque[tuple[DeadLetterPublisher, Death]] = deque()
         self._waiting: dict[DeadLetterPublisher, None] = {}
-        """Publishers with a letter that began to wait: it may close a ring."""
+        """Publishers with a letter that began to wait and may close a ring."""
 
     @override
     def add(self, letters: DeadLetterPublisher, death: Death) -> None:

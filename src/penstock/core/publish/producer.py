@@ -1,4 +1,4 @@
-"""A producer: admission of its publishes, its outbox of held ones, and its confirms.
+"""A producer: admission of its publishes, its outbox of held publishes, and its confirms.
 
 Theory of operation. A publish has one of four outcomes:
 
@@ -86,54 +86,54 @@ class Producer(WaitingPublisher, DurabilityListener):
     ) -> None:
         super().__init__(broker, name, holding, listener, origin)
         self.origin = origin
-        """Gates of its connection and user; None for producers without a connection."""
+        """Gates of the connection and user; None for producers without a connection."""
         if origin is not None:
             self.writes = origin.writes
         self.confirming: bool = False
         """True if the next publish gets a confirm. A protocol may change it between publishes."""
         self.prompt: bool = False
-        """True if no closed gate withholds its confirms; its client stops by another signal (withdrawal.py)."""
+        """True if no closed gate withholds the confirms; the client stops by another signal (withdrawal.py)."""
         self.confirms = Confirms()
         self.fast_path: bool = True
         """True if nothing is held, all confirms are in the ordinary state, and no gate in `own` may stop a message."""
         self.withheld_run: WithheldRun | None = None
         """State of the last publish behind a closed gate, for further ones of this turn."""
         self.scheduled: bool = False
-        """True if the broker has it in the list of producers with confirms to send."""
+        """True if the broker has listed the producer as having confirms to send."""
         self.state: ProducerState = ProducerState.OPEN
         self.loss: Loss | None = None
         """Held publishes lost since its session closed; None for none."""
         self.transaction: Transaction | None = None
         """The open transaction, which collects publishes until the commit; None outside of class tx."""
         self.rate: RateGate | None = None
-        """Its own rate limit; None for none."""
+        """The producer's rate limit; None without one."""
         self.rates = rates
-        """Rates that its client has set for it; None for none."""
+        """Rates that the client has set for this producer; None without any."""
         self._is_rated: bool = False
         """True if a rate is among the gates in `own`."""
         self.unflushed: deque[UnflushedConfirm] = NONE_UNFLUSHED
-        """Journal groups that its confirms wait for, oldest first; each group once."""
+        """Journal groups that the confirms wait for, oldest first; each group once."""
         self._awaited: JournalGroup | None = None
-        """The newest of those groups, for the fast path."""
+        """The newest of these groups, for the fast path."""
         self.credit: SenderCredit | None = None
-        """Credit of its client; None where the protocol has none."""
+        """Credit of the client; None if the protocol has none."""
         self.has_stored: bool = False
-        """True if a message on credit was to be stored, since the credit was settled last."""
+        """True if a message on credit had to be stored since the last settlement of credit."""
         self.query: QueryId = NO_QUERY
-        """Query whose results it publishes; that without a name for most."""
+        """Query whose results are published; otherwise a query without a name."""
         self.lane: Lane | None = None
-        """The lane that it is the session of; None for most."""
+        """Lane that this producer publishes for; None without one."""
         self.standstill: Standstill | None = None
-        """Progress of its publishes without confirms; None before the first that was held."""
+        """Progress of publishes without confirms; None before the first held one."""
         if origin is not None:
             broker.add_producer(origin, self)
 
     def pinned_room(self) -> PinnedRoom | None:
-        """Return the room that its query pins; None for producers that do not belong to a query."""
+        """Return the room that the query pins; None for producers without a query."""
         return self.broker.pinned_rooms.of(self.query) if self.query.name else None
 
     def set_gates(self, own: list[Gate]) -> None:
-        """Set the gates on the road of all its messages."""
+        """Set the gates on the road of all messages."""
         self.own = own
         self._is_rated = any(gate.frequent for gate in own)
         self._update_fast_path()
@@ -146,11 +146,11 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.withheld_run = None
 
     def is_ordinary(self) -> bool:
-        """Return whether it takes publishes and holds none, and has no transaction."""
+        """Return whether the producer accepts publishes, holds none, and has no transaction."""
         return self.state is ProducerState.OPEN and self.transaction is None and not self.outbox
 
     def disable_fast_path(self) -> None:
-        """Take the slow path until `_update_fast_path` permits the fast one again."""
+        """Take the slow path until `_update_fast_path` permits the fast path again."""
         self.fast_path = False
         self.withheld_run = None
 
@@ -189,7 +189,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.close(ContentTooLarge(lost_with(others + 1, str(never))) if others else never)
             return
         obstacle: Gate | None = None
-        if not self.outbox:  # Else it waits behind those.
+        if not self.outbox:  # Otherwise the publish waits behind the held ones.
             pending, room = broker.turns.pending, self.pinned_room()
             obstacle = admission.gate_for_new_publish(
                 self.own, route, route.queues, charge, broker.now, pending, prepaid, room
@@ -250,7 +250,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         confirmed: bool,
         prepaid: int = NOT_PREPAID,
     ) -> Refusal | None:
-        """Enqueue a message and handle its confirm, if it gets one; return the refusal of a queue, None without one.
+        """Enqueue a message and handle its confirm, if there is one; return the refusal of a queue, None without one.
 
         `pending` is the confirm of a held publish. `prepaid`: see `HeldPublish`.
         """
@@ -275,7 +275,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         refusal = None if refused is None else self.refuse_at(refused, route, content, charge, confirmed)
         if not queues:
             self.broker.count_unroutable(self, route, content)
-            if route.mandatory and self.confirms.lane is not None:  # Its client takes it as refused.
+            if route.mandatory and self.confirms.lane is not None:  # The client treats the publish as refused.
                 self.confirms.lane.refuse(self.confirms.published + 1 if pending is None else pending.number)
         elif refused is None:
             count_arrival(self, queues, charge)
@@ -312,14 +312,14 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def _close_for(self, error: BrokerError) -> None:
         if self.state is ProducerState.LINGERING:
-            self.broker.emit_close_session(self, error)  # The log gets the error, though no client is connected.
+            self.broker.emit_close_session(self, error)  # The error is logged, though no client is connected.
         else:
             self.close(error)
 
     def confirm(
         self, pending: PendingConfirm | None, closed: list[Gate], refusal: Refusal | None, queues: list[Queue]
     ) -> None:
-        """Handle the confirm of a message enqueued behind the `closed` gates, or refused by a queue; or of a block."""
+        """Handle the confirm of a message enqueued behind the `closed` gates, or refused by a queue, or of a block."""
         withheld = self.confirms
         if refusal is not None:
             withheld.refuse(withheld.hold(NEVER) if pending is None else pending, refusal)
@@ -337,7 +337,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.schedule_confirms()
 
     def _begin_withheld_run(self, queue: Queue) -> None:
-        """Begin a run: further publishes this turn may skip the checks of the last one."""
+        """Begin a run: further publishes in this turn may skip the checks of the last publish."""
         last = self.confirms.pending[-1] if self.confirms.pending else None
         traced = self.broker.hold_events is not None
         if last is not None and last.state == WITHHELD and self.is_ordinary() and not self.own and not traced:
@@ -373,7 +373,7 @@ class Producer(WaitingPublisher, DurabilityListener):
     def deadline_of(self, queues: list[Queue]) -> float:
         """Return the deadline of a publish held for these queues: monotonic seconds."""
         if not queues and self.outbox:
-            return self.outbox[len(self.outbox) - 1].deadline  # It waits only for those before it.
+            return self.outbox[len(self.outbox) - 1].deadline  # It waits only for earlier publishes.
         return self.broker.now + admission.hold_deadline_s(queues)
 
     # Waiting (Waiter)
@@ -386,11 +386,11 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.hold_budget.count_drained(held.budgeted(), admission.hold_deadline_s(held.queues), now)
 
     def will_return_soon(self) -> bool:
-        """Return whether all its publishes wait for confirms."""
+        """Return whether all publishes wait for confirms."""
         return self.confirming and self.state is ProducerState.OPEN and not self.confirms.pending
 
     def expire(self, now: float) -> float:
-        """Confirm withheld publishes and refuse held ones at their deadline; returns the next deadline."""
+        """Confirm withheld publishes and refuse held publishes at their deadline; returns the next deadline."""
         soon = now + CLOSE_ENOUGH_S
         self.count_late(self.confirms.expire(soon))
         look_at = self._postpone(soon)
@@ -402,7 +402,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         return min(self._earliest(), self.confirms.due(), look_at if self.outbox else NEVER)
 
     def _postpone(self, now: float) -> float:
-        """Postpone the deadlines of publishes without confirms by the progress of late; return when to look again."""
+        """Postpone the deadlines of publishes without confirms by recent progress; return when to check again."""
         standstill = self.standstill
         if standstill is None:
             return NEVER
@@ -429,15 +429,15 @@ class Producer(WaitingPublisher, DurabilityListener):
         return None if self.credit is None or self.credit.credit > 0 else self.credit.gate
 
     def after_release(self, now: float) -> None:
-        """Schedule confirms after a release, and update whether it is still blocked."""
+        """Schedule confirms after a release, and update whether the producer is still blocked."""
         obstacle = self.confirms.release()
         if obstacle is not None:
-            self.mark_withheld(obstacle)  # The gate may have opened and closed again since the message went in.
+            self.mark_withheld(obstacle)  # The gate may have opened and closed again since the message was enqueued.
         super().after_release(now)
         self._update_fast_path()
         self.schedule_confirms()
         if self.credit is not None and not self.outbox:
-            self.credit.schedule_review()  # It gets no more while a publish is held.
+            self.credit.schedule_review()  # No more is granted while a publish is held.
         if self.state is ProducerState.LINGERING and not self.outbox:
             self.abort()
 
@@ -460,7 +460,9 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.close(ResourceError(lost_with(self.unconfirmed_held() + 1, text)))
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
-        """Refuse publishes at their deadline. One without a confirm closes the session: all held ones are dropped."""
+        """Refuse publishes at their deadline. The refusal of a publish without a confirm closes the session, and all
+        held publishes are dropped.
+        """
         closing = [held for held in due if held.closes_session()]
         self.broker.work.count(REFUSAL_WORK * len(self.outbox if closing else due))
         why = (closing or due)[0].deadline_message(self.own, now)
@@ -495,7 +497,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.close(ResourceError(lost_with(lost, why)))
 
     def unconfirmed_held(self) -> i64:
-        """Return how many of its held publishes get no confirm: they are lost if its session closes."""
+        """Return how many held publishes have no confirm: they are lost if the session closes."""
         count: i64 = 0
         for held in self.outbox:
             if not held.is_awaited():
@@ -508,30 +510,30 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.broker.emit_returned(self, route, content, ResourceError(why))
 
     def close(self, error: BrokerError) -> None:
-        """Close it with an error for the client."""
+        """Close the session with an error for the client."""
         self.state = PRODUCER_STATES.move(self.state, ProducerState.CLOSING)
         self.closing = error
         self.disable_fast_path()
         self.broker.emit_close_session(self, error)
 
     def fail(self, error: BrokerError) -> None:
-        """Close it and drop everything that it holds."""
+        """Close the session and drop all held publishes."""
         while self.outbox:
             end_hold(self, self.pop_held(), ENDED, str(error))
         self.rejoin_line(self.broker.now)
         self.close(error)
 
     def schedule_confirms(self) -> None:
-        """Add it to the broker's list if it has confirms to send."""
+        """Add the producer to the broker's list if it has confirms to send."""
         if not self.scheduled and self.confirms.ready():
             self.broker.schedule_confirms(self)
 
-    # Going away
+    # Closing
 
     def close_gracefully(self) -> None:
-        """Close it after a normal close of the session; held.py says what becomes of its held publishes.
+        """Close the producer after a normal close of the session; see held.py for its held publishes.
 
-        If the broker was about to close the session with an error, they are dropped.
+        If the broker was about to close the session with an error, held publishes are dropped.
         """
         if self.credit is not None:
             self.credit.close()
@@ -544,9 +546,9 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.abort()
 
     def abort(self, cause: str = ENDED) -> None:
-        """Remove it from all gates: held publishes are dropped for this cause; enqueued ones stay.
+        """Remove the producer from all gates: held publishes are dropped for this cause, enqueued messages stay.
 
-        Repeating it changes nothing.
+        Repeated calls have no effect.
         """
         if self.state is ProducerState.CLOSED:
             return
@@ -577,16 +579,17 @@ class Producer(WaitingPublisher, DurabilityListener):
 
 
 def lost_with(count: i64, why: str) -> str:
-    """Return the reason of a close by which so many publishes without confirms are lost; 0 of a commit."""
+    """Return the reason of a close that loses so many publishes without confirms; a count of 0 stands for a commit."""
     if count == 0:
         return why
     return f"1 publish is lost: {why}" if count == 1 else f"{int(count):,} publishes are lost: {why}"
 
 
 def publish_at_once(producer: Producer, route: Route, content: bytes, charge: i64) -> bool:
-    """Handle a publish by the fast path; return whether it could. One on credit has its own room where others wait.
+    """Handle a publish by the fast path; return whether that was possible. A publish on credit uses its own room where
+    others wait.
 
-    It is a function because a call of a method is indirect: producers have interpreted subclasses.
+    This is a function because a call of a method is indirect: producers have interpreted subclasses.
     """
     if not producer.fast_path:
         return False

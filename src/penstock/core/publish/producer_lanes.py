@@ -1,20 +1,20 @@
-"""Lanes of producers: the decided publishes of each, so that a reconnecting client repeats none of them.
+"""Lanes of producers: the decided publishes of each lane, so that a reconnecting client repeats none of them.
 
 Theory of operation. A *lane* is one publisher of a client: a channel with confirms, or a link. It outlives its session.
-Its names are those of its user: two users with the same ids have two lanes, and neither can take the name of the other.
-A session begins with the ids of producer and lane, and an *epoch*, a number that rises with each session of the lane.
-Its publishes have numbers by their order: the n-th has the number `taken + n`, with the `taken` that it was answered.
+Names belong to a user: two users with the same ids have two lanes, and neither can take over the other. A session
+begins with the ids of producer and lane, and an *epoch*, a number that rises with each session of the lane. Its
+publishes have numbers by their order: the n-th has the number `taken + n`, with the `taken` of the broker's answer.
 
 The *mark* of a lane is `taken`, up to which all publishes are decided: they are in their queues, refused, or
 unroutable; and the refused numbers among the last ones, as many as its client keeps without an outcome. The journal
 writes it with each group that has a message of the lane, as it is when the group is closed. So message and mark are in
 the store, or neither is. A message that is not stored is lost by a restart, and so is its part of the mark.
 
-A higher epoch *fences* the session before: that takes no more publishes, and those that it holds are dropped before the
-mark is read. The client has an answer when all that the mark covers is on disk.
+A higher epoch *fences* the earlier session: it accepts no more publishes, and its held publishes are dropped before the
+mark is read. The client is answered when all publishes that the mark covers are on disk.
 
-A lane without a session is dropped when nobody has continued it for some time, and its client hears that its mark is
-not known. At the limit of a user the lane of that user makes room that has had no session for longest.
+A lane without a session is dropped after some time, and a later client is answered that its mark is unknown. At the
+limit of a user, the user's lane that has had no session for longest is dropped.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ NAMED_IDLE_S: Final = 86_400.0
 UNNAMED_IDLE_S: Final = 600.0
 """Seconds without a session after which a lane is dropped: a day if its producer is named, else ten minutes."""
 WINDOW_MAX: Final = 4_096
-"""Most publishes without an outcome that the client of a lane may have, so most refused numbers in a mark."""
+"""Most publishes without an outcome of a lane's client, and so most refused numbers in a mark."""
 ID_CHARACTERS_MAX: Final = 255
 """Longest id of a producer or a lane."""
 DROPPED_AT_ONCE: Final = 500
-"""Lanes that one call of the timer drops."""
+"""Most lanes that one call of the timer drops."""
 
 
 LaneKey = tuple[str, str, str, str]
@@ -66,7 +66,7 @@ class LaneRequest:
         self.epoch: i64 = epoch
         self.window: i64 = window
         self.named = named
-        """True if the id of the producer is a lasting name."""
+        """True if the id of the producer is a permanent name."""
 
 
 class LaneRecord:
@@ -107,29 +107,29 @@ class Lane(SealedState):
         """Id of the producer."""
         self.name = name
         self.user = user
-        """The user that it belongs to."""
+        """The user that the lane belongs to."""
         self.named: bool = False
         self.epoch: i64 = 0
-        """Epoch of its last session."""
+        """Epoch of the last session."""
         self.window: i64 = WINDOW_MAX
         self.taken: i64 = 0
-        """Number up to which its publishes were decided when its last session ended."""
+        """Number up to which publishes were decided when the last session ended."""
         self.numbers = LaneNumbers(0, [], WINDOW_MAX)
         self.session: Producer | None = None
-        """The producer of its session; None without one."""
+        """The producer of the session; None without one."""
         self.group: JournalGroup | None = None
-        """The last journal group that writes its mark."""
+        """The last journal group that writes the lane's mark."""
 
     def key(self) -> LaneKey:
         """Return the key that identifies the lane."""
         return self.vhost, self.user, self.producer, self.name
 
     def decided(self) -> i64:
-        """Return the number up to which its publishes are decided."""
+        """Return the number up to which publishes are decided."""
         return self.taken if self.session is None else self.numbers.offset + self.session.confirms.decided()
 
     def refused(self) -> list[int]:
-        """Return the refused numbers that its client may not know yet."""
+        """Return the refused numbers that the client may not know yet."""
         seen = self.decided() - self.window
         return [number for number in self.numbers.refused if number > seen]
 
@@ -145,7 +145,7 @@ class Lane(SealedState):
         return self.record()
 
     def record(self) -> LaneRecord:
-        """Return its mark."""
+        """Return the mark of the lane."""
         record = LaneRecord(self.vhost, self.producer, self.name, self.user)
         record.named = self.named
         record.epoch = self.epoch
@@ -163,35 +163,35 @@ class BegunLane:
 
     def __init__(self, known: bool, taken: i64, refused: list[int]) -> None:
         self.known = known
-        """False if the lane has no mark: it is new, or its mark was dropped."""
+        """False if the lane has no mark: the lane is new, or its mark was dropped."""
         self.taken: i64 = taken
         self.refused = refused
 
 
 class UserLanes(TimerHandler):
-    """The lanes of one user, and those without a session in the order in which they lost it."""
+    """The lanes of one user, and the lanes without a session in the order in which their sessions ended."""
 
     def __init__(self, lanes: ProducerLanes) -> None:
         super().__init__()
         self.count: i64 = 0
-        """Lanes with a session and without."""
+        """Number of lanes, with and without a session."""
         self._lanes = lanes
         self._named: dict[Lane, float] = {}
         self._unnamed: dict[Lane, float] = {}
-        """Lanes without a session, and when each has lost it: monotonic seconds."""
+        """Lanes without a session, and the time at which each session ended: monotonic seconds."""
 
     def rest(self, lane: Lane, now: float) -> float:
-        """Note that a lane has no session; return when it is to be dropped."""
+        """Record that a lane has no session; return when to drop the lane."""
         (self._named if lane.named else self._unnamed)[lane] = now
         return now + (NAMED_IDLE_S if lane.named else UNNAMED_IDLE_S)
 
     def wake(self, lane: Lane) -> None:
-        """Note that a lane has a session again, or is dropped."""
+        """Record that a lane has a session again, or is dropped."""
         self._named.pop(lane, None)
         self._unnamed.pop(lane, None)
 
     def longest_idle(self) -> Lane | None:
-        """Return the lane that makes room for another one, those of unnamed producers first; None for none."""
+        """Return the lane to drop for another, lanes of unnamed producers first; None if there is none."""
         for idle in (self._unnamed, self._named):
             for lane in idle:
                 return lane
@@ -229,7 +229,7 @@ class ProducerLanes:
         return len(self._lanes)
 
     def begin(self, session: Producer, vhost: str, user: str, request: LaneRequest) -> BegunLane:
-        """Begin the next session of a lane, or its first one.
+        """Begin the next session of a lane, or the first.
 
         Raises PreconditionFailed (406) for a session that has published already, Fenced (409) for an epoch that is not
         higher than the last one, ResourceError (506) at a limit.
@@ -255,7 +255,7 @@ class ProducerLanes:
         begun = BegunLane(known, lane.taken, lane.refused())
         lane.epoch = request.epoch
         lane.window = request.window
-        decided = [number for number in begun.refused if number <= lane.taken]  # Later numbers are given anew.
+        decided = [number for number in begun.refused if number <= lane.taken]  # Later numbers are assigned again.
         lane.numbers = LaneNumbers(lane.taken, decided, int(request.window))
         lane.session = session
         session.lane = lane
@@ -265,7 +265,7 @@ class ProducerLanes:
         return begun
 
     def leave(self, lane: Lane) -> None:
-        """End the session of a lane, which keeps its mark for another one."""
+        """End the session of a lane, which keeps its mark for the next session."""
         session = lane.session
         if session is None:
             return
@@ -298,7 +298,7 @@ class ProducerLanes:
                 self.drop(lane)
 
     def restore(self, record: LaneRecord) -> None:
-        """Take a mark from the store; its lane has no session. Of two marks of a lane the later one counts."""
+        """Restore a mark from the store; its lane has no session. Of two marks of a lane the later counts."""
         known = self.of(record.vhost, record.user, record.producer, record.lane)
         if known is not None:
             if known.epoch > record.epoch or (known.epoch == record.epoch and known.taken >= record.taken):
@@ -314,7 +314,7 @@ class ProducerLanes:
         self._rest(lane)
 
     def _fence(self, lane: Lane, epoch: i64) -> None:
-        """End the session of a lane: drop its held publishes and accept no further ones."""
+        """End the session of a lane: drop its held publishes and accept no further publishes."""
         session = lane.session
         assert session is not None
         self.leave(lane)

@@ -1,28 +1,28 @@
 """Reservation of room for the credit granted to a sender.
 
 Theory of operation. Every message of credit has its room in each of its queues: `depth + reserved <= capacity`, always.
-So a granted message goes in at once, whatever other senders do. The promise is the queue's alone. Amounts above it (its
-virtual host, the memory of the node, its address) limit what is granted, and count no reservation: what comes while one
-of them is closed or full waits like any publish. Grants come from free room, a part of it at a time, so that several
-senders share it. A closed gate, or one with waiters, grants nothing.
+So a granted message enters at once, whatever other senders do. Only the queue promises room. Amounts above the queue
+(its virtual host, the memory of the node, its address) limit grants, and count no reservation: a message that arrives
+while one of these is closed or full waits like any publish. Grants use free room, a part at a time, so that several
+senders share it. A closed gate, or a gate with waiters, grants nothing.
 
-The reserved bytes are one pool: where there is no free room, a message that is larger than its part takes the rest
-from the parts of the messages after it.
+The reserved bytes are one pool: without free room, a message that is larger than its part takes the rest from the parts
+of later messages.
 
-Thresholds are compared with the depth alone, capacities with the depth and what is reserved. A reservation is no
+Thresholds are compared with the depth alone, capacities with the depth and the reserved room. A reservation is no
 backlog: if it closed a gate, a sender would be stopped by its own credit, and an empty queue could stay closed.
 
 *Exact* credit is granted from the room below the stop thresholds only (`Thresholds.exact`): depth and all reservations
-together stay at or below them. Its sender waits for credit and for nothing else. So the message that would close the
-gate stays with its sender, and the gate closes when that room has been granted, as it would behind that message. It
-opens at the resume threshold as ever: senders of all kinds meet in one line, and nobody gets the room drop by drop.
+together stay at or below them. Its sender waits only for credit. So the message that would close the gate stays with
+its sender, and the gate closes when the room has been granted, as it would after that message. The gate opens at the
+resume threshold as always: all senders wait in one line, and room is not granted in tiny parts.
 
-Only queues whose overflow policy holds publishes reserve room (`QueueRoom.reserves`). Others decide when the message
-comes, so credit for them has no room and its messages take the ordinary way.
+Only queues whose overflow policy holds publishes reserve room (`QueueRoom.reserves`). Other policies decide when the
+message arrives, so credit for these queues has no room and its messages take the ordinary path.
 
-Room is taken back from its holder when somebody lacks it and it lies idle, when a queue is deleted or no longer
-reserves, and when a capacity is lowered. Credit that the sender has cannot be taken back: it is counted as `revoked`,
-and its messages take the ordinary way. For protocols with sender credit; AMQP 0-9-1 has none.
+Room is revoked when it lies idle and others lack room, when a queue is deleted or no longer reserves, and when a
+capacity is lowered. The sender's credit itself cannot be withdrawn: it is counted as `revoked`, and its messages take
+the ordinary path. For protocols with sender credit; AMQP 0-9-1 has none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ from penstock.flow.reserved_room import Party, RoomHolder
 from penstock.flow.shared_limit import SharedLimit
 
 GRANT_LEAST: Final = 32
-"""Messages of a grant where a part of the free room has fewer, or half of that room: each grant costs a frame."""
+"""Least messages of a grant if a part of the free room has fewer, but at most half of that room: each grant costs a
+frame.
+"""
 
 
 class Reservation(RoomHolder):
@@ -53,30 +55,30 @@ class Reservation(RoomHolder):
     ) -> None:
         self.party = party
         self.exact = exact
-        """True if its room ends at the stop thresholds of its queues, not at their capacities."""
+        """True if room ends at the stop thresholds of the queues, not at their capacities."""
         self.queues = queues
-        """The queues of its messages (`Route.queues`)."""
+        """The queues of the messages (`Route.queues`)."""
         self.gates = gates
-        """The gates of their address (`Route.gates`)."""
+        """The gates of the address (`Route.gates`)."""
         self.charge: i64 = charge
-        """Bytes reserved for each message: the largest charge that is expected, or less after a larger one came."""
+        """Bytes reserved for each message: the largest charge that is expected, or less after a larger message."""
         self.messages: i64 = 0
-        """Messages granted and not used that have their room."""
+        """Messages that were granted, not used, and have room."""
         self.early: i64 = 0
-        """Those of them that are in their queue already, and not settled yet (`take_place`)."""
+        """Messages of these that are in their queue already, and not settled yet (`take_place`)."""
         self.revoked: i64 = 0
-        """Messages granted and not used whose room was taken back."""
+        """Messages that were granted and not used, and whose room was revoked."""
         self.owner: CreditedLink | None = None
-        """The link with the credit that it belongs to; None for none, which gives no idle room back."""
+        """The link that owns the credit; None without one: then idle room is not released."""
         self._reserving: list[Queue] = []
-        """The queues in which its room is reserved."""
+        """The queues in which room is reserved."""
         self._address: AddressDepth | None = None
-        """The depth of their address, which limits grants; None without."""
+        """The depth of the address, which limits grants; None without one."""
 
     def follow(self, queues: list[Queue], gates: list[Gate], now: float) -> None:
-        """Move to another road, after its route was resolved anew; revoke the part that has no room there.
+        """Move to another road, after the route was resolved again; revoke the part without room there.
 
-        If the new road has no queues, that is all of it.
+        If the new road has no queues, everything is revoked.
         """
         if not queues and self.messages > 0:
             self.revoke(self.messages, now)
@@ -87,8 +89,8 @@ class Reservation(RoomHolder):
     def grant(self, wanted: i64, now: float, in_turn: bool = False, parts: i64 = SHARE) -> i64:
         """Reserve room for up to `wanted` messages; returns the number granted, 0 if none has room.
 
-        `in_turn`: the sender has waited for this, so others that wait at a gate do not stop it. The grant is one of so
-        many `parts` of the free room, rounded up, and not below `GRANT_LEAST` or half of it.
+        `in_turn`: the sender has waited for the grant, so other waiters at a gate do not stop it. The grant is one of
+        so many `parts` of the free room, rounded up, and not below `GRANT_LEAST` or half of it.
         """
         if wanted > GRANT_MAX:
             wanted = GRANT_MAX
@@ -113,7 +115,7 @@ class Reservation(RoomHolder):
                     queue.reserved.close_for_exact(now)
 
     def recharge(self, charge: i64, now: float) -> bool:
-        """Reserve another charge in bytes for each message; returns False, and changes nothing, without room for it."""
+        """Reserve another charge in bytes for each message; returns False, without any change, if there is no room."""
         self._end_early()
         more = (charge - self.charge) * self.messages
         if more > 0 and not (self._grants(0, more) if self.exact else self._covers(0, more)):
@@ -124,7 +126,9 @@ class Reservation(RoomHolder):
         return True
 
     def most_charge(self, charge: i64) -> i64:
-        """Return this charge in bytes, or the largest that any amount on the road can ever take, if that is less."""
+        """Return this charge in bytes, or the largest charge that every amount on the road can ever hold, if that is
+        less.
+        """
         for queue in self._reserving:
             thresholds = queue.thresholds
             largest = (thresholds.exact() if self.exact else thresholds.capacity).largest_charge()
@@ -142,7 +146,9 @@ class Reservation(RoomHolder):
         return charge if charge > 0 else 1
 
     def full_gate(self, now: float) -> Gate | None:
-        """Return the first gate whose amount has no room for one more message of credit; None if all have."""
+        """Return the first gate whose amount has no room for one more message of credit; None if all gates have
+        room.
+        """
         for queue in self._reserving:
             if not (_free_in(queue, True).covers(1, self.charge) if self.exact else queue.covers(1, self.charge)):
                 return queue.gate
@@ -156,7 +162,7 @@ class Reservation(RoomHolder):
         return None
 
     def share_left(self) -> i64:
-        """Return how many more messages its connection may reserve by its share: see `ReservedRoom`."""
+        """Return how many more messages the connection may reserve by its share: see `ReservedRoom`."""
         most: i64 = UNLIMITED
         for queue in self._reserving:
             left = queue.reserved.share_left(self.party, self.charge)
@@ -164,10 +170,10 @@ class Reservation(RoomHolder):
         return most
 
     def use(self, charge: i64, now: float) -> bool:
-        """Use one message of credit, of this charge in bytes; returns whether it may go in.
+        """Use one message of credit, of this charge in bytes; returns whether the message may enter.
 
-        If so, the caller enqueues it at once (`Producer.accept`). Otherwise it is published as one without credit. A
-        message that is larger than `charge` needs free room for the rest, or room of those after it.
+        If so, the caller enqueues it at once (`Producer.accept`). Otherwise it is published like a message without
+        credit. A message larger than `charge` needs free room for the rest, or room of later messages.
         """
         if self.messages == 0:
             if self.revoked > 0:
@@ -176,13 +182,13 @@ class Reservation(RoomHolder):
         self._change(-1, now)
         for queue in self.queues:
             if not queue.deleted and queue not in self._reserving:
-                return False  # A queue without reservation decides when it comes.
+                return False  # A queue without reservation decides when the message arrives.
         if not self._passes_sums(charge, now):
             return False
         return charge <= self.charge or self._covers(1, charge) or self._lend(charge, now)
 
     def _passes_sums(self, charge: i64, now: float) -> bool:
-        """Return whether the limits above its queues let a message pass: open, with room, and without waiters."""
+        """Return whether the limits above the queues admit a message: open, with room, and without waiters."""
         pools = self._pools()
         for pool in pools:
             gate, copies = pool.gate, pools.count(pool)
@@ -196,10 +202,9 @@ class Reservation(RoomHolder):
         )
 
     def _lend(self, charge: i64, now: float) -> bool:
-        """Release room of the other messages for one of this charge, if that suffices; else change nothing.
+        """Release room of the other messages for a message of this charge, if that suffices; otherwise change nothing.
 
-        Returns whether it has room now. Each of the others keeps the same part of theirs, at least one byte that
-        counts.
+        Returns whether the message has room now. Each other message keeps the same part of its room, at least one byte.
         """
         if self.messages == 0:
             return False
@@ -211,9 +216,10 @@ class Reservation(RoomHolder):
         return True
 
     def take_place(self, queue: Queue, charge: i64) -> i64:
-        """Take the place of a message for which credit was just used, if its room is reserved in this queue alone.
+        """Take the place of a message whose credit was just used, if its room is reserved only in this queue.
 
-        Returns its sequence in the queue, 0 for none. `settle` counts it for the holder, with others.
+        Returns the message's sequence in the queue, 0 without a place. `settle` counts the message for the holder, with
+        others.
         """
         owner = self.owner
         if (
@@ -245,7 +251,7 @@ class Reservation(RoomHolder):
         self.revoked -= rest if rest < self.revoked else self.revoked
 
     def expect_more(self, waiter: Waiter, now: float) -> None:
-        """Extend the wait of the gates for a link after messages of it came; see `Turns.expect_more`."""
+        """Extend the wait of the gates for a link after its messages arrived; see `Turns.expect_more`."""
         if now <= waiter.back_by:
             for queue in self.queues:
                 queue.turns.expect_more(waiter, queue.gate, now)
@@ -265,21 +271,21 @@ class Reservation(RoomHolder):
             self.owner.recall(beyond_share, now)
 
     def revoke(self, messages: i64, now: float) -> None:
-        """Take the room of so many messages back; their credit stays, and they take the ordinary way."""
+        """Revoke the room of so many messages; their credit stays, and they take the ordinary path."""
         self.revoked += messages
         self._change(-messages, now)
         if self.owner is not None and messages > 0:
             self.owner.schedule_review()
 
     def refresh(self, now: float) -> None:
-        """Move its room if the queues on its road have changed."""
+        """Move the room if the queues on the road have changed."""
         reserving = [queue for queue in self.queues if queue.reserved.reserves()]
         self._address = depth_of(self.gates) if reserving else None
         if reserving == self._reserving:
             return
         messages = self.messages
         self._change(-messages, now)
-        self._reserving = self.queues if reserving == self.queues else reserving  # As a rule all of them.
+        self._reserving = self.queues if reserving == self.queues else reserving  # Usually all of them.
         if messages > 0:
             room = self._free(self.charge)
             if room < messages:
@@ -311,17 +317,17 @@ class Reservation(RoomHolder):
         return True
 
     def _pools(self) -> list[SharedLimit]:
-        """Return the shared limits of its queues, each once for every queue."""
+        """Return the shared limits of the queues, each once for every queue."""
         return [pool for queue in self._reserving for pool in queue.membership.pools]
 
     def trial(self, wanted: i64, charge: i64, parts: i64, now: float) -> i64:
-        """Return how many messages a part of the free room would take if each had this charge; at least 1."""
+        """Return how many messages of this charge a part of the free room would hold; at least 1."""
         self.refresh(now)
         share = self._room_for(wanted * parts, charge, now) // parts
         return share if share > 0 else 1
 
     def _room_for(self, messages: i64, charge: i64, now: float) -> i64:
-        """Return how many messages of this charge have room everywhere; exact if that is less than `messages`."""
+        """Return how many messages of this charge have room everywhere; exact if the number is less than `messages`."""
         most = self._free(charge)
         pools = self._pools()
         for pool in pools:
@@ -333,14 +339,14 @@ class Reservation(RoomHolder):
         return most
 
     def _free(self, charge: i64) -> i64:
-        """Return how many messages of this charge have room in all of its queues."""
+        """Return how many messages of this charge have room in all of the queues."""
         most: i64 = UNLIMITED
         for queue in self._reserving:
             most = _least(most, _free_in(queue, self.exact), charge)
         return most
 
     def _free_bytes(self, size: i64) -> i64:
-        """Return the largest charge that one message may have in all of its queues, `size` at most."""
+        """Return the largest charge of one message with room in all of the queues, at most `size`."""
         most = size
         for queue in self._reserving:
             free = queue.reserved.free().largest_charge()
@@ -348,21 +354,21 @@ class Reservation(RoomHolder):
         return most if most > 0 else 0
 
     def _most_uncounted(self) -> i64:
-        """Return the largest part of a charge that one of its queues does not count."""
+        """Return the largest part of a charge that some queue does not count."""
         most: i64 = 0
         for queue in self._reserving:
             most = max(most, queue.thresholds.capacity.uncounted)
         return most
 
     def _grants(self, messages: i64, size: i64) -> bool:
-        """Return whether all of its queues may promise this amount too: as `_covers`, but below the stop thresholds."""
+        """Return whether all of the queues may promise this amount too: as `_covers`, but below the stop thresholds."""
         for queue in self._reserving:
             if not _free_in(queue, True).covers(messages, size):
                 return False
         return True
 
     def _covers(self, messages: i64, size: i64) -> bool:
-        """Return whether all of its queues have room for this additional amount."""
+        """Return whether all of the queues have room for this additional amount."""
         for queue in self._reserving:
             if not queue.covers(messages, size):
                 return False

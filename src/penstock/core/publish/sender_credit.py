@@ -1,21 +1,22 @@
 """Credit of one sender: the messages that it may still send, each with room set aside for it.
 
-Theory of operation. A link wants credit if it is new, if its credit is used up, or if its sender has said that more is
-there. It then gets some at once, or waits at the first gate that stops it: in the one line of the broker, by bytes,
+Theory of operation. A link wants credit if it is new, if its credit is used up, or if its sender has announced more
+messages. It then gets some at once, or waits at the first gate that stops it: in the one line of the broker, by bytes,
 beside the held publishes of others. A grant is a part of the free room, up to a window. Its room is reserved in the
-queues of the road (`Reservation`), or in the hold room of the connection where the road is not known (`HoldShare`). So
+queues of the road (`Reservation`), or in the hold room of the connection if the road is unknown (`HoldShare`). So
 always `credit + used and not settled == reserved + revoked + hold room + set aside`, in messages.
 
 A message on credit takes free room on the fast path, if there is some. Its credit is settled later, for all messages of
-an input in one step. Without free room it takes its own room, and goes in although a gate is closed. A message without
-own room takes the ordinary way: it is held if it does not fit, and its link gets no more until it is in.
+an input in one step. Without free room it takes its own room, and enters although a gate is closed. A message without
+own room takes the ordinary path: it is held if it does not fit, and its link gets no more credit until it has entered.
 
 The gates of the user, the connection and the producer stop grants, and rates count granted messages. So they do not
-stop the messages again, unless a sender has saved credit up: its messages wait at the rate then (decision 83). Credit
+stop the messages again, unless a sender has saved up credit: then its messages wait at the rate (decision 83). Credit
 is never lowered: a sender may have used it already.
 
-*Exact* credit ends at the stop thresholds, and its messages are confirmed as soon as they are in (`Producer.prompt`).
-So its sender waits for credit and nothing else. It has no trials: after a drain it is granted when messages are there.
+*Exact* credit ends at the stop thresholds, and its messages are confirmed as soon as they are in their queues
+(`Producer.prompt`). So its sender waits only for credit. There are no trials: after a drain, credit is granted when the
+sender has messages.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ from penstock.flow.gate import NO_GATES, Gate, retry_after_s
 from penstock.flow.level import OVERHEAD
 
 QUEUES_MAX: Final = 16
-"""Most queues of a road in which room is reserved; beyond, a link's credit has hold room."""
+"""Most queues of a road in which room is reserved; beyond, the credit of a link has hold room."""
 NO_QUEUES: Final[list[Queue]] = []
 PARTS_MAX: Final = 16
-"""Most parts of the free room, where many wait: smaller grants are fairer, and cost more flow frames."""
+"""Most parts of the free room, if many senders wait: smaller grants are fairer, and cost more flow frames."""
 
 
 class SenderCredit(CreditedLink):
     """The credit of one link, whose messages one producer publishes.
 
-    `route` is the road of all its messages; None: each message has its own. `name` is that of the connection. The
-    first credit comes in the next turn. `exact`: see the module's docstring; such a link has a route.
+    `route` is the road of all messages; None: each message has its own. `name` is the name of the connection. The first
+    credit is granted in the next turn. `exact`: see the module's docstring; such a link has a route.
     """
 
     def __init__(
@@ -80,19 +81,19 @@ class SenderCredit(CreditedLink):
         self._largest: i64 = 0
         """Largest charge since the last settlement."""
         self._target: RouteTarget = UNRESOLVED
-        """The target in whose amounts the room is reserved."""
+        """The target in whose amounts room is reserved."""
         self._is_short: bool = False
-        """True if there was no room to reserve what the last messages ask for."""
+        """True if there was no room to reserve for the size of the last messages."""
         self._is_active: bool = False
-        """True if it used credit since the last grant."""
+        """True if the link used credit since the last grant."""
         self._reported: Gate | None = None
-        """The gate that was last announced to the sender since its last grant; None if none was."""
+        """The gate that was last announced to the sender since its last grant; None without one."""
         self._was_active: bool = False
-        """The same before the last grant: its sender soon uses that too."""
+        """`_is_active` before the last grant: such a sender soon uses the new credit too."""
         self.passes_held: bool = False
-        """True if messages to other targets pass those that its producer holds, so that credit goes on."""
+        """True if messages to other targets overtake held publishes of the producer, so that credit continues."""
         self.idle = IdleCredit(self, self.reservation, broker.timers)
-        """Room that is taken back if others wait for it."""
+        """Room that is revoked if others wait for it."""
         producer.credit = self
         producer.set_gates(producer.own)
         self.schedule_review()
@@ -100,7 +101,7 @@ class SenderCredit(CreditedLink):
     # Use
 
     def publish(self, route: Route, content: bytes, charge: i64) -> bool:
-        """Publish a message on credit; returns False, and does nothing, if the sender has none."""
+        """Publish a message on credit; returns False, without effect, if the sender has none."""
         left = self.credit - 1
         if left < 0:
             return False
@@ -114,9 +115,9 @@ class SenderCredit(CreditedLink):
         return True
 
     def spend(self, charge: i64) -> bool:
-        """Use one message of credit for a message that leaves its room: one of a transaction, or a refused one.
+        """Use one message of credit for a message that does not use its room: in a transaction, or refused.
 
-        Returns False, and does nothing, if the sender has none.
+        Returns False, without effect, if the sender has no credit.
         """
         left = self.credit - 1
         if left < 0:
@@ -125,7 +126,7 @@ class SenderCredit(CreditedLink):
         if charge > self._largest:
             self._largest = charge
         if self.hold.count() > 0:
-            self.settle(self.broker.now)  # A transaction counts it in the same hold budget.
+            self.settle(self.broker.now)  # A transaction counts the message in the same hold budget.
         self.schedule_review()
         return True
 
@@ -134,9 +135,10 @@ class SenderCredit(CreditedLink):
         return RATES_PREPAID if route.target is self._target else OWN_GATES_PREPAID
 
     def publish_beyond(self, route: Route, content: bytes, charge: i64) -> bool:
-        """Publish a message that came without credit, as a protocol without credit does; the link is then to be closed.
+        """Publish a message that was sent without credit, as a protocol without credit does; the link must then be
+        closed.
 
-        Returns False, and does nothing, if the connection may hold no more.
+        Returns False, without effect, if the connection may hold no more.
         """
         if not self.producer.hold_budget.fits(charge):
             return False
@@ -167,9 +169,9 @@ class SenderCredit(CreditedLink):
         producer.publish_slowly(route, content, charge, self.prepaid_for(route))
 
     def leave_road(self) -> None:
-        """Stop reserving room on its road: its messages come in transactions, and a commit may need that room.
+        """Stop reserving room on the road: messages are published in transactions, and a commit may need that room.
 
-        Its credit uses hold room afterwards.
+        Credit uses hold room afterwards.
         """
         now = self.broker.now
         self.settle(now)
@@ -178,16 +180,18 @@ class SenderCredit(CreditedLink):
         self.reservation.follow(NO_QUEUES, NO_GATES, now)
         self.schedule_review()
 
-    # What the sender says
+    # Reports of the sender
 
     def on_flow(self, available: i64) -> None:
-        """Handle that the sender has so many messages, those included that it has credit for; 0 if it does not say."""
+        """Handle that the sender has so many messages, including messages that it has credit for; 0 if it reports
+        none.
+        """
         more = available - self.credit
         self.available = more if more > 0 else 0
         self.schedule_review()
 
     def give_back(self, messages: i64) -> None:
-        """Take back credit that the sender says it will not use: it was drained, or a delivery was aborted."""
+        """Take back credit that the sender returns: it was drained, or a delivery was aborted."""
         if messages > self.credit:
             messages = self.credit
         if messages > 0:
@@ -221,9 +225,10 @@ class SenderCredit(CreditedLink):
             self.report_blocked()
 
     def has_demand(self) -> bool:
-        """Return whether it is to be granted more: its sender goes on, half of its window is used, nothing is held.
+        """Return whether the link should be granted more: its sender is active, half of its window is used, nothing is
+        held.
 
-        Credit that lacks room is used first.
+        Credit without room is used first.
         """
         if self.state is CreditState.CLOSED or (self._is_short and self.credit > 0):
             return False
@@ -234,7 +239,7 @@ class SenderCredit(CreditedLink):
         return (self.credit == 0 or self.available > 0 or self._is_active) and self._window_lacks() > 0
 
     def _window_lacks(self) -> i64:
-        """Return how many messages its window lacks, which is smaller where a rate limits it; 0 while half is left."""
+        """Return how many messages the window lacks, which is smaller if a rate limits it; 0 while half is left."""
         return self.window.wanted(self.credit, admission.credit_limit(self._own_gates(), self.window.charge))
 
     def _ask(self, now: float) -> None:
@@ -252,7 +257,9 @@ class SenderCredit(CreditedLink):
             self.broker.turns.wait(self, obstacle, now)
 
     def _change_gate(self, gate: Gate, now: float) -> None:
-        """Wait at another gate if this one is not on the road any more, or closed another way than by itself."""
+        """Wait at another gate if this gate is not on the road any more, or is closed in a way that does not end by
+        itself.
+        """
         obstacle = self._stopping_gate(now, True)
         if obstacle is gate:
             return
@@ -274,7 +281,7 @@ class SenderCredit(CreditedLink):
         self.line.begin_wait(self)
         self.reservation.close_full(now)
         if gate.kind == DISK_KIND:
-            self.schedule_review()  # A trial may go on.
+            self.schedule_review()  # A trial may continue.
 
     @override
     def on_road_changed(self, left: set[object], now: float) -> i64:
@@ -312,12 +319,14 @@ class SenderCredit(CreditedLink):
     @override
     def next_gate(self) -> Gate | None:
         if (self.available == 0 and not self._goes_on()) or not self.has_demand() or self._is_beyond_share():
-            return None  # It asks again when its credit is used up.
+            return None  # The link asks again when its credit is used up.
         gate = self._stopping_gate(self.broker.now, True)
         return self._last_gate() if gate is None else gate
 
     def _goes_on(self) -> bool:
-        """Return whether exact credit is granted on in this turn: the room below stop is dealt out in small parts."""
+        """Return whether exact credit is granted further in this turn: the room below stop is granted in small
+        parts.
+        """
         if self.exact and not is_idle(self.state) and not self.window.is_unproven():
             self._is_active = self._stopping_gate(self.broker.now, True) is None
             return self._is_active
@@ -336,14 +345,14 @@ class SenderCredit(CreditedLink):
         self.idle.recall(beyond_share, now)
 
     def close(self) -> None:
-        """Release everything: the link has ended. Repeating it changes nothing."""
+        """Release everything, because the link has ended. Repeated calls have no effect."""
         if self.state is CreditState.CLOSED:
             return
         now = self.broker.now
         self.state = CREDIT_STATES.move(self.state, CreditState.CLOSED)
         self.broker.turns.forget(self, now)
         self._leave_line(now)
-        self.line.end_wait(self)  # The gate of a deleted queue has dismissed it already.
+        self.line.end_wait(self)  # The gate of a deleted queue has dismissed the link already.
         self.credit = self.available = 0
         self.reservation.give_back(now)
         self.hold.release(self.hold.count())
@@ -352,7 +361,7 @@ class SenderCredit(CreditedLink):
         self.reservation.owner = None
         self.idle.end()
 
-    # For people
+    # Descriptions
 
     def blocked_by(self) -> Gate | None:
         """Return the gate that keeps credit or a held publish from its sender; None while it may send."""
@@ -361,12 +370,14 @@ class SenderCredit(CreditedLink):
         return self.gate if self.credit == 0 else None
 
     def blocked_since(self) -> float | None:
-        """Return since when that gate blocks it (monotonic seconds); None while it may send, or gets a turn soon."""
+        """Return the time since which that gate blocks the sender (monotonic seconds); None while it may send, or has a
+        turn soon.
+        """
         gate = self.blocked_by()
         return None if gate is None or id(gate) not in self.producer.gates else self.producer.entry(gate).since
 
     def retry_after_s(self) -> float:
-        """Return the seconds after which a sender that is blocked may try again."""
+        """Return the seconds after which a blocked sender may try again."""
         gate = self.blocked_by()
         return 0.0 if gate is None else retry_after_s(gate, self.broker.now)
 
@@ -380,23 +391,23 @@ class SenderCredit(CreditedLink):
         if gate is None or self.credit > 0:
             return
         self.producer.mark_blocked(gate)
-        if gate is not self._reported:  # It may withhold outcomes, and so block the producer, since before.
+        if gate is not self._reported:  # The gate may have withheld outcomes earlier, and so blocked the producer.
             self._reported = gate
             self.notify()
 
     # The road
 
     def _own_gates(self) -> list[Gate]:
-        """Return the gates that count grants: those of the producer and of the address."""
+        """Return the gates that count grants: of the producer and of the address."""
         return [*self.producer.own, *self.reservation.gates] if self.reservation.gates else self.producer.own
 
     def _goes_anywhere(self) -> bool:
-        """Return whether its road is not known, or too wide, so that its room is in the hold room."""
+        """Return whether the road is unknown, or too wide, so that room is in the hold room."""
         target = self._target
         return target is UNRESOLVED or target.by_headers or len(target.queues) > QUEUES_MAX
 
     def _last_gate(self) -> Gate | None:
-        """Return the gate to wait at for a turn where no gate stops it; None: it need not wait."""
+        """Return the gate to wait at for a turn if no gate stops the link; None if it need not wait."""
         if self._goes_anywhere():
             return self.hold.room.gate
         for queue in self.reservation.queues:
@@ -419,7 +430,7 @@ class SenderCredit(CreditedLink):
         return self.reservation.charge
 
     def _wanted(self, charge: i64, now: float) -> i64:
-        """Return the most that its turn may grant."""
+        """Return the most messages that the link's turn may grant."""
         wanted = self._window_lacks() if self.has_demand() else 0
         if wanted > 0 and is_idle(self.state):
             return 1
@@ -433,7 +444,7 @@ class SenderCredit(CreditedLink):
         return wanted if self._goes_anywhere() else self.hold.first_grant(wanted, charge)
 
     def _parts(self) -> i64:
-        """Return into how many grants the free room is divided: the more wait, the smaller each is."""
+        """Return the number of parts of the free room: the more senders wait, the smaller each grant."""
         parts: i64 = SHARE
         for queue in self.reservation.queues:
             for gate in queue.gates:
@@ -441,26 +452,26 @@ class SenderCredit(CreditedLink):
         return parts if parts < PARTS_MAX else PARTS_MAX
 
     def _is_beyond_share(self) -> bool:
-        """Return whether nothing has come yet, and its connection has its share of the room in a queue."""
+        """Return whether no message has arrived yet, and the connection has its share of the room in a queue."""
         return not self._goes_anywhere() and self.window.is_unproven() and self.reservation.share_left() == 0
 
     def _grant_one(self, charge: i64, now: float) -> i64:
-        """Add one message of credit: on trial, or with room where credit is exact; returns the number granted."""
+        """Add one message of credit: on trial, or with room if credit is exact; returns the number granted."""
         return self.reservation.grant(1, now, True) if self.exact else self._try_one(charge)
 
     def _try_one(self, charge: i64) -> i64:
-        """Add a message of credit that takes no room from others; returns 1. It is held if it does not fit."""
+        """Add a message of credit that takes no room from others; returns 1. The message is held if it does not fit."""
         if self.hold.set_aside(1, charge) == 0:
             self.reservation.revoked += 1
         return 1
 
     def _grant_beside_queues(self, now: float) -> bool:
-        """Grant where credit would have no room in a queue, but a message may go in.
+        """Grant credit that has no room in a queue, although a message may enter.
 
-        That is a trial of one message, which is set aside, for a sender that let its last credit lie idle, or of which
-        nothing has come: on a link that may lead anywhere, and before a closed disk gate, which lets messages pass that
-        are not stored. While a shared limit is closed it is hold room for what the guaranteed share of an empty queue
-        takes. Returns False, and grants nothing, in all other cases.
+        The grant is a trial of one message, which is set aside, if the sender's last credit was idle or no message has
+        arrived: on a link without a fixed target, and before a closed disk gate, which admits transient messages. While
+        a shared limit is closed, the grant is hold room for the guaranteed share of an empty queue. Returns False,
+        without a grant, in all other cases.
         """
         charge = self.window.charge
         for gate in self._own_gates():
@@ -507,9 +518,9 @@ class SenderCredit(CreditedLink):
         self.notify()
 
     def _stopping_gate(self, now: float, in_turn: bool) -> Gate | None:
-        """Return the first gate that lets no credit be granted: closed, or without room.
+        """Return the first gate that stops a grant: closed, or without room.
 
-        Also one at which others wait, unless it is `in_turn`.
+        Also a gate with other waiters, unless the grant is `in_turn`.
         """
         self._follow(now)
         charge = self._recharge(now)
@@ -526,7 +537,7 @@ class SenderCredit(CreditedLink):
         return self.reservation.full_gate(now)
 
     def _follow(self, now: float) -> None:
-        """Move the reserved room if the topology has changed; where there is no room for it, to the hold room."""
+        """Move the reserved room if the topology has changed; into the hold room if the new road has no room."""
         route = self.route
         if route is not None:
             self._follow_route(route, now)
@@ -538,7 +549,7 @@ class SenderCredit(CreditedLink):
             try:
                 self.vhost.refresh_route(route)
             except BrokerError:
-                return  # The next message meets the same error, and its link ends with it.
+                return  # The next message meets the same error, and ends its link.
         if not self._follows(route):
             target = self._target = route.target
             queues = NO_QUEUES if self._goes_anywhere() else target.queues
@@ -547,7 +558,7 @@ class SenderCredit(CreditedLink):
             self.reservation.refresh(now)
 
     def _follows(self, route: Route) -> bool:
-        """Return whether its room is reserved on the present road of its route, with the gates of that."""
+        """Return whether room is reserved on the present road of the route, with its gates."""
         return route.target is self._target and route.gates is self.reservation.gates
 
     # Settlement
@@ -557,7 +568,7 @@ class SenderCredit(CreditedLink):
         self._settle(self._unsettled(), now)
 
     def _unsettled(self) -> i64:
-        """Return the used messages that still have their room."""
+        """Return the used messages that still have room."""
         return self.reservation.messages + self.reservation.revoked + self.hold.count() - self.credit
 
     def _settle(self, messages: i64, now: float) -> None:
@@ -566,7 +577,7 @@ class SenderCredit(CreditedLink):
             self._release(messages, now)
 
     def _count(self, messages: i64, now: float) -> None:
-        """Count messages that came."""
+        """Count messages that arrived."""
         self.reservation.expect_more(self, now)
         self.window.count(messages, self._largest, self.producer.has_stored)
         self.producer.has_stored = False
@@ -579,7 +590,7 @@ class SenderCredit(CreditedLink):
             self.hold.count_first(0)
 
     def _release(self, messages: i64, now: float) -> None:
-        """Release room: hold room first, since a message without own room takes it."""
+        """Release room: hold room first, because a message without own room uses it."""
         held = min(messages, self.hold.count())
         self.hold.release(held)
         if messages > held:

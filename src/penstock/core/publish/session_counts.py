@@ -1,11 +1,11 @@
 """Counts of a session as a tally, and their addition to totals when the session or its connection ends.
 
-Theory of operation. The hot path counts nothing for a session that follows from something else. Deliveries to be
-acknowledged are counted by the batch, as they become unsettled, and acknowledged are those that are neither unsettled
-nor settled otherwise. Confirms are the numbers that were taken.
+Theory of operation. The hot path counts nothing for a session that can be derived. Deliveries to be acknowledged are
+counted by batch when they become unsettled. Acknowledged deliveries are those that are neither unsettled nor settled
+otherwise. Confirms are the numbers that were taken.
 
 A connection that ends leaves its counts to its virtual host and its user at once, although its sessions are torn down
-in slices: `counted` says how much of a session is there already. So the sums never fall.
+in slices: `counted` is the part of a session that was added already. So the sums never fall.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def consumed(session: Session) -> Tally:
 
 
 def tally_of(session: Session) -> Tally:
-    """Return the counts of a session: of its consumers, and of its publishers with those that have ended."""
+    """Return the counts of a session: of its consumers, and of its publishers, ended ones included."""
     tally, own = consumed(session), session.tally
     tally.publish = own.publish
     tally.confirm = own.confirm
@@ -57,7 +57,7 @@ def count_ended(session: Session, origin: ConnectionGates | None) -> None:
 
 
 def leave_counts(sessions: list[Session], origin: ConnectionGates, sinks: list[Tally]) -> None:
-    """Leave the counts of a connection that ends to these tallies: of its virtual host and of its user."""
+    """Add the counts of a closing connection to these tallies: of its virtual host and of its user."""
     taken = Tally()
     for producer in origin.producers:
         take_counts(producer, taken)

@@ -1,4 +1,4 @@
-"""State of queries that publish, as lists and explanations know them. `ranges/marks.py` implements it."""
+"""State of queries that publish, for lists and explanations. `ranges/marks.py` implements it."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ class SinkState(PoolUnit):
         self.vhost = vhost
         self.query = query
         self.target = target
-        """Exchange and routing key, for people."""
+        """Exchange and routing key, for display."""
         self.batch: i64 = 0
         self.user: str = ""
-        """The user that it belongs to; empty for none yet, in a store of a version that did not record it."""
+        """The user that the batch belongs to; empty while unknown, in a store whose version did not record it."""
         self.holder = PoolHolder("", vhost)
-        """That user, as a holder of marks."""
+        """The same user, as a holder of marks."""
         self.client: str = ""
-        """Name of the connection that asked for it last; empty if there was none since the broker's start."""
+        """Name of the last connection that requested the batch; empty if there was none since the broker's start."""
         self.touched: float = 0.0
-        """Time of the last request for it: monotonic seconds."""
+        """Time of the last request for the batch: monotonic seconds."""
 
     def records(self) -> i64:
-        """Return the number of its marks."""
+        """Return the number of the batch's marks."""
         raise NotImplementedError
 
     def until(self) -> float:
-        """Return when its marks are dropped without another request."""
+        """Return when the marks are dropped without another request."""
         raise NotImplementedError
 
     def staged(self, queue: Queue | None) -> RowSum:
-        """Return the sums of the rows that are staged and not published: for a queue, or for all (None)."""
+        """Return the sums of rows that are staged and not published: for one queue, or for all (None)."""
         raise NotImplementedError
 
     def staged_until(self) -> float:

@@ -1,11 +1,11 @@
-"""Progress of a publisher without confirms: progress is no standstill.
+"""Progress of a publisher without confirms: its hold deadline runs only while nothing moves.
 
-Nobody waits for the outcome of such a publish, and its refusal loses it. So its hold deadline runs only while its gate
-lets nothing of its publisher pass, and the depth of the gate does not go down either. For a gate opens only at its
-resume threshold, and a slow consumer may take longer than the deadline from the capacity to there. With confirms each
-message has its own deadline, so that its caller knows in time.
+The outcome of such a publish is not reported, and its refusal loses the message. So its hold deadline runs only while
+its gate passes no message of the publisher, and the depth of the gate does not fall either. The reason: a gate opens
+only at its resume threshold, and a slow consumer may need longer than the deadline to get there from the capacity. With
+confirms each message has its own deadline, so that its caller is answered in time.
 
-Departures leave no time behind, because they are on the hot path. The depth is looked at instead, several times in each
+Departures record no time, because they are on the hot path. Instead the depth is checked several times in each
 deadline.
 """
 
@@ -19,7 +19,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 
 LOOKS_A_DEADLINE: Final = 8
-"""Looks at the depth in each hold deadline: a standstill is noticed an eighth of it late at most."""
+"""Checks of the depth in each hold deadline: a standstill is noticed at most an eighth of the deadline late."""
 
 
 class Standstill:
@@ -29,19 +29,20 @@ class Standstill:
 
     def __init__(self) -> None:
         self.moved_at: float = -NEVER
-        """Time at which one of its publishes passed, or its gate's depth was seen to have gone down; monotonic seconds.
-        """
+        """Last time at which a publish passed, or the gate's depth was found to have fallen; monotonic seconds."""
         self.look_at: float = NEVER
-        """Time of the next look; NEVER while none is needed."""
+        """Time of the next check; NEVER while none is needed."""
         self._passed: bool = False
-        """True if something passed since the last look: the depth may be higher than then, and have gone down."""
+        """True if a publish passed since the last check: the depth may be higher than then, and have fallen in
+        between.
+        """
         self._gate: Gate | None = None
         self._messages: i64 = 0
         self._bytes: i64 = 0
-        """The gate of the last look, and its depth then."""
+        """The gate of the last check, and its depth then."""
 
     def begin(self, gate: Gate | None, hold_deadline_s: float, now: float) -> float:
-        """Begin to look at the gate where a publish waits; return the time of the next look (monotonic seconds)."""
+        """Begin to check the gate where a publish waits; return the time of the next check (monotonic seconds)."""
         if hold_deadline_s == NEVER or gate is None:
             return NEVER
         if self.look_at == NEVER or self.look_at <= now:
@@ -54,7 +55,7 @@ class Standstill:
         self._passed = True
 
     def look(self, gate: Gate | None, hold_deadline_s: float, now: float) -> None:
-        """Look whether the depth of the gate has gone down since the last look, if it is time."""
+        """Check whether the depth of the gate has fallen since the last check, if it is time."""
         if now < self.look_at or self.look_at == NEVER:
             return
         if gate is None:
@@ -67,7 +68,7 @@ class Standstill:
         self._passed = False
 
     def end(self) -> None:
-        """Stop looking: nothing waits any more."""
+        """Stop checking, because nothing waits any more."""
         self.look_at = NEVER
         self._passed = False
         self._gate = None

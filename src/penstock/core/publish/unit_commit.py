@@ -1,14 +1,14 @@
 """Commit of a unit of work: all its publishes and settlements pass in one turn, all or nothing.
 
-Theory of operation. A commit changes each queue by its publishes, less the messages that its own acknowledgements
+Theory of operation. A commit changes each queue by its publishes, minus the messages that its own acknowledgements
 remove there. It must pass the gates of the amounts that it increases (a queue's depth, a shared limit, an address), and
-the gates without an amount (operator gates, rates), with those of each producer that published. An amount that it does
-not increase does not stop it, however full. So a client that consumes from a full queue and publishes into the same one
-goes on, and commits of acknowledgements alone never wait. A commit waits as a publish does: at one gate, with one
-ticket, charged with its sum. Its confirm is withheld by the closed gates that it has passed.
+the gates without an amount (operator gates, rates), with the gates of each producer that published. An amount that it
+does not increase does not stop it, however full. So a client that consumes from a full queue and publishes into the
+same queue is not blocked, and commits of acknowledgements alone never wait. A commit waits as a publish does: at one
+gate, with one ticket, charged with its sum. Its confirm is withheld by the closed gates that it has passed.
 
-Publishes of a unit keep their order. Those of another producer than the coordinator's do not wait for publishes that
-this producer holds outside of the unit: an outbox waits at one gate only, and a commit must not wait for two.
+Publishes of a unit keep their order. Publishes of a producer other than the coordinator's do not wait for publishes
+that their producer holds outside of the unit: an outbox waits at one gate only, and a commit must not wait for two.
 """
 
 from __future__ import annotations
@@ -47,36 +47,37 @@ if TYPE_CHECKING:
     from penstock.core.publish.unit_of_work import UnitOfWork
 
 LOOKED_AT_A_UNIT: Final = 1
-"""Queues of a commit whose gates are looked at with one unit of work."""
+"""Queues of a commit whose gates are checked with one unit of work."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RowBatch:
-    """Rows that a commit publishes in addition to its own publishes. They enter their queues after it has passed.
+    """Rows that a commit publishes in addition to its own publishes. They enter their queues after the commit has
+    passed.
 
-    Those are the results of a query that are published as a whole (ranges/promotions.py).
+    Such rows are the results of a query, published as a whole (ranges/promotions.py).
     """
 
     def __init__(self, producer: Producer) -> None:
         self.producer = producer
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        """Number of its rows, and the sum of their charges."""
+        """Number of rows, and the sum of their charges."""
 
     def is_over(self) -> bool:
-        """Return whether nothing is left to be published: that was done already, or is not wanted any more."""
+        """Return whether the batch has nothing left to publish: it was published, or is not wanted any more."""
         raise NotImplementedError
 
     def error(self) -> BrokerError | None:
-        """Return why it cannot be published any more; None if it can."""
+        """Return why the batch cannot be published any more; None if it can."""
         raise NotImplementedError
 
     def bring(self, deltas: dict[int, QueueDelta]) -> None:
-        """Count its rows in the changes of queues."""
+        """Count the rows in the changes of queues."""
         raise NotImplementedError
 
     def bring_to_addresses(self, at_gates: dict[int, GateDelta]) -> None:
-        """Count its rows at the gates of addresses."""
+        """Count the rows at the gates of addresses."""
         raise NotImplementedError
 
     def free_pools(self, pools: dict[int, GateDelta]) -> None:
@@ -113,7 +114,7 @@ class RouteDelta:
 class UnitSums:
     """Sums of the publishes of a unit of work, updated with each publish.
 
-    So a commit sums up queues and routes only. Routes that depend on headers only matter where gates exist.
+    So a commit sums up only queues and routes. Routes that depend on headers only matter where gates exist.
     """
 
     __slots__ = ("messages", "bytes", "queues", "routes", "producers")
@@ -122,11 +123,11 @@ class UnitSums:
         self.messages: i64 = 0
         self.bytes: i64 = 0
         self.queues: dict[int, QueueDelta] = {}
-        """By the identity of the queue."""
+        """Sums by the identity of the queue."""
         self.routes: dict[int, RouteDelta] = {}
-        """By the identity of the route."""
+        """Sums by the identity of the route."""
         self.producers: dict[int, ProducerDelta] = {}
-        """By the identity of the producer, in the order of their first publish."""
+        """Sums by the identity of the producer, in the order of their first publish."""
 
     def size_of(self, route: Route) -> i64:
         """Return the size that one more publish by a route adds to the commit."""
@@ -158,7 +159,7 @@ class UnitSums:
             passage.bytes += charge
 
     def is_current(self) -> bool:
-        """Return whether no queue has another length limit than when it was counted first."""
+        """Return whether every queue has the same length limit as when it was counted first."""
         for delta in self.queues.values():
             if delta.length is not delta.queue.length:
                 return False
@@ -174,19 +175,19 @@ def sums_of(publishes: list[HeldPublish]) -> UnitSums:
 
 
 class Road:
-    """The changes by a commit at the gates on its road, as they are at one moment."""
+    """The changes by a commit at the gates on its road, at one moment."""
 
     __slots__ = ("at_gates", "at_disk", "never_fits")
 
     def __init__(self, at_gates: list[GateDelta], at_disk: list[GateDelta]) -> None:
         self.at_gates = at_gates
-        """Those that the commit increases, in the order of a publish's road; the disk gates follow."""
+        """Gates that the commit increases, in the order of a publish's road; the disk gates follow."""
         self.at_disk = at_disk
         self.never_fits: ContentTooLarge | None = never_fits_error(at_gates)
-        """The error of a commit that would wait for room that it can never have, or None."""
+        """The error of a commit that would wait for room that will never exist, or None."""
 
     def first_stopping(self, now: float, finishing: Gate | None) -> GateDelta | None:
-        """Return the change at the first gate that stops the commit in its turn; None: it passes."""
+        """Return the change at the first gate that stops the commit in its turn; None if it passes."""
         for at_gate in self.at_gates:
             if at_gate.stops(now, finishing):
                 return at_gate
@@ -196,7 +197,7 @@ class Road:
         return None
 
     def first_for_new(self, now: float) -> GateDelta | None:
-        """Return the change at the first gate where a new commit must wait; None: at no gate."""
+        """Return the change at the first gate where a new commit must wait; None if there is none."""
         for at_gate in self.at_gates:
             if at_gate.gate.has_line() or not at_gate.has_room(now):
                 return at_gate
@@ -214,7 +215,7 @@ class Road:
 
 
 def never_fits_error(at_gates: list[GateDelta]) -> ContentTooLarge | None:
-    """Return the error for a commit that would wait at one of these gates for room that it can never have, or None."""
+    """Return the error for a commit that would wait at one of these gates for room that will never exist, or None."""
     for at_gate in at_gates:
         where = at_gate.never_fits()
         if where:
@@ -228,9 +229,9 @@ def never_fits_error(at_gates: list[GateDelta]) -> ContentTooLarge | None:
 class UnitCommit(Held):
     """A commit that may wait at a gate.
 
-    A look at its road sums up the changes of all its queues and routes. While the commit waits, a look takes constant
-    time: its change at the gate that stopped it is the same until a queue leaves that gate (`on_road_changed`), but for
-    the cases of `_still_counts`.
+    A check of its road sums up the changes of all its queues and routes. While the commit waits, a check takes constant
+    time: the change at the gate that stopped it stays the same until a queue leaves that gate (`on_road_changed`),
+    except in the cases of `_still_counts`.
     """
 
     __slots__ = (
@@ -269,9 +270,9 @@ class UnitCommit(Held):
         self.queue_deltas = list(loads.values())
         self.shares = shares_of(unit.settlements)
         self.road: Road | None = None
-        """Its road at the present look, for the turn that follows at once; None while it waits."""
+        """The road at the present check, for the turn that follows at once; None while the commit waits."""
         self.stopped_by: GateDelta | None = None
-        """Its change at the gate that stopped it last; None after its road changed."""
+        """The change at the gate that stopped the commit last; None after its road changed."""
 
     @override
     def messages_to(self, queue: Queue) -> i64:
@@ -281,9 +282,9 @@ class UnitCommit(Held):
     # Admission
 
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
-        """Return the first gate that stops it; a capacity lowered below its size does not.
+        """Return the first gate that stops the commit; a capacity lowered below its size does not.
 
-        The gate that stopped it last comes first, so that a look costs the same however large the unit is.
+        The gate that stopped it last is checked first, so that the cost does not depend on the size of the unit.
         """
         if self.batch is not None and self.batch.is_over():
             return None
@@ -296,7 +297,7 @@ class UnitCommit(Held):
         return self._stop_at(road.first_stopping(now, finishing))
 
     def gate_for_new_publish(self, own: list[Gate], now: float, others_have_turns: bool) -> Gate | None:
-        """Return the gate where a new commit must wait; None: none. See `admission.gate_for_new_publish`."""
+        """Return the gate where a new commit must wait; None without one. See `admission.gate_for_new_publish`."""
         if self.batch is not None and self.batch.is_over():
             return None
         road = self._look()
@@ -308,19 +309,19 @@ class UnitCommit(Held):
         return self._stopping_gate(road) if gate is None else gate
 
     def _look(self) -> Road:
-        """Sum up its road, for the present look and for the turn that may follow."""
+        """Sum up the road, for the present check and for the turn that may follow."""
         road = Road(self._at_gates(), self._at_disk())
         self.road = road
         self.unit.coordinator.producer.broker.work.count(len(self.queue_deltas) // LOOKED_AT_A_UNIT)
         return road
 
     def _present_road(self) -> Road:
-        """Return the road of the present look."""
+        """Return the road of the present check."""
         road = self.road
         return self._look() if road is None else road
 
     def _stop_at(self, at_gate: GateDelta | None) -> Gate | None:
-        """Record the change at the gate that stops it, if any; return the gate."""
+        """Record the change at the gate that stops the commit, if any; return the gate."""
         self.stopped_by = at_gate
         if at_gate is None:
             return None
@@ -328,11 +329,11 @@ class UnitCommit(Held):
         return at_gate.gate
 
     def _still_counts(self, at_gate: GateDelta) -> bool:
-        """Return whether its change at the gate that stopped it is still the same.
+        """Return whether the change at the gate that stopped the commit is still the same.
 
-        So it is at a queue's gate, at a rate and at an operator's gate. A shared limit applies while any queue is above
-        its guaranteed share. At an address, settled messages may have lost their other copies meanwhile, which frees
-        more. At a disk gate, transient messages may not be paged any more.
+        The change is constant at a queue's gate, at a rate and at an operator's gate. A shared limit applies while any
+        queue is above its guaranteed share. At an address, settled messages may have lost their other copies meanwhile,
+        which frees more. At a disk gate, transient messages may no longer be paged.
         """
         kind = at_gate.gate.kind
         if kind == "address":
@@ -348,9 +349,10 @@ class UnitCommit(Held):
         self.stopped_by = None
 
     def _stopping_gate(self, road: Road) -> Gate | None:
-        """Return the gate that stops it although there is room, or None. See `admission.stopping_gate`.
+        """Return the gate that stops the commit although there is room, or None. See `admission.stopping_gate`.
 
-        A gate whose amount it does not increase is not on its road, so a session that drains a queue is not stopped.
+        A gate whose amount the commit does not increase is not on its road, so a session that drains a queue is not
+        stopped.
         """
         longest_s = admission.hold_deadline_s(self.queues)
         coordinator = self.unit.coordinator.producer
@@ -365,11 +367,11 @@ class UnitCommit(Held):
         return None
 
     def turn_gate(self) -> Gate | None:
-        """Return the gate of the first queue that it increases."""
+        """Return the gate of the first queue that the commit increases."""
         return self._present_road().turn_gate()
 
     def never_fits(self) -> ContentTooLarge | None:
-        """Return the error for a commit that would wait for room that it can never have, or None."""
+        """Return the error for a commit that would wait for room that will never exist, or None."""
         return self._present_road().never_fits
 
     @override
@@ -382,7 +384,7 @@ class UnitCommit(Held):
         return f"commit refused after {admission.describe_deadline(self.queues)} and {end}; {why}"
 
     def _at_gates(self) -> list[GateDelta]:
-        """Return the changes at its gates, in the order of a publish's road.
+        """Return the changes at the commit's gates, in the order of a publish's road.
 
         The gates of a producer with credit counted its publishes when the credit was granted.
         """
@@ -398,7 +400,7 @@ class UnitCommit(Held):
         for share, copies in self.shares:
             address = at_gates.get(id(share.depth.gate))
             if address is not None and share.copies == copies:
-                address.free(1, share.charge)  # The last copies of that message are removed.
+                address.free(1, share.charge)  # The last copies of the message are removed.
         pools = self._pools()
         for delta in self.queue_deltas:
             if delta.enters():
@@ -406,7 +408,7 @@ class UnitCommit(Held):
         return [at_gate for at_gate in at_gates.values() if at_gate.limits_increase()]
 
     def _at_disk(self) -> list[GateDelta]:
-        """Return the changes at the disk gates: additions less removals. A transient message counts if it is paged."""
+        """Return the changes at the disk gates: additions minus removals. A transient message counts if it is paged."""
         at_gates: dict[int, GateDelta] = {}
         for delta in self.queue_deltas:
             queue = delta.queue
@@ -441,7 +443,7 @@ class UnitCommit(Held):
     # Passing
 
     def admit(self) -> str:
-        """Apply the settlements, then the publishes in order; nothing, if an overflow policy refuses."""
+        """Apply the settlements, then the publishes in order; no change if an overflow policy refuses."""
         producer = self.unit.coordinator.producer
         broker = producer.broker
         self.unit.leave_account()
@@ -484,12 +486,12 @@ class UnitCommit(Held):
         return ""
 
     def conclude(self, at_gates: list[GateDelta], stored: bool) -> None:
-        """Answer, once everything is in its queues; `stored`: the store is to have it first."""
+        """Answer once all messages are in their queues; `stored`: the answer waits for the store."""
         producer = self.unit.coordinator.producer
         producer.broker.apply_gate_transitions()
         if producer.state is ProducerState.CLOSED:
-            return  # Nobody waits for the answer any more.
-        # A gate whose amount it did not increase withholds nothing: perhaps only this session can open it.
+            return  # The client does not wait for the answer any more.
+        # A gate whose amount did not increase withholds nothing: possibly only this session can open it.
         closed = [at_gate.gate for at_gate in at_gates if not at_gate.gate.open and not at_gate.gate.frequent]
         for gate in closed:
             producer.mark_withheld(gate)
@@ -504,19 +506,19 @@ class UnitCommit(Held):
                 begin_withheld(producer, held.route, held.queues, held.content, number, closed[0])
 
     def pass_batch(self) -> None:
-        """Answer for a batch that another request has promoted: the store is to have that first."""
+        """Answer for a batch that another request has promoted; the answer waits for the store."""
         producer = self.unit.coordinator.producer
         if producer.state is not ProducerState.CLOSED:
             producer.await_disk(producer.confirms.published + 1 if self.pending is None else self.pending.number)
             producer.confirm(self.pending, [], None, [])
 
     def refuse_batch(self, error: BrokerError) -> None:
-        """Refuse a batch that has waited in the line, if its requester still waits for the answer."""
+        """Refuse a waiting batch, if its requester still waits for the answer."""
         if self.unit.coordinator.producer.state is not ProducerState.CLOSED:
             self.refuse(error)
 
     def _settle(self, producer: Producer) -> None:
-        """Apply the settlements; consecutive deliveries with the same outcome together."""
+        """Apply the settlements; consecutive deliveries with the same outcome are applied together."""
         settlements = self.settlements
         at: i64 = 0
         while at < len(settlements):
@@ -539,7 +541,9 @@ class UnitCommit(Held):
         return True
 
     def closes_session(self) -> bool:
-        """See `Held.closes_session`: the answer of a commit is a confirm, which says a refusal only in confirm mode."""
+        """See `Held.closes_session`: the answer of a commit is a confirm, which can report a refusal only in confirm
+        mode.
+        """
         return not self.unit.coordinator.producer.confirming and not self.keeps()
 
     @override
@@ -556,7 +560,7 @@ class UnitCommit(Held):
         self.unit.coordinator.reopen(units)
 
     def refuse(self, error: BrokerError, cause: str = ROLLED_BACK, gate: Gate | None = None) -> None:
-        """Roll it back, when it is no longer in the outbox; without confirm mode the session of its producer closes."""
+        """Roll the commit back after it has left the outbox; without confirm mode its producer's session closes."""
         producer = self.unit.coordinator.producer
         if not producer.confirming:
             producer.fail(error)
@@ -567,7 +571,7 @@ class UnitCommit(Held):
         producer.after_release(producer.broker.now)
 
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
-        """Roll it back at its deadline, unless it stays open; its publishes are not returned one by one."""
+        """Roll the commit back at its deadline, unless it stays open; its publishes are not returned one by one."""
         if not self.keeps():
             self._roll_back(ResourceError(self.deadline_message(own, now)))
 

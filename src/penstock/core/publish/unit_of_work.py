@@ -1,27 +1,27 @@
 """Units of work: publishes of several producers and settlements of several sessions, committed together.
 
-Theory of operation. A unit belongs to one connection. Nothing takes effect before the commit. Publishes are stored with
-the queues that they were routed to, and count in the hold budget of the connection. Settlements are checked at once and
-recorded. Their deliveries stay unsettled: they still count in the depth of their queue and in the prefetch, and a
-rollback has nothing to undo.
+Theory of operation. A unit belongs to one connection. No change takes effect before the commit. Publishes are stored
+with the queues of their routes, and count in the hold budget of the connection. Settlements are checked at once and
+recorded. Their deliveries stay unsettled: they still count in the depth of their queue and in the prefetch, so a
+rollback need not undo them.
 
-One producer of the connection, the coordinator's, answers for all its units. Its outbox has the held commits, its hold
-deadline ends their wait, and its confirms number the answers to commits and rollbacks, in order. A commit passes as a
-whole in one turn (core/publish/unit_commit.py). In confirm mode a refused commit is one refused confirm. Otherwise it
-closes the session of that producer, as class tx of AMQP 0-9-1 wants it (core/publish/unit_of_work.py).
+One producer of the connection, the coordinator's, answers for all its units. Its outbox contains the held commits, its
+hold deadline ends their wait, and its confirms number the answers to commits and rollbacks, in order. A commit passes
+as a whole in one turn (core/publish/unit_commit.py). In confirm mode a refused commit is one refused confirm. Otherwise
+it closes the session of that producer, as class tx of AMQP 0-9-1 requires (core/publish/unit_of_work.py).
 
-A client may ask for another answer at the hold deadline (`Coordinator.keeps_refused`): the unit is open again, with all
-that it had, and the client commits it again or rolls it back (decision 88). Where units come one after the other, the
-commits that are held behind are refused with it, and all of it is part of the open unit, in order. A rollback that was
-asked for behind a held commit drops what is refused of that.
+A client may request another answer at the hold deadline (`Coordinator.keeps_refused`): the unit is open again, with all
+its operations, and the client commits it again or rolls it back (decision 88). Commits that are held behind it are
+refused with it, and all of them become part of the open unit, in order. A rollback that was requested behind a held
+commit drops the commit when it is refused.
 
 Several units may be open at a time. A delivery is settled in one of them only, so the coordinator records the tags.
 
 The end of a session rolls back every unit that it, or one of its producers, took part in, as a whole. AMQP 1.0 (part 4)
-says this of the end of the coordinator's link only. But deliveries of an ended session return to their queues (part 3):
-their settlements are lost, and the rest alone would break all or nothing. RabbitMQ has transactions in AMQP 0-9-1 only,
-each of one channel, and rolls back when the channel closes. A single link may be closed within a unit: its publishes
-stay part of the unit, as JMS wants it when a MessageProducer is closed before the commit.
+requires this only for the end of the coordinator's link. But deliveries of an ended session return to their queues
+(part 3): their settlements are lost, and committing only the rest would not be atomic. RabbitMQ has transactions in
+AMQP 0-9-1 only, each of one channel, and rolls back when the channel closes. A single link may be closed within a unit:
+its publishes stay part of the unit, as JMS requires when a MessageProducer is closed before the commit.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
 
 COMMIT_WORK: Final = 8
-"""Units of work to judge a commit, in addition to those of any method."""
+"""Units of work to judge a commit, in addition to the units of its method."""
 SIZE_A_UNIT: Final = 2
 """Size of a commit that is summed up, or rolled back, with one unit of work."""
 SETTLED_AT_ONCE: Final = 1_000
 """Deliveries of a range that are looked up together."""
 COMMITS_HELD_MOST: Final = 4_096
-"""Most held commits of a producer: they are refused together."""
+"""Most held commits of a producer; held commits are refused together."""
 ALL: Final = 0
 """The delivery tag that means all deliveries, with `multiple` (AMQP 0-9-1 section 1.8.3.13)."""
 
@@ -73,7 +73,7 @@ class SettledTags:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.tags: set[int] = set()
-        """Those of held commits included."""
+        """Tags of held commits included."""
         self.upto: i64 = 0
         """All deliveries up to this tag are settled, in a unit or finally."""
 
@@ -86,7 +86,7 @@ class SettledTags:
 
 
 class Coordinator:
-    """The units of work of one connection that one producer answers for."""
+    """The units of work of one connection for which one producer answers."""
 
     def __init__(self, producer: Producer) -> None:
         self.producer = producer
@@ -95,13 +95,13 @@ class Coordinator:
         self.units: dict[int, UnitOfWork] = {}
         """Open units, by identity."""
         self.size: i64 = 0
-        """Size of its open units and held commits together."""
+        """Size of the open units and held commits together."""
         self.committed: i64 = 0
-        """Number of commits asked for so far."""
+        """Number of commits requested so far."""
         self.renounced: i64 = 0
-        """Number of the last commit behind which a rollback was asked for: it is not committed again."""
+        """Number of the last commit behind which a rollback was requested: it is not committed again."""
         self._settled: dict[int, SettledTags] = {}
-        """By the identity of the session."""
+        """Provisional settlements by the identity of the session."""
 
     def begin(self) -> UnitOfWork:
         """Open a unit of work."""
@@ -125,13 +125,13 @@ class Coordinator:
             settled.upto = 0
 
     def has_room(self, size: i64) -> bool:
-        """Return whether its open units and held commits may be larger by this size."""
+        """Return whether the open units and held commits may grow by this size."""
         return self.size + size <= SIZE_MOST
 
     def reopen(self, units: list[UnitOfWork]) -> None:
-        """Open units again whose commits were refused together: all is one unit, before what came since then.
+        """Open units again whose commits were refused together: all become one unit, before later operations.
 
-        Those behind which a rollback was asked for are dropped.
+        Units behind which a rollback was requested are dropped.
         """
         holding = self.producer.hold_budget
         kept: list[UnitOfWork] = []
@@ -152,7 +152,7 @@ class Coordinator:
         following.put_before(kept)
 
     def answer(self) -> None:
-        """Number an answer that only waits for earlier ones."""
+        """Number an answer that only waits for earlier answers."""
         withheld = self.producer.confirms
         if withheld.pending:
             withheld.withhold([], NEVER)
@@ -207,25 +207,26 @@ class UnitOfWork:
         self.publishes: list[HeldPublish] = []
         self.settlements: list[Settlement] = []
         self.error: BrokerError | None = None
-        """The reason of its rollback by the broker; None for none."""
+        """The reason of its rollback by the broker; None without one."""
         self.sums = UnitSums()
         """Sums of the publishes."""
         self.size: i64 = 0
-        """Its part of the size that its coordinator counts; at most `SIZE_MOST`."""
+        """The unit's part of the size that its coordinator counts; at most `SIZE_MOST`."""
         self.number: i64 = 0
-        """Number of its last commit among those of its coordinator; 0 before the first."""
+        """Number of the unit's last commit at its coordinator; 0 before the first."""
         self.batch: RowBatch | None = None
-        """The batch of a query that is published with it; None for most."""
+        """The batch of a query that is published with the unit; usually None."""
 
     def add_publish(self, producer: Producer, route: Route, content: bytes, charge: i64) -> None:
         """Store a publish of any producer of the connection until the commit.
 
-        Raises ContentTooLarge (311) if it can never fit, ResourceError (506) past the hold budget of the connection or
-        the largest commit, or the error of a unit that was rolled back. After an error only this publish is missing.
+        Raises ContentTooLarge (311) if the message can never fit, ResourceError (506) beyond the hold budget of the
+        connection or the largest commit, or the error of a unit that was rolled back. After an error only this publish
+        is missing.
         """
         self._check_open()
         if route.control:
-            return  # A request to the broker is not part of a unit and was handled at once.
+            return  # A request to the broker is not part of a unit, and was handled at once.
         holding = self.coordinator.producer.hold_budget
         never = admission.too_large_error(route, route.queues, charge, producer.broker.now)
         if never is not None:
@@ -250,8 +251,8 @@ class UnitOfWork:
     def settle(self, session: Session, tag: i64, multiple: bool, outcome: Outcome) -> None:
         """Settle one delivery, or all up to and including `tag` (0: all), at the commit.
 
-        Raises PreconditionFailed (406) for a tag that is unknown or settled in a unit already, ResourceError (506) past
-        the largest commit, or the error of a unit that was rolled back.
+        Raises PreconditionFailed (406) for a tag that is unknown or settled in a unit already, ResourceError (506)
+        beyond the largest commit, or the error of a unit that was rolled back.
         """
         self._check_open()
         settled = self.coordinator.settled_tags(session)
@@ -275,10 +276,10 @@ class UnitOfWork:
         added: AddedHeaders | None = None,
         most: i64 = UNLIMITED,
     ) -> i64:
-        """Settle the deliveries with tags `first`..`last` at the commit; those settled already are left out.
+        """Settle the deliveries with tags `first`..`last` at the commit; deliveries settled already are left out.
 
-        It ends after `most` of them. Returns their number. Raises ResourceError (506) past the largest commit: then it
-        lacks the rest, and has to be dropped.
+        At most `most` are settled; returns their number. Raises ResourceError (506) beyond the largest commit: the unit
+        then lacks the rest, and must be dropped.
         """
         coordinator = self.coordinator
         tags = coordinator.settled_tags(session).tags
@@ -306,10 +307,10 @@ class UnitOfWork:
         return settled
 
     def commit(self) -> bool:
-        """Apply the unit, or hold it until all of it has room, or refuse it with nothing applied.
+        """Apply the unit, or hold it until all of it has room, or refuse it without any change.
 
-        The answer is one more confirm of the coordinator's producer. Returns False, and does nothing, if that producer
-        is closing.
+        The answer is one more confirm of the coordinator's producer. Returns False, without effect, if that producer is
+        closing.
         """
         producer = self.coordinator.producer
         broker = producer.broker
@@ -350,10 +351,10 @@ class UnitOfWork:
         return True
 
     def rollback(self) -> bool:
-        """Drop the publishes and settlements; the deliveries stay as they are (as in RabbitMQ).
+        """Drop the publishes and settlements; the deliveries stay unsettled (as in RabbitMQ).
 
-        The answer is one more confirm of the coordinator's producer. Returns False, and does nothing, if that producer
-        is closing.
+        The answer is one more confirm of the coordinator's producer. Returns False, without effect, if that producer is
+        closing.
         """
         if self.coordinator.producer.closing is not None:
             return False
@@ -366,7 +367,7 @@ class UnitOfWork:
         return True
 
     def is_open(self) -> bool:
-        """Return whether it may be committed: neither a commit nor a rollback was asked for, or that was refused."""
+        """Return whether the unit may be committed: no commit or rollback was requested, or the commit was refused."""
         return self.error is None and id(self) in self.coordinator.units
 
     def put_before(self, earlier: list[UnitOfWork]) -> None:
@@ -384,7 +385,7 @@ class UnitOfWork:
             unit.size = 0
 
     def leave_account(self) -> None:
-        """Count no more in the size of its coordinator: it is applied, or rolled back."""
+        """Stop counting in the size of the coordinator: the unit is applied, or rolled back."""
         self.coordinator.size -= self.size
         self.size = 0
 
@@ -437,7 +438,9 @@ class Transaction:
         producer.disable_fast_path()
 
     def add_publish(self, route: Route, content: bytes, charge: i64) -> None:
-        """Store a publish until the commit; one that can never fit, or is past the limit, closes the session."""
+        """Store a publish until the commit; a publish that can never fit, or is beyond the limit, closes the
+        session.
+        """
         try:
             self.unit.add_publish(self.producer, route, content, charge)
         except BrokerError as error:
@@ -450,7 +453,7 @@ class Transaction:
     def recover(self) -> None:
         """Requeue every delivery that no transaction of the session has settled (basic.recover).
 
-        Many return in later turns.
+        Many deliveries are requeued in later turns.
         """
         unsettled = self.session.unsettled
         batches: list[Batch] = []
@@ -462,19 +465,19 @@ class Transaction:
         settle_batches(self.producer.broker, batches, Outcome.FAILED)
 
     def commit(self) -> None:
-        """Apply the transaction, or hold it until all of it has room; or close the session, with nothing applied."""
+        """Apply the transaction, or hold it until all of it has room; or close the session without any change."""
         if self.unit.commit():
             self.unit = self.coordinator.begin()
 
     def rollback(self) -> None:
-        """Drop the publishes and settlements; the deliveries stay as they are (as in RabbitMQ)."""
+        """Drop the publishes and settlements; the deliveries stay unsettled (as in RabbitMQ)."""
         if self.unit.rollback():
             self.unit = self.coordinator.begin()
 
     def answer(self) -> None:
-        """Number an answer that only waits for earlier ones."""
+        """Number an answer that only waits for earlier answers."""
         self.coordinator.answer()
 
     def end(self) -> None:
-        """Roll back everything uncommitted when the session closes, held commits included."""
+        """Roll back all uncommitted operations when the session closes, held commits included."""
         self.coordinator.end()

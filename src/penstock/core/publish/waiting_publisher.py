@@ -32,9 +32,9 @@ from penstock.flow.states import StateTable
 from penstock.flow.timers import CLOSE_ENOUGH_S, TimerHandler
 
 NOTHING_HELD: Final[deque[Held]] = deque(maxlen=0)
-"""The outbox of a publisher that has not held anything: most never do, and an empty deque has 640 octets."""
+"""Shared empty outbox of publishers that never held a publish: most never do, and an empty deque takes 640 bytes."""
 REJOIN_WORK: Final = 4
-"""Units of work to take a publisher out of a line and look where it waits now."""
+"""Units of work to take a publisher out of a line and check where it must wait now."""
 COMPARED_A_UNIT: Final = 32
 """Queues of an entry that are compared with one unit of work."""
 REVIEWED_A_UNIT: Final = 16
@@ -71,37 +71,37 @@ class WaitingPublisher(Waiter):
         self.name = name
         """Name for logs: connection, channel and client."""
         self.listener = listener
-        """Its client."""
+        """The client of the publisher."""
         self.created_at: float = broker.now
-        """Time of its creation: monotonic seconds."""
+        """Time of the creation: monotonic seconds."""
         self.gates: dict[int, Gate] = {}
-        """The gates that block it, by identity."""
+        """Gates that block the publisher, by identity."""
         self._books: dict[int, Gate] = {}
-        """The gates with statistics about it."""
+        """Gates with statistics about the publisher."""
         self._withheld_by: Gate | None = None
-        """The gate that withholds its last confirm and will release it."""
+        """The gate that withholds the last confirm and will release it."""
         self._entry_of: Gate | None = None
-        """The gate of its last entry, and that entry: consecutive messages meet the same gate."""
+        """The gate of the last statistics entry, and that entry: consecutive messages meet the same gate."""
         self._entry: BlockStats | None = None
         self.writes: WriteShare | None = None
-        """Share of its connection in what goes to the store; None for publishers without a connection."""
+        """The connection's share of store writes; None for publishers without a connection."""
         self.hold_budget = holding
-        """The limit of its outbox, shared with others of its connection."""
+        """The limit of the outbox, shared with others of the connection."""
         self.outbox: deque[Held] = NOTHING_HELD
         self.own: list[Gate] = []
-        """The gates on the road of all its messages: of its user, its connection and itself."""
+        """Gates on the road of all messages: of the user, the connection and the publisher itself."""
         self.closing: BrokerError | None = None
-        """The error that closes its session; None while it is open."""
+        """The error that closes the session; None while it is open."""
         self._deadline: _Deadline | None = None
-        """Its deadline timer; None before it has held or withheld anything."""
+        """The deadline timer; None before the publisher has held or withheld anything."""
         self.accepted_messages: i64 = 0
         self.accepted_bytes: i64 = 0
         """Messages put into queues, and their bytes (charges)."""
         self.sampled_messages: i64 = 0
         self.sampled_bytes: i64 = 0
-        """The same at the last round of the flow log."""
+        """The same sums at the last round of the flow log."""
         self.rest: Tally | None = None
-        """Publishes that were taken and are in no queue; None before the first."""
+        """Publishes that were handled and are in no queue; None before the first."""
 
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
         """Append an entry to the outbox; `obstacle` is its gate, if no entry is before it."""
@@ -122,7 +122,7 @@ class WaitingPublisher(Waiter):
     @override
     def waits_at(self, gate: Gate, now: float) -> None:
         self.mark_blocked(gate)
-        if not gate.open and len(self.gates) > 1:  # At an open one it passes soon, perhaps back to another.
+        if not gate.open and len(self.gates) > 1:  # At an open gate it passes soon, and may return to another gate.
             self._review_gates(gate, now)
 
     @override
@@ -138,7 +138,7 @@ class WaitingPublisher(Waiter):
             place = self.outbox[0].turn_gate()
             if place is not None:
                 return place
-            self.take_turn(self.broker.now)  # It reaches no queue: there is nothing to wait for.
+            self.take_turn(self.broker.now)  # The message reaches no queue, so it need not wait.
             self.after_release(self.broker.now)
         return None
 
@@ -147,7 +147,7 @@ class WaitingPublisher(Waiter):
         held = self.pop_held()
         self.on_passed(held, now)
         self.broker.turns.totals.holds.count(now - held.since)
-        charge = held.charge  # A block goes on with its next row.
+        charge = held.charge  # A block continues with its next row.
         journal = self.broker.journal
         served = None if journal is None else journal.serve(self.writes)
         if self.broker.hold_events is None:
@@ -158,7 +158,7 @@ class WaitingPublisher(Waiter):
         if journal is not None:
             journal.serve(served)
         if self._withheld_by is not None:
-            self.entry(self._withheld_by).take_passed()  # This turn counts it.
+            self.entry(self._withheld_by).take_passed()  # This turn counts the message.
         return charge
 
     def on_passed(self, held: Held, now: float) -> None:
@@ -170,14 +170,14 @@ class WaitingPublisher(Waiter):
         passed = self.entry(gate).take_passed()
         if self.gate is not None:
             self.unturned_bytes += passed
-        if gate is not self.gate:  # There it waits for its turn, and stays blocked until it has passed.
+        if gate is not self.gate:  # The entry waits there for its turn, and stays blocked until it has passed.
             self.mark_unblocked(gate, now)
         self.after_release(now)
         return passed
 
     @override
     def on_road_changed(self, left: set[object], now: float) -> i64:
-        """See `Waiter.on_road_changed`: only the waiting entry is concerned, if it is to go to one of these queues."""
+        """See `Waiter.on_road_changed`: only the waiting entry matters, if it is for one of these queues."""
         if not self.outbox:
             return 1
         held = self.outbox[0]
@@ -202,7 +202,7 @@ class WaitingPublisher(Waiter):
             self.broker.turns.wait(self, ahead, now)
 
     def expire(self, now: float) -> float:
-        """Handle everything due by `now` (monotonic seconds); returns the next deadline."""
+        """Handle all deadlines up to `now` (monotonic seconds); returns the next deadline."""
         raise NotImplementedError
 
     def wake_at(self, when: float) -> None:
@@ -220,7 +220,7 @@ class WaitingPublisher(Waiter):
             self._deadline = None
 
     def _earliest(self) -> float:
-        """Return the earliest deadline in the outbox, infinity for none."""
+        """Return the earliest deadline in the outbox, infinity without one."""
         earliest = float("inf")
         for held in self.outbox:
             if held.deadline < earliest:
@@ -238,15 +238,16 @@ class WaitingPublisher(Waiter):
         self.update_blocked(now)
 
     def update_blocked(self, now: float) -> None:
-        """Update whether it is still blocked: an open gate blocks only those that wait there for a turn.
+        """Update whether the publisher is still blocked: an open gate blocks only waiters in its line.
 
-        A gate that has just opened, and has yet to release it, is left to `release`: confirms may wait for that.
+        A gate that has just opened, and has yet to release the publisher, is left to `release`: confirms may wait for
+        that.
         """
         if not self.outbox:
             self._review_gates(None, now)
 
     def _review_gates(self, place: Gate | None, now: float) -> None:
-        """Update the set of gates that block it, other than the one where it waits in line (`place`)."""
+        """Update the set of gates that block the publisher, except the gate where it waits in line (`place`)."""
         self.broker.work.count(len(self.gates) // REVIEWED_A_UNIT)
         for gate in list(self.gates.values()):
             if not gate.open:
@@ -255,13 +256,13 @@ class WaitingPublisher(Waiter):
                 self.mark_unblocked(gate, now)
 
     def _gate_of_credit(self) -> Gate | None:
-        """Return the gate at which its client waits for credit; None if it does not."""
+        """Return the gate at which the client waits for credit; None if it does not."""
         return None
 
-    # Gates that block it
+    # Gates that block the publisher
 
     def mark_blocked(self, gate: Gate) -> None:
-        """Record that a gate blocks it: closed, or with its entry in line; emitted once for as long as that lasts."""
+        """Record that a gate blocks the publisher: closed, or with its entry in line; emitted once for each block."""
         gate.block(self)
         if id(gate) not in self.gates:
             self.gates[id(gate)] = gate
@@ -269,14 +270,14 @@ class WaitingPublisher(Waiter):
             self.broker.emit_blocked(self, gate)
 
     def mark_withheld(self, gate: Gate) -> None:
-        """Record that a closed gate blocks it until it opens; as a rule it withholds a confirm as well."""
+        """Record that a closed gate blocks the publisher until it opens, usually because it withholds a confirm."""
         if gate is not self._withheld_by:
             self.mark_blocked(gate)
             gate.expect(self)
             self._withheld_by = gate
 
     def mark_unblocked(self, gate: Gate, now: float) -> None:
-        """Record that a gate no longer blocks it."""
+        """Record that a gate no longer blocks the publisher."""
         self._withheld_by = None
         gate.unblock(self)
         if self.gates.pop(id(gate), None) is not None:
@@ -292,9 +293,10 @@ class WaitingPublisher(Waiter):
             self.broker.emit_unblocked(self, gate)
 
     def is_stopped_at(self, gate: Gate, hold_deadline_s: float) -> bool:
-        """Return whether it has waited a whole hold deadline (seconds) at a gate. See `BlockStats.is_stopped`.
+        """Return whether the publisher has waited a whole hold deadline (seconds) at a gate. See
+        `BlockStats.is_stopped`.
 
-        Rates do not count: their gates close with every message, and hold the next ones.
+        Rates do not count: their gates close with every message, and hold the next messages.
         """
         closed_since = gate.stats.since
         if closed_since is None or gate.frequent:
@@ -304,7 +306,7 @@ class WaitingPublisher(Waiter):
         return self.created_at > closed_since and closed_since + hold_deadline_s <= self.broker.now + CLOSE_ENOUGH_S
 
     def mark_stops(self) -> None:
-        """Emit the gates that stop it now; once for each closing of a gate."""
+        """Emit the gates that stop the publisher now; once for each closing of a gate."""
         for gate in self.gates.values():
             entry = self.entry(gate)
             if entry.stopped_in != gate.stats.transitions and self.is_stopped_at(gate, entry.hold_deadline_s):
@@ -313,7 +315,7 @@ class WaitingPublisher(Waiter):
                 self.broker.emit_stopped(self, gate, entry.hold_deadline_s)
 
     def entry(self, gate: Gate) -> BlockStats:
-        """Return its entry in the statistics of a gate; creates it at first use."""
+        """Return the publisher's entry in the statistics of a gate; creates a missing entry."""
         entry = self._entry
         if entry is None or gate is not self._entry_of:
             self._books[id(gate)] = gate
@@ -324,7 +326,7 @@ class WaitingPublisher(Waiter):
         return entry
 
     def stories(self) -> list[tuple[Gate, BlockStats]]:
-        """Return all gates with statistics about it, and its entries there."""
+        """Return all gates with statistics about the publisher, and its entries there."""
         return [(gate, gate.stats.entry(id(self), self.name)) for gate in self._books.values()]
 
     # Statistics; charges are in bytes
@@ -342,14 +344,16 @@ class WaitingPublisher(Waiter):
         entry.withheld_bytes += int(charge)
 
     def count_refused(self, gate: Gate, cause: str, charge: i64, why: str = "", messages: i64 = 1) -> None:
-        """Count refused publishes with the sum of their charges, and emit it; see `PublishRefused` for the causes."""
+        """Count refused publishes with the sum of their charges, and emit the refusal; see `PublishRefused` for the
+        causes.
+        """
         entry = self.entry(gate)
         entry.refused += int(messages)
         entry.refused_bytes += int(charge)
         self.broker.emit_publish_refused(self, gate, cause, charge, why, messages)
 
     def count_late(self, late: list[PendingConfirm]) -> None:
-        """Count confirms sent at their deadline, each at the first gate that delayed it."""
+        """Count confirms sent at their deadline, each at the first gate that delayed the confirm."""
         counts: dict[int, int] = {}
         gates: list[Gate] = []
         for pending in late:
@@ -363,7 +367,7 @@ class WaitingPublisher(Waiter):
             self.broker.emit_confirmed_late(self, gate, counts[id(gate)])
 
     def leave_gates(self, now: float) -> None:
-        """Leave all lines and close its entries, which become summaries."""
+        """Leave all lines and close the publisher's entries, which become summaries."""
         self.broker.turns.forget(self, now)
         if self.gate is not None:
             self.gate.forget(self)
@@ -382,10 +386,10 @@ class WaitingPublisher(Waiter):
 def stopping_gate(
     producer: WaitingPublisher, route: Route, content: bytes, charge: i64, now: float, room: PinnedRoom | None = None
 ) -> Gate | None:
-    """Return the gate that stops a producer's new publish although there is room; None: it passes.
+    """Return the gate that stops a producer's new publish although there is room; None if it passes.
 
     The room between stop and capacity is for messages in flight when the gate closed. A producer that has waited a
-    whole hold deadline at the gate has had its share. If a policy refuses the message at once, the policy applies.
+    whole hold deadline at the gate has used its share. If a policy refuses the message at once, the policy applies.
     """
     for gate in route.gates:
         if (
@@ -409,7 +413,7 @@ def stopping_gate(
 
 
 def count_arrival(sender: WaitingPublisher, queues: list[Queue], charge: i64) -> None:
-    """Count a message that a publisher has put into queues, and sample it there if that is due."""
+    """Count a message that a publisher has put into queues, and sample it there if a sample is due."""
     sender.accepted_messages += 1
     sender.accepted_bytes += charge
     for queue in queues:
@@ -418,7 +422,7 @@ def count_arrival(sender: WaitingPublisher, queues: list[Queue], charge: i64) ->
 
 
 class HoldEnd(HoldEvent):
-    """A held publish, dead letter, row of a block or commit is held no more."""
+    """A held publish, dead letter, row of a block or commit is not held any more."""
 
     def __init__(self, producer: WaitingPublisher, held: Held, cause: str, why: str, now: float) -> None:
         super().__init__(now)
@@ -441,13 +445,15 @@ class ProducerState(IntEnum):
     """States of a producer."""
 
     OPEN = 0
-    """It takes publishes."""
+    """Publishes are accepted."""
     CLOSING = 1
-    """The broker closes its session with an error (`closing`): it takes no publishes, and its held ones stay held."""
+    """The broker closes the session with an error (`closing`): no publishes are accepted, and held publishes stay
+    held.
+    """
     LINGERING = 2
-    """Its session closed normally: its held publishes pass in turn, or reach their deadline."""
+    """The session closed normally: held publishes pass in turn, or reach their deadline."""
     CLOSED = 3
-    """It is in no gate and holds nothing."""
+    """The producer is at no gate and holds no publishes."""
 
 
 PRODUCER_STATES: Final = StateTable(
@@ -469,7 +475,7 @@ PRODUCER_STATES: Final = StateTable(
 
 
 class WithheldRun:
-    """One run of one producer; it ends with the broker's turn, since later publishes have a later deadline."""
+    """One run of one producer; a run ends with the broker's turn, because later publishes have a later deadline."""
 
     __slots__ = ("queue", "pending", "entry", "now")
 
@@ -492,7 +498,7 @@ class WithheldRun:
         )
 
     def join(self, number: i64, charge: i64) -> None:
-        """Count one more: its number among its producer's publishes, and its charge in bytes."""
+        """Count one more publish: its number at the producer, and its charge in bytes."""
         self.pending.number = number
         entry = self.entry
         entry.withheld += 1

@@ -30,16 +30,16 @@ class QueueContext:
     now: float
     """Time of the present call: monotonic seconds."""
     work: WorkMeter
-    """Units of work done so far; every expensive operation counts its work here."""
+    """Units of work done so far; expensive operations count their work here."""
     timers: Timers
     turns: Turns
     losses: UnreportedLosses
     formats: MessageFormats
-    """Formats of the contents of messages; a driver adds those of its protocols."""
+    """Formats of the contents of messages; a driver adds the formats of its protocols."""
     large: LargeBodies
     """Bodies of large messages."""
     journal: Journal | None
-    """The journal of durable state; None if nothing is durable."""
+    """The journal of durable state; None without a store."""
     page_reads: list[PageRead]
     """Page reads that pagers have requested."""
     expirable: i64
@@ -47,14 +47,14 @@ class QueueContext:
     settleable: i64
     """Units of work that settlements of very many deliveries may still do at once in this turn."""
     expiry_cutoff: float
-    """Messages that came before this time (monotonic seconds) have been offered to the consumers."""
+    """Messages that arrived before this time (monotonic seconds) have been offered to the consumers."""
 
     def schedule_delivery(self, queue: Queue) -> None:
-        """Schedule a queue that may have something to deliver."""
+        """Schedule a queue that may have deliveries."""
         raise NotImplementedError
 
     def watch_lifetime(self, queue: Queue) -> QueueExpiry | None:
-        """Return the expiry timer of a queue, created at first need; None while nothing in the queue expires."""
+        """Return the expiry timer of a queue, created at first need; None while neither queue nor messages expire."""
         raise NotImplementedError
 
     def delete_queue(self, queue: Queue, if_unused: bool = False, if_empty: bool = False) -> int:
@@ -65,7 +65,7 @@ class QueueContext:
         raise NotImplementedError
 
     def emit_paging(self, queue: Queue, started: bool) -> None:
-        """Emit that a queue begins to page messages to disk, or has none left there."""
+        """Emit that a queue begins to page messages to disk, or has no more pages there."""
         raise NotImplementedError
 
 
@@ -73,7 +73,7 @@ class Subscriber:
     """A consumer of a queue."""
 
     def credit_left(self, now: float) -> i64:
-        """Return how many messages it may get now."""
+        """Return how many messages the consumer may get now."""
         raise NotImplementedError
 
 
@@ -85,12 +85,12 @@ class Subscriptions:
         raise NotImplementedError
 
     def bar_to_cursors(self) -> str:
-        """Return which of them no cursor can read beside; empty if there are none."""
+        """Return the first kind of consumer beside which no cursor can read; empty if there is none."""
         raise NotImplementedError
 
 
 class Requeueing(Chore):
-    """A requeue operation in progress, a slice a turn."""
+    """A requeue operation in progress, one slice a turn."""
 
     def put_back(self, queue: Queue, now: float) -> i64:
         """Requeue the oldest messages of one queue; returns the work."""
@@ -109,16 +109,16 @@ class LateCount:
     """The count of messages that were in queues before their address got a bound."""
 
     def count(self, queue: Queue, message: Message, now: float) -> None:
-        """Count a message that is in a queue, unless it counts already, or has left."""
+        """Count a message that is in a queue, unless it is counted already, or has left."""
         raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ContentChange:
-    """Change of a message that its settlement asks for."""
+    """A change of a message that its settlement requests."""
 
     def content_of(self, content: bytes) -> bytes | None:
-        """Return the changed content; None to leave it."""
+        """Return the changed content; None to leave the message unchanged."""
         raise NotImplementedError
 
 
@@ -127,14 +127,14 @@ class DeadLetterSink:
     """The publisher of a queue's dead letters."""
 
     def dead_letter(self, message: Message, reason: str, placed: bool, added: ContentChange | None = None) -> None:
-        """Record a death; `placed`: the message still counts in the queue, as unacknowledged.
+        """Record a death. `placed`: the message still counts in the queue, as unacknowledged.
 
         `added` are headers for the dead letter.
         """
         raise NotImplementedError
 
     def crowded(self) -> bool:
-        """Return whether so many uncounted dead letters wait that no message may displace another."""
+        """Return whether too many uncounted dead letters wait for a message to displace another."""
         raise NotImplementedError
 
     def waiting(self) -> Level:

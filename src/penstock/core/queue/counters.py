@@ -1,4 +1,4 @@
-"""Counters of a queue: its losses in all and since the last report, and the samples of the flow log."""
+"""Counters of a queue: its losses, in total and since the last report, and the samples of the flow log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class UnreportedLosses:
-    """The queues of one broker that lost messages since their last report, and the losses of all since the start."""
+    """The queues of one broker that lost messages since their last report, and the losses of all queues since the
+    start.
+    """
 
     def __init__(self) -> None:
         self._queues: list[Queue] = []
@@ -31,7 +33,7 @@ class UnreportedLosses:
         self.dead_letters_lost: i64 = 0
 
     def add(self, queue: Queue) -> None:
-        """Schedule the report of a queue, whose counters had nothing to report before."""
+        """Schedule the report of a queue that had no losses to report before."""
         self._queues.append(queue)
 
     def take(self, most: int) -> list[Queue]:
@@ -43,17 +45,17 @@ class UnreportedLosses:
 
 
 SAMPLES_A_GAP: Final = 64
-"""Samples after which the gap doubles. A share estimated from so many has a standard error of 6 % at most."""
+"""Samples after which the gap doubles. A share estimated from so many samples has a standard error of at most 6 %."""
 GAP_MOST: Final = 1 << 20
 """Widest gap, in messages."""
 SENDERS_MOST: Final = 64
-"""Publishers of one queue that are remembered between two rounds; samples of further ones count for no publisher."""
+"""Most publishers of one queue that are remembered between two rounds; samples of other publishers count for none."""
 SIZES: Final = 41
 """Number of size classes, one for each power of two. Larger messages count in the last class."""
 
 
 class ArrivalSamples:
-    """Sampled arrivals of one queue: how many messages had which size, and came from whom."""
+    """Sampled arrivals of one queue: messages by size, and by publisher."""
 
     __slots__ = ("sizes", "senders", "_gap", "_step", "_seed", "_taken")
 
@@ -64,12 +66,12 @@ class ArrivalSamples:
         """Messages by the name of their publisher."""
         self._gap: i64 = 1
         self._step: i64 = 1
-        """Messages for which the next sample stands."""
+        """Number of messages that the next sample represents."""
         self._seed: i64 = 1
         self._taken: i64 = 0
 
     def add(self, sender: str, charge: i64) -> i64:
-        """Add a sample; return how many messages later the next one is due."""
+        """Add a sample; return the number of messages until the next sample."""
         size: i64 = 0
         while charge > 0 and size < SIZES - 1:
             charge >>= 1
@@ -87,7 +89,7 @@ class ArrivalSamples:
         return self._next_step()
 
     def fit(self, messages: i64) -> i64:
-        """Fit the gap to so many messages a look; return how many messages later the next sample is due."""
+        """Fit the gap to the messages between two looks; return the number of messages until the next sample."""
         self._gap = messages // SAMPLES_A_GAP
         if self._gap < 1:
             self._gap = 1
@@ -97,26 +99,26 @@ class ArrivalSamples:
         return self._next_step()
 
     def _next_step(self) -> i64:
-        # A linear congruential generator (the constants of POSIX's rand) is enough to leave any pattern.
+        # A linear congruential generator (the constants of POSIX's rand) is enough to break any pattern.
         self._seed = (self._seed * 1103515245 + 12345) & 0x7FFFFFFF
         self._step = 1 + (self._seed >> 8) % (2 * self._gap - 1)
         return self._step
 
     def take_sizes(self) -> list[int]:
-        """Take the sizes since the last call."""
+        """Take the sizes counted since the last call."""
         sizes = self.sizes
         self.sizes = []
         return sizes
 
     def take_senders(self) -> dict[str, int]:
-        """Take the publishers since the last call."""
+        """Take the publishers counted since the last call."""
         senders = self.senders
         self.senders = {}
         return senders
 
 
 class LastLook:
-    """State of a queue when the flow log looked at it last. Counts are totals."""
+    """State of a queue at the last look of the flow log. Counts are totals."""
 
     __slots__ = (
         "at",
@@ -147,14 +149,14 @@ class LastLook:
         self.delivered: i64 = 0
         self.delivered_bytes: i64 = 0
         self.thresholds: Thresholds | None = None
-        """The thresholds that were recorded last; None for none."""
+        """The last recorded thresholds; None without any."""
         self.recorded_at: float = now
-        """Time when they were recorded (monotonic seconds)."""
+        """Time at which the thresholds were recorded (monotonic seconds)."""
         self.refused: i64 = 0
         self.refused_bytes: i64 = 0
-        """Publishes refused since."""
+        """Publishes refused since the last look."""
         self.arrivals: ArrivalSamples | None = None
-        """Sampled arrivals; None before sampling has begun."""
+        """Sampled arrivals; None before sampling begins."""
 
 
 class RareCounters:
@@ -180,27 +182,27 @@ class RareCounters:
         self.unreported_refused: i64 = 0
         """Messages that the overflow policy dropped, or refused, since the last QUE-1005."""
         self.unreported_dead_letters: i64 = 0
-        """Dead letters that went nowhere since the last PST-1009."""
+        """Dead letters that reached no queue since the last PST-1009."""
         self.dead_lettered: i64 = 0
-        """Messages that became dead letters elsewhere."""
+        """Messages that became dead letters in other queues."""
         self.dead_letters_lost: i64 = 0
-        """Dead letters that went nowhere."""
+        """Dead letters that reached no queue."""
         self.delivered_no_ack: i64 = 0
-        """Those of the deliveries that are not acknowledged; `gets_no_ack` are among them."""
+        """Deliveries that are not acknowledged, `gets_no_ack` included."""
         self.gets: i64 = 0
         self.gets_no_ack: i64 = 0
         self.gets_empty: i64 = 0
-        """Answers to basic.get: with a message to be acknowledged, with one that is not, and without one."""
+        """Answers to basic.get: with a message to acknowledge, with a message without acknowledgement, and empty."""
         self.redelivered: i64 = 0
-        """Those of the deliveries whose message had been delivered before."""
+        """Deliveries of messages that had been delivered before."""
         self.withdrawn: i64 = 0
         """Settled messages that no consumer acknowledged: rejected, expired, dead-lettered or purged ones."""
         self.series: Series | None = None
-        """Its samples; None before its first message."""
+        """Samples of the queue; None before its first message."""
 
 
 NONE_RARE: Final = RareCounters()
-"""Those of a queue that has counted none of these; never written."""
+"""Shared rare counters of queues that have counted nothing yet; never written."""
 
 
 class QueueCounters:
@@ -225,39 +227,41 @@ class QueueCounters:
 
     def __init__(self, losses: UnreportedLosses) -> None:
         self.losses = losses
-        """The list of queues to report."""
+        """List of queues to report."""
         self.dropped: i64 = 0
         self.expired: i64 = 0
         self.refused: i64 = 0
         self.removed_bytes: i64 = 0
-        """Bytes (charges) of all messages that have left the queue; their number follows from tail and depth."""
+        """Bytes (charges) of all messages that have left the queue; their number is tail minus depth."""
         self.settlements: i64 = 0
-        """Moments at which messages were settled, any number at each."""
+        """Times at which messages were settled, any number at each time."""
         self.settled_at: float = -1.0
-        """The last one: monotonic seconds."""
+        """Time of the last settlement: monotonic seconds."""
         self.delivered: i64 = 0
         self.delivered_bytes: i64 = 0
-        """Bytes (charges) of deliveries; messages read by a cursor count once it has settled them."""
+        """Bytes (charges) of deliveries; messages read by a cursor count once settled."""
         self.rare: RareCounters = NONE_RARE
-        """The other counters; shared and only read until the first of them is needed (see `own`)."""
+        """The other counters; shared and read-only until one of them is needed (see `own`)."""
         self.returned: i64 = 0
-        """At least the ready messages that had been delivered before; mostly 0, and then no delivery is examined."""
+        """Upper bound of the ready messages that had been delivered before; mostly 0, and then no delivery is
+        examined.
+        """
         self.restored: i64 = 0
-        """Sequences that were given before the last restart."""
+        """Number of sequences assigned before the last restart."""
         self.next_sample: i64 = UNLIMITED
         """Sequence from which the next message is sampled."""
         self.last_look: LastLook | None = None
-        """State at the last look of the flow log; None before the first, and without a flow log."""
+        """State at the last look of the flow log; None before the first look, and without a flow log."""
 
     def own(self) -> RareCounters:
-        """Return the rare counters, to be changed."""
+        """Return the rare counters, to change them."""
         if self.rare is NONE_RARE:
             self.rare = RareCounters()
         return self.rare
 
     @property
     def series(self) -> Series | None:
-        """Its samples; None before its first message."""
+        """Samples of the queue; None before its first message."""
         return self.rare.series
 
     @property
@@ -309,14 +313,14 @@ class QueueCounters:
         self.delivered_bytes += bytes
 
     def count_get(self, no_ack: bool) -> None:
-        """Count one of the deliveries as the answer to a basic.get."""
+        """Count a delivery as the answer to a basic.get."""
         if no_ack:
             self.own().gets_no_ack += 1
         else:
             self.own().gets += 1
 
     def count_redelivered(self, queue: Queue, messages: Sequence[Message | None]) -> i64:
-        """Count those of a delivery's messages that had been delivered before; returns their number."""
+        """Count the messages of a delivery that had been delivered before; returns their number."""
         redelivered: i64 = 0
         for message in messages:
             if message is not None and message.past != NEVER_DELIVERED:
@@ -328,27 +332,27 @@ class QueueCounters:
         return redelivered
 
     def count_restored(self, messages: list[StoredMessage]) -> None:
-        """Count ready messages that came from the store and had been delivered before."""
+        """Count ready messages from the store that had been delivered before."""
         for message in messages:
             if message.past != NEVER_DELIVERED:
                 self.returned += 1
 
     def has_counted(self, queue: Queue) -> bool:
-        """Return whether anything has happened in the queue since the broker began."""
+        """Return whether the queue has counted any activity since the broker's start."""
         if queue.tail != self.restored or queue.settled != 0 or self.delivered != 0:
             return True
         return self.rare.gets_empty != 0 or self.refused != 0
 
     def published(self, queue: Queue) -> i64:
-        """Return the messages that came into the queue, dead letters included."""
+        """Return the messages that entered the queue, dead letters included."""
         return queue.tail - self.restored
 
     def delivered_to_ack(self) -> i64:
-        """Return the deliveries to consumers that acknowledge; messages that a cursor has settled count as such."""
+        """Return the deliveries to consumers that acknowledge; messages that a cursor has settled are included."""
         return self.delivered - self.rare.delivered_no_ack - self.rare.gets
 
     def acknowledged(self, queue: Queue) -> i64:
-        """Return the deliveries that were acknowledged; messages that all cursors have settled are among them."""
+        """Return the deliveries that were acknowledged; messages that all cursors have settled are included."""
         return queue.settled - self.rare.delivered_no_ack - self.rare.withdrawn
 
     def count_drop(self, queue: Queue, bytes: i64) -> None:
@@ -368,14 +372,14 @@ class QueueCounters:
             self.own().unreported_refused += messages
 
     def count_lost_dead_letter(self, queue: Queue) -> None:
-        """Count a dead letter that went nowhere."""
+        """Count a dead letter that reached no queue."""
         self._schedule_report(queue)
         self.own().dead_letters_lost += 1
         self.losses.dead_letters_lost += 1
         self.own().unreported_dead_letters += 1
 
     def count_dead_letter(self) -> None:
-        """Count a message that became a dead letter elsewhere."""
+        """Count a message that became a dead letter in another queue."""
         self.own().dead_lettered += 1
         self.losses.dead_lettered += 1
 
@@ -385,7 +389,7 @@ class QueueCounters:
         self.losses.expired += 1
 
     def _schedule_report(self, queue: Queue) -> None:
-        """Schedule the report of the next counted loss, with those that follow until the report."""
+        """Schedule the report of the next counted loss, and of later losses until the report."""
         if not self.has_unreported():
             self.losses.add(queue)
 

@@ -1,13 +1,13 @@
 """State of cursors: positions up to which applications have settled a queue, and the messages beyond them.
 
-A cursor is a named read position on queues, for a reader that must be able to read again; `ranges/cursors.py` says what
-it does. Here is what a queue, the store and lists know of it. A message leaves the queue only when every cursor of the
-queue has settled it. So messages that were read and not settled count in the depth, and a slow reader blocks the
-producers.
+A cursor is a named read position on queues, for a reader that must be able to read again; `ranges/cursors.py`
+implements its operations. This module has the state that queues, the store and lists use. A message leaves the queue
+only when every cursor of the queue has settled it. So messages that were read and not settled count in the depth, and a
+slow reader blocks the producers.
 
 The ready messages of a queue with cursors have an index with sums (see IndexedReadyQueue), so a lag takes two binary
-searches, however many messages lie before or behind the position. Unacknowledged messages of consumers are not a
-cursor's to read, and do not count.
+searches, however many messages lie before or behind the position. A cursor cannot read unacknowledged messages of
+consumers, and does not count them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REACHED_AT_ONCE: Final = 50
 
 
 class Position:
-    """The position of a cursor on one queue. Sequences; all of them are inclusive ends."""
+    """The position of a cursor on one queue. All attributes are sequences, and inclusive ends."""
 
     __slots__ = (
         "queue",
@@ -61,21 +61,21 @@ class Position:
         self.settled: i64 = initial
         self.planned: i64 = initial
         self.persisted: i64 = 0
-        """Settled position that the journal got last."""
+        """Settled position that the journal recorded last."""
         self.left: bool = False
-        """True if the subscription no longer has the queue; the position and its messages stay."""
+        """True if the subscription does not include the queue any more; the position and its messages stay."""
         self.generation: int = 0
         """The cursor's count of lost queues when this position was made: it distinguishes queues that had the same
         name."""
         self.looked: i64 = 0
         """The newest message that a waiting plan of the cursor has counted."""
         self.reported: i64 = -1
-        """The tail of the queue in the last plan whose answer has changes alone."""
+        """The tail of the queue in the last plan whose answer has only changes."""
 
     def reach(self, start: i64, rows: i64, upto: i64) -> bool:
-        """Put messages into the index, a chunk of them, for a range of so many rows after `start`.
+        """Move a chunk of messages into the index, for a range of so many rows after `start`.
 
-        Returns True once that range is found without such work. Each call costs `REACH_WORK` at most.
+        Returns True once that range is found without such work. Each call costs at most `REACH_WORK`.
         """
         newest = self.line.newest()
         end = upto if upto < newest else newest
@@ -84,13 +84,13 @@ class Position:
         return end <= start or self.line.reach(end)
 
     def plan_to(self, end: i64) -> None:
-        """Record the end of a plan, which acquires the messages up to there."""
+        """Record the end of a plan, which acquires the messages up to this sequence."""
         if end > self.planned:
             self.planned = end
         self.shared.acquire(end, may_come_back(self.queue), self.queue.storage is not None)
 
     def newest(self) -> i64:
-        """Return the sequence of the newest message that can be read, in memory or on the disk; 0 if there is none."""
+        """Return the sequence of the newest readable message, in memory or on the disk; 0 if there is none."""
         pages = self.queue.pager
         newest = self.line.newest()
         if pages is not None and pages.first_readable(0) > 0:
@@ -116,7 +116,7 @@ class ReadCounters:
         self.plans: i64 = 0
         self.blocks: i64 = 0
         self.messages: i64 = 0
-        """Messages in blocks; those that were read again count again."""
+        """Messages in blocks; messages that are read again count again."""
 
     def as_dict(self) -> dict[str, int]:
         """Return the counters as plain data."""
@@ -124,7 +124,7 @@ class ReadCounters:
 
 
 class LeaseState:
-    """Lease of a batch read: who has it, and when it ends."""
+    """Lease of a batch read: its owner, and its end."""
 
     def __init__(self, number: int, vhost: str, user: str, client: str, timeout_s: float) -> None:
         self.number = number
@@ -133,18 +133,18 @@ class LeaseState:
         self.client = client
         """Name of the connection that opened it, with its address."""
         self.query: str = ""
-        """Id of the stream that it is read for; empty for none, or not known."""
+        """Id of the stream that the lease serves; empty for none, or if unknown."""
         self.timeout_s = timeout_s
         self.opened: float = 0.0
         self.until: float = 0.0
-        """Time at which it ends without another block."""
+        """Time at which the lease ends without another block."""
         self.finished: bool = False
-        """True once all that it pins was read: then it ends after a short grace."""
+        """True once all pinned messages were read: the lease then ends after a short grace."""
         self.cursor = CursorState(vhost, "")
-        """Its cursor, whose positions are the ranges that it reads."""
+        """The lease's cursor, whose positions are the ranges to read."""
 
     def name(self) -> str:
-        """Return it with its owner: the connection that opened it, and the query that it is read for."""
+        """Return the lease with its owner: the connection that opened it, and the query that it serves."""
         query = f" for query {self.query}" if self.query else ""
         return f"lease {self.number} of {self.client}{query}"
 
@@ -156,47 +156,49 @@ class CursorState:
         self.vhost = vhost
         self.name = name
         self.holder = PoolHolder("", vhost) if holder is None else holder
-        """User who made it, in the pool of cursors; a virtual host alone after a restart."""
+        """User who created the cursor, in the pool of cursors; only a virtual host after a restart."""
         self.token: int = 0
         self.positions: dict[str, Position] = {}
         self.polling: bool = False
         """True while a plan waits for messages."""
         self.room: PinnedRoom | None = None
-        """Room that its query pins; None while the query is not known."""
+        """Room that the cursor's query pins; None while the query is unknown."""
         self.touched: float = 0.0
-        """Time of its holder's last request; 0 if there was none since the broker's start."""
+        """Time of the holder's last request; 0 if there was none since the broker's start."""
         self.lost: int = 0
-        """Number of its queues that were deleted so far."""
+        """Number of the cursor's queues that were deleted so far."""
         self.reader: int = 0
         self.reader_name: str = ""
         """Number and name of the connection that attached or planned last; 0 if there was none since the start."""
         self.tails_reader: int = -1
-        """Number of the connection that has the tails of all positions as `Position.reported`."""
+        """Number of the connection that knows the tails of all positions as `Position.reported`."""
         self.first_served: int = 0
-        """Index of the queue that the next plan begins with, where not all queues can get the same."""
+        """Index of the queue with which the next plan begins, if not all queues can have the same share."""
         self.user: str = ""
-        """The user that attached last; empty in a store of a version that did not record it."""
+        """The user that attached last; empty if the store's version did not record it."""
         self.reader_ended: float = 0.0
-        """Time at which that connection ended; 0 while it is there."""
+        """Time at which the reader's connection ended; 0 while it is open."""
         self.identity: str = ""
-        """Id of that reader's query, the same after a restart of it; empty if it is not known."""
+        """Id of the reader's query, unchanged by a restart of the query; empty if unknown."""
         self.counters = ReadCounters()
         self.moved: bool = False
-        """True if an operator has moved it since the last attach."""
+        """True if an operator has moved the cursor since the last attach."""
         self.lease: LeaseState | None = None
-        """The lease whose cursor it is, which pins the messages from `settled` to `planned` and settles nothing."""
+        """The lease that owns this cursor. Such a cursor pins the messages from `settled` to `planned`, and settles
+        none.
+        """
 
     def hand_over(self, user: str) -> None:
-        """Make it the cursor of a user."""
+        """Make the cursor belong to a user."""
         self.user = user
 
 
 BEYOND: Final = 2
-"""Part of a limit's capacity that the publishes of one query may take beyond it: 1/2."""
+"""Part of a limit's capacity that the publishes of one query may use beyond the limit: 1/2."""
 
 
 class QueryId(NamedTuple):
-    """A query by its name, which is its user's: nobody else can join it, or use the room that it pins."""
+    """A query by its name, together with its user: other users cannot join it, or use the room that it pins."""
 
     user: str
     name: str
@@ -208,7 +210,7 @@ NO_QUERY: Final = QueryId("", "")
 class PinnedRoom:
     """The cursors of one query, and the excess of its publishes over limits in which these cursors pin messages.
 
-    The amounts are those of all limits together, so a query that meets several is judged more strictly.
+    The amounts are sums over all limits, so a query that meets several limits is judged more strictly.
     """
 
     def __init__(self, query: QueryId) -> None:
@@ -216,7 +218,7 @@ class PinnedRoom:
         self.cursors: list[CursorState] = []
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        """Bytes (charges) that its publishes took."""
+        """Bytes (charges) of the query's publishes beyond limits."""
 
     def excuses(self, gate: Gate, messages: i64, bytes: i64) -> bool:
         """Return whether a publish of this amount need not wait at a gate, open or closed."""
@@ -242,7 +244,7 @@ class PinnedRoom:
         return False
 
     def take(self, messages: i64, bytes: i64) -> None:
-        """Count a publish that passed a gate which is closed."""
+        """Count a publish that passed a closed gate."""
         self.messages += messages
         self.bytes += bytes
 
@@ -253,7 +255,7 @@ class PinnedRoom:
 
 
 class PinnedRooms:
-    """The queries that read through cursors, by their users and the names that they give themselves."""
+    """The queries that read through cursors, by their users and their own names."""
 
     def __init__(self) -> None:
         self._rooms: dict[QueryId, PinnedRoom] = {}
@@ -263,7 +265,7 @@ class PinnedRooms:
         return self._rooms.get(query)
 
     def assign(self, cursor: CursorState, name: str) -> None:
-        """Record the query of the cursor's user that reads through it now; empty: it is not known."""
+        """Record the query of the cursor's user that reads through it now; an empty name means unknown."""
         query = QueryId(cursor.user, name)
         room = cursor.room
         if room is not None:
@@ -283,7 +285,9 @@ class PinnedRooms:
 
 
 def _counts(position: Position, limit: CountedDepth) -> bool:
-    """Return whether the messages of a position count in a limit. All messages have the address of the first one."""
+    """Return whether the messages of a position count in a limit. All messages have the address of the first
+    message.
+    """
     if not isinstance(limit, AddressDepth):
         return limit in position.queue.membership.pools
     for message in position.line.between(position.settled, position.planned, 1, UNLIMITED):
@@ -310,13 +314,13 @@ class Settling(Chore):
         return shared.has_passed()
 
     def work(self, most: i64, now: float) -> i64:
-        """Drop messages; several are one unit of work. They belong to the settlement that is counted already."""
+        """Drop messages; several are one unit of work. The settlement is counted already."""
         self.queue.counters.settled_at = now
         return drop_settled(self.queue, most * SETTLED_A_UNIT, now) // SETTLED_A_UNIT + 1
 
 
 def trim_settled(queue: Queue, now: float) -> None:
-    """Drop messages that every cursor of the queue has settled: a bounded number now, the others in later turns."""
+    """Drop messages that every cursor of the queue has settled: a bounded number now, the rest in later turns."""
     if drop_settled(queue, AT_ONCE, now) == AT_ONCE:
         if queue.settling is None:
             queue.settling = Settling(queue)
@@ -324,7 +328,9 @@ def trim_settled(queue: Queue, now: float) -> None:
 
 
 def settled_by_all(queue: Queue) -> i64:
-    """Return the sequence up to which every cursor of a queue has settled; 0 without cursors. Leases settle nothing."""
+    """Return the sequence up to which every cursor of a queue has settled; 0 without cursors. Leases settle no
+    messages.
+    """
     return settled_by(queue.cursors, queue.name)
 
 
@@ -341,7 +347,7 @@ def settled_by(cursors: list[CursorState], queue: str) -> i64:
 
 
 def passed_by_all(queue: Queue) -> i64:
-    """Return the sequence up to which messages are nobody's but those of leases; 0 for a queue without cursors."""
+    """Return the sequence up to which messages are only used by leases; 0 for a queue without cursors."""
     settled = settled_by_all(queue)
     ready = queue.ready_queue
     if isinstance(ready, SharedReadyQueue) and ready.passed > settled:
@@ -350,14 +356,16 @@ def passed_by_all(queue: Queue) -> i64:
 
 
 def free_through(queue: Queue, start: i64) -> i64:
-    """Return how far messages after `start` may leave a queue: settled by every cursor, and not pinned by a lease."""
+    """Return the sequence up to which messages after `start` may leave a queue: settled by every cursor, and not pinned
+    by a lease.
+    """
     passed = passed_by_all(queue)
     ready = queue.ready_queue
     return ready.free_through(start, passed) if isinstance(ready, SharedReadyQueue) else passed
 
 
 def pin(queue: Queue) -> None:
-    """Pin what the leases of a queue read, after a change of them."""
+    """Pin the messages that the leases of a queue read, after a change of the leases."""
     ranges: list[tuple[int, int]] = []
     for cursor in queue.cursors:
         if cursor.lease is not None:
@@ -367,7 +375,7 @@ def pin(queue: Queue) -> None:
 
 
 def reader_of(queue: Queue) -> str:
-    """Return the first reader of a queue with cursors, which is in the way of a request; a lease with its end."""
+    """Return the first reader of a queue with cursors that prevents a request; a lease with its end."""
     cursor = queue.cursors[0]
     for each in queue.cursors:
         if each.lease is None:
@@ -388,7 +396,7 @@ def has_lease(queue: Queue) -> bool:
 
 
 def has_cursor(queue: Queue) -> bool:
-    """Return whether a queue has a cursor that is no lease."""
+    """Return whether a queue has a cursor that is not a lease's."""
     for cursor in queue.cursors:
         if cursor.lease is None:
             return True
@@ -398,7 +406,7 @@ def has_cursor(queue: Queue) -> bool:
 def drop_settled(queue: Queue, most: i64, now: float) -> i64:
     """Drop up to `most` messages that every cursor of the queue has settled; returns their number.
 
-    Messages that were settled and never planned are left to the consumers, if there are any. Those that a lease pins
+    Messages that were settled and never planned are left to the consumers, if there are any. Messages that a lease pins
     stay until the last such lease has ended.
     """
     ready = queue.ready_queue
@@ -424,12 +432,14 @@ def drop_settled(queue: Queue, most: i64, now: float) -> i64:
 
 
 def may_come_back(queue: Queue) -> bool:
-    """Return whether consumers have, or had, older messages that may come back."""
+    """Return whether consumers have, or had, older messages that may be requeued."""
     return queue.unacked_messages > 0 or shared_of(queue).aside.available() > 0
 
 
 def shared_of(queue: Queue) -> SharedReadyQueue:
-    """Return the ready messages of a queue as cursors and consumers share them; a queue without cursor begins to."""
+    """Return the ready messages of a queue as cursors and consumers share them; converts the messages of a queue
+    without cursors.
+    """
     ready = queue.ready_queue
     if isinstance(ready, SharedReadyQueue):
         return ready
@@ -448,12 +458,12 @@ class Lag:
     def __init__(self, messages: i64, bytes: i64, oldest_arrived: float) -> None:
         self.messages: i64 = messages
         self.bytes: i64 = bytes
-        """Sum of their charges."""
+        """Sum of the messages' charges."""
         self.oldest_arrived = oldest_arrived
-        """When the oldest of them arrived; infinity without any, and for one that is on the disk only."""
+        """Arrival time of the oldest message; infinity without messages, and for a message that is only on the disk."""
 
     def oldest_s(self, now: float) -> float | None:
-        """Return the age of the oldest in seconds: 0 without any, None where it is on the disk only."""
+        """Return the age of the oldest message in seconds: 0 without messages, None if it is only on the disk."""
         if self.oldest_arrived == NEVER:
             return 0.0 if self.messages == 0 else None
         return max(now - self.oldest_arrived, 0.0)
@@ -467,8 +477,8 @@ def lag_of(position: Position, work: WorkMeter) -> Lag | None:
 def lag_after(position: Position, sequence: i64, work: WorkMeter) -> Lag | None:
     """Return the number of messages and bytes of a queue beyond a sequence.
 
-    None where it cannot be counted now: the sequence is among messages on the disk, or so far behind those in the index
-    that the index comes there at a later look.
+    None if the lag cannot be counted now: the sequence is among messages on the disk, or so far beyond the index that
+    the index reaches it only at a later look.
     """
     queue = position.queue
     if queue.deleted or sequence >= queue.tail:
@@ -493,7 +503,8 @@ def lag_after(position: Position, sequence: i64, work: WorkMeter) -> Lag | None:
 
 
 def holds_back(position: Position) -> bool:
-    """Return whether no other cursor of the queue has settled less: messages that this one settles leave the queue.
+    """Return whether no other cursor of the queue has settled less, so that messages settled by this cursor leave the
+    queue.
 
     Leases do not count, because they end by themselves.
     """

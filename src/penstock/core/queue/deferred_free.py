@@ -1,8 +1,8 @@
 """Deferred freeing of removed messages, a slice a turn: freeing a million at once takes 70 ms (compiled).
 
 Messages of a purged or deleted queue are also removed from the store and from address depths (`Leftovers`), which takes
-another 150 ms for a million. A purge is answered after that (core/journal/journal.py). A deletion need not wait for it:
-without its declaration nothing of a queue is recovered.
+another 150 ms for a million. A purge is answered after that (core/journal/journal.py). A deletion need not wait:
+without a stored declaration no message of the queue is recovered.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ RELEASED_A_UNIT: Final = 4
 
 
 class DeferredFree(Chore):
-    """Removed messages of a queue or session, no longer counted in a queue."""
+    """Removed messages of a queue or session that no queue counts any more."""
 
     def __init__(self, is_counted: bool = False) -> None:
         super().__init__()
         self.is_counted = is_counted
-        """True if something still counts them; see `release`."""
+        """True if other counts still include the messages; see `release`."""
         self._a_unit: i64 = RELEASED_A_UNIT if is_counted else FREED_A_UNIT
         self.lines: deque[deque[Message]] = deque()
         self.heaps: deque[list[tuple[int, Message]]] = deque()
@@ -36,12 +36,12 @@ class DeferredFree(Chore):
         self.expiries: deque[list[tuple[float, int, Expiry]]] = deque()
 
     def begin(self, chores: Chores) -> None:
-        """Free them in later turns."""
+        """Free the messages in later turns."""
         if self.has_more():
             chores.add(self)
 
     def release(self, messages: list[Message | None], now: float) -> None:
-        """Take messages from the counts that they are still in, if there are any."""
+        """Subtract messages from the counts that still include them."""
 
     @override
     def has_more(self) -> bool:
@@ -55,7 +55,7 @@ class DeferredFree(Chore):
         return most - left // self._a_unit
 
     def _free(self, most: i64, now: float) -> i64:
-        """Free messages of the first collection; returns how many, plus one for the collection itself."""
+        """Free messages of the first collection; returns their number, plus one for the collection itself."""
         if self.expiries:
             return self._free_expiries(self.expiries[0], most)
         if self.lines:

@@ -16,15 +16,15 @@ from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import Steps
 
 EXPIRED_AT_ONCE: Final = 500
-"""Messages of one queue that expire in one step at most; the others follow in the next turn."""
+"""Most messages of one queue that expire in one step; the others follow in the next turn."""
 EXPIRED_A_TURN: Final = 1000
-"""Messages of all queues that expire in one broker turn at most."""
+"""Most messages of all queues that expire in one broker turn."""
 EXPIRED_WORK: Final = 2
 """Units of work of an expired message; its dead-lettering counts separately."""
 
 
 def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> bool:
-    """Expire up to `most` messages that came before `offered`; returns whether no other expired ones are left.
+    """Expire up to `most` messages that arrived before `offered`; returns whether no expired messages are left.
 
     Messages that a cursor reads do not expire.
     """
@@ -55,7 +55,7 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
 
 
 def expire_some(broker: QueueContext, queue: Queue) -> bool:
-    """Expire messages of a queue, as many as this turn permits; returns whether none are left."""
+    """Expire messages of a queue, as many as this turn permits; returns whether no expired messages are left."""
     before = queue.counters.expired
     most = broker.expirable if broker.expirable < EXPIRED_AT_ONCE else EXPIRED_AT_ONCE
     fresh = expire(queue, broker.now, broker.expiry_cutoff, most)
@@ -74,7 +74,7 @@ def expire_steps(broker: QueueContext, queue: Queue) -> Steps[None]:
 
 
 def expire_slice(broker: QueueContext, queue: Queue) -> bool:
-    """Expire up to `EXPIRED_AT_ONCE` messages; returns whether none are left."""
+    """Expire up to `EXPIRED_AT_ONCE` messages; returns whether no expired messages are left."""
     before = queue.counters.expired
     fresh = expire(queue, broker.now, broker.now, EXPIRED_AT_ONCE)
     broker.work.done += EXPIRED_WORK * (queue.counters.expired - before)
@@ -82,7 +82,9 @@ def expire_slice(broker: QueueContext, queue: Queue) -> bool:
 
 
 def freshen(broker: QueueContext, lifetime: QueueExpiry) -> bool:
-    """Expire messages before a delivery; returns whether the queue may deliver: no expired ones are left."""
+    """Expire messages before a delivery; returns whether the queue may deliver, because no expired messages are
+    left.
+    """
     fresh = expire_some(broker, lifetime.queue)
     when = lifetime.next_expiry()
     if broker.expirable == 0:
@@ -92,7 +94,7 @@ def freshen(broker: QueueContext, lifetime: QueueExpiry) -> bool:
 
 
 class QueueExpiry(TimerHandler):
-    """The expiry timer of a queue; only queues with such settings have one."""
+    """The expiry timer of a queue; only queues with such settings have a timer."""
 
     def __init__(self, broker: QueueContext, queue: Queue) -> None:
         super().__init__()
@@ -102,7 +104,7 @@ class QueueExpiry(TimerHandler):
         """Time of the last use of the queue."""
 
     def next_expiry(self) -> float:
-        """Return the next expiry time, of a message or of the queue; infinity for none.
+        """Return the next expiry time, of a message or of the queue; infinity without one.
 
         A deleted queue never expires, though messages may still be requeued to it.
         """

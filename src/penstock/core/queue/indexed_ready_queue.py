@@ -1,15 +1,15 @@
-"""Ready messages that can be read, and taken, anywhere: those of a queue with selectors, browsers or cursors.
+"""Ready messages that can be read, and taken, anywhere: in queues with selectors, browsers or cursors.
 
-Theory of operation. Messages arrive in `ready` as before, and whoever scans moves them into the index: chunks of some
-hundred messages in the order of their sequences. Everything in the index is older than what is in `ready`, but for
-requeued messages that wait in `returned`. Positions are sequences, so no removal makes one invalid. Finding a position
-takes two binary searches, and to take a message moves no more than a chunk. A chunk has the sum of its charges, so the
-end of a range is found chunk by chunk.
+Theory of operation. Messages arrive in `ready`, and scans move them into the index: chunks of some hundred messages in
+the order of their sequences. Messages in the index are older than messages in `ready`, except requeued messages that
+wait in `returned`. Positions are sequences, so no removal makes a position invalid. Finding a position takes two binary
+searches, and taking a message moves no more than a chunk. A chunk has the sum of its charges, so the end of a range is
+found chunk by chunk.
 
-A `Place` is how far one scan has come. It has seen every message that was ready up to its position. One that was
-unacknowledged then, and is requeued later, is noted as missed; one that it has seen before is not. For the latter the
-queue remembers who had seen a message when it was taken (`SEEN_MAX` messages; of others it is not known, and they are
-looked at once more).
+A `Place` is the progress of one scan. The scan has seen every message that was ready up to its position. A message that
+was unacknowledged then, and is requeued later, is recorded as missed, unless the scan had seen it before. For this
+check the queue remembers which scans had seen a message when it was taken (`SEEN_MAX` messages; other messages are
+scanned once more).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from penstock.core.queue.ready_queue import NOTHING, Priorities, ReadyQueue
 from penstock.flow.timers import NEVER
 
 CHUNK: Final = 256
-"""Messages of a chunk; it is split at twice as many."""
+"""Messages of a chunk; a chunk is split at twice as many."""
 REACH_WORK: Final = 10
 """Units of work to move a chunk of messages into the index."""
 SEEN_MAX: Final = 1024
-"""Taken messages of which the queue remembers who had seen them."""
+"""Most taken messages for which the queue remembers the scans that had seen them."""
 MISSED_MAX: Final = 1024
-"""Missed messages that a place notes one by one; with more it goes back to the oldest of them."""
+"""Most missed messages that a place records one by one; beyond, it returns to the oldest of them."""
 
 
 class Chunk:
@@ -45,17 +45,17 @@ class Chunk:
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.bytes: i64 = 0
-        """Sum of their charges."""
+        """Sum of the messages' charges."""
         self.messages_before: i64 = 0
         self.bytes_before: i64 = 0
-        """Sums over the chunks before it, those included that were taken since; see `IndexedReadyQueue.summed`."""
+        """Sums over the chunks before this one, including messages taken since; see `IndexedReadyQueue.summed`."""
 
     def first(self) -> i64:
-        """Return the sequence of its first message."""
+        """Return the sequence of the chunk's first message."""
         return self.messages[0].sequence
 
     def last(self) -> i64:
-        """Return the sequence of its last message."""
+        """Return the sequence of the chunk's last message."""
         return self.messages[len(self.messages) - 1].sequence
 
     def take(self, offset: i64) -> Message:
@@ -82,14 +82,14 @@ class Place:
 
     def __init__(self) -> None:
         self.bit: int = 0
-        """Its bit in `IndexedReadyQueue.seen`."""
+        """The scan's bit in `IndexedReadyQueue.seen`."""
         self.position: i64 = 0
-        """The sequence up to which it has seen every message that was ready."""
+        """The sequence up to which the scan has seen every message that was ready."""
         self.missed: list[int] = []
-        """Sequences up to there that it has not seen, in order."""
+        """Sequences up to the position that the scan has not seen, in order."""
 
     def miss(self, sequence: i64) -> None:
-        """Note a requeued message that it has not seen."""
+        """Record a requeued message that the scan has not seen."""
         if len(self.missed) < MISSED_MAX:
             at = bisect_left(self.missed, int(sequence))
             if at == len(self.missed) or self.missed[at] != sequence:
@@ -100,7 +100,7 @@ class Place:
         self.missed = []
 
     def has_seen(self, sequence: i64) -> bool:
-        """Return whether it has seen a message that is ready."""
+        """Return whether the scan has seen a ready message."""
         if sequence > self.position:
             return False
         at = bisect_left(self.missed, int(sequence))
@@ -118,23 +118,23 @@ class IndexedReadyQueue(ReadyQueue):
         self.indexed: i64 = 0
         """Number of messages in the index."""
         self.summed: i64 = 0
-        """Number of chunks, from the first one, whose sums over the chunks before them are right among each other.
+        """Number of chunks, from the first, whose `messages_before` and `bytes_before` agree with each other.
 
-        What is taken from the first chunk changes none of them. After a change in the middle `count_through` makes
-        those behind it again.
+        Taking from the first chunk changes none of them. After a change in the middle `count_through` computes later
+        sums again.
         """
         self.places: list[Place] = []
-        """The places of those that take messages by selectors."""
+        """Places of the scans that take messages by selectors."""
         self.seen: dict[int, int] = {}
-        """Bits of the places that had seen a taken message, by its sequence."""
+        """Bits of the places that had seen a taken message, by the message's sequence."""
         self.news: bool = False
-        """True if messages came into the index, or were requeued, since `take_news`."""
+        """True if messages entered the index, or were requeued, since `take_news`."""
         self._chunk: i64 = 0
         self._offset: i64 = 0
-        """The next message of `step`."""
+        """Index of the next message of `step`."""
 
     def _take_over(self, line: ReadyQueue) -> None:
-        """Take the messages of a line. Not in `__init__`, where mypyc would never free the former values."""
+        """Take the messages of a line. Not in `__init__`, where mypyc would not free the former values."""
         self.ready = line.ready  # Routes append to this deque.
         self.returned = line.returned
         self.expiring = line.expiring
@@ -144,9 +144,9 @@ class IndexedReadyQueue(ReadyQueue):
     # Reading by position
 
     def reach(self, sequence: i64) -> bool:
-        """Go to the first message after a sequence. Returns False if new messages must come into the index first.
+        """Go to the first message after a sequence. Returns False if new messages must enter the index first.
 
-        Each call moves a chunk of them at most; the caller counts it as `REACH_WORK` and calls again.
+        Each call moves at most one chunk; the caller counts `REACH_WORK` and calls again.
         """
         if self.last() < sequence and self._index_some() and self.last() < sequence:
             return False
@@ -173,7 +173,7 @@ class IndexedReadyQueue(ReadyQueue):
         return low - 1, _offset_after(chunks[low - 1].messages, sequence)
 
     def step(self) -> Message | None:
-        """Return the next message and advance; None at the end. New messages are put into the index as needed."""
+        """Return the next message and advance; None at the end. New messages are moved into the index as needed."""
         if not self._has_next():
             return None
         message = self.chunks[self._chunk].messages[self._offset]
@@ -195,7 +195,7 @@ class IndexedReadyQueue(ReadyQueue):
                 return False
 
     def take_stepped(self) -> None:
-        """Remove the message that `step` returned last, for delivery."""
+        """Remove the message that `step` returned last, to deliver it."""
         self._offset -= 1
         chunk = self.chunks[self._chunk]
         message = chunk.take(self._offset)
@@ -218,11 +218,11 @@ class IndexedReadyQueue(ReadyQueue):
         return self.step() is message
 
     def last(self) -> i64:
-        """Return the sequence of the last message in the index; 0 if it is empty."""
+        """Return the sequence of the last message in the index; 0 if the index is empty."""
         return self.chunks[len(self.chunks) - 1].last() if self.chunks else 0
 
     def newest(self) -> i64:
-        """Return the sequence of the newest message, in the index or not; 0 if there is none."""
+        """Return the sequence of the newest message, in the index or in `ready`; 0 if there is none."""
         if self.ready:
             return self.ready[-1].sequence
         newest = self.last()
@@ -238,12 +238,12 @@ class IndexedReadyQueue(ReadyQueue):
         return self.last() > place.position
 
     def count_after(self, place: Place) -> i64:
-        """Return the number of messages that a place has not seen, at most."""
+        """Return the most messages that a place may not have seen."""
         seen, _ = self.count_through(place.position)
         return self.available() - seen + len(place.missed)
 
     def take_news(self) -> bool:
-        """Return whether there are messages that came or were requeued since the last call."""
+        """Return whether messages arrived or were requeued since the last call."""
         news = self.news
         self.news = False
         return news or len(self.ready) > 0 or len(self.returned) > 0
@@ -288,19 +288,19 @@ class IndexedReadyQueue(ReadyQueue):
             self.chunks.insert(self._chunk + 1, chunk.split())
 
     def _on_changed(self, at: i64) -> None:
-        """Note a change of the messages of a chunk: the sums of later ones are wrong."""
+        """Record a change of the messages of a chunk: the sums of later chunks are wrong."""
         if self.summed > at + 1:
             self.summed = at + 1
 
     def _on_removed(self, at: i64) -> None:
-        """Note that a chunk is removed: without the first one the sums of the others are right among each other."""
+        """Record the removal of a chunk: without the first chunk the sums of the others still agree with each other."""
         if at == 0:
             self.summed = self.summed - 1 if self.summed > 0 else 0
         elif self.summed > at:
             self.summed = at
 
     def _sum_next(self, chunk: Chunk) -> None:
-        """Set the sums of the chunk after those that have theirs."""
+        """Set the sums of the first chunk without valid sums."""
         if self.summed > 0:
             last = self.chunks[self.summed - 1]
             chunk.messages_before = last.messages_before + len(last.messages)
@@ -310,8 +310,8 @@ class IndexedReadyQueue(ReadyQueue):
     def count_through(self, sequence: i64) -> tuple[i64, i64]:
         """Return the number of messages in the index up to a sequence, and their bytes.
 
-        It takes two binary searches and the sum over a part of a chunk. After a change in the middle the sums of later
-        chunks are made again, once.
+        The call takes two binary searches and the sum over a part of a chunk. After a change in the middle the sums of
+        later chunks are computed again, once.
         """
         chunks = self.chunks
         if not chunks:
@@ -333,10 +333,10 @@ class IndexedReadyQueue(ReadyQueue):
     def extent(self, start: i64, rows: i64, bytes: i64, upto: i64) -> tuple[i64, i64, i64]:
         """Return the end of a range after `start`, within rows, bytes and a last sequence; its messages and bytes.
 
-        One message is taken even if it is larger than `bytes`. Whole chunks are not looked into.
+        One message is included even if it is larger than `bytes`. Whole chunks are not searched.
         """
         if start >= upto or start >= self.newest():
-            return start, 0, 0  # Nothing has to come into the index for that.
+            return start, 0, 0  # No message must be moved into the index for this.
         while not self.reach(start):
             pass
         end = start
@@ -361,7 +361,7 @@ class IndexedReadyQueue(ReadyQueue):
         return end, count, size
 
     def between(self, lo: i64, hi: i64, rows: i64, bytes: i64) -> list[Message]:
-        """Return the first messages of (lo, hi], within rows and bytes but at least one; they stay."""
+        """Return the first messages of (lo, hi], within rows and bytes but at least one; the messages stay."""
         if lo >= hi or lo >= self.newest():
             return []
         while not self.reach(lo):
@@ -377,7 +377,7 @@ class IndexedReadyQueue(ReadyQueue):
         return messages
 
     def take_through(self, sequence: i64, most: i64) -> list[Message]:
-        """Remove the first messages up to a sequence, `most` at most."""
+        """Remove the first messages up to a sequence, at most `most`."""
         messages: list[Message] = []
         emptied = 0
         while len(messages) < most:
@@ -413,7 +413,7 @@ class IndexedReadyQueue(ReadyQueue):
         return messages
 
     def take_between(self, lo: i64, hi: i64, most: i64) -> list[Message]:
-        """Remove the first messages of (lo, hi], `most` at most."""
+        """Remove the first messages of (lo, hi], at most `most`."""
         chunks = self.chunks
         if lo <= 0 or (chunks and chunks[0].first() > lo):
             return self.take_through(hi, most)
@@ -442,7 +442,7 @@ class IndexedReadyQueue(ReadyQueue):
                 self._on_removed(at)
                 del chunks[at]
                 offset = 0
-                if at == len(chunks) and at > 0:  # New messages may come into the chunk before.
+                if at == len(chunks) and at > 0:  # New messages may enter the chunk before.
                     at -= 1
                     offset = len(chunks[at].messages)
         return messages
@@ -488,7 +488,7 @@ class IndexedReadyQueue(ReadyQueue):
             self.seen.clear()
 
     def _on_taken(self, message: Message) -> None:
-        """Handle a message that leaves for delivery, which may come back."""
+        """Handle a message that is taken for delivery and may be requeued."""
         if isinstance(message, TrackedMessage) and message.expiry is not None:
             message.expiry.message = None
             message.expiry = None
@@ -607,7 +607,7 @@ class IndexedReadyQueue(ReadyQueue):
 
 
 def indexed(ready: ReadyQueue) -> ReadyQueue:
-    """Return ready messages with an index; they keep one that they have."""
+    """Return ready messages with an index; an existing index is kept."""
     if isinstance(ready, Priorities):
         ready.replace_lines(_indexed_line)
         return ready
@@ -615,7 +615,7 @@ def indexed(ready: ReadyQueue) -> ReadyQueue:
 
 
 def lines_of(ready: ReadyQueue) -> list[IndexedReadyQueue]:
-    """Return the lines of ready messages that have an index, the highest priority first."""
+    """Return the indexed lines of ready messages, the highest priority first."""
     if isinstance(ready, IndexedReadyQueue):
         return [ready]
     lines: list[IndexedReadyQueue] = []

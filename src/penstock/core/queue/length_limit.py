@@ -1,16 +1,16 @@
 """The length limit of a queue as in RabbitMQ: max-length and max-length-bytes of ready messages.
 
-Theory of operation. `max-length` and `max-length-bytes` count ready messages: neither unacknowledged ones, nor those
-that a consumer takes at once. RabbitMQ offers a message to the consumers before it counts; here deliveries happen at
-the end of the turn. So a drop-head queue with a consumer that has credit keeps `EXTRA_MESSAGES` or `EXTRA_BYTES` more,
-or what its consumers have credit for if that is more, and is trimmed after the delivery. A rejecting queue accepts as
-many extra messages. A requeued message is ready again and counts at once. The capacity limits the whole depth
-meanwhile.
+Theory of operation. `max-length` and `max-length-bytes` count ready messages: neither unacknowledged messages, nor
+messages that a consumer takes at once. RabbitMQ offers a message to the consumers before it counts; in Penstock
+deliveries happen at the end of the turn. So a drop-head queue with a consumer that has credit keeps `EXTRA_MESSAGES` or
+`EXTRA_BYTES` more, or as many messages as its consumers have credit for, if that is more, and is trimmed after the
+delivery. A rejecting queue accepts as many extra messages. A requeued message is ready again and counts at once. The
+capacity limits the whole depth meanwhile.
 
 Ordered refusals: the next publishes to some queues are refused, although there is room (`penstock.testing`).
 
-They are refused as by the overflow policy `reject`, in both protocols. An order wraps the length limit of its queues,
-which still applies. So queues without an order have no cost.
+The refusals are those of the overflow policy `reject`, in both protocols. An order wraps the length limit of its
+queues, which still applies. So queues without an order have no cost.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from penstock.flow.work import Chore
 EXTRA_MESSAGES: Final = 1_000
 """Messages beyond the limit of a drop-head queue until consumers have used their credit."""
 EXTRA_BYTES: Final = 1024 * 1024
-"""Octets of bodies likewise."""
+"""Bytes of bodies beyond the limit, likewise."""
 TRIMMED_AT_ONCE: Final = 500
-"""Messages dropped from the head in one step at most; the others follow in later turns."""
+"""Most messages dropped from the head in one step; the others follow in later turns."""
 
 
 class Length:
-    """The length limit of one queue; only queues with one have this object."""
+    """The length limit of one queue; only queues with a limit have this object."""
 
     __slots__ = ("queue", "most", "bodies", "policy", "drops", "_weighs", "_formats", "_trimming")
 
@@ -45,11 +45,11 @@ class Length:
         most = queue.settings.length
         formats = broker.formats
         self.most = most
-        """Limits of the ready messages and of the octets of their bodies."""
+        """Limits of the ready messages and of the bytes of their bodies."""
         self.bodies: i64 = 0
-        """Octets of ready bodies; counted only if limited."""
+        """Bytes of ready bodies; counted only if limited."""
         self.policy: OverflowPolicy = queue.settings.at_length
-        """The overflow policy at the limit; the capacity has its own."""
+        """The overflow policy at the limit; the capacity has its own policy."""
         self.drops: bool = self.policy.drops
         """True if the oldest messages are dropped; otherwise the newest are refused."""
         self._weighs: bool = most.bytes != UNLIMITED
@@ -82,7 +82,7 @@ class Length:
         return self.ready() >= self.most.messages or self.bodies >= self.most.bytes
 
     def takes(self, messages: i64, bodies: i64, now: float) -> bool:
-        """Return whether messages with these octets of bodies may enter; always true for drop-head."""
+        """Return whether messages with these bytes of bodies may enter; always true for drop-head."""
         if self.drops:
             return True
         more = self.ready() + messages - self.most.messages
@@ -91,7 +91,7 @@ class Length:
         return self.wanted(1 if more < 1 else more, now)
 
     def body_bytes(self, content: bytes) -> i64:
-        """Return the octets of a content's body; 0 if bodies are not limited."""
+        """Return the bytes of a content's body; 0 if bodies are not limited."""
         return self._formats.body_bytes(content) if self._weighs else 0
 
     def takes_content(self, content: bytes, now: float) -> bool:
@@ -104,7 +104,7 @@ class Length:
         return rotation is not None and rotation.want(messages, now)
 
     def on_enqueued(self, content: bytes, now: float) -> None:
-        """Count a new message; the oldest are dropped at once unless a consumer is about to take some."""
+        """Count a new message; the oldest are dropped at once unless a consumer is about to take messages."""
         if self._weighs:
             self.bodies += self._formats.body_bytes(content)
         if self.drops and self.over():
@@ -114,7 +114,7 @@ class Length:
                 self.trim(1, now)
 
     def _exceeds_extra(self, now: float) -> bool:
-        """Return whether there are more extra messages than the bound, and than consumers have credit for."""
+        """Return whether there are more extra messages than the bound, and more than consumers have credit for."""
         more = self.ready() - self.most.messages
         if more > EXTRA_MESSAGES:
             return not self.wanted(more, now)
@@ -140,7 +140,7 @@ class Length:
                     self.on_removed(message)
 
     def trim_some(self, now: float) -> None:
-        """Drop the oldest messages above the limit: a bounded number now, the others in later turns."""
+        """Drop the oldest messages above the limit: a bounded number now, the rest in later turns."""
         if self.drops and self.trim(TRIMMED_AT_ONCE, now) == TRIMMED_AT_ONCE:
             self.trim_later()
 
@@ -161,7 +161,7 @@ class Length:
         return dropped
 
     def acts(self) -> str:
-        """Return what happens above the limit, as a clause."""
+        """Return the action above the limit, as a clause."""
         return "the oldest are dropped" if self.drops else "the newest are refused"
 
     def clause(self) -> str:
@@ -175,7 +175,7 @@ class Length:
 
 
 class Trimming(Chore):
-    """Trimming of a queue in slices, for as long as it exceeds its limit."""
+    """Trimming of a queue in slices, while it exceeds its limit."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ def limit(broker: QueueContext, queue: Queue) -> None:
 
 
 class RefusalOrder:
-    """The number of publishes that several queues together are to refuse, and those that they have refused."""
+    """The number of publishes that several queues together must refuse, and the number that they have refused."""
 
     def __init__(self, queues: list[Queue], count: int) -> None:
         self.queues = queues
@@ -225,7 +225,7 @@ class RefusalOrder:
             queue.update_gate(broker.now)
 
     def end(self, broker: QueueContext) -> None:
-        """Take the order back; the length limits of the queues are as before."""
+        """End the order; the length limits of the queues are as before."""
         for queue in self.queues:
             length = queue.length
             if isinstance(length, OrderedRefusals) and length.order is self:

@@ -1,10 +1,11 @@
 """Paging of a queue: messages that do not fit into memory are stored on disk, in order.
 
-Theory of operation. A queue with overflow policy `page` takes messages into memory until the next one would pass its
-capacity, or the room of a shared limit. That message and all later ones go to disk while any paged message is left, so
-no message overtakes another. They are gathered in *pages*. Each page is written with the open journal group as a row of
-its own; then its content leaves the memory. Unwritten bytes are limited (`UNWRITTEN_BYTES`): a slow disk holds
-producers. Shared limits (virtual host, node) do not block a paging queue; without room there, one page is read back.
+Theory of operation. A queue with overflow policy `page` takes messages into memory until the next message would exceed
+its capacity, or the room of a shared limit. This message and all later messages are paged to disk while any paged
+message is left, so no message overtakes another. Paged messages are gathered in *pages*. Each page is written with the
+open journal group as a row of its own; then its content is dropped from memory. Unwritten bytes are limited
+(`UNWRITTEN_BYTES`): a slow disk holds producers. Shared limits (virtual host, node) do not block a paging queue; if
+they have no room, one page is read back.
 
 Pages are read ahead of demand, in order. A loaded page is a row like any other: its settlements are recorded, and an
 empty row is deleted. The amount read depends on *ready* messages, not on unacknowledged ones, so consumers never starve
@@ -51,26 +52,28 @@ class PageReader:
     """A reader of copies: the messages stay on the disk."""
 
     def on_copies(self, messages: list[StoredMessage], following: i64) -> None:
-        """Handle the messages of pages, in order; `following` is the first sequence after them, 0 if none was found."""
+        """Handle the messages of pages, in order; `following` is the first sequence after them, 0 if there is no later
+        page.
+        """
         raise NotImplementedError
 
 
 class PageHead:
-    """The head of a page on the disk: the sequences that are on it, and the number of its messages."""
+    """The head of a page on the disk: its range of sequences, and the number of its messages."""
 
     __slots__ = ("number", "first", "last", "messages", "stored", "bytes")
 
     def __init__(self, number: int, first: i64, last: i64, messages: i64, stored: i64, bytes: i64) -> None:
         self.number = number
-        """Number of its row."""
+        """Number of the page's row."""
         self.first = first
         self.last = last
         self.messages = messages
-        """Number of its messages; -1 if it is unknown until the page is read, because transient messages are on it."""
+        """Number of the page's messages; -1 if unknown until the page is read, because transient messages are on it."""
         self.stored = stored
-        """Number of those that survive a restart."""
+        """Number of messages on the page that survive a restart."""
         self.bytes = bytes
-        """Sum of their charges."""
+        """Sum of the messages' charges."""
 
 
 @trait
@@ -104,11 +107,11 @@ class PageRead:
         self.most = most
         """Bytes of data to read, at least one page; or the number of heads."""
         self.reader = reader
-        """The reader of copies; None if the messages come into memory."""
+        """The reader of copies; None if the messages are loaded into memory."""
         self.lister = lister
         """The reader of heads; None to read pages."""
         self.within: bool = False
-        """True to begin with the page that has the sequence `first` on it, also behind its beginning."""
+        """True to begin with the page that contains the sequence `first`, even if it begins earlier."""
 
 
 class PageBodies:
@@ -119,7 +122,7 @@ class PageBodies:
         self._held: dict[int, list[LargeBody]] = {}
 
     def hold(self, row: int, content: bytes) -> None:
-        """Hold the body of a large message in a page; its deferred pieces go to the store with it."""
+        """Hold the body of a large message in a page; the body's deferred pieces are stored with the page."""
         body = body_of(content)
         if body is not None:
             self._large.store(body)
@@ -130,11 +133,11 @@ class PageBodies:
         self._held[row] = [self._large.restore(number, 0, []) for number in bodies]
 
     def release(self, row: int) -> None:
-        """Release the bodies of a page whose messages are in memory again, and hold them."""
+        """Return and drop the bodies of a page whose messages, in memory again, hold them."""
         self._held.pop(row, None)
 
     def clear(self) -> None:
-        """Release all bodies: no page is left."""
+        """Release all bodies, because no page is left."""
         self._held.clear()
 
 
@@ -150,7 +153,7 @@ PASSED_HEADS: Final = 256
 UNWRITTEN_BYTES: Final = 4 * 1024 * 1024
 """Unwritten bytes of one queue; further publishes are held until a write. A single message always fits."""
 STOPPED_PERCENT: Final = 70
-"""Paging counts as stopped when no page is left and memory is filled no further than this."""
+"""Paging counts as stopped when no page is left and memory is filled to at most this percentage."""
 
 
 class QueuePager(PageOwner, PageLister):
@@ -161,7 +164,7 @@ class QueuePager(PageOwner, PageLister):
         self.queue = queue
         self.journal = journal
         self.storage = storage
-        """The stored queue; for a queue that is not durable only its number."""
+        """The stored queue; a queue that is not durable only has a number there."""
         self.messages: i64 = 0
         self.bytes: i64 = 0
         """Bytes on disk or being written."""
@@ -170,28 +173,28 @@ class QueuePager(PageOwner, PageLister):
         """Bytes being written."""
         self.promised_messages: i64 = 0
         self.promised_bytes: i64 = 0
-        """Room within the page limit that is kept for batches which are being promoted (`Arrival`)."""
+        """Room within the page limit that is promised to batches being promoted (`Arrival`)."""
         self.next: i64 = 0
         """First sequence of the next read."""
         self.finish_reported: bool = False
-        """True once paging was reported."""
+        """True once the end of paging was reported."""
         self.reading: PageRead | None = None
         self.waiters: list[PageLoadListener] = []
         self.bodies = PageBodies(broker.large)
         self.unwritten: deque[PageWrite] = deque()
         """Pages that are being written, in order."""
         self._following: Level | None = None
-        """Size of the next page, if it was read before and found no room."""
+        """Size of the next page, if it was read before and did not fit."""
         self._passed: i64 = 0
-        """First sequence of a page that is not completely settled, or whose number of messages is unknown."""
+        """First sequence of the first page that is not completely settled, or whose number of messages is unknown."""
         self._data: i64 = 1
         self._charges: i64 = 1
-        """Totals of reads: bytes of data, and charges of their messages."""
+        """Totals of reads: bytes of data, and charges of the messages."""
 
     # Admission to disk
 
     def pages_next(self, charge: i64) -> bool:
-        """Return whether the next message goes to disk."""
+        """Return whether the next message is paged to disk."""
         queue = self.queue
         if not queue.overflow.pages:
             return False
@@ -309,7 +312,7 @@ class QueuePager(PageOwner, PageLister):
             self.finish_if_empty()
         else:
             self.queue.update_gate(self.broker.now)
-            self.broker.schedule_delivery(self.queue)  # Browsers read it where it is.
+            self.broker.schedule_delivery(self.queue)  # Browsers read the page on the disk.
 
     # Reading
 
@@ -336,7 +339,9 @@ class QueuePager(PageOwner, PageLister):
                 self.broker.page_reads.append(self.reading)
 
     def is_reading(self) -> bool:
-        """Return whether messages will come into memory from the disk, or from being written, without further room."""
+        """Return whether messages will be loaded into memory, from the disk or from pages being written, without more
+        room.
+        """
         if self.messages == 0 or self.reading is not None:
             return self.messages > 0
         if self.unwritten and self.unwritten[0].first == self.next:
@@ -346,35 +351,41 @@ class QueuePager(PageOwner, PageLister):
         return self.is_wanted(page.messages, page.bytes)
 
     def _next_page(self, room: Level) -> Level:
-        """Return the size of the next page; unless it is known, that of the largest one with the present capacity."""
+        """Return the size of the next page; if it is unknown, the size of the largest page with the present
+        capacity.
+        """
         if self._following is not None:
             return self._following
         return Level(_less(room.messages // 2, PAGE_MESSAGES), _less(room.bytes // 2, PAGE_BYTES))
 
     def _charge_of(self, messages: i64) -> i64:
-        """Estimate the charge of so many paged messages by the average of all."""
+        """Estimate the charge of so many paged messages by the average of all read messages."""
         return self.bytes if messages >= self.messages else self.bytes // self.messages * messages
 
     def request_copies(self, first: i64, most: i64, reader: PageReader, within: bool = False) -> None:
         """Request copies of the pages from a sequence on: `most` bytes of data, but at least one page.
 
-        `within`: from the page on that has this sequence, also behind its beginning.
+        `within`: begin with the page that contains this sequence, even if the page begins earlier.
         """
         read = PageRead(self, int(self.storage.number), int(first), int(most), reader)
         read.within = within
         self.broker.page_reads.append(read)
 
     def request_heads(self, sequence: i64, most: i64, lister: PageLister) -> None:
-        """Request the heads of pages, from the one on that has this sequence; one that is in memory is left out."""
+        """Request the heads of pages, from the page that contains this sequence; a page in memory is left out."""
         self.broker.page_reads.append(PageRead(self, int(self.storage.number), int(sequence), int(most), lister=lister))
 
     def data_of(self, messages: i64, bytes: i64) -> i64:
-        """Return about the data (octets in the store) of so many messages, and of so many charged bytes: the less."""
+        """Return the estimated data (bytes in the store) of so many messages, or of so many charged bytes: the
+        smaller.
+        """
         charge = _less(bytes, self._charge_of(messages)) if self.messages > 0 else bytes
         return charge * self._data // self._charges
 
     def first_readable(self, sequence: i64) -> i64:
-        """Return the first sequence from this one on that may be on a page known to be on disk; 0 if there is none."""
+        """Return the first sequence from this sequence on that may be on a page known to be on disk; 0 if there is
+        none.
+        """
         if self.messages == 0:
             return 0
         first = sequence if sequence > self.next else self.next
@@ -391,11 +402,11 @@ class QueuePager(PageOwner, PageLister):
         return not self.unwritten or first < self.unwritten[0].first
 
     def defer_page(self, messages: i64, bytes: i64) -> None:
-        """Defer a page of this size that was read and found no room: it is read again later."""
+        """Defer a page of this size that was read and did not fit: it is read again later."""
         self._following = Level(messages, bytes)
 
     def is_wanted(self, messages: i64, bytes: i64) -> bool:
-        """Return whether this additional amount should be loaded: memory has room for it, or no message is ready."""
+        """Return whether this additional amount should be loaded: memory has room, or no message is ready."""
         ready = self._ready()
         if ready.messages == 0:
             return True
@@ -404,7 +415,7 @@ class QueuePager(PageOwner, PageLister):
         )
 
     def _ready(self) -> Level:
-        """Return the ready messages in memory. Dead letters that wait count as ready."""
+        """Return the ready messages in memory. Waiting dead letters count as ready."""
         queue = self.queue
         ready = Level(queue.messages - queue.unacked_messages, queue.bytes - queue.unacked_bytes)
         if queue.dead_letters is not None:
@@ -414,7 +425,9 @@ class QueuePager(PageOwner, PageLister):
         return ready
 
     def take_in(self, group: JournalGroup, messages: list[StoredMessage], following: i64) -> None:
-        """Take a page's messages into memory, as a row of the journal; `following` is the sequence after its last."""
+        """Load a page's messages into memory, as a row of the journal; `following` is the sequence after the last
+        message.
+        """
         queue = self.queue
         self.storage.take_in(messages)
         self.bodies.release(int(group.number))
@@ -429,13 +442,13 @@ class QueuePager(PageOwner, PageLister):
             queue.length.trim_some(self.broker.now)
 
     def has_read(self, data: i64, charges: i64) -> None:
-        """Update the average data (octets in the store) of a charge."""
+        """Update the average data (bytes in the store) of a charge."""
         self._data += data
         self._charges += charges
 
     @override
     def on_heads(self, heads: list[PageHead]) -> None:
-        """Drop pages that all cursors have settled and no lease pins, unread."""
+        """Drop, unread, pages that all cursors have settled and no lease pins."""
         settled = free_through(self.queue, self.next - 1)
         count: i64 = 0
         size: i64 = 0
@@ -462,7 +475,7 @@ class QueuePager(PageOwner, PageLister):
     def skip_page(self, first: i64) -> None:
         """Skip an empty or unreadable page and continue after it.
 
-        The messages of an unreadable page count until paging ends.
+        The messages of an unreadable page count until the end of paging.
         """
         self._begin_at(first + 1)
 
@@ -544,7 +557,7 @@ class QueuePager(PageOwner, PageLister):
             self.queue.on_paging_finished()
 
     def _end(self) -> None:
-        """Report the end of paging, once there is room enough that it will not begin again at once."""
+        """Report the end of paging, once there is enough room that paging will not begin again at once."""
         queue = self.queue
         capacity = queue.thresholds.capacity
         quiet = Level(_most_of(capacity.messages), _most_of(capacity.bytes))
@@ -562,7 +575,7 @@ def _most_of(capacity: i64) -> i64:
 
 
 def check(queue: str, settings: Settings, features: Features, journal: Journal | None) -> None:
-    """Raise PreconditionFailed (406) for a paging queue that cannot page."""
+    """Raise PreconditionFailed (406) for a queue with the policy `page` that cannot page."""
     if not settings.overflow.pages:
         return
     if journal is None:
@@ -595,11 +608,13 @@ def enable_paging(broker: QueueContext, queue: Queue) -> None:
 
 
 def apply_queue_settings(broker: QueueContext, queue: Queue, settings: Settings) -> list[Gate]:
-    """Apply changed settings to a queue; returns the gates that left its road, for their waiters."""
+    """Apply changed settings to a queue; returns the gates that have left its road, so that their waiters are
+    checked.
+    """
     if settings.overflow.pages:
         enable_paging(broker, queue)
     before = queue.gates
     queue.apply_settings(settings, broker.now)
     if queue.cursors:
-        broker.schedule_delivery(queue)  # The limit of their lag may have changed.
+        broker.schedule_delivery(queue)  # The limit of the cursors' lag may have changed.
     return [gate for gate in before if gate not in queue.gates]

@@ -1,12 +1,12 @@
-"""A queue: ordered messages, a depth that never passes its capacity, and a gate that its depth closes and opens.
+"""A queue: ordered messages, a depth that never exceeds its capacity, and a gate that the depth closes and opens.
 
 Theory of operation. A message gets the next sequence number on entry. The ready queue holds ready messages in order.
 Sessions hold unacknowledged messages, which still count in the depth.
 
-The accounting has one hot path. Up to `fast_path_max_messages` and `fast_path_max_bytes`, a message may come in without
-a check of thresholds, gates or waiters. Up to `withheld_max_messages` and `withheld_max_bytes`, producers blocked by
-the queue's gate may continue with withheld confirms (see WithheldRun). `recheck_on_settle` is true while the gate is
-closed or has waiters, so a falling depth must be checked. Every change of these inputs calls `update_gate`.
+The accounting has one hot path. Up to `fast_path_max_messages` and `fast_path_max_bytes`, a message may enter without a
+check of thresholds, gates or waiters. Up to `withheld_max_messages` and `withheld_max_bytes`, producers blocked by the
+queue's gate may continue with withheld confirms (see WithheldRun). `recheck_on_settle` is true while the gate is closed
+or has waiters, so a falling depth must be checked. Every change of these inputs calls `update_gate`.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ class Queue(GateOwner):
     operator_gated: bool = False
     """True if `gates` contains an operator gate that is closed or has waiters."""
     tracks_removals: bool = False
-    """True if each removed message must be checked: some count in an address's sum too, or are stored."""
+    """True if each removed message must be checked: some messages are stored, or count in an address's sum."""
     durable: bool = False
     auto_delete: bool = False
-    used: bool = False  # True once it had a consumer: only then auto-delete applies (section 1.7.2.1).
+    used: bool = False  # True once the queue had a consumer: only then auto-delete applies (section 1.7.2.1).
     scheduled: bool = False
     coming_back: i64 = 0
-    """Messages being requeued; they still count as unacknowledged."""
+    """Messages being requeued; these still count as unacknowledged."""
     owner: object = None
-    """The connection of an exclusive queue; None for all others."""
+    """The connection of an exclusive queue; None for other queues."""
 
     def __init__(
         self, vhost: str, name: str, settings: Settings, turns: Turns, losses: UnreportedLosses, features: Features
@@ -88,14 +88,16 @@ class Queue(GateOwner):
         self.bytes: i64 = 0
         """Bytes in memory."""
         self.pager: QueuePager | None = None
-        """The pager of its messages on disk; None if it has none there and its policy is not `page`."""
+        """The pager of the messages on disk; None if there are none and the policy is not `page`."""
         self.counters = QueueCounters(losses)
         self.returning: dict[Requeueing, None] | None = None
-        """Requeue operations in progress, a slice a turn; nothing is delivered meanwhile. None if there are none."""
+        """Requeue operations in progress, one slice a turn, during which no message is delivered. None if there are
+        none.
+        """
         self.settling: Chore | None = None
         """Removal of very many messages that all cursors have settled."""
         self.clearing: Clearing | None = None
-        """Removal of very many messages to make room for a large one."""
+        """Removal of very many messages to make room for a large message."""
         self.vhost = vhost
         self.name = name
         self.features = features
@@ -104,18 +106,20 @@ class Queue(GateOwner):
         self.overflow = settings.overflow
         self.arguments: dict[str, object] = {}
         self.arguments_charge: int = 0
-        """Charge of its arguments in the metadata memory."""
+        """Charge of the arguments in the metadata memory."""
         self.gate = Gate("queue", name, turns.transitions)
         self.gate.owner = self
         self.gates: list[Gate] = [self.gate]
-        """Gates of a message on its way into this queue: the queue's own, those of shared limits, operator gates."""
+        """Gates of a message on its way into this queue: the queue's own gate, gates of shared limits, operator
+        gates.
+        """
         self._other_gates: list[Gate] = []
-        """All possible gates but its own."""
+        """All possible gates except the queue's own."""
         self.reserved = QueueRoom(self)
         """Room for granted credit (see Reservation), in addition to the depth."""
         self.membership = Membership(self)
         self.storage: QueueStorage | None = None
-        """The stored queue; None if it is not durable."""
+        """The stored queue; None if the queue is not durable."""
         self.ready_queue = Priorities(features.max_priority) if features.max_priority else ReadyQueue()
         self.consumers: dict[Subscriber, None] = {}
         """Consumers in the order of their subscription."""
@@ -124,11 +128,11 @@ class Queue(GateOwner):
         self.cursors: list[CursorState] = []
         """Cursors that read this queue; empty in ordinary use."""
         self.queue_expiry: TimerHandler | None = None
-        """Timer of its expiry; None while nothing expires."""
+        """Timer of the queue's expiry; None while nothing expires."""
         self.dead_letters: DeadLetterSink | None = None
-        """Publisher of its dead letters; None if they are dropped."""
+        """Publisher of the queue's dead letters; None if dead letters are dropped."""
         self.length: Length | None = None
-        """Length limit of ready messages, in addition to the capacity; None if there is none."""
+        """Length limit of ready messages, in addition to the capacity; None without one."""
         self._update_fast_path(0.0)
 
     # Enqueueing
@@ -136,11 +140,11 @@ class Queue(GateOwner):
     def enqueue(
         self, address: Envelope, content: bytes, charge: i64, now: float, share: AddressShare | None = None
     ) -> None:
-        """Enqueue an admitted message; may close the gate. `share` is its part in its address's sum."""
+        """Enqueue an admitted message; may close the gate. `share` is the message's part in the sum of its address."""
         pages = self.pager
         if pages is not None and pages.pages_next(charge):
             if share is not None:
-                share.leave(now)  # Paged messages count neither with their address nor with their virtual host.
+                share.leave(now)  # Paged messages count neither in their address nor in their virtual host.
             self.tail += 1
             pages.add(address, content, charge, self.tail, now)
             self.update_gate(now)
@@ -165,11 +169,11 @@ class Queue(GateOwner):
         self.update_gate(now)
 
     def takes_at_once(self, charge: i64) -> bool:
-        """Tell whether a message crosses no limit of the fast path."""
+        """Return whether a message crosses no limit of the fast path."""
         return self.messages < self.fast_path_max_messages and self.bytes + charge <= self.fast_path_max_bytes
 
     def take_place(self, charge: i64) -> i64:
-        """Count a message that crosses no limit of the fast path, and return its sequence; 0 if it crosses one.
+        """Count a message that crosses no limit of the fast path, and return its sequence; 0 if it crosses a limit.
 
         The caller appends the message to the ready queue and records it in the journal.
         """
@@ -213,25 +217,25 @@ class Queue(GateOwner):
     def _divide(self) -> None:
         """Divide the ready messages of a quorum queue into classes, before an urgent one enters.
 
-        A queue that pages has one line: what is on the disk comes back in the order it went there.
+        A queue that pages has one line: messages return from the disk in the order in which they were paged.
         """
         if self.features.quorum and self.pager is None:
             self.ready_queue = divided(self.ready_queue)
 
     def raise_tail(self, sequence: i64) -> None:
-        """Give no sequence up to this one to another message."""
+        """Never assign a sequence up to this one to another message."""
         if sequence > self.tail:
             self.counters.restored += sequence - self.tail
             self.tail = sequence
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """Return whether a message has room, or need not wait: the queue is deleted, or could never fit it."""
+        """Return whether a message has room, or need not wait because the queue is deleted or could never fit it."""
         if self.crowded(charge) or (self.overflow.drops and self._clears(charge)):
             return False
         return self.admits_at_once(charge)
 
     def _clears(self, charge: i64) -> bool:
-        """Return whether a message must wait because it displaces many others, and begin to drop those in slices.
+        """Return whether a message must wait because it displaces many others, and begin to drop these in slices.
 
         Their number is unknown before a scan, so the bytes and the smallest charge of a message decide.
         """
@@ -253,34 +257,39 @@ class Queue(GateOwner):
         return self.verdict(1, charge, charge) != HOLD
 
     def crowded(self, charge: i64) -> bool:
-        """Return whether a message must wait for the dead letters in progress, because it would add to them."""
+        """Return whether a message must wait for dead letters in progress, because it would add more of them."""
         letters = self.dead_letters
         if letters is None or not letters.crowded() or self.deleted:
             return False
         return not self.fits(charge) or (self.length is not None and self.length.full())
 
     def takes(self, content: bytes, charge: i64, now: float) -> bool:
-        """Return whether the overflow policy accepts a message that need not wait, or cannot wait any longer."""
+        """Return whether the overflow policy accepts a message that need not wait, or cannot wait longer."""
         if self.deleted or (self.length is not None and not self.length.takes_content(content, now)):
             return False
         return self.fits(charge) or self.verdict(1, charge, charge) == ACCEPT
 
     def refusing(self, content: bytes, now: float) -> OverflowPolicy:
-        """Return the policy that refuses a message: that of the length, if it does not accept the message."""
+        """Return the policy that refuses a message: the policy at the length, if the length limit does not accept the
+        message.
+        """
         length = self.length
         return self.overflow if length is None or length.takes_content(content, now) else length.policy
 
     def dropping(self) -> OverflowPolicy | None:
-        """Return the policy by which the oldest messages are dropped, at the capacity or the length; None if none."""
+        """Return the policy by which the oldest messages are dropped, at the capacity or the length; None if no policy
+        does.
+        """
         if self.overflow.drops:
             return self.overflow
         length = self.length
         return length.policy if length is not None and length.drops else None
 
     def verdict(self, messages: i64, bytes: i64, largest: i64, back: i64 = 0, back_bytes: i64 = 0) -> int:
-        """Return ACCEPT, HOLD or REFUSE for publishes that do not fit, the largest with this charge; changes nothing.
+        """Return ACCEPT, HOLD or REFUSE for publishes that do not fit, the largest with this charge; without any
+        change.
 
-        `back` is the amount that settlements of the same commit make unacknowledged no more.
+        `back` is the unacknowledged amount that settlements of the same commit remove.
         """
         policy, room = self.overflow, self.reserved
         if policy.pages and (self.pager is None or self.pager.within_limit(messages, bytes)):
@@ -303,13 +312,13 @@ class Queue(GateOwner):
         return self.thresholds.bound(messages, bytes)
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """Return whether a commit has room; false only if it must wait for room."""
+        """Return whether a commit has room; False only if the commit must wait for room."""
         if self.deleted or self.covers(messages, bytes):
             return True
         return self.verdict(messages, bytes, bytes) != HOLD
 
     def measure(self) -> Measure:
-        """See `GateOwner.measure`: the depth, with the part that is on the disk."""
+        """See `GateOwner.measure`: the depth, with its part on the disk."""
         room = self.reserved
         measured = Measure(self.thresholds, self.depth_messages(), self.depth_bytes(), room.messages, room.bytes)
         if self.pager is not None:
@@ -395,7 +404,7 @@ class Queue(GateOwner):
             self.pager.request_pages()
 
     def requeue(self, message: Message, now: float, failed: bool = True) -> None:
-        """Requeue a message at its position; one of a deleted queue is dropped.
+        """Requeue a message at its position; a message of a deleted queue is dropped.
 
         A failed delivery counts: the message is dead-lettered if its delivery limit is reached.
         """
@@ -424,7 +433,7 @@ class Queue(GateOwner):
         self.tracks_removals = True
 
     def enable_paging(self, pages: QueuePager) -> None:
-        """Attach the pager. From then on the queue has no classes of messages."""
+        """Attach the pager. A queue with a pager has no classes of messages."""
         self.pager = pages
         self.ready_queue = in_order(self.ready_queue)
         self.tracks_removals = True
@@ -458,7 +467,7 @@ class Queue(GateOwner):
         self.counters.count_drop(self, message.charge)
 
     def delivery_limit(self) -> i64:
-        """Return the delivery limit; UNLIMITED for none."""
+        """Return the delivery limit; UNLIMITED without one."""
         limit = self.settings.delivery_limit
         if limit != NOT_SET:
             return limit
@@ -469,7 +478,7 @@ class Queue(GateOwner):
         return self.features.quorum or self.settings.delivery_limit != NOT_SET
 
     def dead_letter(self, message: Message, reason: str, now: float, added: ContentChange | None = None) -> None:
-        """Remove a ready message for a reason; dead-letter it if the queue has a dead-letter exchange."""
+        """Remove a ready message for a reason, and dead-letter it if the queue has a dead-letter exchange."""
         if self.dead_letters is not None:
             self.unacked(1, message.charge)
             self.dead_letters.dead_letter(message, reason, True, added)
@@ -480,7 +489,7 @@ class Queue(GateOwner):
         self.settle(1, message.charge, now)
 
     def count_rejected(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
-        """Count a message that the overflow policy refused, or that came after the deletion."""
+        """Count a message that the overflow policy refused, or that arrived after the deletion."""
         if self.dead_letters is not None and not self.deleted and self.refusing(content, now).dead_letters:
             self.dead_letters.dead_letter(Message(address, content, charge, 0, now), MAXLEN, False)
         self.count_refusal()
@@ -488,8 +497,8 @@ class Queue(GateOwner):
     def purge(self, now: float, reroute: bool = False, at_once: i64 = AT_ONCE) -> int:
         """Drop all ready messages; returns their number.
 
-        More than `at_once` are removed from the store and from address depths in slices (see Leftovers).
-        `reroute`: routes to this queue will be looked up again (see VirtualHost.purge_queue).
+        More than `at_once` are removed from the store and from address depths in slices (see Leftovers). `reroute`:
+        routes to this queue will be resolved again (see VirtualHost.purge_queue).
         """
         leftovers: DeferredFree = Leftovers(self) if self.tracks_removals else DeferredFree()
         arriving = self.reserved.take_arriving()
@@ -515,7 +524,7 @@ class Queue(GateOwner):
         leftovers.begin(self.turns.chores)
         return int(messages + paged + arriving)
 
-    # Counted
+    # Counts
 
     def depth_messages(self) -> i64:
         """Return the number of messages, those on disk included."""
@@ -531,7 +540,7 @@ class Queue(GateOwner):
         return int(max(self.messages, self.highest_messages)), int(max(counted, self.highest_bytes))
 
     def count_refusal(self) -> None:
-        """Count a refused message, to be reported."""
+        """Count a refused message, for the report."""
         self.counters.count_refusal(None if self.deleted else self)
 
     # Thresholds
@@ -546,7 +555,9 @@ class Queue(GateOwner):
         self.reserved.review(now)
 
     def _choose_overflow(self) -> None:
-        """Choose the overflow policy of the settings; paged messages must be read first, so that none is overtaken."""
+        """Choose the overflow policy of the settings; paged messages must be read first, so that no message is
+        overtaken.
+        """
         pages = self.pager
         wanted = self.settings.overflow
         self.overflow = READ_BACK if pages is not None and pages.messages > 0 and not wanted.pages else wanted
@@ -569,8 +580,8 @@ class Queue(GateOwner):
     def _update_fast_path(self, now: float) -> None:
         """Set the limits of the fast path.
 
-        It applies while every gate is open and has no waiter, and the message crosses neither stop, capacity nor the
-        counted amounts of shared limits.
+        The fast path applies while every gate is open and has no waiter, and the message crosses neither stop, capacity
+        nor the counted amounts of shared limits.
         """
         membership = self.membership
         if membership.pools:
@@ -591,7 +602,7 @@ class Queue(GateOwner):
             if self.gate.open:
                 self.fast_path_max_messages = stop.messages if stop.messages < messages else messages
                 self.fast_path_max_bytes = stop.bytes if stop.bytes < size else size
-                if stop.uncounted > 0:  # Exact while no message leaves, so a settlement must set it anew.
+                if stop.uncounted > 0:  # Exact while no message leaves, so each settlement must set this limit again.
                     self.fast_path_max_bytes += stop.uncounted * self.messages
                     self.recheck_on_settle = True
             else:
@@ -607,7 +618,7 @@ class Queue(GateOwner):
             membership.bound()
 
     def set_gates(self, gates: list[Gate], pools: list[SharedLimit], now: float) -> None:
-        """Set the gates on the road into the queue other than its own; `pools` own some of them."""
+        """Set the gates on the road into the queue, except the queue's own gate; `pools` own some of them."""
         self.membership.move(pools, now)
         self.operator_gated = len(gates) > len(pools)
         self._other_gates = gates
@@ -623,6 +634,6 @@ class Queue(GateOwner):
 
 
 def queue_of(gate: Gate) -> Queue | None:
-    """Return the queue that a gate guards, to describe its consumers; None for any other gate."""
+    """Return the queue of a gate, to describe its consumers; None for other gates."""
     owner = gate.owner
     return owner if isinstance(owner, Queue) else None

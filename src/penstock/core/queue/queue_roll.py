@@ -1,8 +1,8 @@
-"""Roll of the queues of a virtual host, in order of creation, to be walked in parts while queues come and go.
+"""Roll of the queues of a virtual host, in order of creation, for walks in parts while queues are created and deleted.
 
-A dictionary cannot be walked over several turns, and a copy of it takes as long as it has queues. The roll is cut into
-sections by the order of creation, and a queue stays in its section. A walk looks up each section when it comes to it,
-and so has every queue that is there from its first part to its last, and none twice.
+A dictionary cannot be walked over several turns, and a copy takes time proportional to the queues. The roll is cut into
+sections by the order of creation, and a queue stays in its section. A walk looks up each section when it reaches it,
+and so yields every queue that exists from its first part to its last, and no queue twice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from penstock.core.queue.queue import Queue
 
 SECTION: Final = 512
-"""Queues that enter a section; one with no queue left is dropped."""
+"""Queues that enter a section; an empty section is dropped."""
 
 
 class QueueRoll:
@@ -23,7 +23,7 @@ class QueueRoll:
         self._sections: dict[int, dict[str, Queue]] = {}
         """Queues by name, in sections by number."""
         self._section_of: dict[str, int] = {}
-        """Number of its section, by name of a queue."""
+        """Number of the section, by name of a queue."""
         self._entered: int = 0
         """Queues that have entered so far."""
 
@@ -43,7 +43,7 @@ class QueueRoll:
             del self._sections[number]
 
     def parts(self, most: int) -> Iterator[list[Queue]]:
-        """Yield all queues, so many at a time at most; those that are created meanwhile may be missing.
+        """Yield all queues, so many at a time at most; queues created meanwhile may be missing.
 
         A queue may have been deleted since its section was looked up.
         """

@@ -2,15 +2,16 @@
 
 Arrival of a batch in a queue, a slice a turn: its room, and the point up to which readers see the queue.
 
-Theory of operation. A batch that is promoted is admitted as a whole, and enters its queues over several turns. Its room
-is *promised* from the admission on, so no other publish takes it. While the batch enters, consumers of the queue get
-nothing, and cursors and basic.get see nothing after the *horizon*: the last sequence before the batch. So nobody sees a
-part of it. Others may publish meanwhile; their messages wait behind the horizon as well.
+Theory of operation. A promoted batch is admitted as a whole, and enters its queues over several turns. Its room is
+*promised* from the admission on, so no other publish takes it. While the batch enters, consumers of the queue get no
+messages, and cursors and basic.get see no messages after the *horizon*: the last sequence before the batch. So no
+reader sees a part of the batch. Other messages may enter meanwhile; they wait behind the horizon as well.
 
-A purge is after the admission, so it takes the rest of the batch too. The same holds for the deletion of the queue.
+A purge comes after the admission, so it removes the rest of the batch too. The same holds for the deletion of the
+queue.
 
-Membership of a queue in shared limits: its virtual host's, the node's memory, and those of addresses. Chores that make
-room: for a large message, or after a purge. Clauses that describe how full a queue is.
+Membership of a queue in shared limits: of its virtual host, of the node's memory, and of addresses. Chores that make
+room: for a large message, or after a purge. Clauses that describe the depth of a queue.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
 
 
 class PromisedRoom:
-    """Room of a queue that is kept for batches which are being promoted, and the batch that is entering it."""
+    """Room of a queue that is promised to batches being promoted, and the batch that is entering the queue."""
 
     def __init__(self) -> None:
         self.messages: i64 = 0
         self.bytes: i64 = 0
         self.arrival: Arrival | None = None
-        """The batch that is entering the queue, a slice a turn; None at other times."""
+        """The batch that is entering the queue, one slice a turn; None at other times."""
 
 
 class QueueRoom(ReservedRoom):
@@ -52,16 +53,16 @@ class QueueRoom(ReservedRoom):
         super().__init__()
         self.queue = queue
         self._promised: PromisedRoom | None = None
-        """The part of it that is kept for batches which are being promoted (`Arrival`); None as a rule.
+        """Room promised to batches that are being promoted (`Arrival`); usually None.
 
-        Shared limits count those where they are staged.
+        Shared limits count such batches where they are staged.
         """
         self.most_messages: i64 = 0
         self.most_bytes: i64 = 0
         """Depth up to which a message on credit takes its own room by the fast path, even if others wait."""
 
     def arrival(self) -> Arrival | None:
-        """Return the batch that is entering the queue, a slice a turn; None at other times."""
+        """Return the batch that is entering the queue, one slice a turn; None at other times."""
         promised = self._promised
         return None if promised is None else promised.arrival
 
@@ -81,7 +82,7 @@ class QueueRoom(ReservedRoom):
         return 0 if promised is None else promised.bytes
 
     def reserves(self) -> bool:
-        """Return whether granted credit has its room here: the queue holds publishes that do not fit into memory."""
+        """Return whether granted credit reserves room here: the queue holds publishes that do not fit into memory."""
         queue = self.queue
         return queue.overflow.reserves and not queue.deleted and queue.pager is None
 
@@ -91,7 +92,8 @@ class QueueRoom(ReservedRoom):
         self.queue.update_gate(now)
 
     def set_most(self, paging: bool) -> None:
-        """Set the depth up to which the fast path takes messages on credit: while the gate is open, the stop threshold.
+        """Set the depth up to which the fast path accepts messages on credit: while the gate is open, the stop
+        threshold.
 
         Shared limits lower it. `paging`: messages are on pages.
         """
@@ -119,12 +121,12 @@ class QueueRoom(ReservedRoom):
         return queue.tail
 
     def return_places(self, messages: i64, bytes: i64) -> None:
-        """Reserve again the amount that `take_place` used: its holder counts it now."""
+        """Reserve again the amount that `take_place` used, because its holder counts the message now."""
         self.messages += messages
         self.bytes += bytes
 
     def promise(self, messages: i64, bytes: i64) -> None:
-        """Keep room for a batch, or (negative) give it up; the caller updates the gate."""
+        """Promise room to a batch, or (negative) release it; the caller updates the gate."""
         self.messages += messages
         self.bytes += bytes
         promised = self._promises()
@@ -145,7 +147,7 @@ class QueueRoom(ReservedRoom):
             self._promised = None
 
     def take_arriving(self) -> i64:
-        """Drop the arrivals that have not entered yet, for a purge; returns the number of messages."""
+        """Drop the arrivals that have not entered yet, for a purge; returns their number."""
         arrival = self.arrival()
         if arrival is None or arrival.purged:
             return 0
@@ -158,7 +160,7 @@ class QueueRoom(ReservedRoom):
         return queue.thresholds.capacity.less(queue.messages + self.messages, queue.bytes + self.bytes)
 
     def free_below_stop(self) -> Level:
-        """Return the room for exact credit: what depth and reservations leave below the stop threshold."""
+        """Return the room for exact credit: the room that depth and reservations leave below the stop threshold."""
         queue = self.queue
         return queue.thresholds.exact().less(queue.messages + self.messages, queue.bytes + self.bytes)
 
@@ -171,9 +173,9 @@ class QueueRoom(ReservedRoom):
         return queue.gate.exact_requests == 0 or queue.thresholds.exact().covers(messages + 1, size + 1)
 
     def close_for_exact(self, now: float) -> None:
-        """Close the gate, as the next message would: all room below stop is granted, and exact credit has no more.
+        """Close the gate, as the next message would: all room below stop is granted, and exact credit has no room.
 
-        Not at a depth at which it would open at once: then only reservations are in the way.
+        The gate stays open at a depth at which it would open at once: then only reservations are in the way.
         """
         queue = self.queue
         if queue.gate.open and not queue.deleted and not self.may_open():
@@ -189,7 +191,7 @@ class QueueRoom(ReservedRoom):
         return queue.thresholds.capacity.less(queue.messages + promised.messages, queue.bytes + promised.bytes)
 
     def review(self, now: float) -> None:
-        """Take reserved room back that no longer fits; all of it if none may be reserved."""
+        """Revoke reserved room that no longer fits; all of it if none may be reserved."""
         queue = self.queue
         if self.messages > 0:
             if self.reserves():
@@ -199,7 +201,7 @@ class QueueRoom(ReservedRoom):
 
 
 class Arrival:
-    """The part of a batch that goes into one queue."""
+    """The part of a batch that enters one queue."""
 
     def __init__(self, queue: Queue, messages: i64, bytes: i64) -> None:
         self.queue = queue
@@ -212,10 +214,10 @@ class Arrival:
         """True if arrivals that have not entered yet are dropped."""
         self._in_memory: bool = False
         self._on_disk: bool = False
-        """True if the room is promised among that of the memory, or of the pages."""
+        """True if the room is promised in the pages; otherwise in memory."""
 
     def promise(self, now: float) -> None:
-        """Keep room for all its messages. A queue that drops its oldest messages needs none."""
+        """Promise room for all messages. A queue that drops its oldest messages needs no promise."""
         queue = self.queue
         if queue.deleted:
             return
@@ -227,7 +229,7 @@ class Arrival:
         queue.update_gate(now)
 
     def pass_one(self, charge: i64) -> None:
-        """Use, or give up, the room of one message."""
+        """Use, or release, the room of one message."""
         self.messages -= 1
         self.bytes -= charge
         self._promise(-1, -charge)
@@ -238,7 +240,7 @@ class Arrival:
         self.queue.reserved.set_arrival(self)
 
     def end(self, now: float) -> None:
-        """Give up the rest of the room, and show everything that has come."""
+        """Release the rest of the room, and show all messages that have arrived."""
         self._promise(-self.messages, -self.bytes)
         self._in_memory = False
         self._on_disk = False
@@ -257,7 +259,7 @@ class Arrival:
 
 
 def visible_tail(queue: Queue) -> i64:
-    """Return the last sequence of a queue that readers see."""
+    """Return the last sequence of a queue that readers may see."""
     arrival = queue.reserved.arrival()
     return queue.tail if arrival is None else arrival.horizon
 
@@ -284,7 +286,7 @@ class Clearing(Chore):
         self._charge: i64 = 0
 
     def begin(self, charge: i64) -> None:
-        """Make room for a message with this charge; the largest counts if several wait."""
+        """Make room for a message with this charge; the largest charge counts if several wait."""
         if not self.listed or charge > self._charge:
             self._charge = charge
         self.queue.turns.chores.add(self)
@@ -309,13 +311,13 @@ class Clearing(Chore):
 
 
 class Leftovers(DeferredFree):
-    """Purged messages of a queue that is stored, or has messages with addresses, which still count them."""
+    """Purged messages that still count in the store or in addresses."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__(True)
         self.queue = queue
         self.removal: Removal | None = None
-        """The purge that ends with the last of them, if a client may wait for it."""
+        """The purge that ends with the last of these messages, if a client may wait for it."""
 
     @override
     def begin(self, chores: Chores) -> None:
@@ -339,11 +341,11 @@ class Leftovers(DeferredFree):
 
 
 NO_POOLS: Final[list[SharedLimit]] = []
-"""The shared limits of a queue that has none: one list for all of them, which nobody changes."""
+"""Shared empty list of queues without shared limits; never changed."""
 
 
 class Membership(LimitMember):
-    """The counted amount of a queue in its shared limits: its depth, and perhaps slack (see flow/shared_limit.py)."""
+    """The counted amount of a queue in its shared limits: its depth, and possibly slack (see flow/shared_limit.py)."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -351,9 +353,9 @@ class Membership(LimitMember):
         self.messages: i64 = 0
         self.bytes: i64 = 0
         self.has_slack: bool = False
-        """True if the counted amount may include slack: it is updated only when the queue has grown past it."""
+        """True if the counted amount may include slack: the amount is updated only when the depth has grown past it."""
         self.late_count: LateCount | None = None
-        """The count of messages that were here before their address got a bound; None if none of them may be left."""
+        """The count of messages that entered before their address got a bound; None once none of them can be left."""
 
     def count_returned(self, message: Message, now: float) -> None:
         """Count a message that returns to the queue in the depth of its address, unless it is counted there already."""

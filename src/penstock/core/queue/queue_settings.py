@@ -1,7 +1,7 @@
 """Resolved settings of a queue: thresholds, overflow policy, deadlines, dead-lettering; and of its consumers.
 
 See docs/settings.md. Sources are the queue's arguments, policies, patterns of its name, its virtual host and the
-broker; the first source wins, setting by setting.
+broker; the first source that has a setting wins.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Settings:
     consumer_timeout_s: float
     """Seconds within which a delivery must be acknowledged, or its channel is closed; infinity for no limit."""
     hold_deadline_s: float
-    """Seconds; infinity for no deadline."""
+    """Hold deadline in seconds; infinity for no deadline."""
     delivery_limit: i64
     """Most failed deliveries of a message; UNLIMITED for no limit, NOT_SET for the default of the queue's type."""
     dead_letter_exchange: str | None
     """Exchange for dead letters; None drops them."""
     dead_letter_routing_key: str | None
-    """Routing key of dead letters; None keeps their own."""
+    """Routing key of dead letters; None keeps their own key."""
     dead_letter_strategy: str
     """ "at-most-once" or "at-least-once"."""
     consumer_window_bytes: i64
@@ -58,26 +58,28 @@ class Settings:
     """True if consumers have an adaptive window (see flow/credit.py)."""
     consumer_window_min: i64
     consumer_window_max: i64
-    """Its bounds, in messages; UNLIMITED for no upper bound."""
+    """Bounds of the adaptive window, in messages; UNLIMITED for no upper bound."""
     consumer_max_rate: float
     """Most messages a second of a consumer; -1 for no limit."""
     slow_consumer_rate: float
     """Messages a second below which a consumer is slow; -1 for never."""
     slow_consumer_period_s: float
-    """Seconds of the measurement."""
+    """Seconds of one measurement of slow consumers."""
     slow_consumer_policy: str
     """ "notify" or "cancel"."""
     cursor_max_lag_messages: i64
     cursor_max_lag_bytes: i64
     cursor_max_lag_age_s: float
-    """Limits of the lag of the queue's cursors: messages, charges, and seconds that the oldest one is unsettled."""
+    """Limits of the lag of the queue's cursors: messages, charges, and age of the oldest unsettled message in
+    seconds.
+    """
     cursor_max_lag_policy: str
     """ Action for a cursor beyond the lag limits: "detach" deletes it, "tell" logs it."""
     credit_window_messages: i64
     credit_window_bytes: i64
-    """Most credit of a sender, the smaller of both; UNLIMITED for no limit."""
+    """Most credit of a sender, in messages and bytes, the smaller of the two; UNLIMITED for no limit."""
     credit_idle_s: float
-    """Seconds after which credit is taken back if others wait; infinity for never."""
+    """Seconds after which idle credit is revoked if others wait; infinity for never."""
     auto_create: bool
     """True if a link that names the queue creates it (AMQP 1.0)."""
 
@@ -86,10 +88,11 @@ class Settings:
         self.overflow = overflow
         """The policy at the capacity."""
         self.length = Level()
-        """Limit of ready messages, in addition to the capacity: messages, and octets of their bodies (see
-        length_limit.py)."""
+        """Limit of ready messages, in addition to the capacity: messages, and bytes of their bodies (see
+        length_limit.py).
+        """
         self.at_length = overflow
-        """The policy at the length; that of the capacity without one."""
+        """The policy at the length; without a length, the policy at the capacity."""
         self.page_limit = Level()
         """Limit of paged messages, if the policy is `page`."""
         self.given: dict[str, SettingValue] = {}
@@ -103,7 +106,7 @@ class Settings:
 
 
 def stored(setting: Setting, values: dict[str, SettingValue], otherwise: object) -> Any:
-    """Return the stored value of a setting; `otherwise` if it is not set."""
+    """Return the stored value of a setting; `otherwise` if the setting is not set."""
     value = values.get(setting.name)
     return otherwise if value is None else setting.kind.resolved(value)
 
@@ -113,31 +116,33 @@ CONSUMER_TIMEOUT: Final = "consumer-timeout"
 
 
 class ConsumerSettings:
-    """The arguments of basic.consume, with the queue's settings at that moment as defaults."""
+    """The arguments of basic.consume, with the queue's present settings as defaults."""
 
     def __init__(self, settings: Settings, values: dict[str, SettingValue]) -> None:
         own: dict[str, Any] = {}
         for setting in CONSUMERS:
             own[setting.name] = stored(setting, values, getattr(settings, setting.field))
         self.window_bytes: i64 = own["consumer-window-bytes"]
-        """Unsettled bytes (charges) that it may have; 0 is one message at a time, -1 unbounded."""
+        """Unsettled bytes (charges) that the consumer may have; 0 is one message at a time, -1 unbounded."""
         self.max_rate: float = own["consumer-max-rate"]
         """Most messages a second; -1 for no limit."""
         self.slow_rate: float = own["slow-consumer-rate"]
-        """Messages a second below which it is slow; -1 for never."""
+        """Messages a second below which the consumer is slow; -1 for never."""
         self.slow_period_s: float = own["slow-consumer-period"]
         self.slow_policy: str = own["slow-consumer-policy"]
-        """Action on a slow one: notify or cancel."""
+        """Action on a slow consumer: notify or cancel."""
         self.timeout_s: float = stored(BY_NAME[CONSUMER_TIMEOUT], values, NEVER)
-        """Seconds within which it must acknowledge; infinity for its queue's limit alone, which always counts too."""
+        """Seconds within which deliveries must be acknowledged, besides the queue's limit; infinity for the queue's
+        limit alone.
+        """
         self.adaptive: bool = settings.consumer_window_adaptive
-        """True if its window is adapted to its need. Only the queue's settings enable that, with the bounds."""
+        """True if the window is adaptive. Only the queue's settings enable this, and have its bounds."""
         self.window_least: i64 = settings.consumer_window_min
         self.window_most: i64 = settings.consumer_window_max
-        """Bounds of the adaptive window, in messages; UNLIMITED for no upper one."""
+        """Bounds of the adaptive window, in messages; UNLIMITED for no upper bound."""
 
     def narrower_window(self, prefetch_bytes: i64) -> i64:
-        """Return its byte window beside a prefetch in bytes (basic.qos prefetch-size; 0 is none): the narrower one."""
+        """Return the narrower of the byte window and a prefetch in bytes (basic.qos prefetch-size; 0 is none)."""
         if prefetch_bytes == 0:
             return self.window_bytes
         if self.window_bytes == UNBOUNDED or prefetch_bytes < self.window_bytes:
@@ -171,7 +176,7 @@ def resolve(queue: str, values: dict[str, SettingValue], defaults: Defaults) -> 
 
 
 def _check(subject: str, settings: Settings, values: dict[str, SettingValue]) -> None:
-    """Raise PreconditionFailed (406) for settings that need another one, or contradict it."""
+    """Raise PreconditionFailed (406) for settings that need, or contradict, another setting."""
     least, most = values.get("consumer-window-min"), values.get("consumer-window-max")
     if most is not None and settings.consumer_window_max < settings.consumer_window_min:
         given = "consumer-window-min=1 (default)" if least is None else least.describe()
@@ -182,7 +187,7 @@ def _check(subject: str, settings: Settings, values: dict[str, SettingValue]) ->
 
 
 def limiting(queue: str, values: dict[str, SettingValue]) -> tuple[dict[str, SettingValue], Ways]:
-    """Return the settings of the limits as they count, and the overflow policies at them.
+    """Return the settings of the limits in effect, and the overflow policies at them.
 
     Raises PreconditionFailed (406) for settings of one source that contradict each other.
     """
@@ -201,7 +206,7 @@ def limiting(queue: str, values: dict[str, SettingValue]) -> tuple[dict[str, Set
 
 
 def _check_pages(queue: str, values: dict[str, SettingValue], overflow: OverflowPolicy) -> None:
-    """Raise PreconditionFailed (406) for settings that need paging, or that paging does not have."""
+    """Raise PreconditionFailed (406) for settings that need paging, or that paging excludes."""
     if not overflow.pages:
         for limit in ("page-limit-messages", "page-limit-bytes", "page-full-policy"):
             if limit in values and values[limit].rank == 0:
@@ -224,7 +229,7 @@ def _is_threshold(item: tuple[str, SettingValue]) -> bool:
 def _without_thresholds(
     queue: str, values: dict[str, SettingValue], overflow: OverflowPolicy
 ) -> dict[str, SettingValue]:
-    """Return the settings without thresholds: a ring deals with its capacity itself (Qpid C++).
+    """Return the settings without thresholds: a ring needs none at its capacity (Qpid C++).
 
     Raises PreconditionFailed (406) if the declaration has both.
     """
@@ -241,8 +246,8 @@ def _without_thresholds(
 def _without_thresholds_of_rings(queue: str, values: dict[str, SettingValue]) -> dict[str, SettingValue]:
     """Return the settings of a queue with a length that drops, without thresholds that no stronger source set.
 
-    They have no capacity to belong to, unless one is set as well. Raises PreconditionFailed (406) if the declaration
-    has a length and thresholds alone.
+    Without a capacity, thresholds have no meaning. Raises PreconditionFailed (406) if the declaration has a length and
+    thresholds alone.
     """
     if any(is_explicit(value) and not value.none for value in map(values.get, CAPACITIES) if value is not None):
         return values
@@ -261,9 +266,9 @@ def _without_thresholds_of_rings(queue: str, values: dict[str, SettingValue]) ->
 
 
 def _qpid_has_thresholds(values: dict[str, SettingValue]) -> bool:
-    """Return whether the policy is Qpid C++'s reject or self-destruct, and the limit by its name.
+    """Return whether the policy is Qpid C++'s reject or self-destruct, and the limit has Qpid C++'s name.
 
-    There all queues with limits have thresholds, except rings (QueueFlowLimit.cpp).
+    In Qpid C++ all queues with limits have thresholds, except rings (QueueFlowLimit.cpp).
     """
     policy = values.get("overflow")
     if policy is None or policy.alias != "qpid.policy_type" or policy.text not in ("reject", "self-destruct"):
@@ -275,8 +280,9 @@ def _qpid_has_thresholds(values: dict[str, SettingValue]) -> bool:
 def capacity_bytes(values: dict[str, SettingValue], defaults: Defaults) -> int | None:
     """Return the capacity in bytes; None for no limit.
 
-    The default applies only if no capacity is set in either unit; a threshold above it raises it. So does a length,
-    which counts bodies only: the stop must be above what the length keeps with its properties and overhead.
+    The default applies only if no capacity is set in either unit; a threshold above the default raises it. A length
+    also raises it, because it counts bodies only: the stop must be above the length's messages with their properties
+    and overhead.
     """
     value = values.get("capacity-bytes")
     if is_explicit(value):
@@ -289,7 +295,7 @@ def capacity_bytes(values: dict[str, SettingValue], defaults: Defaults) -> int |
     for name in ("stop-bytes", "resume-bytes"):
         asked = number_or_none(values.get(name))
         if asked is not None and asked > capacity:
-            capacity = asked + asked // 4  # A default stop threshold of 80 % then equals the threshold asked for.
+            capacity = asked + asked // 4  # A default stop threshold of 80 % then equals the requested threshold.
     length = number_or_none(values.get("max-length-bytes"))
     return capacity if length is None else min(max(capacity, 2 * length), UNLIMITED - 1)
 

@@ -1,16 +1,16 @@
-"""The ready messages of a queue, in order; or in one line for each priority.
+"""The ready messages of a queue, in order, in one line or in one line for each priority.
 
 With x-max-priority the highest priority comes first. The two classes of a quorum queue take turns (see `UrgencyTurns`).
 
 Theory of operation. `ready` holds messages that were never delivered, in order. Requeued messages (rejected, or their
-channel closed) go to `returned`, a heap by sequence. All of them are older than everything in `ready`, because
+channel closed) go to `returned`, a heap by sequence. All of these are older than the messages in `ready`, because
 deliveries leave from the front.
 
-A message with its own time to live (its `expiration`) is also in `expiring`, a heap by expiry time, so that it leaves
-when it is due, wherever it is. One that expires in the middle leaves a *tombstone*: an empty message that is skipped,
-and swept when tombstones are a quarter of all. The entry of a delivered message is idle, empty, and swept when idle
-ones are half of all. So no operation has to search. A sweep goes through the line in steps, between which the line may
-change (see `Sweep`).
+A message with its own time to live (its `expiration`) is also in `expiring`, a heap by expiry time, so that it can
+leave when it is due, from any position. A message that expires in the middle leaves a *tombstone*: an empty message
+that is skipped, and swept when tombstones are a quarter of all. The entry of a delivered message is idle, empty, and
+swept when idle entries are half of all. So no operation has to search. A sweep goes through the line in steps, between
+which the line may change (see `Sweep`).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from penstock.core.queue.urgency import URGENT_FROM, UrgencyTurns
 from penstock.flow.timers import NEVER
 
 NOTHING: Final[deque[Message]] = deque(maxlen=0)
-"""Shared empty deque of all queues that never had a message: an own one takes 600 octets even when empty."""
+"""Shared empty deque of all queues that never had a message: a deque takes 600 bytes even when empty."""
 SWEPT_FROM: Final = 256
-"""Fewest tombstones or idle entries worth a sweep."""
+"""Fewest tombstones or idle entries for a sweep."""
 SWEPT_A_STEP: Final = 8192
-"""Entries that are looked at in one step of a sweep."""
+"""Entries examined in one step of a sweep."""
 SWEPT_A_UNIT: Final = 8
 TURNED_A_UNIT: Final = 1000
 HEAP_A_UNIT: Final = 4
-"""Units of work of a sweep: entries of the deque looked at, or passed by when it is turned, and entries of a heap."""
+"""Units of work of a sweep: entries of the deque, examined or passed by a rotation, and entries of a heap."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -67,11 +67,11 @@ class ReadyQueue:
         return len(self.ready) + len(self.returned) - self.tombstones
 
     def held_back(self) -> i64:
-        """Return the number of ready messages that no consumer may get: those that cursors have acquired."""
+        """Return the number of ready messages that no consumer may get, because cursors have acquired them."""
         return 0
 
     def has_expiring(self) -> bool:
-        """Return whether any message may have a time to live of its own."""
+        """Return whether any message may have an own time to live."""
         return len(self.expiring) > 0
 
     def append(self, message: Message) -> None:
@@ -103,7 +103,7 @@ class ReadyQueue:
             return message
 
     def next(self) -> Message | None:
-        """Return the next message for delivery, None if there is none."""
+        """Return the next message for delivery, None without messages."""
         while True:
             if self.returned:
                 message = self.returned[0][1]
@@ -142,8 +142,8 @@ class ReadyQueue:
     def hand_over(self, leftovers: DeferredFree, reroute: bool) -> None:
         """Move all ready messages to `leftovers`.
 
-        `reroute`: the routes will ask for the deque again (see `ready_for`). Otherwise it must stay, which takes a
-        copy.
+        `reroute`: the routes will ask for the deque again (see `ready_for`). Otherwise the deque must stay, and is
+        copied.
         """
         leftovers.lines.append(self.ready if reroute else self.ready.copy())
         if reroute:
@@ -160,7 +160,7 @@ class ReadyQueue:
     # Expiring; times in seconds of the broker's monotonic clock
 
     def due(self, ttl_s: float) -> float:
-        """Return the next expiry time, with a queue's message TTL (infinity: none); infinity for never."""
+        """Return the next expiry time, with a queue's message TTL (infinity without one); infinity for never."""
         message = self.next()
         when = NEVER if message is None else message.arrived + ttl_s
         expiring = self._first_expiring()
@@ -169,8 +169,8 @@ class ReadyQueue:
     def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
         """Take a message that has expired by `now`; None if there is none.
 
-        A message that came after `offered` has not expired: even with a time to live of 0 it may go to a waiting
-        consumer.
+        A message that arrived after `offered` has not expired: even with a time to live of 0 it may be delivered to a
+        waiting consumer.
         """
         message = self.next()
         if message is None:
@@ -211,7 +211,7 @@ class ReadyQueue:
     # Sweeping
 
     def begin_sweep(self) -> bool:
-        """Begin a sweep if one is due; returns False if none is, or one is under way."""
+        """Begin a sweep if one is due; returns False if no sweep is due, or one is under way."""
         if self.sweep_under_way is not None:
             return False
         many = self.tombstones > SWEPT_FROM and self.tombstones * 4 > len(self.ready) + len(self.returned)
@@ -225,7 +225,7 @@ class ReadyQueue:
         return self.sweep_under_way is None
 
     def sweep(self, most: i64) -> i64:
-        """Go on with the sweep, for about `most` units of work; returns the units."""
+        """Continue the sweep, for about `most` units of work; returns the units."""
         spent: i64 = 0
         while spent < most and self.sweep_under_way is not None:
             spent += self.sweep_under_way.step()
@@ -237,27 +237,27 @@ class ReadyQueue:
 class Sweep:
     """A removal of the tombstones and idle entries of one line, in steps.
 
-    The deque is swept from its front: a step turns it to the first entry that is not looked at, and back. The heaps are
-    swept from their ends, and stay heaps after each step. What arrives or leaves between two steps may displace entries
-    so that some are not looked at: the next sweep finds them.
+    The deque is swept from its front: a step rotates it to the first entry that was not examined, and back. The heaps
+    are swept from their ends, and stay heaps after each step. Arrivals and removals between two steps may displace
+    entries so that some are not examined: the next sweep finds them.
     """
 
     def __init__(self, line: ReadyQueue, entries: i64 = SWEPT_A_STEP) -> None:
         self._line = line
         self._entries: i64 = entries
-        """Entries that are looked at in one step."""
+        """Entries to examine in one step."""
         self._ready: i64 = 0
-        """Entries at the front that are looked at; -1 after the last one."""
+        """Number of examined entries at the front; -1 after the last entry."""
         self._returned: i64 = len(line.returned)
         self._expiring: i64 = len(line.expiring)
-        """Entries of the heaps that are not looked at."""
+        """Entries of the heaps that were not examined yet."""
 
     def is_over(self) -> bool:
-        """Return whether everything is looked at."""
+        """Return whether all entries were examined."""
         return self._ready < 0 and self._returned == 0 and self._expiring == 0
 
     def step(self) -> i64:
-        """Look at some entries; returns the units of work."""
+        """Examine some entries; returns the units of work."""
         if self._ready >= 0:
             return self._sweep_ready()
         if self._returned > 0:
@@ -348,8 +348,8 @@ def _is_tombstone(message: Message) -> bool:
 class Priorities(ReadyQueue):
     """Ready messages by priority.
 
-    Priorities above the queue's highest count as the highest; messages without one have priority 0 (as in RabbitMQ).
-    With `turns` there are two classes that take turns: 1 for urgent messages, and 0 for the others.
+    Priorities above the queue's highest count as the highest; messages without a priority have 0 (as in RabbitMQ). With
+    `turns` there are two classes that take turns: 1 for urgent messages, and 0 for the others.
     """
 
     def __init__(self, highest: i64, turns: UrgencyTurns | None = None) -> None:
@@ -378,7 +378,7 @@ class Priorities(ReadyQueue):
         for line in self.lines:
             if line.available():
                 if self.turns is not None:
-                    self.turns.count(0)  # The caller takes from the run at once, before any urgent message comes.
+                    self.turns.count(0)  # The caller takes from the run at once, before any urgent message arrives.
                 return line.contiguous()
         return NOTHING
 
@@ -507,7 +507,7 @@ class Priorities(ReadyQueue):
         return self.lines[at]
 
     def replace_lines(self, line_of: Callable[[ReadyQueue], ReadyQueue]) -> None:
-        """Apply a function to each line, and to each later one; its result replaces the line."""
+        """Apply a function to each line, and to each later line; the result replaces the line."""
         self._line_of = line_of
         for at in range(len(self.lines)):
             self.lines[at] = line_of(self.lines[at])

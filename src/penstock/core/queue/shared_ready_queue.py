@@ -1,17 +1,17 @@
 """The ready messages of a queue with cursors, which may have consumers as well (decision 65).
 
-Theory of operation. Planning acquires. What is ready, and not beyond the furthest plan (`acquired`), belongs to the
-cursors: no consumer gets it, and every cursor does. Later messages go to whoever is first, consumers or a plan. What
-consumers have, or get back after the plan has passed it, is theirs for good: it is `aside`, where no cursor sees it. So
-a planned range never gains a message and never loses one.
+Theory of operation. A plan acquires messages. Ready messages up to the end of the furthest plan (`acquired`) belong to
+the cursors: every cursor gets them, and no consumer does. Later messages belong to the first taker, a consumer or a
+plan. Messages that consumers have, or that are requeued after a plan has passed them, belong to consumers for good:
+they are `aside`, where no cursor sees them. So a planned range never gains or loses a message.
 
-After a restart, a message that was unacknowledged is ready again. It must not come into a range that was planned
-without it. So a plan notes which sequences below its end it does not have, as ranges (`gaps`), and every record of a
-cursor has them. A gap goes once everything acquired up to it has left the store (`dropped`): what is found there then
-belongs to consumers.
+After a restart, a message that was unacknowledged is ready again. Such a message must not enter a range that was
+planned without it. So a plan records the sequences below its end that it does not have, as ranges (`gaps`), and every
+record of a cursor includes them. A gap is removed once all acquired messages up to it have left the store (`dropped`):
+messages found there then belong to consumers.
 
-A lease pins a range of sequences for a batch read (`pins`). What all cursors have settled (`passed`) leaves the queue
-but for the messages of pinned ranges: those are there for the leases alone, and leave with the last of them.
+A lease pins a range of sequences for a batch read (`pins`). Messages that all cursors have settled (`passed`) leave the
+queue, except messages in pinned ranges: these are only for the leases, and leave with the last lease.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ from penstock.core.queue.ready_queue import NOTHING, ReadyQueue
 from penstock.flow.level import UNLIMITED
 
 GAPS_MAX: Final = 4096
-"""Most gaps of one queue; a plan ends before the next one."""
+"""Most gaps of one queue; at the bound a plan ends before the next gap."""
 
 
 class SharedReadyQueue(ReadyQueue):
-    """Ready messages as consumers see them: without those that belong to cursors. Cursors use `line`."""
+    """Ready messages as consumers see them: without messages that belong to cursors. Cursors use `line`."""
 
     def __init__(self, line: IndexedReadyQueue) -> None:
         super().__init__()
         self.line = line
         self.aside = ReadyQueue()
-        """Messages for consumers alone; they are older than the others."""
+        """Messages for consumers alone, older than the others."""
         self.acquired: i64 = 0
         """The end of the furthest plan."""
         self.dropped: i64 = 0
-        """Everything acquired up to here has left the store."""
+        """All acquired messages up to here have left the store."""
         self.gaps: list[tuple[int, int]] = []
-        """First and last sequences between `dropped` and `acquired` that are not the cursors', in order."""
+        """First and last sequences between `dropped` and `acquired` that do not belong to the cursors, in order."""
         self.passed: i64 = 0
-        """Every cursor has settled up to here. What is left there in `line` is pinned, or about to leave."""
+        """Every cursor has settled up to here. Earlier messages left in `line` are pinned, or about to leave."""
         self.pins: list[tuple[int, int]] = []
-        """Ranges (lo, hi] that leases pin: in order, and without overlaps."""
+        """Ranges (lo, hi] that leases pin, in order and without overlaps."""
 
     # Acquiring
 
     def acquire(self, end: i64, may_come_back: bool, stored: bool) -> None:
         """Acquire the ready messages up to a sequence.
 
-        `may_come_back`: consumers have older messages, or had them; `stored`: a restart may bring those back.
+        `may_come_back`: consumers have older messages, or had them; `stored`: a restart may restore these.
         """
         if end <= self.acquired:
             return
@@ -69,13 +69,15 @@ class SharedReadyQueue(ReadyQueue):
         self.acquired = end
 
     def end_of_gaps(self, end: i64) -> i64:
-        """Return how far a plan may go for the number of gaps to stay within its bound."""
+        """Return the end of a plan that keeps the number of gaps within its bound, at most `end`."""
         if end <= self.acquired:
             return end
         return self._gaps_up_to(end, GAPS_MAX - len(self.gaps))[1]
 
     def _gaps_up_to(self, end: i64, most: i64) -> tuple[list[tuple[int, int]], i64]:
-        """Return the sequences that are not ready between `acquired` and `end`, as ranges; and where those end."""
+        """Return the sequences that are not ready between `acquired` and `end`, as ranges; and the end of these
+        ranges.
+        """
         gaps: list[tuple[int, int]] = []
         at = self.acquired
         line = self.line
@@ -95,7 +97,7 @@ class SharedReadyQueue(ReadyQueue):
         return gaps, end
 
     def pass_over(self, end: i64, leaves: bool, stored: bool) -> None:
-        """Acquire up to a sequence that no cursor reads. `leaves`: the ready messages there stay with the consumers."""
+        """Acquire up to a sequence, for no cursor. `leaves`: the ready messages up to there stay with the consumers."""
         line = self.line
         if end <= self.acquired:
             return
@@ -123,7 +125,7 @@ class SharedReadyQueue(ReadyQueue):
     # Pins
 
     def set_pins(self, ranges: list[tuple[int, int]]) -> None:
-        """Pin these ranges (lo, hi], which may overlap, and no others."""
+        """Pin exactly these ranges (lo, hi], which may overlap."""
         pins: list[tuple[int, int]] = []
         for lo, hi in sorted(ranges):
             if hi <= lo:
@@ -136,7 +138,9 @@ class SharedReadyQueue(ReadyQueue):
         self.pins = pins
 
     def free_through(self, start: i64, end: i64) -> i64:
-        """Return how far messages after `start` may leave, if everything up to `end` is settled: to the next pin."""
+        """Return the end of the messages after `start` that may leave, if everything up to `end` is settled: the next
+        pin.
+        """
         for lo, hi in self.pins:
             if hi > start:
                 free = start if lo <= start else i64(lo)
@@ -173,7 +177,9 @@ class SharedReadyQueue(ReadyQueue):
         return len(self.line.between(lo, end, 1, UNLIMITED)) > 0
 
     def release_acquired(self) -> None:
-        """Give back what cursors had acquired and not settled: leases are left, which take nothing from consumers."""
+        """Return messages that cursors had acquired and not settled to the consumers: only leases are left, which
+        acquire none.
+        """
         messages = [message for message in self.aside.messages() if message.sequence > self.passed]
         if messages:
             settled = [message for message in self.aside.messages() if message.sequence <= self.passed]
@@ -186,12 +192,12 @@ class SharedReadyQueue(ReadyQueue):
         self.gaps = []
 
     def dissolve(self) -> IndexedReadyQueue:
-        """Return all messages in one line, once there is no cursor left."""
+        """Return all messages in one line, once no cursor is left."""
         line = self.line
         if self.aside.available() > 0:
             messages = self.aside.messages()
             self.aside.clear()
-            for message in messages:  # Each goes to its position: to sort all would take a turn for a long line.
+            for message in messages:  # Inserted one by one: sorting a long line would take a turn.
                 line.put_back(message)
         return line
 
@@ -214,18 +220,18 @@ class SharedReadyQueue(ReadyQueue):
         return [int(self.dropped), *[number for gap in self.gaps for number in gap]]
 
     def drop_gaps(self, dropped: i64) -> None:
-        """Forget gaps up to where everything acquired has left the store."""
+        """Forget gaps up to the sequence where all acquired messages have left the store."""
         if dropped > self.dropped:
             self.dropped = dropped
             self.gaps = [gap for gap in self.gaps if gap[1] > dropped]
 
     def settled_end(self, settled: i64) -> i64:
-        """Return up to where nothing acquired is left, if this is settled by all cursors."""
+        """Return the sequence up to which no acquired message is left, if all cursors have settled up to `settled`."""
         first = self.line.next()
         return settled if first is None or first.sequence > settled else first.sequence - 1
 
     def _is_aside(self, sequence: i64) -> bool:
-        """Return whether a message that is restored belongs to the consumers."""
+        """Return whether a restored message belongs to the consumers."""
         if sequence <= self.dropped:
             return True
         at = bisect_right(self.gaps, (int(sequence), int(UNLIMITED))) - 1
@@ -324,7 +330,7 @@ class SharedReadyQueue(ReadyQueue):
 
 
 class DropsWritten(DurabilityListener):
-    """A listener for the group with which settled messages have left the store."""
+    """A listener for the group that removes settled messages from the store."""
 
     def __init__(self, shared: SharedReadyQueue, dropped: i64) -> None:
         self.shared = shared
@@ -336,7 +342,7 @@ class DropsWritten(DurabilityListener):
 
 
 def _pass_run(line: IndexedReadyQueue, upto: i64) -> i64:
-    """Go from a message to the end of its chunk if no sequence is missing there; returns the last one, or 0."""
+    """Move from a message to the end of its chunk if no sequence is missing between; returns the last one, or 0."""
     chunk = line.chunks[line._chunk]
     rest = len(chunk.messages) - line._offset
     if chunk.last() > upto or chunk.last() - chunk.messages[line._offset - 1].sequence != rest:

@@ -14,7 +14,7 @@ from penstock.core.queue.queue import Queue
 
 
 class QueueStorage(JournaledQueue):
-    """A queue in the store, with what enters and leaves it."""
+    """A queue in the store, with its arrivals and removals."""
 
     __slots__ = ("journal", "queue", "vhost_usage", "waited", "waits")
 
@@ -23,7 +23,7 @@ class QueueStorage(JournaledQueue):
         self.journal = journal
         self.queue = queue
         self.vhost_usage = journal.disk.vhost_usage(queue.vhost)
-        """Storage use of its virtual host."""
+        """Storage use of the queue's virtual host."""
         self.waited: i64 = 0
         """Number of the last group for which a delivery had to wait."""
         self.waits: i64 = 0
@@ -57,7 +57,7 @@ class QueueStorage(JournaledQueue):
             stock.disk.judge(message.arrived)
 
     def grow(self, message: StoredMessage, growth: i64) -> None:
-        """Count that a message has grown in memory, so that it leaves with the charge that it has now."""
+        """Count that a message has grown in memory, so that it leaves with its present charge."""
         if message.group is not None:
             message.group.bytes += growth
             self.vhost_usage.bytes_in += growth
@@ -78,7 +78,7 @@ LOOKAHEAD_MAX: Final = 65_536
 """Largest distance of the mark ahead of the deliveries."""
 AGAIN: Final = 4
 WAITS: Final = 16
-"""Deliveries that wait, each within AGAIN groups of the one before, until the mark moves ahead."""
+"""Waiting deliveries, each within AGAIN groups of the one before, after which the mark moves ahead."""
 
 
 def record_delivery(storage: QueueStorage, messages: list[Message | None]) -> bool:
@@ -100,7 +100,7 @@ def record_delivery(storage: QueueStorage, messages: list[Message | None]) -> bo
         _wait_less(storage, len(messages))
         return not journal.disk.is_failing()
     if storage.lookahead > 0 and storage.redelivery_mark - delivered < storage.lookahead // 2:
-        journal.open.urgent = True  # In time for deliveries that wait.
+        journal.open.urgent = True  # In time for waiting deliveries.
     return False
 
 
@@ -126,7 +126,7 @@ def reset_lookahead(queues: list[Queue]) -> None:
         storage = queue.storage
         if storage is None:
             continue
-        storage.lookahead = 0  # Also for a group that is still to be encoded.
+        storage.lookahead = 0  # Also for a group that is not encoded yet.
         # A mark that is being written counts: it will be in the store.
         if storage.redelivery_mark != storage.delivered or storage.announcing > storage.delivered:
             storage.journal.mark_progress(storage)

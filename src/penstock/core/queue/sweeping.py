@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def sweep(queue: Queue) -> None:
-    """Begin to sweep the ready messages of a queue in later turns, if that is due."""
+    """Begin to sweep the ready messages of a queue in later turns, if a sweep is due."""
     if queue.ready_queue.begin_sweep():
         queue.turns.chores.add(Sweeping(queue))
 

@@ -1,9 +1,9 @@
 """Quorum queues with urgent messages: their ready messages are in two lines, or in one (decision 147).
 
 Theory of operation. A quorum queue begins with one line. The first urgent message divides the queue: `divided` puts the
-line, as it is, beside one for urgent messages. A queue that cursors read, or that pages, is not divided: `in_order`
-puts the messages back into one line, by sequence. No route caches the line of urgent messages (see
-`Route.set_target`), so the line may go at any time.
+line, unchanged, beside a new line for urgent messages. A queue that cursors read, or that pages, is not divided:
+`in_order` puts the messages back into one line, by sequence. No route caches the line of urgent messages (see
+`Route.set_target`), so the line may be removed at any time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from penstock.core.queue.urgency import UrgencyTurns
 
 
 def divided(ready: ReadyQueue) -> ReadyQueue:
-    """Return ready messages in two classes; those that cursors read, or that have priorities already, as they are."""
+    """Return ready messages in two classes; messages with cursors, or with priorities already, are returned
+    unchanged.
+    """
     if isinstance(ready, (Priorities, SharedReadyQueue)):
         return ready
     classes = Priorities(1, UrgencyTurns())
@@ -48,7 +50,7 @@ def in_order(ready: ReadyQueue) -> ReadyQueue:
 
 
 def oldest_of(ready: ReadyQueue) -> Message | None:
-    """Return the oldest ready message; of a queue that cursors read, also one that only cursors get."""
+    """Return the oldest ready message; in a queue with cursors, messages that only cursors get are included."""
     if isinstance(ready, SharedReadyQueue):
         return ready.line.next()
     if not isinstance(ready, Priorities):

@@ -26,7 +26,7 @@ RABBITMQS: Final = frozenset(
         "x-single-active-consumer",
     }
 )
-"""Arguments that RabbitMQ compares and that are not settings here; unknown ones are not compared."""
+"""Arguments that RabbitMQ compares and that are not settings here; unknown arguments are not compared."""
 
 
 def check_queue(queue: Queue, arguments: dict[str, object], durable: bool, auto_delete: bool) -> None:
@@ -94,7 +94,7 @@ def is_durable(subject: Queue | Exchange | Binding) -> bool:
 
 
 def persist(journal: Journal | None, subject: Queue | Exchange | Binding) -> None:
-    """Record a created object in the journal, if it is durable; a queue gets its number."""
+    """Record a created object in the journal, if the object is durable; a queue gets its number."""
     if journal is None or not is_durable(subject):
         return
     if isinstance(subject, Queue):
@@ -115,5 +115,5 @@ def unpersist(journal: Journal | None, subject: Queue | Exchange | Binding) -> N
 
 
 def number_of(queue: Queue) -> int:
-    """Return the number of a queue in the store; 0 if it is not durable."""
+    """Return the number of a queue in the store; 0 if the queue is not durable."""
     return 0 if queue.storage is None else int(queue.storage.number)

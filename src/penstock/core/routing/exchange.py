@@ -1,6 +1,7 @@
-"""Exchanges: routing keys and headers in, bindings out. One class per type, each with its own index.
+"""Exchanges: they find the bindings for routing keys and headers. One class per type, each with its own index.
 
-Bindings lead from an exchange to a queue or another exchange; all of a virtual host have an index by destination.
+Bindings lead from an exchange to a queue or another exchange; all bindings of a virtual host have an index by
+destination.
 """
 
 from __future__ import annotations
@@ -25,21 +26,22 @@ QUEUE: Final = "queue"
 EXCHANGE: Final = "exchange"
 """Kinds of destinations."""
 SELECTOR: Final = "x-jms-selector"
-"""Argument of a binding: the text of a selector, by which messages are chosen before they enter the queue."""
+"""Argument of a binding: the text of a selector that messages must match to enter the queue."""
 
 NO_LOCAL: Final = "x-no-local"
-"""Argument of a binding: whose messages it does not lead to its queue. A text is the container-id of AMQP 1.0 clients,
-an integer the number of a connection."""
+"""Argument of a binding: publishers whose messages are excluded. A text is the container-id of AMQP 1.0 clients, an
+integer the number of a connection.
+"""
 
 BindingKey = tuple[str, str, str, object]
 """Identity of a binding within its exchange: kind and name of the destination, key, and a digest of the arguments.
 
-The arguments themselves, made comparable, would take twice the memory of the binding's own.
+The arguments themselves, made comparable, would take twice the memory of the originals.
 """
 
 
 class Binding:
-    """A binding from an exchange to a queue or to another exchange: one of the two is None."""
+    """A binding from an exchange to a queue or to another exchange: exactly one of the two is set."""
 
     __slots__ = (
         "source",
@@ -63,18 +65,18 @@ class Binding:
         self.key = key
         self.arguments = arguments
         self.arguments_charge: int = 0
-        """Charge of its arguments in the metadata memory."""
+        """Charge of the arguments in the metadata memory."""
         self.selector = selector_in(arguments)
-        """The selector that messages must match in addition to its key or headers; None for none."""
+        """The selector that messages must match in addition to the key or headers; None without one."""
         self.excluded: object = no_local_in(arguments)
-        """Container-id (text) or connection number of the publishers that it excludes; None for none."""
+        """Container-id (text) or connection number of the excluded publishers; None for none."""
         self.binding_key: BindingKey = binding_key(queue, exchange, key, arguments)
         self.removed: bool = False
-        """True once it is no longer one of its source."""
+        """True once the binding was removed from its source."""
 
 
 def selector_in(arguments: dict[str, object]) -> Selector | None:
-    """Return the selector in the arguments of a binding. Raises InvalidField for a text that is none."""
+    """Return the selector in the arguments of a binding. Raises InvalidField for a text that is no selector."""
     text = arguments.get(SELECTOR)
     if text is None:
         return None
@@ -84,7 +86,7 @@ def selector_in(arguments: dict[str, object]) -> Selector | None:
 
 
 def no_local_in(arguments: dict[str, object]) -> object:
-    """Return whose messages the arguments of a binding exclude: a container-id or a number; None for nobody's.
+    """Return the publishers that the arguments of a binding exclude: a container-id or a number; None for none.
 
     Raises InvalidField for other values.
     """
@@ -95,7 +97,7 @@ def no_local_in(arguments: dict[str, object]) -> object:
 
 
 def selector_work(arguments: dict[str, object]) -> i64:
-    """Return the units of work of a binding to parse the selector in its arguments: to check it, and to make it."""
+    """Return the units of work to parse the selector in a binding's arguments, once to check and once to create it."""
     text = arguments.get(SELECTOR)
     return 2 * len(text) // LETTERS_A_UNIT if isinstance(text, str) else 0
 
@@ -111,7 +113,7 @@ class Bindings:
     def __init__(self) -> None:
         self.count: i64 = 0
         self._leading: dict[tuple[str, str], dict[Binding, None]] = {}
-        """By kind and name of the destination."""
+        """Bindings by kind and name of the destination."""
 
     def take(self, kind: str, name: str) -> dict[Binding, None]:
         """Remove and return the bindings to a deleted queue or exchange; the caller removes them from their sources."""
@@ -152,7 +154,7 @@ def arguments_digest(binding: Binding) -> str:
 
 def binding_key(queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]) -> BindingKey:
     """Return the identity of a binding within its exchange."""
-    # Most have no arguments and need no digest.
+    # Most bindings have no arguments and need no digest.
     compared = _digest(arguments) if arguments else None
     if queue is not None:
         return (QUEUE, queue.name, key, compared)
@@ -173,14 +175,16 @@ class ExchangeCounters:
 
     def __init__(self) -> None:
         self.published: i64 = 0
-        """Messages that were published to it, dead letters included."""
+        """Messages published to the exchange, dead letters included."""
         self.more_routed: i64 = 0
-        """Messages that it led into queues, less those published: most go into one queue, and cost nothing here."""
+        """Messages led into queues, minus published messages: most messages enter one queue, and need no addition
+        here.
+        """
         self.returned: i64 = 0
         self.dropped: i64 = 0
         """Messages that reached no queue: mandatory ones, and others."""
         self.series: Series | None = None
-        """Its samples; None before the first message."""
+        """Samples of the counters; None before the first message."""
 
     def count_unroutable(self, mandatory: bool) -> None:
         """Count a message that reached no queue."""
@@ -192,12 +196,12 @@ class ExchangeCounters:
             self.dropped += 1
 
     def routed(self) -> i64:
-        """Return the messages that it led into queues: one that went into two counts twice."""
+        """Return the messages led into queues: a message in two queues counts twice."""
         return self.published + self.more_routed
 
 
 NO_COUNTERS: Final = ExchangeCounters()
-"""Those of routes that are not resolved."""
+"""Counters of routes that are not resolved."""
 
 
 ALTERNATE: Final = "alternate-exchange"
@@ -205,7 +209,7 @@ ALTERNATE: Final = "alternate-exchange"
 
 
 class Exchange:
-    """An exchange; subclasses choose the bindings that match."""
+    """An exchange; subclasses find the matching bindings."""
 
     kind: str = ""
     """Name of its type; see `EXCHANGE_TYPES`."""
@@ -215,32 +219,34 @@ class Exchange:
         self.vhost = vhost
         self.name = name
         self.predeclared: bool = False
-        """True if it always exists and needs no declaration."""
+        """True if the exchange always exists and needs no declaration."""
         self.durable: bool = False
         self.auto_delete: bool = False
         self.deleted: bool = False
         self.internal: bool = False
         self.arguments: dict[str, object] = {}
         self.arguments_charge: int = 0
-        """Charge of its arguments in the metadata memory."""
+        """Charge of the arguments in the metadata memory."""
         self.alternate: str | None = None
-        """Name of the exchange for messages that match no binding; it need not exist."""
+        """Name of the exchange for messages that match no binding; the exchange need not exist."""
         self.policy: Policy | None = None
-        """The policy that applies to it."""
+        """The policy that applies to the exchange."""
         self.bindings: dict[BindingKey, Binding] = {}
         self.version: i64 = 0
-        """Counts changes of its bindings and gates: cached routes through it are valid until then."""
+        """Number of changes of bindings and gates: cached routes through the exchange are valid until the next
+        change.
+        """
         self.counters = ExchangeCounters()
         self.gates: list[Gate] = []
         """Gates of the address: its depth, its rate, operator gates; see `set_gates`."""
 
     def set_gates(self, gates: list[Gate]) -> None:
-        """Set the gates on the road of publishes to it, those included that have a route already."""
+        """Set the gates on the road of publishes to the exchange, also of publishes that have a route already."""
         self.gates[:] = gates
         self.version += 1
 
     def set_policy(self, policy: Policy | None) -> None:
-        """Set the policy that applies to it: the alternate exchange of its arguments is stronger than the policy's."""
+        """Set the policy of the exchange: an alternate exchange in its arguments is stronger than the policy's."""
         self.policy = policy
         self.alternate = alternate_of(self.name, self.vhost, self.arguments)
         if self.alternate is None and policy is not None:
@@ -250,7 +256,7 @@ class Exchange:
     def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
         """Append to `matched` the bindings that match this key and these headers.
 
-        Returns the number of bindings, or parts of their index, visited; above `most` the search was given up.
+        Returns the number of bindings, or parts of their index, visited; above `most` the search has stopped.
         """
         raise NotImplementedError
 
@@ -261,7 +267,9 @@ class Exchange:
         return self.bindings.get(binding_key(queue, exchange, key, arguments))
 
     def find_named(self, kind: str, name: str, key: str, digest: str) -> Binding | None:
-        """Return a binding by kind and name of its destination, key and `arguments_digest`; None if there is none."""
+        """Return a binding by kind and name of its destination, key and `arguments_digest`; None if there is no such
+        binding.
+        """
         try:
             return self.bindings.get((kind, name, key, bytes.fromhex(digest) if digest else None))
         except ValueError:
@@ -277,7 +285,7 @@ class Exchange:
         self._index(binding)
 
     def remove(self, binding: Binding) -> None:
-        """Undo `add`. A deleted exchange takes its bindings out of its table itself."""
+        """Undo `add`. A deleted exchange removes its bindings from its table itself."""
         self.bindings.pop(binding.binding_key, None)
         binding.removed = True
         self.version += 1
@@ -385,7 +393,8 @@ EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {
 def make_exchange(kind: str, vhost: str, name: str) -> Exchange:
     """Create an exchange of a type by its AMQP name.
 
-    Raises PreconditionFailed (406) for an unknown type, as RabbitMQ 4 does; before, it closed the connection (503).
+    Raises PreconditionFailed (406) for an unknown type, as RabbitMQ 4 does; earlier versions closed the connection
+    (503).
     """
     if kind in EXCHANGE_TYPES:
         exchange = EXCHANGE_TYPES[kind](vhost, name)

@@ -26,7 +26,7 @@ def alike(value: object) -> object:
 
 
 def comparable(value: object) -> object:
-    """Return a hashable form that is equal for values of the same type and content: octets are not text."""
+    """Return a hashable form that is equal for values of the same type and content: bytes are not text."""
     if value is None or isinstance(value, (str, bytes)):
         return value
     if isinstance(value, list):
@@ -91,7 +91,7 @@ class HeaderMatch:
         """Return whether a message with these headers matches.
 
         An argument without a value (void) requires only the header's presence. Without requirements "all" matches every
-        message and "any" none.
+        message and "any" no message.
         """
         for name, value in self.wanted:
             hit = name in headers and (value is None or alike(headers[name]) == value)
@@ -100,9 +100,9 @@ class HeaderMatch:
         return not self.any
 
     def index_keys(self) -> list[tuple[str, object]]:
-        """Return headers of which a matching message has at least one: name, and value or None for any value.
+        """Return headers of which every matching message has at least one: name, and value or None for any value.
 
-        Empty if nothing is required.
+        Empty without requirements.
         """
         if self.any:
             return list(dict.fromkeys(self.wanted))
@@ -118,8 +118,8 @@ Item = TypeVar("Item")
 class HeaderMatchIndex(Generic[Item]):
     """Index of items by their required headers.
 
-    An item with mode all is listed under one of its headers, one with mode any under each of them. So a message finds
-    the items for its headers, however many others exist.
+    An item with mode all is listed under one of its headers, an item with mode any under each of its headers. So a
+    message finds the items for its headers, however many others exist.
     """
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class HeaderMatchIndex(Generic[Item]):
     def match(self, headers: dict[str, object], items: list[Item], most: i64) -> i64:
         """Append the matching items to `items`, each once, in no particular order.
 
-        Returns the number of headers and items visited; above `most` the search was given up.
+        Returns the number of headers and items visited; above `most` the search has stopped.
         """
         visited: i64 = 1 + len(headers) + len(self._always)
         if visited > most:

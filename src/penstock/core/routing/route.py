@@ -23,17 +23,19 @@ from penstock.flow.timers import NEVER
 from penstock.settings.table import MILLISECONDS_MAX
 
 NOWHERE: Final[deque[Message]] = deque(maxlen=0)
-"""The waiting line of a route without a single queue."""
+"""The ready queue of a route without a single queue."""
 NO_EXCHANGES: Final[list[Exchange]] = []
 NO_PRIORITIES: Final[dict[int, Route]] = {}
 NO_VARIANTS: Final[dict[tuple[int, float], Route]] = {}
-"""Those of most routes, shared by them; nothing is ever added."""
+"""Shared empty table of most routes; never changed."""
 VARIANTS_MAX: Final = 1024
-"""Variants of one route by time to live that are cached; at the limit all are dropped and created again."""
+"""Variants of one route by time to live that are cached; at the limit all are dropped, and created again when
+needed.
+"""
 
 
 class AddressGates:
-    """The gates of an address whose depth may be dropped while nothing counts there."""
+    """The gates of an address whose depth may be dropped while it is empty."""
 
     def present(self) -> list[Gate]:
         """Return the present gates."""
@@ -41,7 +43,7 @@ class AddressGates:
 
 
 class RouteTarget:
-    """The outcome of one lookup: where a publish goes, for a route and all its variants. It never changes."""
+    """The outcome of one lookup: the destination of publishes, for a route and all its variants. It never changes."""
 
     __slots__ = ("queues", "exchanges", "gates", "topic", "counters", "control", "by_headers", "selects", "versions")
 
@@ -50,22 +52,24 @@ class RouteTarget:
         self.exchanges: list[Exchange] = NO_EXCHANGES
         """The exchanges that took part in the lookup; none for the default exchange."""
         self.gates: list[Gate] = NO_GATES
-        """Gates of the exchange of the address; empty for most."""
+        """Gates of the address's exchange; usually empty."""
         self.topic: AddressGates | None = None
-        """The gates of the address where routing keys have bounds, in place of `gates`; None without any bound."""
+        """Gates of an address whose routing keys have bounds, in place of `gates`; None without such bounds."""
         self.counters: ExchangeCounters = NO_COUNTERS
-        """Those of the exchange of the address."""
+        """Counters of the address's exchange."""
         self.control: bool = False
-        """True if it is the broker itself (control operations)."""
+        """True if the destination is the broker itself (control operations)."""
         self.by_headers: bool = False
         """True if the queues depend on each message's headers, so that nothing may be cached."""
         self.selects: bool = False
-        """True if they depend on selectors of bindings, which see more than headers; `by_headers` is true then."""
+        """True if the queues depend on selectors of bindings, which read more than headers; `by_headers` is true
+        then.
+        """
         self.versions: i64 = 0
-        """Sum of the exchanges' versions; versions only grow, so an equal sum means that none has changed."""
+        """Sum of the exchanges' versions; versions only grow, so an equal sum means no change."""
 
     def set_gates(self, gates: list[Gate], topic: AddressGates | None) -> None:
-        """Set the gates of its exchange, and those of its routing key if keys have bounds."""
+        """Set the gates of the exchange, and the gates of the routing key if keys have bounds."""
         self.gates = gates
         self.topic = topic
 
@@ -89,14 +93,14 @@ UNRESOLVED: Final = RouteTarget([])
 
 
 class Route:
-    """A publish address with the target of its last lookup, and what the fast path of a publish needs of it.
+    """A publish address with the target of its last lookup, and attributes for the fast path of a publish.
 
-    `set_target` computes five attributes, which stay as they are until the next lookup:
+    `set_target` computes five attributes, which do not change until the next lookup:
 
     - `single_queue` and `stored_queue`: the one queue of the fast path. At most one of them is set.
-    - `append`: the method of a deque of that queue, which takes its messages. It depends on the priority. To look
-      the method up for each message would cost as much as the call.
-    - `counters`: those of its exchange.
+    - `append`: the method of a deque of that queue, which takes its messages. It depends on the priority. A lookup
+      of the method for each message would cost as much as the call.
+    - `counters`: the counters of the exchange.
     - `checks_delivery_mode`: the frame reader does not know the journal.
     """
 
@@ -122,16 +126,16 @@ class Route:
         self.mandatory = mandatory
         """True if an unroutable message is returned to its publisher (basic.return)."""
         self.copies = copies
-        """Additional routing keys (CC and BCC) of one message; None for most."""
+        """Additional routing keys (CC and BCC) of one message; usually None."""
         self.target: RouteTarget = UNRESOLVED
         self.single_queue: Queue | None = None
-        """The queue, if it is the only one for all headers and the address has no gates, and stores nothing."""
+        """The only queue for all headers, if the address has no gates and the queue stores no messages."""
         self.stored_queue: Queue | None = None
-        """As `single_queue`, if that queue stores its messages."""
+        """As `single_queue`, if the queue stores its messages."""
         self.append: Callable[[Message], None] = NOWHERE.append
         """Append a message to the only queue."""
         self.counters: ExchangeCounters = NO_COUNTERS
-        """Counters of its exchange."""
+        """Counters of the exchange."""
         self.checks_delivery_mode: bool = False
         """True if a store exists, so that the delivery mode of a message matters."""
         self.epoch: i64 = -1
@@ -152,13 +156,13 @@ class Route:
 
     @property
     def gates(self) -> list[Gate]:
-        """Gates of the address; empty for most."""
+        """Gates of the address; usually empty."""
         target = self.target
         return target.gates if target.topic is None else target.topic.present()
 
     @property
     def control(self) -> bool:
-        """True if it leads to the broker itself (control operations)."""
+        """True if the destination is the broker itself (control operations)."""
         return self.target.control
 
     @property
@@ -188,7 +192,7 @@ class Route:
         if len(target.queues) == 1 and not target.by_headers and not self.gates and address.ttl_s == NEVER:
             queue = target.queues[0]
             if queue.features.quorum and address.priority >= URGENT_FROM:
-                return  # The line of urgent messages comes and goes, so no route may hold it.
+                return  # The line of urgent messages may be created and removed, so no route may refer to it.
             if address.persistent and queue.storage is not None:
                 self.stored_queue = queue
             else:
@@ -196,14 +200,14 @@ class Route:
             self.append = queue.ready_queue.ready_for(address.priority).append
 
     def single_queue_for(self) -> Queue | None:
-        """Return the only queue of a message, whether it is stored or not; None if there are several or none."""
+        """Return the only queue of a message, stored or not; None if there are several or none."""
         queue = self.stored_queue
         if queue is not None and queue.storage is not None and not queue.storage.vhost_usage.all_open:
             return None
         return self.single_queue if queue is None else queue
 
     def is_current(self, epoch: i64, era: i64) -> bool:
-        """Return whether it is resolved and still valid: no later change concerned it."""
+        """Return whether the route is resolved and still valid: no later change concerned it."""
         if self._era != era or not self.target.is_current():
             return False
         self.epoch = epoch
@@ -219,7 +223,7 @@ class Route:
         return route
 
     def with_priority(self, priority: i64) -> Route:
-        """Return the same route for messages with this priority; 0 is as if they had none."""
+        """Return the same route for messages with this priority; 0 is the route without priority."""
         if priority == self.envelope.priority:
             return self
         route = self._by_priority.get(int(priority))
@@ -348,7 +352,7 @@ VISITS_A_UNIT: Final = 8
 class RouteLookup:
     """One lookup, for a message or for all messages of a route.
 
-    Raises ResourceError (506) at a limit, which bounds the cost of one message.
+    Raises ResourceError (506) at a limit; the limits bound the cost of one message.
     """
 
     __slots__ = (
@@ -386,17 +390,17 @@ class RouteLookup:
         self.through: list[Exchange] = []
         """The exchanges visited, in order."""
         self.by_headers: bool = False
-        """True if one of them compares headers, or a binding has a selector."""
+        """True if an exchange compares headers, or a binding has a selector."""
         self.selects: bool = False
         """True if a binding has a selector."""
         self._message = message
-        """The message, for selectors; None if it is not known yet: then they all match."""
+        """The message, for selectors; None if it is unknown: then all selectors match."""
         envelope = route.envelope
         self._origin: Origin | None = envelope.origin if isinstance(envelope, OriginEnvelope) else None
-        """The publisher, for no-local; None if it is not known: then no binding excludes it."""
+        """The publisher, for no-local; None if it is unknown: then no binding excludes it."""
 
     def begin(self, exchange: Exchange) -> None:
-        """Visit an exchange and everything that it leads to; a cycle is visited once."""
+        """Visit an exchange and all its destinations; a cycle is visited once."""
         self.through.append(exchange)
         at = 0
         while at < len(self.through):
@@ -411,7 +415,7 @@ class RouteLookup:
         """Return the queues found, each once."""
         queues: dict[Queue, None] = {}
         for binding in self._found:
-            # The bindings of a deleted queue may be removed after it.
+            # The bindings of a deleted queue may be removed after the queue.
             if binding.queue is not None and not binding.queue.deleted:
                 queues[binding.queue] = None
         if len(queues) > TARGETS_MAX:
@@ -454,7 +458,7 @@ class RouteLookup:
                 self._visit(target)
 
     def _select(self, before: int) -> None:
-        """Drop the bindings found from an index on that exclude the publisher, or whose selector does not match."""
+        """Drop found bindings, from an index on, that exclude the publisher or whose selector does not match."""
         bindings = self._found
         origin = self._origin
         for index in range(len(bindings) - 1, before - 1, -1):

@@ -3,11 +3,11 @@
 Theory of operation. The patterns form a tree of words. A key descends all matching branches, word by word. So the work
 depends on the patterns that match a prefix of the key, not on all patterns.
 
-Below a `#` the search continues from every remaining word. It may reach the same `#` again, on another path or from
-another word. `since` is the first word from which this search has continued there; only earlier words are new. So each
-node is visited at most once for each word, and a pattern with many `#` is not expensive.
+Below a `#` the search continues from every remaining word. The search may reach the same `#` again, on another path or
+from another word. `since` is the first word from which this search has continued there; only earlier words need a
+visit. So each node is visited at most once for each word, and a pattern with many `#` is not expensive.
 
-The visits of a search are counted and limited; at the limit it ends with partial results.
+The visits of a search are counted and limited; at the limit the search ends with partial results.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Node(Generic[Item]):
         return None if self.branches is None else self.branches.get(word)
 
     def grow(self, word: str) -> Node[Item]:
-        """Return the child for a word; creates it if it is missing."""
+        """Return the child for a word; creates a missing child."""
         node = self.child(word)
         if node is None:
             node = Node[Item]()
@@ -81,7 +81,7 @@ class Node(Generic[Item]):
         return not self.items and self.leads_nowhere()
 
     def leads_nowhere(self) -> bool:
-        """Return whether it has no children."""
+        """Return whether the node has no children."""
         return self.branches is None and self.one is None and self.any is None
 
 
@@ -93,7 +93,7 @@ class TopicTrie(Generic[Item]):
         self._walks: i64 = 0
 
     def add(self, pattern: list[str], item: Item) -> None:
-        """Add an item; does nothing if it is present."""
+        """Add an item; no effect if it is present."""
         node = self.root
         for word in pattern:
             node = node.grow(word)
@@ -120,7 +120,7 @@ class TopicTrie(Generic[Item]):
     def match(self, words: list[str], items: list[Item], most: i64 = UNBOUNDED_WALK) -> i64:
         """Append to `items` the items whose pattern matches, once for each such pattern.
 
-        Returns the number of nodes and items visited; above `most` the search was given up.
+        Returns the number of nodes and items visited; above `most` the search has stopped.
         """
         self._walks += 1
         walk: Walk[Item] = Walk(self._walks, words, items, most)
@@ -138,7 +138,7 @@ class Walk(Generic[Item]):
         self.words = words
         self.found = items
         self.left: i64 = most
-        """Visits left; below 0 the search is given up."""
+        """Visits left; below 0 the search stops."""
 
     def take(self, items: dict[Item, None]) -> None:
         """Append items to the result."""

@@ -18,12 +18,12 @@ class Topology:
     queues: dict[str, Queue]
     exchanges: dict[str, Exchange]
     epoch: i64
-    """Counts changes of the topology; a route found in an older epoch is checked again."""
+    """Number of changes of the topology; a route found in an older epoch is checked again."""
 
     def refresh_route(self, route: Route, from_within: bool = False) -> None:
         """Bring a cached route up to date with the topology; raises as `resolve` does.
 
-        It is unchanged if nothing that it depends on has changed.
+        The route does not change if its exchanges and queues have not changed.
         """
         raise NotImplementedError
 
@@ -36,9 +36,9 @@ class Topology:
     ) -> None:
         """Find the queues of a route in the present topology.
 
-        `message` is for selectors of bindings; without it they all match. Raises NotFound (404), AccessRefused (403) if
-        internal, unless the broker itself publishes (`from_within`), and ResourceError (506) if it visits or reaches
-        too much.
+        `message` is for selectors of bindings; without a message all selectors match. Raises NotFound (404),
+        AccessRefused (403) if internal, unless the broker itself publishes (`from_within`), and ResourceError (506) if
+        the lookup visits or reaches too many objects.
         """
         raise NotImplementedError
 

@@ -1,1 +1,1 @@
-"""Settings as they apply: thresholds, limits, the table of patterns, changes at run time."""
+"""Settings in effect: thresholds, limits, the table of patterns, changes at run time."""

@@ -1,11 +1,11 @@
 """Changes of settings and policies at run time: all or nothing, and in effect at once.
 
-All effects on existing objects are resolved first. If any of them is invalid, the table is restored and nothing has
-changed. Then the broker applies all of them (`Broker.apply_settings`).
+All effects on existing objects are resolved first. If any effect is invalid, the table is restored and nothing has
+changed. Then the broker applies all effects (`Broker.apply_settings`).
 
-Both are done in steps, for there may be 200,000 queues. Declarations between two steps use the new settings already.
+Both run in steps, because there may be 200,000 queues. Declarations between two steps use the new settings already.
 Only one change may be in progress at a time. Queues and exchanges that a changed policy matches, before or after, are
-resolved again, unless another policy has precedence for them. Others are only looked at.
+resolved again, unless another policy has precedence for them. Other objects are only checked for a match.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RESOLVE_WORK: Final = 40
 
 
 MATCHED_A_STEP: Final = 8
-"""Number of changed policies beyond which all queues of the virtual host are resolved, instead of those that match."""
+"""Number of changed policies above which all queues of the virtual host are resolved, not only the matching queues."""
 
 EntryBefore = tuple[str, str, dict[str, SettingValue]]
 """Scope, pattern and all its settings after the change."""
@@ -45,10 +45,7 @@ EntryBefore = tuple[str, str, dict[str, SettingValue]]
 def set_settings_steps(
     broker: Broker, scope: str, pattern: str, values: dict[str, SettingValue]
 ) -> Steps[SettingsChange]:
-    """Set these settings by command, in addition to those set by command for the same pattern.
-
-    Raises PreconditionFailed (406) for contradictory settings, ResourceError (506) at the limit.
-    """
+    """Set these settings by command, in addition to settings set by command for the same pattern."""
     return (
         yield from set_all_steps(broker, [(scope, pattern, broker.table.entries_of(scope, pattern, COMMAND) | values)])
     )
@@ -83,10 +80,10 @@ def try_all_steps(broker: Broker, table: SettingsTable, entries: list[EntryBefor
 
 
 def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> Steps[SettingsChange]:
-    """Remove settings that were set by command for a pattern: those named, or all if none is named.
+    """Remove settings that were set by command for a pattern: the named settings, or all if no names are given.
 
-    Raises NotFound (404) for a setting that was not set, and PreconditionFailed (406) if the others are invalid without
-    it.
+    Raises NotFound (404) for a setting that was not set, and PreconditionFailed (406) if the remaining settings are
+    invalid.
     """
     entry = broker.table.entries_of(scope, pattern, COMMAND)
     subject = f"{scope} '{pattern}'" if pattern else scope
@@ -98,7 +95,7 @@ def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> 
 
 
 def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsChange]:
-    """Replace all settings of the settings file; those set by command stay, and take precedence.
+    """Replace all settings of the settings file; settings set by command stay, and take precedence.
 
     Raises PreconditionFailed (406) or ResourceError (506) as `set_settings_steps` does; then the earlier settings of
     the file stay in effect.
@@ -120,12 +117,14 @@ def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[Sett
     for scope, pattern, values in moved:
         if broker.work.spend(COMPARE_WORK):
             yield
-        broker.table.set(scope, pattern, FILE, values)  # It may be on another line of the file now.
+        broker.table.set(scope, pattern, FILE, values)  # The pattern may be on another line of the file now.
     return plan
 
 
 def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str]]:
-    """Return the names that a pattern matches now. Users, connections and producers go by the names of users."""
+    """Return the names that a pattern matches now. Users, connections and producers are matched by the names of
+    users.
+    """
     if scope == BROKER:
         return [BROKER]
     hosts: list[VirtualHost | None] = [None]
@@ -162,9 +161,9 @@ class PatternChange:
         self.before: dict[str, SettingValue] = {}
 
     def admit(self, journal: Journal | None) -> None:
-        """Raise PreconditionFailed (406) or StoreError for a change that cannot be stored, or not now."""
+        """Raise PreconditionFailed (406) or StoreError for a change that cannot be stored, or not at present."""
         if self.by == FILE:
-            return  # What no queue could be declared with is refused at a declaration.
+            return  # Settings with which no queue can be declared are refused at a declaration.
         value = self.values.get("overflow")
         if journal is None and self.scope == "queue" and value is not None and value.text == "page":
             raise without_disk(self.pattern)
@@ -172,7 +171,7 @@ class PatternChange:
             journal.check_writable()
 
     def put(self, table: SettingsTable) -> None:
-        """Put it into a table. Raises ResourceError (506) at a limit."""
+        """Put the settings into a table. Raises ResourceError (506) at a limit."""
         self.before = table.set(self.scope, self.pattern, self.by, self.values)
 
     def undo(self, table: SettingsTable) -> None:
@@ -180,9 +179,9 @@ class PatternChange:
         table.set(self.scope, self.pattern, self.by, self.before)
 
     def record(self, broker: Broker, journal: Journal) -> None:
-        """Record it in the journal."""
+        """Record the settings in the journal."""
         if self.by == FILE:
-            return  # It is read again after a restart.
+            return  # The settings file is read again after a restart.
         entry = broker.table.entry(self.scope, self.pattern)
         if entry is not None and self.values:
             journal.change(entry)
@@ -191,11 +190,11 @@ class PatternChange:
 
 
 class PolicyChange:
-    """A changed policy: the one to set, or None to remove it; afterwards also the former one."""
+    """A changed policy: the new policy, or None to remove the policy; afterwards also the former policy."""
 
     def __init__(self, named: Policy, policy: Policy | None) -> None:
         self.named = named
-        """A policy of its name: the one to set, or the one that is there."""
+        """A policy of the changed name: the new policy, or the present one."""
         self.policy = policy
         self.before: Policy | None = None
 
@@ -230,18 +229,18 @@ Change = PatternChange | PolicyChange
 
 
 def _of_patterns(entries: list[EntryBefore], by: str) -> list[Change]:
-    """Return changes of patterns, those that remove before others: there is a limit of patterns."""
+    """Return changes of patterns, removals first, because the number of patterns has a limit."""
     return [PatternChange(*entry, by) for entry in sorted(entries, key=lambda entry: bool(entry[2]))]
 
 
 def _change(broker: Broker, changes: list[Change]) -> Steps[SettingsChange]:
-    """Make changes, all or none; return the objects concerned."""
+    """Make changes, all or none; return the affected objects."""
     for change in changes:
         change.admit(broker.journal)
     try:
         plan = yield from _try(broker, broker.table, changes)
     except BrokerError:
-        # For what was declared since it began. Queues that are valid only with the change stay as they are.
+        # For objects declared since the change began. Queues that are valid only with the change are left unchanged.
         plan = yield from _resolve(broker, broker.table, changes, True)
         plan.broker = None
         plan.vhosts = []
@@ -255,7 +254,7 @@ def _change(broker: Broker, changes: list[Change]) -> Steps[SettingsChange]:
 
 
 def _try(broker: Broker, table: SettingsTable, changes: list[Change]) -> Steps[SettingsChange]:
-    """Put changes into a table, all or none; return the objects concerned."""
+    """Put changes into a table, all or none; return the affected objects."""
     done: list[Change] = []
     try:
         for change in changes:
@@ -269,7 +268,7 @@ def _try(broker: Broker, table: SettingsTable, changes: list[Change]) -> Steps[S
 
 
 def _resolve(broker: Broker, table: SettingsTable, changes: list[Change], passing_over: bool) -> Steps[SettingsChange]:
-    """Resolve the settings of all objects concerned by a table; `passing_over` queues that cannot be resolved."""
+    """Resolve the settings of all affected objects by a table; `passing_over` queues that cannot be resolved."""
     plan = SettingsChange()
     patterns: dict[str, Patterns] = {scope: Patterns() for scope in SCOPES}
     policies: dict[str, list[Policy]] = {}
@@ -326,7 +325,7 @@ def _resolve_vhost(
 
 
 def resolve_queue(broker: Broker, table: SettingsTable, queue: Queue, plan: SettingsChange, passing_over: bool) -> None:
-    """Add a queue with its new settings to a plan; with `passing_over` not if they are contradictory.
+    """Add a queue with its new settings to a plan; with `passing_over` a queue with contradictory settings is left out.
 
     Raises PreconditionFailed (406) otherwise.
     """
@@ -365,7 +364,7 @@ def setting(policy: Policy) -> PolicyChange:
 
 
 def clear_policy_steps(broker: Broker, vhost: str, name: str, operator: bool) -> Steps[SettingsChange]:
-    """Remove a policy. Raises NotFound (404), PreconditionFailed (406) if a queue is invalid without it."""
+    """Remove a policy. Raises NotFound (404), PreconditionFailed (406) if a queue is invalid without the policy."""
     policy = broker.table.policies.get(vhost, name, operator)
     if policy is None:
         raise NotFound(f"no {'operator policy' if operator else 'policy'} '{name}' of vhost '{vhost}'")
@@ -373,7 +372,7 @@ def clear_policy_steps(broker: Broker, vhost: str, name: str, operator: bool) ->
 
 
 def change_policies_steps(broker: Broker, changes: list[PolicyChange]) -> Steps[SettingsChange]:
-    """Set and remove policies, all or none; return the queues and exchanges concerned.
+    """Set and remove policies, all or none; return the affected queues and exchanges.
 
     Raises PreconditionFailed (406) if a queue's settings are contradictory with them, ResourceError (506) at a limit.
     """
@@ -396,7 +395,7 @@ def drop_policies(broker: Broker, vhost: str) -> None:
 
 
 def concerns(policy: Policy, queue: Queue, kind: str) -> bool:
-    """Return whether a changed policy may apply to a queue: it matches, and no unchanged one has precedence."""
+    """Return whether a changed policy may apply to a queue: it matches, and no unchanged policy has precedence."""
     pair = queue.settings.policies
     present = pair.operator if policy.operator else pair.policy
     if present is not None and present is not policy and present.name != policy.name and present.precedes(policy):

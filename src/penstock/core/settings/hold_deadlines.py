@@ -16,7 +16,7 @@ from penstock.flow.timers import NEVER
 
 
 def waiting_at(queues: dict[int, Queue], origins: list[ConnectionGates]) -> list[Producer]:
-    """Return producers that may wait at these queues: all of connections, and those that closed with held publishes."""
+    """Return producers that may wait at these queues: producers of connections, and closed ones with held publishes."""
     producers: dict[int, Producer] = {}
     for origin in origins:
         for producer in origin.producers:
@@ -29,7 +29,7 @@ def waiting_at(queues: dict[int, Queue], origins: list[ConnectionGates]) -> list
 
 
 def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
-    """Renew the deadlines of everything of a producer that waits at these queues (by identity)."""
+    """Renew the deadlines of a producer's held publishes and withheld confirms at these queues (by identity)."""
     earliest = NEVER
     for held in producer.outbox:
         if any(id(queue) in queues for queue in held.queues):
@@ -46,7 +46,7 @@ def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
     producer.wake_at(earliest)
     for gate in producer.gates.values():
         if gate.kind != "queue" or id(gate.owner) in queues:
-            # A gate that stopped it can do so again only after a whole new deadline.
+            # A gate that stopped the producer can stop it again only after a whole new deadline.
             producer.entry(gate).renewed = now
 
 

@@ -2,8 +2,8 @@
 
 With a capacity alone, stop is 80 % and resume 70 % of it (Qpid C++'s published defaults), stop rounded half up, resume
 truncated. 20 % of a small capacity would leave no room for the messages in flight when the gate closes, so the stop is
-lower there (decision 32). Explicit settings take precedence over defaults, and a default is adjusted to them: no
-declaration fails because of a default. Explicit settings that contradict each other are refused.
+lower there (decision 32). Explicit settings take precedence over defaults, and defaults are adjusted to explicit
+settings: no declaration fails because of a default. Explicit settings that contradict each other are refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WINDOW: Final[dict[str, int]] = {"messages": 10, "bytes": 16 * 1024}
 QPIDS: Final = ("qpid.", "default-queue-limit")
 """Beginnings of Qpid C++'s names of capacities and stops."""
 DEFAULT_RANK: Final = 1 << 20
-"""Values of this rank and above are defaults (the virtual host's, the broker's) for many queues."""
+"""Values of this rank and above are defaults (of the virtual host, of the broker) for many queues."""
 
 
 @dataclass
@@ -49,12 +49,12 @@ class Defaults:
     """Seconds that a publish may be held; 0 for no deadline (Qpid and Artemis)."""
 
     def hold_deadline_ms(self) -> int:
-        """Return the same in milliseconds."""
+        """Return the hold deadline in milliseconds."""
         return round(self.hold_deadline_s * 1000)
 
 
 class UnitThresholds(NamedTuple):
-    """Thresholds in one unit; UNLIMITED is no limit."""
+    """Thresholds in one unit; UNLIMITED means no limit."""
 
     capacity: int
     stop: int
@@ -72,8 +72,8 @@ def resolve_thresholds(
 ) -> Thresholds:
     """Resolve the thresholds in both units, of a capacity in bytes. Raises as `resolve_unit`.
 
-    With `all_counts` all of a charge counts: what pages out is limited in memory. `length` is the most ready messages
-    by RabbitMQ's names.
+    With `all_counts` the whole charge counts, because queues that page have a limit of memory. `length` is the most
+    ready messages by RabbitMQ's names.
     """
     messages = resolve_unit(
         subject, values, "messages", number_or_none(values.get("capacity-messages")), defaults, wanted, length
@@ -88,7 +88,7 @@ def resolve_thresholds(
 
 
 def is_explicit(value: SettingValue | None) -> bool:
-    """Return whether the value was set for this object, or a pattern of it: it is not a default."""
+    """Return whether the value was set for this object, or a pattern that matches it, and is no default."""
     return value is not None and value.rank < DEFAULT_RANK
 
 
@@ -106,7 +106,7 @@ def resolve_unit(
     wanted: bool,
     length: int = UNLIMITED,
 ) -> UnitThresholds:
-    """Resolve one unit. `wanted`: thresholds follow from the capacity if none are given.
+    """Resolve one unit. `wanted`: thresholds are derived from the capacity if none are given.
 
     Defaults are not below a `length` that is below the capacity: the length is met first, and acts by its own policy.
 
@@ -141,7 +141,7 @@ def resolve_unit(
         from_stop = capacity is None or share is None or resume_word is not None or one_mark
         resume = max((stop if from_stop else min(stop, cut(capacity or 0, share or 0.0))) - below, 0)
         if lowered and "resume-percent" not in values:
-            resume = min(resume, stop * 7 // 8)  # As 70 % is of 80 %.
+            resume = min(resume, stop * 7 // 8)  # In the ratio of 70 % to 80 %.
         if not is_explicit(values.get("resume-percent")):
             resume = max(resume, min(first, stop))
     if resume > stop:
@@ -159,7 +159,7 @@ def resolve_unit(
 
 
 def percent(value: SettingValue | None, default: float) -> float | None:
-    """Return a percentage; None for none."""
+    """Return a percentage; None if there is none."""
     if value is None:
         return default
     return None if value.none else value.real
@@ -180,14 +180,14 @@ def check_percents(subject: str, values: dict[str, SettingValue]) -> None:
 def with_derived_capacity(values: dict[str, SettingValue]) -> dict[str, SettingValue]:
     """Return the settings with the Java broker's capacity as stop and resume, and a capacity a quarter above it.
 
-    There the message that passes its capacity goes in, and blocks its producer. A stronger stop or resume counts, and
-    a given percentage is of its capacity.
+    In the Java broker the message that exceeds the capacity is admitted, and blocks its producer. A stronger stop or
+    resume takes precedence, and a given percentage refers to that broker's capacity.
     """
     value = values.get("capacity-bytes")
     if value is None or value.none or value.alias not in JAVAS_CAPACITY:
         return values
     if not is_explicit(value) and number_or_none(values.get("capacity-messages")) is not None:
-        return values  # A default in bytes does not apply beside a capacity in messages.
+        return values  # A default in bytes does not apply together with a capacity in messages.
     result = dict(values)
     above = value.number + max(value.number // 4, WINDOW["bytes"])
     result["capacity-bytes"] = value.with_number(min(above, UNLIMITED - 1))
@@ -204,10 +204,10 @@ def with_derived_capacity(values: dict[str, SettingValue]) -> dict[str, SettingV
 
 
 def uncounted(values: dict[str, SettingValue]) -> int:
-    """Return the octets of each message that do not count in its limits in bytes.
+    """Return the bytes of each message that do not count in its limits in bytes.
 
-    They are all of the overhead by names of other brokers. The name of the capacity decides, or without one that of the
-    stop, or of the resume.
+    With names of other brokers this is the whole overhead. The name of the capacity decides; without a capacity the
+    name of the stop, or of the resume.
     """
     for mark in MARKS_IN_BYTES:
         value = values.get(mark)
@@ -229,7 +229,7 @@ def _stop_by_percent(values: dict[str, SettingValue], capacity: int, resume: int
     share = percent(value, defaults.stop_percent)
     if share is None:
         return UNLIMITED
-    # Half up, as Qpid C++; and below the capacity even if that is 1 or 2, or flow control could never engage.
+    # Half up, as in Qpid C++; and below the capacity even if that is 1 or 2, or flow control could never engage.
     below = max(capacity - 1, 0)
     stop = min((capacity * _hundredths(share) * 2 + 10_000) // 20_000, below)
     if not is_explicit(value):
@@ -250,7 +250,7 @@ def has_one_mark(values: dict[str, SettingValue], unit: str) -> bool:
 def opens_below(values: dict[str, SettingValue], unit: str, stop: SettingValue | None) -> bool:
     """Return whether a resume threshold that is not given in numbers opens the gate below itself, by Qpid C++'s names.
 
-    The border follows the name of the percentage; without one that of the stop, or of the capacity.
+    The name of the percentage decides; without a percentage the name of the stop, or of the capacity.
     """
     value = values.get("resume-percent")
     if value is not None:
@@ -308,7 +308,7 @@ UNDERFULL_PERCENT: Final = 90
 
 
 class DiskLimits:
-    """Limits of stored bytes and of free disk space; UNLIMITED is no quota."""
+    """Limits of stored bytes and of free disk space; UNLIMITED means no quota."""
 
     def __init__(self) -> None:
         self.overfull: i64 = UNLIMITED
@@ -318,7 +318,7 @@ class DiskLimits:
         self.free_bytes: i64 = 0
         """Bytes of the file system that must be free."""
         self.free_percent: float = 0.0
-        """The same as a share of the file system, if it was set so."""
+        """The free space as a share of the file system, if it was set as a percentage."""
 
     def has_room(self) -> bool:
         """Return whether free space is required."""
@@ -326,32 +326,33 @@ class DiskLimits:
 
 
 class Limits:
-    """The resolved limits of one object; None is no limit."""
+    """The resolved limits of one object; None means no limit."""
 
     def __init__(self) -> None:
         self.thresholds: Thresholds | None = None
         """Thresholds of its contents: an address, the queues of a virtual host, or the broker's memory (bytes).
 
-        All of them are UNLIMITED if memory is set to have no limit.
+        All are UNLIMITED if the memory limit is set to none.
         """
         self.rate_messages: float | None = None
         """Messages a second."""
         self.refill_messages: float = NEVER
-        """Tokens a second for them: the rate; without a burst it is less by the amount that `smooth` adds to the
-        burst."""
+        """Tokens a second for messages: the rate; without a burst, less by the amount that `smooth` adds to the
+        burst.
+        """
         self.rate_bytes: float | None = None
         """Bytes (charges) a second."""
         self.burst_messages: float = NEVER
         """Messages that may pass at once. By default one, plus an allowance for late timers (`smooth`). Infinite
         without a rate."""
         self.burst_bytes: float = NEVER
-        """Bytes at once; by default a second's worth. Infinite without a rate."""
+        """Bytes that may pass at once; by default a second's worth. Infinite without a rate."""
         self.disk = DiskLimits()
-        """Limits of its stored bytes: the queues of a virtual host, the broker."""
+        """Limits of stored bytes: of a virtual host's queues, or of the broker."""
         self.weight: int = 1
         """Share of the turns, 1 to 100 (users)."""
         self.hold_deadline_s: float | None = None
-        """Seconds, 0 for no deadline; None if not set (virtual hosts, the broker)."""
+        """Hold deadline in seconds, 0 for no deadline; None if not set (virtual hosts, the broker)."""
 
     def unlimited(self) -> bool:
         """Return whether nothing is limited."""
@@ -371,7 +372,9 @@ class Limits:
 
 
 def rates(subject: str, values: dict[str, SettingValue]) -> Limits | None:
-    """Resolve the rates that a client sets for itself; None for none. Raises PreconditionFailed (406) as `limits`."""
+    """Resolve the rates that a client sets for itself; None for no rate. Raises PreconditionFailed (406) as
+    `limits`.
+    """
     for unit in ("messages", "bytes"):
         if f"burst-{unit}" in values and f"rate-{unit}" not in values:
             raise PreconditionFailed(f"{subject}: burst-{unit} has no effect without rate-{unit}; set that as well")
@@ -470,7 +473,7 @@ def _set_rates(limits: Limits, values: dict[str, SettingValue]) -> None:
 
 
 def _lower(rate: float | None, own: float | None) -> float | None:
-    """Return the lower of two rates, of which None is no limit."""
+    """Return the lower of two rates; None means no limit."""
     if rate is None or own is None:
         return own if rate is None else rate
     return min(rate, own)

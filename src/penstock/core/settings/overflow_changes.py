@@ -1,4 +1,6 @@
-"""Sentences about how queues overflow: which policy acts at which number, and which queues a change concerns."""
+"""Sentences about overflow of queues: the policy and the number at which it acts, and the queues that a change
+affects.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from penstock.flow.level import UNLIMITED
 NAMED: Final = 3
 """Queues that a sentence names of each change; the others are counted."""
 CHANGES_SAID: Final = 3
-"""Different changes in a sentence; the queues of the others are counted."""
+"""Most different changes in a sentence; the queues of other changes are counted."""
 DOES: Final = {
     "block": "holds publishers",
     "reject": "refuses publishes",
@@ -26,7 +28,7 @@ DOES: Final = {
 
 
 def describe_overflow(settings: Settings) -> str:
-    """Return what a queue does at which number, as a clause without a subject: "holds publishers at 4 messages"."""
+    """Return the action of a queue and its limit, as a clause without a subject: "holds publishers at 4 messages"."""
     clauses: list[str] = []
     if not settings.length.unlimited():
         clauses.append(f"{_does(settings.at_length)} above {_describe_length(settings)}")
@@ -49,7 +51,7 @@ def _describe_length(settings: Settings) -> str:
 
 
 class OverflowChange:
-    """One change, and the queues that it concerns."""
+    """One change, and the affected queues."""
 
     def __init__(self, before: str, after: str) -> None:
         self.before = before
@@ -57,7 +59,7 @@ class OverflowChange:
         self.names: list[str] = []
         """The first queues."""
         self.more: int = 0
-        """Number of the others."""
+        """Number of the other queues."""
 
     def add(self, name: str) -> None:
         """Add a queue."""
@@ -74,12 +76,12 @@ class OverflowChange:
 
 
 class OverflowChanges:
-    """The queues that overflow otherwise after a change of settings; bounded by the number of sentences."""
+    """Queues whose overflow changes with the settings; bounded by the number of sentences."""
 
     def __init__(self) -> None:
         self._changes: dict[str, OverflowChange] = {}
         self._more: int = 0
-        """Number of queues with changes that are not said."""
+        """Number of queues whose changes are not described."""
 
     def add(self, name: str, before: Settings, after: Settings) -> None:
         """Add a queue, if its limits in messages or bytes or the policies at them differ."""

@@ -1,7 +1,7 @@
 """Policies: settings for the queues and exchanges of one virtual host whose names match a regular expression.
 
-These are RabbitMQ's policies and operator policies. Of those that match a name the one with the highest priority
-applies, and of equal ones the first by name.
+These are RabbitMQ's policies and operator policies. Of the policies that match a name the one with the highest priority
+applies; among equals, the first by name.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from penstock.texts import nearest
 PATTERN_OCTETS: Final = 4096
 """Longest expression."""
 MEMORY_BYTES: Final = 256 * 1024
-"""Memory of a compiled expression; RE2 refuses what needs more, and matches slower near the limit."""
+"""Memory of a compiled expression; RE2 refuses expressions that need more, and matches slower near the limit."""
 CLASS_WORK: Final = 400
 """Units of work to compile a class of characters of Unicode."""
 
 
 def compile_work(text: str) -> i64:
-    """Return the units of work to compile an expression, about: most are those of Unicode's classes, such as `\\pL`."""
+    """Return the units of work to compile an expression, approximately; Unicode's classes, such as `\\pL`, cost
+    most.
+    """
     if len(text) > PATTERN_OCTETS:
         return 1
     return 1 + len(text) // 2 + CLASS_WORK * (text.count("\\p") + text.count("\\P"))
@@ -69,7 +71,7 @@ class PolicyPattern:
 
 
 def look_aheads(text: str) -> tuple[list[tuple[bool, str]], str]:
-    """Split an expression: the look-aheads behind its `^`, each with whether it excludes, and the rest.
+    """Split an expression: the look-aheads behind its `^`, each marked if it is negative, and the rest.
 
     An expression that cannot be split stays whole.
     """
@@ -91,9 +93,9 @@ def look_aheads(text: str) -> tuple[list[tuple[bool, str]], str]:
 
 
 def _scan(text: str, start: int) -> tuple[int, bool]:
-    """Return where the group ends that begins before `start`, and whether it has `|` outside of groups and classes.
+    """Return the end of the group that begins before `start`, and whether it has `|` outside of groups and classes.
 
-    The end is the index of its parenthesis; -1 without one, as for a whole expression.
+    The end is the index of its closing parenthesis; -1 without one, as for a whole expression.
     """
     depth = 0
     alternates = False
@@ -156,27 +158,27 @@ QUORUM: Final = "quorum_queues"
 EXCHANGES: Final = "exchanges"
 """Kinds of objects to which a policy applies."""
 OPERATOR: Final = "operator policy"
-"""The other kind of policy, which users of RabbitMQ set for their users."""
+"""Operator policies, which users of RabbitMQ set for other users."""
 NAME_OCTETS: Final = 255
 DEFINITION_OCTETS: Final = 24 * 1024
-"""Most octets of a definition: an entry of an import has at most 32 KiB."""
+"""Most bytes of a definition: an entry of an import has at most 32 KiB."""
 PRIORITY_MAX: Final = 1 << 53
 RANK: Final = 1
 """Rank of a setting of a policy: weaker than an argument, stronger than a pattern."""
 NEARLY: Final = 0.8
-"""Similarity (difflib) from which an unknown key counts as a misspelling of a known one."""
+"""Similarity (difflib) above which an unknown key counts as a misspelling of a known key."""
 ALTERNATE: Final = "alternate-exchange"
-"""The one key of an exchange: where unroutable messages go."""
+"""The only key of an exchange: the destination of unroutable messages."""
 APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
 OVERFLOW: Final = "overflow"
 OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
 """Values of `overflow`, and of the argument x-overflow, that RabbitMQ knows."""
 LIMITS_OF_RABBITMQ: Final = SMALLEST - {"capacity-messages", "capacity-bytes"}
-"""Limits that RabbitMQ knows; there they are whole numbers."""
+"""Limits that RabbitMQ knows; in RabbitMQ all are whole numbers."""
 OF_OPERATORS: Final = (*sorted(SMALLEST), OVERFLOW)
 """Settings that an operator policy may have, in addition to those without effect."""
 DEAD_LETTERS: Final = ("dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy")
-"""Its other keys that are settings here."""
+"""Keys for dead letters that are settings here."""
 
 
 class Policy:
@@ -187,7 +189,7 @@ class Policy:
         self.name = name
         self.pattern = pattern
         self.definition = definition
-        """Its keys and values as given."""
+        """Keys and values as given."""
         self.apply_to: str = "all"
         self.priority: i64 = 0
         self.operator: bool = False
@@ -198,32 +200,32 @@ class Policy:
         self.idle: list[str] = []
         """Keys without effect here."""
         self.excluded: dict[str, str] = {}
-        """Types of queues to which it does not apply, each with the key that they do not have."""
+        """Types of queues to which the policy does not apply, each with the key that they lack."""
 
     def applies_to(self, kind: str) -> bool:
-        """Return whether it is for queues of a type, or for exchanges."""
+        """Return whether the policy is for queues of a type, or for exchanges."""
         if kind in self.excluded:
             return False
         return self.apply_to in ("all", kind) or (self.apply_to == "queues" and kind != EXCHANGES)
 
     def covers(self, kind: str, name: str) -> bool:
-        """Return whether it matches an object; another one may have precedence."""
+        """Return whether the policy matches an object; another policy may have precedence."""
         return self.applies_to(kind) and self.pattern.matches(name) and not answers_control(name)
 
     def precedes(self, other: Policy) -> bool:
-        """Return whether it has precedence over another one where both match."""
+        """Return whether this policy has precedence over another where both match."""
         return self.order() < other.order()
 
     def order(self) -> tuple[int, str]:
-        """Return its sort key among the policies of its virtual host."""
+        """Return the sort key among the policies of the virtual host."""
         return (-int(self.priority), self.name)
 
     def title(self) -> str:
-        """Return its kind and name, for sentences."""
+        """Return kind and name of the policy, for sentences."""
         return f"{OPERATOR if self.operator else POLICY} '{self.name}' of vhost '{self.vhost}'"
 
     def fields(self) -> dict[str, object]:
-        """Return its attributes except name and virtual host, in RabbitMQ's form."""
+        """Return the attributes except name and virtual host, in RabbitMQ's form."""
         return {
             "pattern": self.pattern.text,
             "apply-to": self.apply_to,
@@ -232,7 +234,7 @@ class Policy:
         }
 
     def for_rabbitmq(self) -> Policy | None:
-        """Return the policy with the keys and values that RabbitMQ takes; None if none is left."""
+        """Return the policy with the keys and values that RabbitMQ accepts; None if none is left."""
         definition = {key: value for key, value in self.definition.items() if _is_of_rabbitmq(key, value)}
         if not definition:
             return None
@@ -241,12 +243,12 @@ class Policy:
         return policy
 
     def equals(self, other: Policy) -> bool:
-        """Return whether another policy says the same."""
+        """Return whether another policy has the same content."""
         return self.fields() == other.fields()
 
 
 class PolicyPair:
-    """The policy and the operator policy that apply to a queue, each None if none does."""
+    """The policy and the operator policy that apply to a queue, each None if there is none."""
 
     def __init__(self, policy: Policy | None = None, operator: Policy | None = None) -> None:
         self.policy = policy
@@ -263,8 +265,8 @@ class PolicyPair:
     def add_to(self, values: dict[str, SettingValue]) -> None:
         """Add the settings of both policies to the arguments of a queue.
 
-        An argument is stronger, except for limits: there the smallest applies. An argument `none` lifts the limit of a
-        policy, but not that of an operator policy.
+        An argument is stronger, except for limits: of these the smallest applies. An argument `none` lifts the limit of
+        a policy, but not that of an operator policy.
         """
         if self.policy is not None:
             for setting, value in self.policy.values.items():
@@ -279,7 +281,7 @@ class PolicyPair:
                     values[setting] = value
 
     def definition(self) -> dict[str, object]:
-        """Return the definition in effect of both, as RabbitMQ shows it (`effective_policy_definition`)."""
+        """Return the definition in effect of both policies, as RabbitMQ shows it (`effective_policy_definition`)."""
         merged: dict[str, object] = {} if self.policy is None else dict(self.policy.definition)
         if self.operator is None:
             return merged
@@ -322,7 +324,7 @@ def read_policy(vhost: str, name: str, fields: dict[str, object], operator: bool
 
 
 def reading_work(fields: dict[str, object]) -> i64:
-    """Return the units of work to read a policy, about."""
+    """Return the approximate units of work to read a policy."""
     text = fields.get("pattern")
     return compile_work(text) if isinstance(text, str) else 1
 
@@ -333,12 +335,12 @@ def kind_of(features: Features) -> str:
 
 
 def smaller(value: SettingValue, other: SettingValue) -> bool:
-    """Return whether a limit is smaller than another one."""
+    """Return whether a limit is smaller than another."""
     return not value.none and (other.none or value.number < other.number)
 
 
 def _object(value: object) -> object:
-    """Return an object for a list of pairs: `rabbitmqctl export_definitions` writes operator policies so."""
+    """Return an object for a list of pairs, the form of operator policies in `rabbitmqctl export_definitions`."""
     if not isinstance(value, list):
         return value
     fields: dict[str, object] = {}
@@ -397,7 +399,7 @@ def _read_definition(policy: Policy, title: str) -> None:
                 policy.idle.append(key)
     try:
         values = read_settings("queue", "", given)
-    except BrokerError as refusal:  # mypyc: a name has one type in a function.
+    except BrokerError as refusal:  # mypyc allows a name one type in a function.
         raise PreconditionFailed(f"{title}: {str(refusal).removeprefix('queue: ')}") from None
     if for_queues:
         for setting, setting_value in values.items():
@@ -405,7 +407,7 @@ def _read_definition(policy: Policy, title: str) -> None:
 
 
 def _is_of_rabbitmq(key: str, value: object) -> bool:
-    """Return whether RabbitMQ takes a key with a value; it may know one that has no effect here."""
+    """Return whether RabbitMQ accepts a key with a value, even a key without effect here."""
     if key == OVERFLOW:
         return value in OVERFLOWS
     if key in LIMITS_OF_RABBITMQ:
@@ -414,7 +416,7 @@ def _is_of_rabbitmq(key: str, value: object) -> bool:
 
 
 def _is_setting(title: str, key: str) -> bool:
-    """Return whether a key is a setting of queues. Raises PreconditionFailed (406) for a misspelt one."""
+    """Return whether a key is a setting of queues. Raises PreconditionFailed (406) for a misspelt key."""
     if key in OURS or key in ALIASES:
         return True
     check_foreign(title, key)
@@ -425,7 +427,7 @@ def _is_setting(title: str, key: str) -> bool:
 
 
 POLICIES_A_VHOST: Final = 1_000
-"""Most policies of a virtual host, of either kind: each declaration looks through them."""
+"""Most policies of a virtual host, of either kind: each declaration checks them."""
 POLICIES_MAX: Final = 10_000
 """Most policies of a broker."""
 MATCHED_A_UNIT: Final = 4096
@@ -439,7 +441,7 @@ class PolicyTable:
         self._by_name: dict[tuple[str, bool], dict[str, Policy]] = {}
         self._in_order: dict[tuple[str, bool], list[Policy]] = {}
         self._octets: dict[tuple[str, bool], int] = {}
-        """Characters of all their patterns."""
+        """Characters of all patterns."""
         self.count: int = 0
 
     def get(self, vhost: str, name: str, operator: bool) -> Policy | None:
@@ -457,7 +459,7 @@ class PolicyTable:
         return [policy for policies in self._by_name.values() for policy in policies.values()]
 
     def work(self, vhost: str, name: str) -> i64:
-        """Return the units of work to find the policies of an object, at most: each is matched with its name."""
+        """Return the most units of work to find the policies of an object: each is matched with its name."""
         letters: i64 = len(name)
         work: i64 = 0
         for operator in (False, True):
@@ -466,7 +468,7 @@ class PolicyTable:
         return work
 
     def put(self, policy: Policy) -> Policy | None:
-        """Add a policy, or replace the one of its name; return the former one. Raises ResourceError (506)."""
+        """Add a policy, or replace the policy of that name; return the former policy. Raises ResourceError (506)."""
         key = (policy.vhost, policy.operator)
         policies = self._by_name.setdefault(key, {})
         before = policies.get(policy.name)
@@ -484,7 +486,7 @@ class PolicyTable:
         return before
 
     def drop(self, vhost: str, name: str, operator: bool) -> Policy | None:
-        """Remove a policy; return it, or None if there was none."""
+        """Remove a policy; return it, or None if it did not exist."""
         key = (vhost, operator)
         policy = self._by_name.get(key, {}).pop(name, None)
         if policy is not None:
@@ -501,7 +503,7 @@ class PolicyTable:
         self._octets[key] -= len(policy.pattern.text)
 
     def best(self, vhost: str, kind: str, name: str, operator: bool) -> Policy | None:
-        """Return the policy that applies to an object; None if none does.
+        """Return the policy that applies to an object; None without one.
 
         `kind` is "" for objects that cannot have a policy.
         """

@@ -1,13 +1,13 @@
 """The table of settings by pattern, set by command and by the settings file.
 
-One mechanism for all scopes. Each setting comes from the most specific pattern that has it. For the same pattern a
+One mechanism for all scopes. Each setting is taken from the most specific pattern that has it. For the same pattern a
 command takes precedence over the file, and stays when the file is read again. Policies of a virtual host are stronger
 than patterns, and weaker than the arguments of a queue (decision 67). An operator's override, which is set by command,
 is the strongest (decision 102).
 
 In a pattern `*` is one word, `#` any number of words, and dots separate words (Artemis' address settings). The most
-specific counts: an exact name, then patterns with `*`, the one with the earlier concrete word first, then patterns
-with `#`, the longer first (HierarchicalObjectRepository.java in Artemis; ties are broken here).
+specific pattern counts: an exact name, then patterns with `*`, the earlier concrete word first, then patterns with `#`,
+the longer first (HierarchicalObjectRepository.java in Artemis; ties are broken here).
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from penstock.settings.table import (
 PARAMETERS_MAX: Final = 10_000
 """Most parameters of a broker."""
 OCTETS_MAX: Final = 16 * 1024 * 1024
-"""Most octets of all their names and values, in JSON."""
+"""Most bytes of all parameters' names and values, in JSON."""
 VALUE_OCTETS: Final = 24 * 1024
 NAME_OCTETS: Final = 255
 
 
 class Parameter:
-    """A parameter of a component of RabbitMQ; a global one has neither component nor virtual host.
+    """A parameter of a component of RabbitMQ; a global parameter has neither component nor virtual host.
 
-    It is the configuration of a plugin, stored and exported again without effect: there are no shovels, federation and
-    the like here.
+    A parameter is the configuration of a plugin, stored and exported again without effect: Penstock has no such plugins
+    (shovels, federation).
     """
 
     def __init__(self, component: str, vhost: str, name: str, value: object) -> None:
@@ -58,20 +58,20 @@ class Parameter:
         self.vhost = vhost
         self.name = name
         self.value = value
-        """A JSON value; it may hold passwords, in URIs."""
+        """A JSON value; it may contain passwords, in URIs."""
 
     def key(self) -> tuple[str, str, str]:
-        """Return its identity."""
+        """Return the identity of the parameter."""
         return self.component, self.vhost, self.name
 
     def title(self) -> str:
-        """Return its kind and name, for sentences."""
+        """Return kind and name of the parameter, for sentences."""
         if not self.component:
             return f"global parameter '{self.name}'"
         return f"parameter '{self.name}' of component '{self.component}' in vhost '{self.vhost}'"
 
     def octets(self) -> int:
-        """Return the octets of its names and its value."""
+        """Return the bytes of the names and the value."""
         return len(self.component) + len(self.vhost) + len(self.name) + len(json.dumps(self.value))
 
 
@@ -91,7 +91,7 @@ class ParameterTable:
         return self._parameters.get((component, vhost, name))
 
     def of(self, component: str | None = None, vhost: str | None = None) -> list[Parameter]:
-        """Return parameters in order, of one component or virtual host, or of all (None); no global ones."""
+        """Return parameters in order, of one component or virtual host, or of all (None); without global parameters."""
         return [
             self._parameters[key]
             for key in sorted(self._parameters)
@@ -103,7 +103,7 @@ class ParameterTable:
         return [self._parameters[key] for key in sorted(self._parameters) if not key[0]]
 
     def cluster_name(self, otherwise: str) -> str:
-        """Return the name that was set for the cluster, or the other one."""
+        """Return the name that was set for the cluster, or `otherwise`."""
         given = self._parameters.get(("", "", CLUSTER_NAME))
         return given.value if given is not None and isinstance(given.value, str) else otherwise
 
@@ -127,7 +127,7 @@ class ParameterTable:
             raise ResourceError(f"all parameters have at most {OCTETS_MAX:,} octets; {parameter.title()} was not set")
 
     def put(self, parameter: Parameter) -> Parameter | None:
-        """Set a parameter; return the former one. Raises as `check` does."""
+        """Set a parameter; return the former parameter. Raises as `check` does."""
         self.check(parameter)
         before = self._parameters.get(parameter.key())
         self._octets += parameter.octets() - (0 if before is None else before.octets())
@@ -135,7 +135,7 @@ class ParameterTable:
         return before
 
     def drop(self, component: str, vhost: str, name: str) -> Parameter | None:
-        """Remove a parameter; return it, or None if there was none."""
+        """Remove a parameter; return it, or None if it did not exist."""
         parameter = self._parameters.pop((component, vhost, name), None)
         if parameter is not None:
             self._octets -= parameter.octets()
@@ -151,11 +151,11 @@ class Patterns:
 
     def __init__(self, with_keys: bool = False) -> None:
         self._with_keys = with_keys
-        """True for patterns EXCHANGE/KEY-PATTERN, whose first slash is a word."""
+        """True if patterns are EXCHANGE/KEY-PATTERN; the first slash separates the two."""
         self._topics: TopicTrie[str] = TopicTrie()
 
     def add(self, pattern: str) -> None:
-        """Add a pattern; does nothing if it is present."""
+        """Add a pattern; no effect if it is present."""
         self._topics.add(self._words(pattern), pattern)
 
     def discard(self, pattern: str) -> None:
@@ -177,7 +177,9 @@ class Patterns:
 
 
 def specificity(pattern: str) -> str:
-    """Return the sort key of a pattern among those that match one name: the most specific one is the smallest."""
+    """Return the sort key of a pattern among the patterns that match one name: the most specific one is the
+    smallest.
+    """
     words = pattern.split(".")
     places = "".join("2" if word == ANY else "1" if word == ONE else "0" for word in words)
     if ANY in words:
@@ -197,7 +199,7 @@ class SettingsChange:
         self.broker: Limits | None = None
         """None if the broker's own settings have not changed."""
         self.overflow = OverflowChanges()
-        """Queues that overflow otherwise."""
+        """Queues whose overflow changes."""
         self.scopes: list[str] = []
         """The scopes with changes; users, connections and producers are known to the broker's gates."""
 
@@ -206,12 +208,14 @@ ADDRESS: Final = "address"
 COMMAND: Final = "command"
 OVERRIDE: Final = "override"
 OVERRIDE_RANK: Final = 1 << 20
-"""By how much an override is stronger than another setting of its pattern: its rank is below that of an argument."""
+"""Difference by which an override is stronger than another setting of its pattern: its rank is below that of an
+argument.
+"""
 FILE: Final = "file"
 PATTERNS_MAX: Final = 10_000
-"""Patterns of all scopes; each holds some 250 B and 400 B a setting."""
+"""Most patterns of all scopes; each takes some 250 B, and 400 B a setting."""
 SHARED_MAX: Final = 1_000
-"""Settings that later queues may share; at the bound they are forgotten."""
+"""Most sets of settings that later queues may share; at the bound all are forgotten."""
 FOR_QUEUES: Final = tuple(
     name for name in OURS if (name in SCOPES["vhost"] or name in SCOPES[BROKER]) and name not in LIMITS_OF_QUEUES
 )
@@ -234,7 +238,7 @@ class SettingsEntry:
         return self.command if by == COMMAND else self.file
 
     def commands(self, override: bool) -> dict[str, SettingValue]:
-        """Return the settings set by command, with or without those that are overrides."""
+        """Return the settings set by command, with or without overrides."""
         return {name: value for name, value in self.command.items() if value.override == override}
 
 
@@ -244,17 +248,17 @@ class SettingsTable:
     def __init__(self, defaults: Defaults) -> None:
         self._defaults = defaults
         self.machine_bytes: int = 0
-        """Memory of this host, for percentages of it; 0 if unknown."""
+        """Memory of this host, for settings in percent; 0 if unknown."""
         self._entries: dict[str, dict[str, SettingsEntry]] = {}
         self._sorted: dict[str, list[str]] = {}
         """The patterns of each scope in order: sorting 10,000 at each query takes milliseconds."""
         self._patterns: dict[str, Patterns] = {}
         self._keyed = Patterns(with_keys=True)
-        """Those of addresses that have a routing key: EXCHANGE/KEY-PATTERN."""
+        """Address patterns with a routing key: EXCHANGE/KEY-PATTERN."""
         self._topics: int = 0
-        """Their number."""
+        """Number of these patterns."""
         self._common: dict[str, Settings] = {}
-        """Settings shared by the queues that no pattern matches, by virtual host, policies and arguments."""
+        """Settings shared by queues that no pattern matches, by virtual host, policies and arguments."""
         self.policies = PolicyTable()
         self.parameters = ParameterTable()
         """Parameters of plugins, without effect."""
@@ -264,7 +268,7 @@ class SettingsTable:
             self._patterns[scope] = Patterns()
 
     def emptied(self) -> SettingsTable:
-        """Return a table without settings and policies, of the same defaults and machine."""
+        """Return a table without settings and policies, with the same defaults and machine memory."""
         table = SettingsTable(self._defaults)
         table.machine_bytes = self.machine_bytes
         return table
@@ -272,7 +276,7 @@ class SettingsTable:
     # Changes (core/settings/changes.py makes them for a broker, all or nothing)
 
     def set(self, scope: str, pattern: str, by: str, values: dict[str, SettingValue]) -> dict[str, SettingValue]:
-        """Replace the settings of a pattern by one source; returns the former ones.
+        """Replace the settings of a pattern by one source; returns the former settings.
 
         Raises ResourceError (506) at the limit.
         """
@@ -336,7 +340,7 @@ class SettingsTable:
     def resolve(self, scope: str, name: str) -> dict[str, SettingValue]:
         """Return the settings of a name, each by its most specific pattern; overrides come before others.
 
-        A topic (EXCHANGE/KEY) that a pattern with a routing key matches has those of its exchange beside.
+        A topic (EXCHANGE/KEY) that matches a pattern with a routing key has the settings of its exchange, too.
         """
         values: dict[str, SettingValue] = {}
         entries = self._entries[scope]
@@ -363,7 +367,7 @@ class SettingsTable:
         given: dict[str, SettingValue],
         policies: PolicyPair = NO_POLICIES,
     ) -> dict[str, SettingValue]:
-        """Return all settings of a queue, each from its strongest source; `given` are its arguments."""
+        """Return all settings of a queue, each from its strongest source; `given` are the queue's arguments."""
         values = dict(given)
         policies.add_to(values)
         for setting, value in self.resolve("queue", queue).items():
@@ -393,7 +397,7 @@ class SettingsTable:
         return given
 
     def queue(self, vhost: str, queue: str, given: dict[str, SettingValue], kind: str) -> Settings:
-        """Resolve a queue; `kind` is CLASSIC or QUORUM, or "" for one without policies.
+        """Resolve a queue; `kind` is CLASSIC or QUORUM, or "" for a queue without policies.
 
         Raises PreconditionFailed (406) for sources that contradict each other.
         """
@@ -416,7 +420,7 @@ class SettingsTable:
         return settings
 
     def forget_shared(self) -> None:
-        """Forget what queues share, after a change of policies."""
+        """Forget the settings that queues share, after a change of policies."""
         self._common.clear()
 
     def limits(self, scope: str, name: str) -> Limits:
@@ -428,7 +432,7 @@ class SettingsTable:
         values = self.resolve(scope, name)
         if scope == BROKER:
             for setting in ("capacity-bytes", *CREDITS):
-                values.pop(setting, None)  # The defaults of queues, and not limits of the broker itself.
+                values.pop(setting, None)  # Defaults of queues, not limits of the broker itself.
         else:
             for setting, value in self.resolve(BROKER, "").items():
                 if setting in ("stop-percent", "resume-percent") and setting not in values:
@@ -441,7 +445,7 @@ class SettingsTable:
         return self._topics > 0
 
     def topic_limits(self, exchange: str, key: str) -> Limits:
-        """Resolve the limits of a routing key; none without a pattern EXCHANGE/KEY-PATTERN. Raises as `limits`."""
+        """Resolve the limits of a routing key; no limits without a pattern EXCHANGE/KEY-PATTERN. Raises as `limits`."""
         name = f"{exchange}/{key}"
         return self.limits(ADDRESS, name) if self._keyed.matching(name) else Limits()
 

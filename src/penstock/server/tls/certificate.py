@@ -1,8 +1,8 @@
-"""Validity and names of a certificate, and issuers and ends of lists of revoked ones, read from their DER form.
+"""Validity and names of a certificate, and issuers and ends of certificate revocation lists, read from their DER form.
 
 See X.690 and RFC 5280 sections 4.1 and 5.1.
 
-Python's ssl module has them only for the certificate of a peer that was verified.
+Python's ssl module returns these only for the certificate of a verified peer.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Name:
     """Name of a subject or an issuer."""
 
     text: str
-    """Its values for people, in order."""
+    """Displayed values of the attributes, in order."""
     key: tuple[tuple[bytes, str], ...]
-    """Its attributes as they are compared: without regard to case, spaces and the kind of text (as in OpenSSL)."""
+    """Attributes for comparisons: without regard to case, spaces and the kind of text (as in OpenSSL)."""
 
 
 class NotACertificate(ValueError):
-    """Octets that are no X.509 certificate."""
+    """The bytes are no X.509 certificate."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class RevocationList:
 
     issuer: Name
     ends: datetime | None
-    """Time until which it is to be renewed; None for never."""
+    """Time until which the list must be renewed; None for never."""
 
 
 @dataclass(frozen=True)
@@ -68,24 +68,24 @@ class Certificate:
     name: Name
     """Whole name of its subject."""
     names: tuple[str, ...]
-    """Host names and addresses that it is for."""
+    """Host names and addresses of the certificate."""
     begins: datetime
-    """Time from which it is valid."""
+    """Start of the validity."""
     ends: datetime
-    """Time until which it is valid."""
+    """End of the validity."""
 
     def days_left(self, now: datetime) -> int:
-        """Return the whole days until its end, rounded down; negative after it."""
+        """Return the whole days until the end, rounded down; negative after it."""
         return (self.ends - now).days
 
 
 def first_certificate(pem: str) -> Certificate:
-    """Read the first certificate of a text in PEM form: that of the server. Raises NotACertificate."""
+    """Read the first certificate of a text in PEM form: the server's certificate. Raises NotACertificate."""
     return certificates(pem, 1)[0]
 
 
 def certificates(pem: str, most: int = sys.maxsize) -> list[Certificate]:
-    """Read the certificates of a text in PEM form, at most so many. Raises NotACertificate, also if it has none."""
+    """Read the certificates of a text in PEM form, at most so many. Raises NotACertificate, also if there is none."""
     try:
         certificates = [read_certificate(der) for der in islice(_parts(pem, BEGIN, END), most)]
     except binascii.Error:
@@ -112,7 +112,7 @@ def read_certificate(der: bytes) -> Certificate:
 
 
 def revocation_lists(pem: str) -> list[RevocationList]:
-    """Read the lists of revoked certificates of a text in PEM form. Raises NotACertificate, also if it has none."""
+    """Read the lists of revoked certificates of a text in PEM form. Raises NotACertificate, also if there is none."""
     try:
         lists = [_read_list(der) for der in _parts(pem, BEGIN_LIST, END_LIST)]
     except (ValueError, IndexError):  # binascii.Error is a ValueError.
@@ -126,7 +126,7 @@ def _read_list(der: bytes) -> RevocationList:
     (_, outer), *_ = _elements(der)
     (_, body), *_ = _elements(outer)
     fields = [(tag, value) for tag, value in _elements(body) if tag != INTEGER]
-    # Signature algorithm, issuer, its time, the time of the next, and then the revoked certificates.
+    # Signature algorithm, issuer, time of issue, time of the next issue, and then the revoked certificates.
     _time(*fields[2])
     tag, value = fields[3] if len(fields) > 3 else (0, b"")
     return RevocationList(_name(fields[1][1]), _time(tag, value) if tag in (UTC_TIME, GENERALIZED_TIME) else None)
@@ -142,7 +142,7 @@ def _parts(pem: str, begin: str, end: str) -> Iterator[bytes]:
 
 
 def _elements(octets: bytes) -> list[tuple[int, bytes]]:
-    """Cut a run of elements: their tags and contents. Raises ValueError if one is not whole."""
+    """Split a sequence of elements into tags and contents. Raises ValueError if an element is incomplete."""
     elements: list[tuple[int, bytes]] = []
     at = 0
     while at < len(octets):
@@ -160,7 +160,7 @@ def _elements(octets: bytes) -> list[tuple[int, bytes]]:
 
 
 def _time(tag: int, value: bytes) -> datetime:
-    """Return a time (RFC 5280 section 4.1.2.5): a year of two digits from 50 on is of the last century."""
+    """Return a time (RFC 5280 section 4.1.2.5): two-digit years from 50 on belong to the last century."""
     text = value.decode("ascii")
     if tag == UTC_TIME:
         text = ("19" if text[:2] >= "50" else "20") + text
@@ -221,11 +221,11 @@ SHORT: Final = {
 SAN_KINDS: Final = {"san-dns": "DNS", "san-email": "email", "san-uri": "URI"}
 ESCAPED: Final = frozenset('"+,;<>\\')
 NAME_MAX: Final = 255
-"""Longest name of a user, in octets, as in the store."""
+"""Longest name of a user, in bytes, as in the store."""
 
 
 def session_of(tls: ssl.SSLObject, user_from: str) -> TlsSession:
-    """Return the TLS of a connection after its handshake, with the user that its peer's certificate names."""
+    """Return the TLS of a connection after its handshake, with the user named by the peer's certificate."""
     suite = tls.cipher()
     session = TlsSession(tls.version() or "", "" if suite is None else suite[0])
     certificate: dict[str, Any] = dict(tls.getpeercert() or {})
@@ -239,7 +239,7 @@ def session_of(tls: ssl.SSLObject, user_from: str) -> TlsSession:
 
 
 def user_of(certificate: dict[str, Any], user_from: str) -> str:
-    """Return the user that a certificate names; empty unless it names exactly one, with printable characters."""
+    """Return the user named by a certificate; empty unless there is exactly one, with printable characters."""
     if user_from == "dn":
         names = [distinguished_name(certificate.get("subject", ()))]
     elif user_from == "cn":
@@ -253,7 +253,7 @@ def user_of(certificate: dict[str, Any], user_from: str) -> str:
 
 
 def distinguished_name(parts: Any) -> str:
-    """Return a name as text, the most special attribute first (RFC 4514 section 2.1)."""
+    """Return a name as text, the most specific attribute first (RFC 4514 section 2.1)."""
     return ",".join(
         "+".join(f"{SHORT.get(name, name)}={_escaped(value)}" for name, value in part) for part in reversed(parts)
     )

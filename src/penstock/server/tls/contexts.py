@@ -32,40 +32,40 @@ from penstock.server.tls.certificate import (
 from penstock.server.tls.handshakes import Handshakes
 
 FILE_OCTETS: Final = 1024 * 1024
-"""Largest file of certificates or keys, in octets."""
+"""Largest file of certificates or keys, in bytes."""
 VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 CLIENTS: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 CRL_FLAGS: Final = {LEAF: ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF, CHAIN: ssl.VerifyFlags.VERIFY_CRL_CHECK_CHAIN}
 SOON_DAYS: Final = 30
-"""Days before expiry from which a certificate is reported."""
+"""Days before expiry at which reports of a certificate begin."""
 
 
 class BadNameHook:
-    """Hook of `sys.unraisablehook` that says nothing of a name in a handshake that is not ASCII.
+    """Hook of `sys.unraisablehook` that suppresses reports of names in handshakes that are not ASCII.
 
-    Python would write a traceback for each, as fast as a stranger sends them. The handshake fails, which is logged.
+    Python would write a traceback for each, at a rate that any client can choose. The handshake fails, which is logged.
     """
 
     def __init__(self, other: Callable[[Any], object]) -> None:
         self._other = other
 
     def __call__(self, found: Any) -> None:
-        """Pass on everything else."""
+        """Pass on all other reports."""
         if not (isinstance(found.exc_value, UnicodeDecodeError) and isinstance(found.object, bytes)):
             self._other(found)
 
 
 class ServedCertificate:
-    """A certificate that clients are shown."""
+    """A certificate for clients."""
 
     def __init__(self, name: str, file: Path, certificate: Certificate) -> None:
         self.name = name
-        """Name that clients ask for; empty for the default."""
+        """Server name for which the certificate is chosen; empty for the default."""
         self.file = file
         self.certificate = certificate
 
     def warning(self, now: datetime) -> str:
-        """Return a sentence about a certificate that is not valid now or not for long; empty for any other."""
+        """Return a sentence about a certificate that is not valid now or expires soon; empty otherwise."""
         certificate = self.certificate
         if now < certificate.begins:
             return f"certificate '{self.file}' is not valid before {certificate.begins:%Y-%m-%d}: check the clock"
@@ -77,7 +77,7 @@ class ServedCertificate:
         return ""
 
     def view(self, now: datetime) -> dict[str, object]:
-        """Return it as plain data."""
+        """Return the certificate as plain data."""
         certificate = self.certificate
         return {
             "name": self.name or None,
@@ -91,12 +91,12 @@ class ServedCertificate:
 
 
 class ServedLists:
-    """Lists of revoked certificates. After the end of one, OpenSSL refuses all certificates of its authority."""
+    """Certificate revocation lists. After the end of a list, OpenSSL refuses all certificates of its authority."""
 
     def __init__(self, file: Path, ends: datetime | None) -> None:
         self.file = file
         self.ends = ends
-        """Time of the first that ends; None if none does."""
+        """Time at which the first list ends; None if none does."""
 
     def warning(self, now: datetime) -> str:
         """Return a sentence about a list that has ended; empty otherwise."""
@@ -109,7 +109,7 @@ class ServedLists:
 
 
 class Contexts:
-    """Contexts of one settings table: the default one, and others by the name that a client asks for."""
+    """Contexts of one settings table: the default, and others by the requested server name."""
 
     def __init__(self, settings: TlsSettings) -> None:
         """Read all files. Raises ConfigError, which names the file and what to do."""
@@ -121,7 +121,7 @@ class Contexts:
         for name, files in settings.names.items():
             self._by_name[name] = self._make(settings, files, name)
         self.context = self._make(settings, settings.files, "")
-        """Context that handshakes begin with."""
+        """Context with which handshakes begin."""
         if self._by_name:
             self.context.sni_callback = self._choose
             if not isinstance(sys.unraisablehook, BadNameHook):
@@ -132,7 +132,7 @@ class Contexts:
         return [each.warning(now) for each in self.served if each.certificate.ends <= now]
 
     def warnings(self, now: datetime) -> list[str]:
-        """Return a sentence about each certificate that is not valid now or not for long, and about an old list."""
+        """Return a sentence about each certificate that is not valid now or expires soon, and about an old list."""
         warnings = [each.warning(now) for each in self.served]
         if self.lists is not None:
             warnings.append(self.lists.warning(now))
@@ -155,7 +155,7 @@ class Contexts:
         return context
 
     def _choose(self, tls: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
-        """Choose the certificate for a name: that of the name, or of all names of its domain, or the default."""
+        """Choose the certificate for a name: of the name itself, of all names of its domain, or the default."""
         if name is None:
             return
         wanted = name.lower()
@@ -176,7 +176,7 @@ def _load_pair(context: ssl.SSLContext, files: CertificateFiles) -> Certificate:
     if is_encrypted and not files.password:
         raise ConfigError(f"[tls] key '{files.key}' is encrypted: set key-password, key-password-file or -env")
     try:
-        # Without a password OpenSSL would ask for it at the terminal.
+        # Without a password OpenSSL would prompt for one at the terminal.
         context.load_cert_chain(files.certificate, files.key, lambda: files.password)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
@@ -208,15 +208,15 @@ def _read_lists(settings: TlsSettings) -> ServedLists | None:
 
 
 def _check_every_list(lists: list[RevocationList], path: Path, ca: Path) -> None:
-    """Check that each authority of a file has a list: OpenSSL refuses all clients below one without.
+    """Check that each authority of a file has a list: OpenSSL refuses all clients of an authority without one.
 
-    Authorities that clients send are known at their handshakes only. Raises ConfigError.
+    Authorities that clients send are known only at their handshakes. Raises ConfigError.
     """
     listed = {each.issuer.key for each in lists}
     try:
         missing = [each.name.text for each in certificates(_read(ca, "ca")) if each.name.key not in listed]
     except NotACertificate:
-        return  # The context tells it.
+        return  # The context lists its authorities.
     if missing:
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise ConfigError(
@@ -228,12 +228,12 @@ def _check_every_list(lists: list[RevocationList], path: Path, ca: Path) -> None
 def _load_lists(context: ssl.SSLContext, path: Path) -> None:
     """Refuse certificates of clients that a file lists. Raises ConfigError.
 
-    OpenSSL would trust each certificate that the file has besides.
+    OpenSSL would trust any certificate in the file.
     """
     before = context.cert_store_stats()
     try:
         context.load_verify_locations(cafile=path)
-    except OSError as error:  # ssl.SSLError is one.
+    except OSError as error:  # ssl.SSLError is an OSError.
         raise ConfigError(f"[tls] crl '{path}' cannot be used: {error.strerror or error}") from None
     after = context.cert_store_stats()
     if after["x509"] != before["x509"]:
@@ -262,7 +262,7 @@ def now() -> datetime:
 
 
 READ_OCTETS: Final = 17 * 1024
-"""Size of each of the two buffers, for a whole record: key updates of so many octets take 15 ms."""
+"""Size of each of the two buffers, for a whole record: so many bytes of key updates take 15 ms."""
 
 
 class TlsServer:
@@ -276,19 +276,19 @@ class TlsServer:
         self.refuse = refuse
         """Function that logs a refused peer."""
         self.raw = memoryview(bytearray(READ_OCTETS))
-        """Buffer that encrypted octets are read into: each read is handled before the next."""
+        """Buffer that encrypted bytes are read into: each read is handled before the next."""
         self.plain = memoryview(bytearray(READ_OCTETS))
-        """Buffer that is decrypted into for protocols without one."""
+        """Buffer to decrypt into, for protocols without one."""
         self.bare_was_read = False
-        """True while the present poll has read a peer whose last octets were mostly bare (tls/layer.py)."""
+        """True while the present poll has read a peer whose last bytes were mostly bare (layer.py)."""
 
     def end_poll(self) -> None:
-        """Permit another read of such a peer: all events of a poll are handled."""
+        """Permit another read of such a peer, because all events of a poll are handled."""
         self.bare_was_read = False
 
 
 WARN_EVERY_S: Final = 86_400.0
-"""Seconds between two looks for certificates that expire soon."""
+"""Seconds between two checks for certificates that expire soon."""
 REQUESTS_MAX: Final = 100
 """Most requests that wait for one reload."""
 
@@ -328,8 +328,8 @@ class ServedCertificates(Certificates):
     async def replace(self, settings: TlsSettings) -> None:
         """Serve the certificates of these settings from the next handshake on.
 
-        Raises ConfigError, and then those before stay: for a file that cannot be used, or an expired certificate where
-        the present ones have not expired.
+        Raises ConfigError, and keeps the present certificates, for a file that cannot be used, or for an expired
+        certificate if the present ones have not expired.
         """
         contexts = await asyncio.to_thread(Contexts, settings)
         present = now()
@@ -349,7 +349,7 @@ class ServedCertificates(Certificates):
             self._reloading.cancel()
 
     async def _answer(self) -> None:
-        """Reload, and answer all requests that have come meanwhile; those that come later are one more reload."""
+        """Reload, and answer all requests received so far; later requests cause one more reload."""
         while self._waiting:
             requests = self._waiting
             self._waiting = []
@@ -375,7 +375,7 @@ class ServedCertificates(Certificates):
         self._driver.log_queue.add_refusal(HANDSHAKE, line)
 
     def _warn(self) -> None:
-        """Log each certificate that expires soon, and look again after a day."""
+        """Log each certificate that expires soon, and check again after a day."""
         if self._timer is not None:
             self._timer.cancel()
         present = now()
@@ -385,7 +385,7 @@ class ServedCertificates(Certificates):
 
 
 def served_tls(settings: Settings) -> TlsSettings | None:
-    """Return `[tls]` if anything listens with TLS, else None. Raises ConfigError for one without the other."""
+    """Return `[tls]` if anything listens with TLS, otherwise None. Raises ConfigError if only one of the two is set."""
     if not settings.listen_tls and settings.http_tls is None:
         if settings.tls is not None:
             raise ConfigError(

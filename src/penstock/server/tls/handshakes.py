@@ -1,11 +1,11 @@
-"""Handshakes of TLS in threads: their cryptography takes up to milliseconds, which other clients must not wait for.
+"""Handshakes of TLS in threads: their cryptography takes up to milliseconds, and must not delay other clients.
 
-A step handles what has arrived of one handshake. Each connection has one step at most, and none once it is gone. So the
-number of waiting steps is bounded by that of connections that are not logged in. OpenSSL releases Python's lock
+A step handles what has arrived of one handshake. Each connection has at most one step, and none once it is closed. So
+the number of waiting steps is bounded by the number of connections without a login. OpenSSL releases Python's lock
 meanwhile.
 
-Networks take turns. Steps of clients that have answered go before hellos. Of the hellos of a network the newest goes
-first. In the order of arrival, a flood would make all of them expire before their turn.
+Networks take turns. Steps of clients that have answered come before hellos. Of the hellos of a network the newest comes
+first: in the order of arrival, a flood would make all of them expire before their turn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 NICE: Final = 10
-"""Niceness of the threads, where threads have one of their own (Linux): the loop goes first."""
+"""Niceness of the threads, if threads have one of their own (Linux): the loop runs first."""
 THREADS_MAX: Final = 4
 REASONS: Final = {
     "HTTP_REQUEST": "the client speaks HTTP without TLS; let it use https://",
@@ -37,7 +37,7 @@ REASONS: Final = {
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a handshake has failed, in words."""
+    """Return why a handshake has failed, as text."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is refused: {error.verify_message}"
     reason = getattr(error, "reason", None)
@@ -45,23 +45,23 @@ def reason_of(error: Exception) -> str:
 
 
 class Handshake:
-    """Handshake of one connection; a thread does its steps, and the loop everything else."""
+    """Handshake of one connection; a thread does its steps, and the loop all other work."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self.context = context
         self.incoming = ssl.MemoryBIO()
-        """Octets from the peer."""
+        """Bytes from the peer."""
         self.outgoing = ssl.MemoryBIO()
-        """Octets for the peer."""
+        """Bytes for the peer."""
         self.tls: ssl.SSLObject | None = None
         """The TLS of the connection; None before the first step."""
         self.given_up = False
-        """True if its connection is gone."""
+        """True if the connection has closed."""
         self.network: str = ""
         """Network of the peer; networks take turns."""
 
     def step(self) -> tuple[bool, Exception | None]:
-        """Handle the received octets; return whether the handshake has ended, and the error if it failed."""
+        """Handle the received bytes; return whether the handshake has ended, and the error if it failed."""
         try:
             if self.given_up:
                 return True, ConnectionAbortedError("its connection is gone")
@@ -70,7 +70,7 @@ class Handshake:
             self.tls.do_handshake()
         except ssl.SSLWantReadError:
             return False, None
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; ValueError: a name that is none.
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; ValueError: an invalid name.
             return True, error
         return True, None
 
@@ -83,7 +83,7 @@ class StepLine:
 
     def __init__(self) -> None:
         self._networks: dict[str, dict[Handshake, Done]] = {}
-        """By network, the one that was served longest ago first."""
+        """Steps by network, the least recently served network first."""
 
     def add(self, handshake: Handshake, done: Done) -> None:
         """Add the step of a handshake."""
@@ -113,7 +113,7 @@ class Handshakes:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._some = threading.Condition()
-        """Lock of what follows; notified of a new step, and of the end."""
+        """Lock of the following attributes; notified of a new step, and of the end."""
         self._answers = StepLine()
         """Steps of clients that have answered."""
         self._hellos = StepLine()
@@ -132,13 +132,13 @@ class Handshakes:
             self._some.notify()
 
     def withdraw(self, handshake: Handshake) -> None:
-        """Forget a handshake whose connection is gone."""
+        """Forget a handshake whose connection has closed."""
         with self._some:
             self._hellos.remove(handshake)
             self._answers.remove(handshake)
 
     def stop(self) -> None:
-        """End the threads; steps that wait are not done."""
+        """End the threads; waiting steps are dropped."""
         with self._some:
             self._over = True
             self._some.notify_all()

@@ -1,17 +1,18 @@
 """Layer of TLS between a socket's transport and the protocol of its connection.
 
-Theory of operation. Below, the layer is the protocol of the socket's transport; above, it is the transport of the
-connection's protocol. OpenSSL works in memory (ssl.MemoryBIO): one read of the socket may have hundreds of records, and
-all of them are decrypted into the one buffer of the protocol, which is called once. Output of a turn becomes one write.
+Theory of operation. Towards the socket, the layer is the protocol of its transport; towards the connection, it is the
+transport of its protocol. OpenSSL works in memory (ssl.MemoryBIO): one read of the socket may contain hundreds of
+records, which are all decrypted into the one buffer of the protocol, and the protocol is called once. Output of a turn
+becomes one write.
 
-The protocol is told of its connection at once, so that all bounds of connections without a login hold during the
-handshake as well. The handshake goes on in a thread (handshakes.py); the socket is not read meanwhile. Bounds per
-connection: one record that is not whole, what does not fit into the protocol's buffer (one record), and answers of the
-TLS protocol itself to a peer that does not read (`CONTROL_OCTETS`). Memory of OpenSSL never shrinks: a read is at most
+The protocol is notified of its connection at once, so that all bounds of connections without a login also hold during
+the handshake. The handshake runs in a thread (handshakes.py); the socket is not read meanwhile. Bounds per connection:
+one incomplete record, the rest that does not fit into the protocol's buffer (one record), and answers of the TLS
+protocol itself to a peer that does not read (`CONTROL_OCTETS`). Memory of OpenSSL never shrinks: a read is at most
 `READ_OCTETS`.
 
-Records without data cost work as well: key updates, alerts, refused renegotiations, empty records. Octets that are read
-and carry none of the protocol's (bare ones) are counted, and `SecuredProtocol.charge_bare` charges them to the peer.
+Records without data cost work as well: key updates, alerts, refused renegotiations, empty records. Bytes that are read
+without data for the protocol (bare bytes) are counted, and `SecuredProtocol.charge_bare` charges them to the peer.
 """
 
 from __future__ import annotations
@@ -32,36 +33,36 @@ from penstock.server.tls.contexts import READ_OCTETS, TlsServer
 from penstock.server.tls.handshakes import Handshake, reason_of
 
 HANDSHAKE_OCTETS: Final = 16 * 1024
-"""Most octets of a handshake that are read at once."""
+"""Most bytes of a handshake that are read at once."""
 HANDSHAKE_READS: Final = 64
 """Most reads of a handshake: each costs a step of a thread."""
 WRITTEN_OCTETS: Final = 64 * 1024
-"""Octets that it encrypts at once."""
+"""Bytes that are encrypted at once."""
 CONTROL_OCTETS: Final = 64 * 1024
-"""Most octets of the TLS protocol's own (alerts, keys) that wait for a peer that does not read."""
+"""Most bytes of the TLS protocol itself (alerts, keys) that wait for a peer that does not read."""
 BARE_OCTETS: Final = 20 * 1024
-"""Bare octets that are charged at once: a record that is not whole has fewer."""
+"""Bare bytes that are charged at once: an incomplete record has fewer."""
 BARE_OCTETS_A_UNIT: Final = 2
-"""Bare octets in a unit of work: a key update has 27, and takes up to 24 us; a record of one octet has 22, and 2 us."""
+"""Bare bytes in a unit of work: a key update has 27, and takes up to 24 us; a record of one byte has 22, and 2 us."""
 BARE_READ_OCTETS: Final = 4 * 1024
-"""Most octets of a read after one that was mostly bare: 150 key updates take 4 ms. A poll has one such read."""
+"""Most bytes of a read after one that was mostly bare: 150 key updates take 4 ms. A poll has one such read."""
 NOT_NOW: Final = memoryview(b"")
 NOBODY: Final = asyncio.BufferedProtocol()
-"""Protocol above a layer whose socket is gone."""
+"""Protocol above a layer whose socket has closed."""
 HELLO: Final = 0x16
-"""First octet of a handshake (RFC 8446 section 5.1)."""
+"""First byte of a handshake (RFC 8446 section 5.1)."""
 
 
 class TlsState(IntEnum):
     """State of the TLS of one connection."""
 
     HANDSHAKE = 0
-    """Octets of the handshake are awaited."""
+    """Bytes of the handshake are awaited."""
     STEP = 1
-    """A thread handles those that have come."""
+    """A thread handles the received bytes."""
     OPEN = 2
     ENDED = 3
-    """Our side has ended, or the handshake has failed; input is discarded."""
+    """This side has ended, or the handshake has failed; input is discarded."""
 
 
 TLS_STATES: Final = StateTable(
@@ -83,16 +84,16 @@ TLS_STATES: Final = StateTable(
 
 
 class SecuredProtocol(asyncio.BufferedProtocol):
-    """Protocol with callbacks for the end of the handshake, before the first octets, and for work of TLS."""
+    """Protocol with callbacks for the end of the handshake, before the first bytes, and for the work of TLS."""
 
     __slots__ = ()
 
     def secured(self, session: TlsSession) -> None:
-        """Take the TLS of the connection."""
+        """Store the TLS of the connection."""
         raise NotImplementedError
 
     def charge_bare(self, units: int) -> None:
-        """Charge units of work for records without data; the input waits for its next share."""
+        """Charge units of work for records without data; its input waits for the next share."""
         raise NotImplementedError
 
 
@@ -112,9 +113,9 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._reads = 0
         """Reads of the handshake."""
         self._bare = 0
-        """Bare octets that are not charged yet, those of a record that is not whole included."""
+        """Bare bytes that are still to be charged, including an incomplete record."""
         self._most: int = BARE_READ_OCTETS
-        """Most octets of the next read."""
+        """Most bytes of the next read."""
         self._paused = False
         """True if the protocol wants no input."""
         self._more = False
@@ -128,7 +129,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
     # Calls of the socket's transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Pass on the connection: its protocol counts it, and says nothing before the peer."""
+        """Pass on the connection: its protocol counts it, and sends nothing before the peer."""
         assert isinstance(transport, asyncio.Transport)
         self._lower = transport
         host = str((transport.get_extra_info("peername") or ("unknown", 0))[0])
@@ -136,7 +137,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._upper.connection_made(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where encrypted octets are read to: as many as the protocol takes decrypted."""
+        """Return the buffer for encrypted bytes: as many as the protocol accepts decrypted."""
         if self.state is TlsState.OPEN:
             if self._most == BARE_READ_OCTETS and self._is_postponed():
                 return NOT_NOW
@@ -144,7 +145,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         return self._server.raw[:HANDSHAKE_OCTETS]
 
     def _is_postponed(self) -> bool:
-        """Return whether another peer with mostly bare octets has been read in this poll; else this one is now."""
+        """Return whether another peer with mostly bare bytes has been read in this poll; otherwise count this one."""
         lower, server = self._lower, self._server
         if not isinstance(lower, SocketTransport):
             return False
@@ -155,7 +156,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         return False
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handle octets that were read."""
+        """Handle bytes that were read."""
         raw = self._server.raw
         if self.state is not TlsState.OPEN:
             if self.state is TlsState.HANDSHAKE:
@@ -170,23 +171,23 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             self._charge_bare()
 
     def eof_received(self) -> bool | None:
-        """Handle the end of the peer's side without a farewell of TLS: the protocols have their own."""
+        """Handle the end of the peer's side without TLS' close_notify: the protocols have their own close."""
         return self._upper_ended()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass on the end of the socket."""
         self._lost = True
         self._give_up()
-        upper, self._upper = self._upper, NOBODY  # It refers to this layer.
+        upper, self._upper = self._upper, NOBODY  # It refers to this layer, a reference cycle.
         upper.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Pass on that the socket does not take output."""
+        """Pass on that the socket does not accept output."""
         self._full = True
         self._upper.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass on that the socket takes output again."""
+        """Pass on that the socket accepts output again."""
         self._full = False
         self._send_control()
         self._upper.resume_writing()
@@ -206,10 +207,10 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             self._server.handshakes.submit(self._handshake, self._stepped)
 
     def _stepped(self, over: bool, error: Exception | None) -> None:
-        """Take the outcome of a step."""
+        """Handle the outcome of a step."""
         if self._lost or self.state is not TlsState.STEP:
             return
-        if self._outgoing.pending:  # An alert, if it has failed.
+        if self._outgoing.pending:  # An alert, if the handshake has failed.
             self._lower.write(self._outgoing.read())
         if error is not None:
             self._fail(error)
@@ -227,7 +228,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._go_on()
 
     def _fail(self, error: Exception) -> None:
-        """End the connection because of the peer's octets."""
+        """End the connection because of the peer's bytes."""
         name = self.get_extra_info("peername") or ("unknown", 0)
         self._server.refuse(f"[tls {name[0]}:{name[1]}] {reason_of(error)}")
         self._move(TlsState.ENDED)
@@ -235,7 +236,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._lower.close()
 
     def _give_up(self) -> None:
-        """Do no more of the handshake."""
+        """Abandon the handshake."""
         self._handshake.given_up = True
         self._server.handshakes.withdraw(self._handshake)
 
@@ -249,7 +250,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         return self._server.plain
 
     def _decrypt(self, buffer: memoryview) -> int:
-        """Decrypt received octets into a buffer; return their number."""
+        """Decrypt received bytes into a buffer; return their number."""
         room = len(buffer)
         filled = 0
         read = self._tls.read
@@ -279,7 +280,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         return filled
 
     def _pass_on(self, filled: int) -> None:
-        """Hand decrypted octets to the protocol, and those that did not fit into its buffer, unless it pauses."""
+        """Pass decrypted bytes to the protocol, and the rest that did not fit into its buffer, unless it pauses."""
         while True:
             self._bare -= filled
             if filled and not self._lost:
@@ -307,7 +308,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         return not self._paused and not self._lost and self.state is TlsState.OPEN
 
     def _go_on(self) -> None:
-        """Pass on what waits here, and read the socket again."""
+        """Pass on waiting bytes, and read the socket again."""
         if not self._may_pass_on():
             return
         try:
@@ -327,8 +328,8 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
     # Output
 
     def _send_control(self) -> None:
-        """Send the messages of the TLS protocol itself. A peer that requests many and reads nothing is disconnected."""
-        if self._lost or self.state is not TlsState.OPEN:  # A thread may use the octets.
+        """Send the messages of the TLS protocol itself. A peer that causes many and reads nothing is disconnected."""
+        if self._lost or self.state is not TlsState.OPEN:  # A thread may use these bytes.
             return
         waiting = self._outgoing.pending
         if not waiting:
@@ -339,12 +340,12 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             self.abort()
 
     def _say_farewell(self) -> None:
-        """End our side of TLS (close_notify, RFC 8446 section 6.1), if it is open."""
+        """End this side of TLS (close_notify, RFC 8446 section 6.1), if it is open."""
         was_open = self.state is TlsState.OPEN
         if self.state is not TlsState.ENDED:
             self._move(TlsState.ENDED)
         if was_open:
-            # The peer's farewell has not come, or its input was not read: nobody waits for it.
+            # The peer's close_notify has not arrived, or its input was not read: no answer is expected.
             with contextlib.suppress(ssl.SSLError):
                 self._tls.unwrap()
             if self._outgoing.pending:
@@ -358,7 +359,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.state is not TlsState.OPEN or self._lost or not data:
-            return  # Nothing is said before the handshake is over, or after the farewell.
+            return  # Nothing is sent before the handshake is over, or after close_notify.
         encrypt = self._tls.write
         try:
             if len(data) <= WRITTEN_OCTETS:

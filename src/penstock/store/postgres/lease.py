@@ -3,18 +3,17 @@
 Theory of operation. The lease has two parts, because neither suffices alone.
 
 The *lock* is an advisory lock of the session (pg_advisory_lock). The server grants it to one session and releases it
-when that session ends, in whatever way. So the next broker need not guess whether the last one is dead. But a session
-may end without its broker's knowledge: the process was suspended, or the network cut.
+when that session ends, for any reason. So the next broker need not guess whether the last broker has ended. But a
+session may end without its broker's knowledge: the process was suspended, or the network cut.
 
 The *epoch* is a number in the table `lease` that grows each time a broker takes the lock. Every commit checks in its
 own transaction that the epoch is still its own, and locks that row until it ends. A commit is refused if another broker
-has taken the lease since. A broker that takes the lease waits for commits in progress, and so reads all that they
-wrote.
+has taken the lease since. A broker that takes the lease waits for commits in progress, and so reads all their writes.
 
-A broker that has lost its session makes a new one and continues if it gets the lock and the epoch is still its own.
+A broker that has lost its session opens a new session and continues if it gets the lock and the epoch is still its own.
 
-A broker that leaves in order writes 0 as its process. One that was killed, or cut off, has not: it may have delivered
-messages since its last commit.
+A broker that stops in order writes 0 as its process. A broker that was killed, or cut off, does not: it may have
+delivered messages since its last commit.
 """
 
 from __future__ import annotations
@@ -69,9 +68,9 @@ class Lease:
     def __init__(self, address: DatabaseAddress) -> None:
         self.address = address
         self.epoch = NEVER
-        """Epoch of this broker; `NEVER` if it never had the lease."""
+        """Epoch of this broker; `NEVER` if it never held the lease."""
         self.was_left: bool = True
-        """True if the broker before this one left in order, or there was none."""
+        """True if the previous broker stopped in order, or there was none."""
         self._backend = 0
         self._key = (CLASS, zlib.crc32(address.schema.encode()) - (1 << 31))
 
@@ -102,7 +101,9 @@ class Lease:
         self._held(session)
 
     def resume(self, session: Session, patience_s: float) -> None:
-        """Resume in a new session. Raises StoreLost if another broker began an epoch, StoreError if it still may."""
+        """Resume in a new session. Raises StoreLost if another broker began an epoch, StoreError if another broker may
+        still do so.
+        """
         if not self.is_ours(session):
             raise self.lost(self.holder(session))
         # The server may not know yet that our last session has ended; ending it now releases the lock.
@@ -125,7 +126,7 @@ class Lease:
         raise StoreError(f"cannot use the store in {self.address}: the session was lost, and another has its lock")
 
     def leaving(self) -> bytes:
-        """Return the statement that records that this broker leaves in order: it has written all that it delivered."""
+        """Return the statement that records an orderly stop: the broker has written all deliveries."""
         return b"UPDATE lease SET process = 0 WHERE epoch = %d" % self.epoch
 
     def is_ours(self, session: Session) -> bool:

@@ -2,9 +2,9 @@
 
 Theory of operation. A piece begins after the highest key of the previous one and ends at a number of records or bytes.
 A server-side cursor would need a transaction for the whole pass and would be lost with the session. With pieces, other
-transactions may write meanwhile, and a lost session does no harm.
+transactions may write meanwhile, and a pass survives a lost session.
 
-If the server finds damage in a piece, each record of that piece is read by itself.
+If the server finds damage in a piece, each record of that piece is read separately.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PIECE_RECORDS: Final = 4_000
 PIECE_BYTES: Final = 8 * 1024 * 1024
 """Most bytes of a piece, unless one record is larger."""
 SPOILT_RECORDS: Final = 100
-"""Most records of a piece in which some cannot be read."""
+"""Most records of a piece that contains unreadable records."""
 LISTED_PAGES: Final = 100
 
 Columns = tuple[Any, ...]
@@ -93,7 +93,7 @@ class Reading:
                 return rows
 
     def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
-        """Return pages of a queue without their data, from the one that a sequence may be in on."""
+        """Return pages of a queue without their data, from the page that may contain a sequence on."""
         listed = self._query(
             "SELECT number FROM rows WHERE queue = %s AND queue > 0 AND first >= coalesce("
             "(SELECT max(first) FROM rows WHERE queue = %s AND queue > 0 AND first <= %s), 0) "
@@ -144,7 +144,7 @@ class Reading:
         return rows
 
     def _read(self, table: Table, data: str, keys: Sequence[int]) -> list[Columns]:
-        """Return those of the records with these keys that can be read."""
+        """Return the readable records with these keys."""
         if not keys:
             return []
         try:
@@ -170,7 +170,7 @@ class Reading:
         return rows
 
     def _judged(self, table: Table, columns: Columns) -> Any:
-        """Return the record; None if its checksum is wrong, which is recorded as damage."""
+        """Return the record; None if the checksum is wrong, which is recorded as damage."""
         try:
             return table.read((PLACE, *columns[1:]) if table is METADATA_RECORDS else columns)
         except ChecksumError as why:
@@ -234,7 +234,7 @@ class Space:
         self.deleted += change.replaced + change.deleted
 
     def measure(self, session: Session) -> Usage:
-        """Return the size of tables and indexes, and how much of it cannot be reused."""
+        """Return the size of tables and indexes, and the part that cannot be reused."""
         ((taken, other),) = session.ask(
             "SELECT sum(pg_total_relation_size(oid))::bigint, "
             "coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relname NOT IN ('rows', 'pieces')), 0)::bigint "
@@ -288,7 +288,9 @@ class Vacuum:
             raise
 
     def goes_on(self, patience_s: float) -> bool:
-        """Wait for its end for a number of seconds; return whether it still runs. Errors are left to autovacuum."""
+        """Wait for the end of the vacuum for a number of seconds; return whether it still runs. Errors are left to
+        autovacuum.
+        """
         try:
             if not self.session.has_done(patience_s):
                 return True

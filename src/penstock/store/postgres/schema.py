@@ -2,7 +2,7 @@
 
 Each schema version is a migration from the one before; a new schema runs all of them. They run in one transaction of
 the broker that holds the store's lock. The table `about` has the schema version and the Penstock that opened the store
-last. That table never changes its form.
+last. The form of that table never changes.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ _BUSY: Final = "autovacuum_vacuum_cost_delay = 0"
 def _first(connection: psycopg.Connection[Any]) -> None:
     """Create the tables.
 
-    The broker numbers rows, notes and queues. Data is stored uncompressed (EXTERNAL): compression here would cost more
-    than it saves. The number of a thing is its position in the order of declarations. Tables that are updated in place
-    leave room for the next version (fillfactor), so that their indexes stay unchanged.
+    The broker numbers rows, settlement records (`notes`) and queues. Data is stored uncompressed (EXTERNAL):
+    compression here would cost more than it saves. The number of a metadata record (`things`) is its position in the
+    order of declarations. Tables that are updated in place leave room for the next version (fillfactor), so that their
+    indexes stay unchanged.
     """
     for statement in (
         "CREATE TABLE about (name text PRIMARY KEY, value text NOT NULL)",
@@ -69,7 +70,7 @@ def _first(connection: psycopg.Connection[Any]) -> None:
 
 
 def _second(connection: psycopg.Connection[Any]) -> None:
-    """Add the number of messages to positions; the checksums of older positions stay as they are."""
+    """Add the number of messages to positions; the checksums of older positions do not change."""
     connection.execute(f"ALTER TABLE positions ADD messages bigint NOT NULL DEFAULT {UNKNOWN}".encode())
 
 
@@ -148,7 +149,7 @@ def _version(session: Session, address: DatabaseAddress) -> int:
 INT8, BYTEA, INT8_ARRAY = 20, 17, 1016
 """OIDs of types; they never change."""
 PLACE: Final = 0
-"""Number that checksums of metadata cover: the server assigns the real one, so it is left out."""
+"""Number that checksums of metadata cover: the server assigns the real number, so it is left out."""
 
 integer = struct.Struct("!q").pack
 
@@ -207,7 +208,7 @@ class Change(NamedTuple):
 
     written: int
     replaced: int
-    """Bytes of those that replaced existing rows."""
+    """Bytes of data that replaced existing rows."""
     deleted: int
 
 

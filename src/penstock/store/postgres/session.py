@@ -35,7 +35,7 @@ class SessionSockets:
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self.are_cut = False
-        """True if all sessions are shut down and no new one may be made."""
+        """True if all sessions are shut down and no new session may be opened."""
 
     def add(self, descriptor: int) -> socket.socket:
         """Register a session's socket by its descriptor; shut it down at once after `shutdown_all`. Raises OSError."""
@@ -73,8 +73,8 @@ CONNECT_S: Final = 5
 DEFAULTS: Final[dict[str, str | int | None]] = {
     "connect_timeout": CONNECT_S,
     "application_name": "penstock",
-    # A server whose host has died is noticed after 5 + 3 x 2 s while we wait for an answer, and after 10 s if it does
-    # not even accept what we send.
+    # The death of a server's host is noticed after 5 + 3 x 2 s while the broker waits for an answer, and after 10 s if
+    # the host does not acknowledge sent data.
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
@@ -84,7 +84,7 @@ DEFAULTS: Final[dict[str, str | int | None]] = {
 
 
 class DatabaseAddress:
-    """Parsed URL of a store; it may hold a password, which is never shown."""
+    """Parsed URL of a store; it may contain a password, which is never shown."""
 
     def __init__(self, url: str) -> None:
         """Parse `postgresql://user:password@host:port/database?schema=penstock&...`; other query fields are libpq's.
@@ -116,27 +116,27 @@ class DatabaseAddress:
         self.port = known.get("port", "5432")
 
     def __str__(self) -> str:
-        """Return the address for people, without the password."""
+        """Return the address for display, without the password."""
         schema = "" if self.schema == SCHEMA else f"schema '{self.schema}' of "
         return f"{schema}database '{self.database}' at '{self.host}', port {self.port}"
 
 
 def _check_authority(address: str) -> None:
-    """Reject a password with @ or / in it: its rest would be taken for a host or a database. Raises ConfigError."""
+    """Reject a password with @ or / in it: the rest would be parsed as a host or a database. Raises ConfigError."""
     authority, _, path = address.partition("://")[2].partition("/")
     if authority.count("@") > 1 or "@" in path:
         raise ConfigError("the store's URL has an @ or a / in its user or password: write them as %40 and %2F")
 
 
 def _understood(url: str) -> dict[str, str | int | None]:
-    """Return libpq's parameters in a URL. Raises ConfigError, whose text never holds a password."""
+    """Return libpq's parameters in a URL. Raises ConfigError, whose text never contains a password."""
     try:
         if not url.startswith(("postgresql://", "postgres://")):
             raise psycopg.ProgrammingError
         return dict(conninfo_to_dict(url))
     except psycopg.Error as error:
         text = str(error).strip()
-        # libpq repeats what it does not understand, often the whole URL; show only the name of a parameter.
+        # libpq repeats text that it cannot parse, often the whole URL; show only the name of a parameter.
         named = text.startswith("invalid URI query parameter") and "@" not in url.partition("?")[2]
         reason = text if named else "it is not a valid PostgreSQL URL"
     raise ConfigError(
@@ -215,7 +215,7 @@ def fault(error: Failure, address: DatabaseAddress, doing: str) -> StoreError:
 
 
 def unreachable(error: psycopg.Error, address: DatabaseAddress) -> StoreError:
-    """Return the exception for a session that could not be made."""
+    """Return the exception for a session that could not be opened."""
     text = _line(error)
     advice = next((f"; {what}" for sign, what in _CONNECTING if re.search(sign, text)), "")
     return StoreError(f"cannot reach the store in {address}: {text}{advice}")
@@ -233,7 +233,7 @@ OLDEST: Final = 140_000
 """Oldest supported server: version 14, which introduced idle_session_timeout."""
 DEAD_PEER_MS: Final = 5_000
 IDLE_S: Final = 30
-"""Seconds after which the server ends an idle session, so that a suspended broker does not hold the lease for ever.
+"""Seconds after which the server ends an idle session, so that a suspended broker does not hold the lease forever.
 
 A running broker sends a query each second (`Store.reclaim_space`).
 """
@@ -244,13 +244,13 @@ SETTINGS: Final = {
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": f"{IDLE_S}s",
     "default_transaction_isolation": "read committed",
-    # A client whose host has died is noticed after 2 + 3 x 1 s, or after 5 s if the server has data to send.
+    # The death of a client's host is noticed after 2 + 3 x 1 s, or after 5 s if the server has data to send.
     "tcp_keepalives_idle": "2",
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": str(DEAD_PEER_MS),
 }
-"""Settings of a session, whatever the server's own are."""
+"""Settings of a session, independent of the server's own settings."""
 
 
 class Statement(NamedTuple):
@@ -271,7 +271,7 @@ class Session:
     """Connection to the server, used by one thread at a time. Methods raise psycopg.Error."""
 
     def __init__(self, address: DatabaseAddress, lines: SessionSockets) -> None:
-        """Connect, within a few seconds (`dsn.CONNECT_S`). Raises StoreError."""
+        """Connect, within a few seconds (`CONNECT_S`). Raises StoreError."""
         try:
             self.connection = psycopg.connect(address.conninfo, autocommit=True)
         except psycopg.Error as error:
@@ -304,7 +304,7 @@ class Session:
         for name, value in SETTINGS.items():
             self.set(name, value)
         self.ask("SELECT set_config('search_path', quote_ident(%s), false)", address.schema)
-        # 'on' is a flush to disk, here and on synchronous replicas; 'remote_apply' is that and more.
+        # 'on' is a flush to disk, here and on synchronous replicas; 'remote_apply' also waits for the replay there.
         self.ask(
             "SELECT set_config('synchronous_commit', 'on', false) "
             "WHERE current_setting('synchronous_commit') <> 'remote_apply'"
@@ -320,7 +320,7 @@ class Session:
         return cursor.fetchall() if cursor.description is not None else []
 
     def is_alive(self) -> bool:
-        """Return whether the session has not ended, as far as the client knows."""
+        """Return whether the session is open, as far as the client knows."""
         return not self.connection.closed
 
     def close(self, *last: bytes) -> None:
@@ -401,11 +401,11 @@ class Session:
                 self._statements.add(statement.name)
 
     def _results(self, connection: pq.abc.PGconn) -> list[pq.abc.PGresult]:
-        """Send the rest and receive the answers up to the Sync's. Raises psycopg.OperationalError."""
+        """Send the rest and receive the answers up to the answer to the Sync. Raises psycopg.OperationalError."""
         poll = select.poll()
         poll.register(connection.socket, select.POLLIN | select.POLLOUT)
         while connection.flush():
-            # Read meanwhile, or both sides would wait for the other to read.
+            # Read meanwhile, or both sides would wait for each other to read.
             if any(event & ~select.POLLOUT for _, event in poll.poll()):
                 connection.consume_input()
         poll.modify(connection.socket, select.POLLIN)

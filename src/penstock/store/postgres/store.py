@@ -57,14 +57,14 @@ T = TypeVar("T")
 
 
 class PostgresStore(Store, Leased):
-    """Store at a URL; see `dsn.DatabaseAddress`."""
+    """Store at a URL; see `DatabaseAddress`."""
 
     when_damaged = (
         "`penstock store check --store URL` tells all of it; restore the database from a backup (docs/postgres.md)"
     )
 
     def __init__(self, url: str, makes: bool = True) -> None:
-        """Take a URL; `makes` says whether a missing schema is created. Raises ConfigError."""
+        """Parse a URL; with `makes` a missing schema is created. Raises ConfigError."""
         self.address = DatabaseAddress(url)
         self._makes = makes
         self.damaged = []
@@ -76,12 +76,12 @@ class PostgresStore(Store, Leased):
         self._session: Session | None = None
         self._is_open = False
         self._has_all = False
-        """True if the store has all that was delivered, so that `close` is a departure in order."""
+        """True if the store has all deliveries, so that `close` is an orderly stop."""
         self._lost: str = ""
         """Reason why this store may not be used any more."""
 
     def __str__(self) -> str:
-        """Return the address for people, without a password."""
+        """Return the address for display, without a password."""
         return str(self.address)
 
     # Open and close
@@ -97,9 +97,9 @@ class PostgresStore(Store, Leased):
             raise busy
 
     def try_open(self, patience_s: float = 0.0) -> bool:
-        """Open it if the lease is free within a number of seconds; return whether it was. Raises StoreError.
+        """Open the store if the lease is free within a number of seconds; return whether it was. Raises StoreError.
 
-        A standby calls it repeatedly and gets the lease at the moment its holder releases it. Between the calls only a
+        A standby calls this repeatedly and gets the lease as soon as its holder releases it. Between the calls only a
         session stays open.
         """
         if self._session is None or not self._session.is_alive():
@@ -131,8 +131,8 @@ class PostgresStore(Store, Leased):
         return "another broker" if self.holder is None else str(self.holder)
 
     def close(self) -> None:
-        """Release the lease. The next broker has it on return, if the server answers."""
-        # If the server does not answer, the next broker takes this one for killed.
+        """Release the lease. On return the next broker holds it, if the server answers."""
+        # If the server does not answer, the next broker treats this broker as killed.
         last = [self._lease.leaving()] if self._is_open and self._has_all else []
         self._is_open = False
         self._space.close()
@@ -141,9 +141,9 @@ class PostgresStore(Store, Leased):
             self._session = None
 
     def release_lease(self) -> None:
-        """Let a standby take the lease; see `Leased.release_lease`."""
+        """Release the lease to a standby; see `Leased.release_lease`."""
         if self._session is not None:
-            self._session.close()  # Not as one that leaves in order: it may have delivered since its last commit.
+            self._session.close()  # Not an orderly stop: messages may have been delivered since the last commit.
             self._session = None
 
     def interrupt(self) -> bool:
@@ -159,7 +159,7 @@ class PostgresStore(Store, Leased):
             return Reading(self._query, self.damaged).pages(queue, first, most)
 
     def page_heads(self, queue: int, sequence: int, most: int) -> list[MessageRow]:
-        """Return pages of a queue without their data, from the one that a sequence may be in on."""
+        """Return pages of a queue without their data, from the page that may contain a sequence on."""
         with self._translated("read"):
             return Reading(self._query, self.damaged).page_heads(queue, sequence, most)
 
@@ -203,8 +203,8 @@ class PostgresStore(Store, Leased):
     def reclaim_space(self, idle: bool = True) -> bool:
         """Do a bounded step of housekeeping; return whether there is more. Raises StoreError, StoreLost.
 
-        It also keeps the session alive and checks the lease: call it about once a second while there is nothing to
-        write. The space of a busy store is left to the autovacuum of the server.
+        It also keeps the session open and checks the lease: call it about once a second while there are no writes. The
+        space of a busy store is left to the autovacuum of the server.
         """
         if not idle:
             return False
@@ -217,7 +217,7 @@ class PostgresStore(Store, Leased):
         return self._space.reclaim(session)
 
     def usage(self) -> Usage:
-        """Return the disk usage on the server. Free space there is unknown to clients."""
+        """Return the disk usage on the server. Clients cannot query free space there."""
         return self._again(lambda: self._space.measure(self._connected()), "read")
 
     # Session
@@ -250,7 +250,7 @@ class PostgresStore(Store, Leased):
         return self._twice(lambda: self._connected().ask(question, *parameters))
 
     def _connected(self) -> Session:
-        """Return a session that has the lease, a new one if the last was lost. Raises StoreError."""
+        """Return a session that has the lease, a new session if the last was lost. Raises StoreError."""
         if self._lost:
             raise StoreLost(self._lost)
         if not self._is_open or self._lease.epoch == NEVER:
@@ -289,7 +289,7 @@ class PostgresStore(Store, Leased):
         """Return the exception to raise when another broker has the lease. All later calls raise it too."""
         holder = None
         if self._session is not None:
-            with contextlib.suppress(psycopg.Error):  # Its holder stays unnamed.
+            with contextlib.suppress(psycopg.Error):  # The holder is not named.
                 holder = self._lease.holder(self._session)
             self._session.close()
             self._session = None

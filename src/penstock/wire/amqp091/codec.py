@@ -47,9 +47,9 @@ _UNKNOWN: Final = 0b11
 
 
 def decode_properties(payload: bytes) -> tuple[int, Properties]:
-    """Body size in octets and properties from the payload of a content header frame.
+    """Body size in bytes and properties from the payload of a content header frame.
 
-    Raises `CodecError` for anything but a well-formed header of class basic.
+    Raises `CodecError` unless the header is a well-formed header of class basic.
     """
     reader = FieldReader(payload)
     class_id = reader.short()
@@ -100,7 +100,7 @@ def _read_properties(reader: FieldReader, flags: int, properties: Properties) ->
 
 
 def encode_header(body_size: int, properties: Properties) -> bytes:
-    """The payload of a content header frame; `body_size` in octets. Raises `CodecError` for a value out of range."""
+    """The payload of a content header frame; `body_size` in bytes. Raises `CodecError` for a value out of range."""
     out = BytesWriter()
     out.write(b"\x00\x3c\x00\x00")
     if body_size < 0 or body_size >> 64:
@@ -161,7 +161,7 @@ FIXED_OCTETS: Final = 12
 """Class, weight and body size, before the property flags (AMQP 0-9-1 section 4.2.6.1)."""
 
 FLAGS_AT: Final = 7 + FIXED_OCTETS
-"""Octets of a header frame before its property flags."""
+"""Bytes of a header frame before its property flags."""
 
 UNFIT: Final = -1
 HEADERS_FLAG: Final = 1 << 13
@@ -173,7 +173,7 @@ _NO_MEANING: Final = 0b11
 SHORTSTR: Final = -1
 TABLE: Final = -2
 SIZES: Final[list[int]] = [SHORTSTR, SHORTSTR, TABLE, 1, 1, *([SHORTSTR] * 4), 8, *([SHORTSTR] * 4)]
-"""Octets of each property in flag order, the highest bit first."""
+"""Bytes of each property in flag order, the highest bit first."""
 
 HEADERS: Final = 2
 DELIVERY_MODE: Final = 3
@@ -190,7 +190,7 @@ UNKNOWN: Final = -5
 
 
 def _value_sizes() -> list[int]:
-    """Return the size of each type of field value: octets, or one of the constants above (section 4.2.1)."""
+    """Return the size of each type of field value: bytes, or one of the constants above (section 4.2.1)."""
     sizes = [UNKNOWN] * 256
     for kinds, size in (
         (b"V", 0), (b"tbB", 1), (b"su", 2), (b"Iif", 4), (b"D", 5), (b"lLTd", 8),
@@ -205,9 +205,9 @@ VALUE_SIZES: Final[list[int]] = _value_sizes()
 
 
 def property_flags(data: bytes, pos: i64, end: i64) -> i64:
-    """Return the flags at `pos`; `UNFIT` unless the octets from there up to `end` are exactly one property list.
+    """Return the flags at `pos`; `UNFIT` unless the bytes from there up to `end` are exactly one property list.
 
-    A headers table is checked too: a malformed one would be delivered to consumers, which cannot refuse it.
+    A headers table is checked too: a malformed table would be delivered to consumers, which cannot refuse it.
     """
     if end - pos < 2:
         return UNFIT
@@ -227,14 +227,14 @@ def property_flags(data: bytes, pos: i64, end: i64) -> i64:
                 return UNFIT
         flags <<= 1
         index += 1
-    # As two returns: a conditional expression of the two would make an object of the flags.
+    # As two returns: a conditional expression would create an object of the flags.
     if pos != end:
         return UNFIT
     return result
 
 
 def table_fits(data: bytes, pos: i64, end: i64, depth: i64) -> bool:
-    """Return whether the octets from `pos` up to `end` are the entries of a field table, itself lying `depth` deep."""
+    """Return whether the bytes from `pos` up to `end` are the entries of a field table, itself lying `depth` deep."""
     while pos < end:
         pos += 1 + i64(data[pos])
         if pos >= end:
@@ -246,7 +246,7 @@ def table_fits(data: bytes, pos: i64, end: i64, depth: i64) -> bool:
 
 
 def _value_end(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
-    """Return where the typed value at `pos` ends; `UNFIT` if it is none, or goes beyond `end`."""
+    """Return the end of the typed value at `pos`; `UNFIT` if it is malformed, or extends beyond `end`."""
     size: i64 = VALUE_SIZES[data[pos]]
     pos += 1
     if size >= 0:
@@ -275,7 +275,7 @@ def _value_end(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
 
 
 def property_end(data: bytes, pos: i64, end: i64, index: i64) -> i64:
-    """Return where the property at `pos` ends; `UNFIT` if it goes beyond `end`.
+    """Return the end of the property at `pos`; `UNFIT` if it extends beyond `end`.
 
     `index` is its index in the order of the flags.
     """
@@ -297,7 +297,7 @@ def property_end(data: bytes, pos: i64, end: i64, index: i64) -> i64:
 def skip_properties(data: bytes, pos: i64, flags: i64, index: i64, to: i64) -> i64:
     """Return the position of property `to` in a well-formed list, from the position of property `index`.
 
-    Both are an index in the order of the flags; neither needs to be present.
+    Both are indexes in the order of the flags; neither property needs to be present.
     """
     end: i64 = len(data)
     while index < to:
@@ -308,7 +308,9 @@ def skip_properties(data: bytes, pos: i64, flags: i64, index: i64, to: i64) -> i
 
 
 def property_at(content: bytes, index: i64) -> i64:
-    """Return the position of a property in a content whose header was found to be well formed; 0 if it is absent."""
+    """Return the position of a property in a content whose header was found to be well formed; 0 if the property is
+    absent.
+    """
     flags = flags_of(content)
     if not flags & (0x8000 >> index):
         return 0
@@ -361,7 +363,7 @@ class Method:
 
     @property
     def name(self) -> str:
-        """Such as "queue.declare"."""
+        """Name of the method, such as "queue.declare"."""
         return self.spec.name
 
     def __repr__(self) -> str:
@@ -389,7 +391,7 @@ def decode_method(payload: bytes) -> Method:
 def _read_fields(reader: FieldReader, spec: MethodSpec) -> dict[str, object]:
     args: dict[str, object] = {}
     bits = 0
-    bits_left = 0  # of the octet that consecutive bits share, the lowest first
+    bits_left = 0  # of the byte that consecutive bits share, the lowest first
     for name, kind in spec.fields:
         if kind == "bit":
             if bits_left == 0:
@@ -423,7 +425,7 @@ def _read_field(reader: FieldReader, kind: str) -> object:
 def encode_method(id_: int, /, **args: object) -> bytes:
     """The payload of a method frame; fields that are not given are zero, empty or false.
 
-    Raises `CodecError` for a value that does not fit its field, `TypeError` for a field that the method does not have.
+    Raises `CodecError` for a value that does not fit its field, `TypeError` for an unknown field.
     """
     # Not `method_id`, a field of the close methods: compiled, even a positional-only name takes up the keyword.
     spec = METHODS.get(id_)
@@ -445,7 +447,7 @@ def encode_method(id_: int, /, **args: object) -> bytes:
 
 
 def _write_bits(out: bytearray, bits: list[bool]) -> None:
-    """Append and clear consecutive bits: eight to an octet, the first one lowest."""
+    """Append and clear consecutive bits: eight to an byte, the first one lowest."""
     for start in range(0, len(bits), 8):
         octet = 0
         for position, bit in enumerate(bits[start : start + 8]):
@@ -501,6 +503,6 @@ def encode_table(table: dict[str, object]) -> bytes:
 
 
 def short_text(text: str) -> str:
-    """The part of `text` that fits a short string (255 octets of UTF-8); for reply texts, which may be cut."""
+    """The part of `text` that fits a short string (255 bytes of UTF-8); for reply texts, which may be truncated."""
     octets = text.encode(errors="replace")
     return text if len(octets) <= 255 and octets.isascii() else octets[:255].decode(errors="ignore")

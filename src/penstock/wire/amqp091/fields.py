@@ -4,8 +4,8 @@ Field tables follow the practice of RabbitMQ and its clients, which differs from
 (https://www.rabbitmq.com/amqp-0-9-1-errata, section 3): `s` is a signed 16-bit integer, `l` and `L` are both signed
 64-bit integers, and `x` is a byte array.
 
-Every read is bounded by the end of the data and, inside a table or an array, by its end: malformed data raises
-`CodecError` and nothing else. Tables and arrays nest at most 32 deep, so that no input can exhaust the stack.
+Every read is bounded by the end of the data and, inside a table or an array, by its end: malformed data raises only
+`CodecError`. Tables and arrays nest at most 32 deep, so that no input can exhaust the stack.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from penstock.wire.amqp091.spec import ReplyCode
 
 
 class CodecError(PenstockError):
-    """Octets that are not valid AMQP 0-9-1, or a value that AMQP 0-9-1 cannot carry.
+    """Bytes that are not valid AMQP 0-9-1, or a value that AMQP 0-9-1 cannot carry.
 
-    `reason` says in one sentence what is wrong, `code` is the reply code to close the connection with. Its AMQP 1.0
+    `reason` describes the fault in one sentence, `code` is the reply code to close the connection with. The AMQP 1.0
     condition and HTTP status are those of the code.
     """
 
@@ -69,11 +69,11 @@ class FieldReader:
         self._end: i64 = len(data)
 
     def remaining(self) -> int:
-        """Octets left."""
+        """Bytes left."""
         return int(self._end - self.pos)
 
     def _skip(self, size: i64, what: str) -> i64:
-        """Go past some octets; return where they begin."""
+        """Skip some bytes; return the position of the first."""
         start = self.pos
         if size > self._end - start:
             raise CodecError(f"{what} needs {int(size)} octets where {int(self._end - start)} are left")
@@ -101,7 +101,7 @@ class FieldReader:
         return int(read_i64_be(self.data, self._skip(8, "a long long integer"))) & _UINT64_MAX
 
     def shortstr(self) -> str:
-        """A string of at most 255 octets of UTF-8."""
+        """A string of at most 255 bytes of UTF-8."""
         octets = self._take(self.octet(), "a short string")
         try:
             return octets.decode()
@@ -109,7 +109,7 @@ class FieldReader:
             raise CodecError("a short string is not UTF-8") from None
 
     def longstr(self) -> bytes:
-        """A string of octets; its length comes first, in 32 bits."""
+        """A string of bytes; its length comes first, in 32 bits."""
         return self._take(self.long(), "a long string")
 
     def table(self, depth: int = 1) -> dict[str, object]:
@@ -145,7 +145,7 @@ class FieldReader:
     def value(self, depth: int) -> object:
         """A typed value in a table or array at nesting depth `depth`."""
         kind = self.octet()
-        if kind == 83:  # S; not always text, though the specification wants UTF-8
+        if kind == 83:  # S; not always text, although the specification requires UTF-8
             octets = self._take(self.long(), "a long string")
             try:
                 return octets.decode()
@@ -243,26 +243,26 @@ _UINT64_MAX: Final = (1 << 64) - 1
 
 
 def unfit(what: str, value: object) -> CodecError:
-    """The error for a value of the broker that AMQP 0-9-1 cannot carry as `what`."""
+    """Return the error for a value of the broker that AMQP 0-9-1 cannot carry as `what`."""
     return CodecError(f"{worded(value)} does not fit {what}", ReplyCode.SYNTAX_ERROR)
 
 
 def write_unsigned(out: bytearray, value: object, size: int) -> None:
-    """Append an unsigned integer of `size` octets."""
+    """Append an unsigned integer of `size` bytes."""
     if not isinstance(value, int) or value < 0 or value >> (8 * size):
         raise unfit(f"an unsigned integer of {8 * size} bits", value)
     out += value.to_bytes(size, "big")
 
 
 def write_shortstr(out: bytearray, value: object) -> None:
-    """Append a short string: at most 255 octets of UTF-8."""
+    """Append a short string: at most 255 bytes of UTF-8."""
     octets = shortstr_octets(value)
     out.append(len(octets))
     out += octets
 
 
 def shortstr_octets(value: object) -> bytes:
-    """Return the octets of a short string, without their number. Raises CodecError for more than 255."""
+    """Return the bytes of a short string, without their number. Raises CodecError for more than 255."""
     if not isinstance(value, str):
         raise unfit("a short string", value)
     octets = _utf8(value)
@@ -272,7 +272,7 @@ def shortstr_octets(value: object) -> bytes:
 
 
 def write_longstr(out: bytearray, value: object) -> None:
-    """Append a long string; text goes out as UTF-8."""
+    """Append a long string; text is written as UTF-8."""
     if isinstance(value, str):
         octets = _utf8(value)
     elif isinstance(value, (bytes, bytearray, memoryview)):
@@ -361,7 +361,7 @@ def _write_decimal(out: bytearray, value: Decimal) -> None:
     if not value.is_finite():
         raise unfit("a decimal", value)
     sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)  # it is a letter only for what is not finite
+    assert isinstance(exponent, int)  # a character only for values that are not finite
     if len(digits) > 10 or exponent > 9 or exponent < -255:
         raise unfit("a decimal", value)
     unscaled = 0
@@ -401,7 +401,7 @@ def _utf8(text: str) -> bytes:
 
 
 def encode_shortstr(text: str) -> bytes:
-    """Encode a short string. Raises `CodecError` for a text that is too long: names are checked when they come in."""
+    """Encode a short string. Raises `CodecError` for a text that is too long: names are checked on input."""
     encoded = text.encode()
     if len(encoded) > 255:
         raise unfit("a short string", text)

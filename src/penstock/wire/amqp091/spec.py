@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-"""The eight octets with which a client asks for 0-9-1 (section 4.2.2)."""
+"""The eight bytes with which a client asks for 0-9-1 (section 4.2.2)."""
 
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2
@@ -21,11 +21,11 @@ FRAME_HEARTBEAT: Final = 8
 FRAME_END: Final = 0xCE
 
 FRAME_OVERHEAD: Final = 8
-"""Octets that a frame adds to its payload: kind, channel, size and the end mark (section 4.2.3)."""
+"""Bytes that a frame adds to its payload: kind, channel, size and the end mark (section 4.2.3)."""
 PAYLOAD_AT: Final = 7
 """Position of the payload in a frame (section 4.2.3)."""
 FRAME_MIN_SIZE: Final = 4096
-"""Every peer must take frames of this size, and none larger before `connection.tune` (section 4.2.3)."""
+"""Every peer must accept frames of this size, and no larger frames before `connection.tune` (section 4.2.3)."""
 
 CLASS_BASIC: Final = 60
 
@@ -209,9 +209,9 @@ tx.commit-ok:
 tx.rollback:
 tx.rollback-ok:
 """
-"""A method a line, its fields behind its name; an indented line goes on with the one above it.
+"""A method a line, its fields behind its name; an indented line continues the line above.
 
-Class access was withdrawn from 0-9-1; RabbitMQ still answers it, because clients grown on 0-8 still ask.
+Class access was withdrawn from 0-9-1; RabbitMQ still answers it, because clients written for 0-8 use it.
 """
 
 

@@ -1,7 +1,7 @@
-"""The body of a large message, walked as it comes (section 3.2.6 to 3.2.9).
+"""The body of a large message, walked while it arrives (sections 3.2.6 to 3.2.9).
 
 A body that is walked in pieces is one or more data sections, or an amqp-value that is a string or a binary; a footer
-may follow. Nothing of it is stored but where the data lies. Descriptors are in their usual form, a ulong of one octet.
+may follow. Only the positions of the data are stored. Descriptors are in their usual form, a ulong of one byte.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from penstock.wire.amqp10.value_walk import (
 from penstock.wire.amqp10.values import CodecError
 
 START_OCTETS: Final = 8
-"""Octets of a section up to its data: a descriptor, a format code and a size of four octets."""
+"""Bytes of a section up to its data: a descriptor, a format code and a size of four bytes."""
 FOOTER_MAX: Final = 64 * 1024
-"""Most octets of a footer behind a large body; others are refused."""
+"""Most bytes of a footer behind a large body; larger footers are refused."""
 SECTIONS_MAX: Final = 1024
-"""Most data sections of a large body; others are refused."""
+"""Most data sections of a large body; bodies with more are refused."""
 
 
 def body_start(data: bytes, end: i64) -> i64:
-    """Return where the body of a message begins of which only the first octets are there; `UNFIT` if that is unknown.
+    """Return the start of the body of a message whose first bytes are given; `UNFIT` if it is unknown.
 
-    It is unknown also if a section before it is malformed, or its descriptor is in a rare form.
+    It is also unknown if an earlier section is malformed, or its descriptor is in a rare form.
     """
     pos: i64 = 0
     while end - pos >= START_OCTETS and data[pos] == DESCRIBED and data[pos + 1] == SMALL_ULONG:
@@ -55,7 +55,7 @@ def body_start(data: bytes, end: i64) -> i64:
 
 
 def may_walk(data: bytes, pos: i64) -> bool:
-    """Return whether a body that begins at `pos`, with at least eight octets, can be walked in pieces."""
+    """Return whether a body that begins at `pos`, with at least eight bytes, can be walked in pieces."""
     code: i64 = data[pos + 3]
     if data[pos + 2] == DATA:
         return code == BINARY8 or code == BINARY32
@@ -69,20 +69,20 @@ class BodyWalk:
         self.code: i64 = ABSENT
         """Descriptor of the body's sections."""
         self.octets: i64 = 0
-        """Octets that have come."""
+        """Bytes that have arrived."""
         self.starts: list[int] = []
         self.sizes: list[int] = []
-        """Positions of the octets of the data sections, and how many each has."""
+        """Positions of the data of the data sections, and the bytes of each."""
         self._left: i64 = 0
-        """Octets of the present section that are still to come."""
+        """Bytes of the present section that are still to arrive."""
         self._start: bytes = b""
-        """The beginning of a section, or the footer so far."""
+        """The first bytes of a section, or the footer so far."""
         self._in_footer: bool = False
         self._decoder: IncrementalDecoder | None = None
-        """Checks the octets of a string; None in other sections."""
+        """Checks the bytes of a string; None in other sections."""
 
     def feed(self, data: bytes) -> None:
-        """Walk over the next octets. Raises CodecError."""
+        """Walk over the next bytes. Raises CodecError."""
         pos: i64 = 0
         n: i64 = len(data)
         while pos < n:
@@ -116,7 +116,7 @@ class BodyWalk:
             raise CodecError(f"the last section of a body ends {self._left} octets before its size")
 
     def _begin(self, start: bytes, position: i64) -> i64:
-        """Begin the section whose first octets are there. Return how many were used; 0 if more are needed."""
+        """Begin the section whose first bytes are given. Return how many were used; 0 if more are needed."""
         n: i64 = len(start)
         if n < 5:
             return 0

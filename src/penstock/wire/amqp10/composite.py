@@ -30,7 +30,8 @@ _ID_KINDS = frozenset({values.ULONG, values.UUID, values.BINARY, values.STRING})
 class Composite:
     """A decoded composite and its fields by name.
 
-    Absent fields have their default, else None; a field with multiple values is a list. `values` has the Python types.
+    Absent fields have their default, otherwise None; a field with multiple values is a list. `values` has the Python
+    types.
     """
 
     __slots__ = ("spec", "fields")
@@ -46,7 +47,7 @@ class Composite:
 
     @property
     def name(self) -> str:
-        """Such as "transfer"."""
+        """Name of the composite, such as "transfer"."""
         return self.spec.name
 
     def text(self, name: str) -> str:
@@ -99,7 +100,7 @@ class Composite:
 def decode_composite(data: bytes, pos: int = 0, end: int = -1) -> tuple[Composite, int]:
     """Read the composite at `pos`; return it and the position after it. Raises CodecError.
 
-    The condition says whether the octets are malformed, or a field has a value that it may not have.
+    The condition distinguishes malformed bytes from a value that is not allowed in its field.
     """
     reader = ValueReader(data, pos, end)
     if reader.octet() != DESCRIBED:
@@ -150,7 +151,7 @@ def spec_of(descriptor: object) -> CompositeSpec | None:
 
 
 def descriptor_code(descriptor: object) -> int:
-    """Return the code of a composite's or a section's descriptor; 0 if the specification does not have it."""
+    """Return the code of a composite's or a section's descriptor; 0 if the specification lacks it."""
     if isinstance(descriptor, Symbol):
         return CODES_BY_SYMBOL.get(descriptor, 0)
     if isinstance(descriptor, Typed) and descriptor.kind == values.ULONG and isinstance(descriptor.value, int):
@@ -200,7 +201,7 @@ def read_field(reader: ValueReader, field: FieldSpec, depth: int) -> object:
 
 
 def _choice(field: FieldSpec, value: str) -> str:
-    """Return the choice that a value is another spelling of: RabbitMQ's .NET client writes LINK_DETACH."""
+    """Return the choice for another spelling of it: RabbitMQ's .NET client writes LINK_DETACH."""
     if value in field.choices:
         return value
     spelled = value.lower().replace("_", "-")
@@ -250,7 +251,7 @@ def _read_role(reader: ValueReader, field: FieldSpec, code: int, depth: int) -> 
 
 
 def _check(field: FieldSpec, value: object) -> None:
-    """Raise CodecError for a value that the field's restricted type does not have."""
+    """Raise CodecError for a value outside the field's restricted type."""
     if field.largest >= 0:
         amount = value if isinstance(value, int) else len(value) if isinstance(value, bytes) else 0
         if amount > field.largest:
@@ -268,7 +269,7 @@ def _check(field: FieldSpec, value: object) -> None:
 
 
 def composite(descriptor: int, /, **fields: object) -> Composite:
-    """Return a composite; fields that are not given are absent. Raises TypeError for one that it does not have."""
+    """Return a composite; fields that are not given are absent. Raises TypeError for an unknown field."""
     # Not `code`, a field of sasl-outcome: compiled, even a positional-only name takes up the keyword.
     spec = COMPOSITES[descriptor]
     unknown = set(fields) - {field.name for field in spec.fields}
@@ -284,12 +285,12 @@ def _given(field: FieldSpec, value: object) -> object:
 
 
 def encode(descriptor: int, /, **fields: object) -> bytes:
-    """Return a composite as octets; as `composite`. Raises CodecError for a value that does not fit its field."""
+    """Return a composite as bytes; as `composite`. Raises CodecError for a value that does not fit its field."""
     return encode_composite(composite(descriptor, **fields))
 
 
 def encode_composite(value: Composite) -> bytes:
-    """Return a composite as octets, without its absent last fields; a field with its default value is absent."""
+    """Return a composite as bytes, without its absent last fields; a field with its default value is absent."""
     out = BytesWriter()
     _write_composite(out, value, 1)
     return out.getvalue()
@@ -304,7 +305,7 @@ def as_described(value: Composite) -> Described:
 
 
 def as_composite(value: object) -> Composite | None:
-    """Return a described list of a map as a composite; None if it is none. Raises CodecError."""
+    """Return a described list of a map as a composite; None if it is no composite. Raises CodecError."""
     if not isinstance(value, Described) or spec_of(value.descriptor) is None:
         return None
     out = BytesWriter()

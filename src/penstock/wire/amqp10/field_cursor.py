@@ -1,7 +1,7 @@
-"""Fields of a composite in place, without objects: for the performatives that come with every message.
+"""Fields of a composite in place, without objects: for the performatives of every message.
 
-A cursor goes from field to field and remembers whether one was malformed; it never leaves its list. The reader of a
-performative asks once, at its end, and lets `composite` find the words for the error.
+A cursor moves from field to field and records whether any was malformed; it never leaves its list. The reader of a
+performative checks once, at its end, and `composite` words the error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from penstock.wire.amqp10.value_walk import (
 from penstock.wire.amqp10.values import CodecError
 
 ABSENT: Final = -1
-"""A field that is null, or lies after the last one."""
+"""A field that is null, or lies after the last field."""
 NONE: Final = 0
 """A descriptor that the specification does not have."""
 
@@ -49,7 +49,7 @@ def _field_named(code: int, name: str) -> FieldSpec:
 
 
 STORED_STATE_MAX: Final = 128
-"""Most octets of a delivery state that is not read again when it comes again."""
+"""Most bytes of a delivery state that is cached and not decoded again when it repeats."""
 _STATE: Final = _field_named(TRANSFER, "state")
 
 
@@ -62,27 +62,29 @@ class FieldCursor:
         self.data: bytes = b""
         self.pos: i64 = 0
         self.end: i64 = 0
-        """End of the list, or of the octets before `enter`."""
+        """End of the list, or of the bytes before `enter`."""
         self.left: i64 = 0
         """Fields left."""
         self.start: i64 = 0
-        """Position of the octets of the last binary or other value; 0 if it was absent."""
+        """Position of the bytes of the last binary or other value; 0 if it was absent."""
         self.stop: i64 = 0
         self.malformed: bool = False
         self.state_code: i64 = ABSENT
-        """Descriptor of the last delivery state: `ABSENT` without one, `NONE` if the specification does not have it."""
+        """Descriptor of the last delivery state: `ABSENT` without one, `NONE` if the specification lacks it."""
         self.state: object = None
-        """The last delivery state; None if its descriptor says all."""
+        """The last delivery state; None if it has no fields."""
         self._octets: bytes = b""
-        """Octets of the last state of the specification with fields: all messages of a transaction have the same."""
+        """Bytes of the last state of the specification with fields: all messages of a transaction have the same
+        state.
+        """
         self._state: Composite | None = None
-        """And that state."""
+        """The decoded state of these bytes."""
 
     def open(self, data: bytes, pos: i64, end: i64) -> i64:
-        """Go to the value of the described value at `pos`; return its descriptor.
+        """Move to the value of the described value at `pos`; return its descriptor.
 
-        A descriptor that the specification does not have is `NONE`, or a number of no composite and no section. Raises
-        CodecError if it is malformed.
+        An unknown descriptor is `NONE`, or a number of no composite and no section. Raises CodecError if it is
+        malformed.
         """
         self.data = data
         self.end = end
@@ -95,7 +97,7 @@ class FieldCursor:
         return self._open_other(data, pos, end)
 
     def _open_other(self, data: bytes, pos: i64, end: i64) -> i64:
-        """Read a descriptor in one of its rare forms: eight octets, or a symbol."""
+        """Read a descriptor in one of its rare forms: eight bytes, or a symbol."""
         reader = ValueReader(data, int(pos), int(end))
         if reader.octet() != DESCRIBED:
             raise CodecError("a composite or section must begin with its descriptor")
@@ -104,7 +106,7 @@ class FieldCursor:
         return code
 
     def enter_at(self, data: bytes, pos: i64, end: i64) -> None:
-        """Go to the first field of the list at `pos`, whose descriptor lies before it."""
+        """Move to the first field of the list at `pos`, whose descriptor lies before it."""
         self.data = data
         self.pos = pos
         self.end = end
@@ -113,7 +115,7 @@ class FieldCursor:
         self.enter()
 
     def enter(self) -> None:
-        """Go to the first field."""
+        """Move to the first field."""
         data = self.data
         pos = self.pos
         if pos >= self.end:
@@ -136,7 +138,7 @@ class FieldCursor:
             self.malformed = True
 
     def _code(self) -> i64:
-        """Return the format code of the next field and go to its value; that of null if it is absent."""
+        """Return the format code of the next field and move to its value; the code of null if it is absent."""
         if self.left == 0:
             return NULL
         self.left -= 1
@@ -149,7 +151,7 @@ class FieldCursor:
         return code
 
     def _fail(self) -> i64:
-        """Remember that a field is malformed: those after it are absent."""
+        """Record that a field is malformed: later fields are absent."""
         self.malformed = True
         self.left = 0
         return ABSENT
@@ -204,7 +206,7 @@ class FieldCursor:
         return self._fail()
 
     def binary(self, largest: i64) -> None:
-        """Read a binary of at most `largest` octets: they lie from `start` to `stop`, both 0 if it is null."""
+        """Read a binary of at most `largest` bytes, from `start` to `stop`, both 0 if it is null."""
         self.start = 0
         self.stop = 0
         code = self._code()
@@ -227,7 +229,7 @@ class FieldCursor:
         self.pos = pos + size
 
     def any(self) -> None:
-        """Read a value of any type: with its format code it lies from `start` to `stop`, both 0 if it is null."""
+        """Read a value of any type: including its format code it lies from `start` to `stop`, both 0 if it is null."""
         self.start = 0
         self.stop = 0
         code = self._code()
@@ -253,7 +255,7 @@ class FieldCursor:
         start = self.start
         if self.stop - start <= 6 and data[start] == DESCRIBED and data[start + 1] == SMALL_ULONG:
             code: i64 = data[start + 2]
-            # Without fields: an empty list, or one of eight-bit size, as JMS clients write it.
+            # Without fields: an empty list, or a list of eight-bit size, as JMS clients write it.
             if ACCEPTED <= code <= MODIFIED and (data[start + 3] == LIST0 or data[start + 3] == LIST8):
                 if self.stop - start == 4 or data[start + 5] == 0:
                     self.state_code = code

@@ -11,7 +11,7 @@ from penstock.wire.amqp10.spec import FRAME_AMQP, FRAME_OVERHEAD, FRAME_SASL
 from penstock.wire.amqp10.values import FRAMING_ERROR, CodecError
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
-"""The eight octets with which a connection, or its part after TLS or SASL, begins (section 2.2)."""
+"""The eight bytes with which a connection, or its part after TLS or SASL, begins (section 2.2)."""
 TLS_HEADER: Final = b"AMQP\x02\x01\x00\x00"
 """The same for TLS (section 5.2.1)."""
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
@@ -22,14 +22,14 @@ INCOMPLETE: Final = 0
 
 
 def is_header(start: bytes) -> bool:
-    """Return whether a connection that begins with these octets, at most eight, may be AMQP 1.0."""
+    """Return whether a connection that begins with these bytes, at most eight, may be AMQP 1.0."""
     return AMQP_HEADER.startswith(start) or SASL_HEADER.startswith(start) or TLS_HEADER.startswith(start)
 
 
 def frame_end(data: bytes, pos: i64, n: i64, max_frame_size: i64) -> i64:
-    """Return the end of the frame at `pos`; `INCOMPLETE` if it goes beyond `n`, where the input ends.
+    """Return the end of the frame at `pos`; `INCOMPLETE` if it extends beyond `n`, where the input ends.
 
-    Raises CodecError for a frame that cannot be one, as soon as its first eight octets are there.
+    Raises CodecError for an invalid frame, as soon as its first eight bytes are available.
     """
     if n - pos < FRAME_OVERHEAD:
         return INCOMPLETE
@@ -56,7 +56,7 @@ def frame_kind(data: bytes, pos: i64) -> i64:
 
 
 def frame_channel(data: bytes, pos: i64) -> i64:
-    """Return the channel of the frame at `pos`. It has no meaning in a SASL frame."""
+    """Return the channel of the frame at `pos`. The channel has no meaning in a SASL frame."""
     return read_i64_be(data, pos) & 0xFFFF
 
 
@@ -72,6 +72,6 @@ def frame(channel: int, body: bytes = b"", kind: int = FRAME_AMQP) -> bytes:
 
 
 def write_frame_start(out: BytesWriter, size: i64, channel: i64) -> None:
-    """Write the header of an AMQP frame of `size` octets in all."""
+    """Write the header of an AMQP frame of `size` bytes in total."""
     write_i32_be(out, i32(size))
     write_i32_be(out, i32(0x02000000 | channel))

@@ -1,4 +1,4 @@
-"""Neutral properties, headers and deaths as those of AMQP 1.0 messages, and back, as RabbitMQ 4 converts them.
+"""Conversion of neutral properties, headers and deaths to those of AMQP 1.0 messages and back, as in RabbitMQ 4.
 
 The table in `wire.amqp10.neutral_properties`, read from the right to the left.
 """
@@ -30,7 +30,7 @@ _INT64: Final = 1 << 63
 
 
 def to_neutral(value: object, depth: int = 1) -> object:
-    """Return a value of AMQP 1.0 as a neutral value at nesting depth `depth`; what lies too deep is None."""
+    """Return a value of AMQP 1.0 as a neutral value at nesting depth `depth`; values that lie too deep are None."""
     if isinstance(value, (list, dict, Array)) and depth >= NESTING_MAX:
         return None
     if isinstance(value, Symbol):
@@ -49,7 +49,7 @@ def to_neutral(value: object, depth: int = 1) -> object:
 
 
 def neutral_table(entries: dict[object, object], depth: int = 1) -> dict[str, object]:
-    """Return a map as a table, without the entries whose key is longer than a table's may be (255 octets)."""
+    """Return a map as a table, without the entries whose key is too long for a table (255 bytes)."""
     table: dict[str, object] = {}
     for key, value in entries.items():
         name = key.decode(errors="replace") if isinstance(key, bytes) else str(to_neutral(key))
@@ -72,7 +72,7 @@ def _typed(value: Typed) -> object:
 
 
 def moment_of(milliseconds: int) -> object:
-    """Return a timestamp in whole seconds as a datetime; one that a datetime cannot be stays a number."""
+    """Return a timestamp in whole seconds as a datetime; a timestamp out of the range of datetime stays a number."""
     seconds = milliseconds // 1000
     if not 0 <= seconds <= _LAST_SECOND:
         return seconds
@@ -103,7 +103,7 @@ def to_amqp10(value: object) -> object:
 
 
 def milliseconds_of(moment: datetime) -> int:
-    """Return milliseconds since the epoch; a moment without a zone is taken for UTC."""
+    """Return milliseconds since the epoch; a moment without a zone is in UTC."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     passed = moment - _EPOCH
@@ -111,7 +111,7 @@ def milliseconds_of(moment: datetime) -> int:
 
 
 def symbol_or_text(key: str) -> object:
-    """Return the key of a map as a symbol, as RabbitMQ does; one that is not ASCII as a string."""
+    """Return the key of a map as a symbol, as RabbitMQ does; a key that is not ASCII as a string."""
     return Symbol(key) if key.isascii() else key
 
 
@@ -120,7 +120,7 @@ _TTL_MAX: Final = (1 << 32) - 1
 
 
 def entries_in(annotation: object) -> list[Entry]:
-    """Return the deaths of an annotation with the names of x-death; empty if it is none of ours."""
+    """Return the deaths of an annotation with the names of x-death; empty if Penstock did not write it."""
     if not isinstance(annotation, Array) or annotation.kind != values.MAP:
         return []
     entries: list[Entry] = []
@@ -153,7 +153,7 @@ def _number(value: object) -> int:
 
 
 def last_times(annotation: object) -> dict[tuple[object, object], object]:
-    """Return the time of the last death of each queue and reason, which x-death does not have."""
+    """Return the time of the last death of each queue and reason, which x-death lacks."""
     times: dict[tuple[object, object], object] = {}
     if isinstance(annotation, Array):
         for item in annotation.values:
@@ -165,9 +165,9 @@ def last_times(annotation: object) -> dict[tuple[object, object], object]:
 
 
 def annotation_of(deaths: list[Entry], times: dict[tuple[object, object], object], now: float = -1.0) -> Array:
-    """Return the annotation of deaths. The first one happened now, in seconds since the epoch, if that is given.
+    """Return the annotation of deaths. `now` is the time of the first death, in seconds since the epoch, if given.
 
-    `times` are the times of the last deaths; where one is missing, that of the first death stands in.
+    `times` are the times of the last deaths; a missing time is replaced by the time of the first death.
     """
     items: list[object] = []
     for index, entry in enumerate(deaths):
@@ -198,11 +198,11 @@ EXCHANGES: Final = "/exchanges/"
 
 
 _UNRESERVED: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-"""Octets that are not escaped (RFC 3986, section 2.3)."""
+"""Bytes that are not escaped (RFC 3986, section 2.3)."""
 
 
 def quoted(name: str) -> str:
-    """Return a name percent-encoded; what is not UTF-8 in it is replaced. Importing urllib for it takes 3 ms."""
+    """Return a name percent-encoded; parts that are not UTF-8 are replaced. Importing urllib for it takes 3 ms."""
     octets = name.encode(errors="replace")
     if not octets.rstrip(_UNRESERVED):
         return name
@@ -221,7 +221,7 @@ def exchange_address(exchange: str, key: str | None = None) -> str:
 
 
 def to_reply_address(reply_to: str) -> str:
-    """Return the address of a neutral reply-to, which names a queue; what is an address already stays."""
+    """Return the address of a neutral reply-to, which names a queue; an address is unchanged."""
     if reply_to.startswith((QUEUES, EXCHANGES)):
         return reply_to
     return queue_address(reply_to)
@@ -232,7 +232,7 @@ AMQP10_TYPE: Final = "amqp-1.0"
 TYPE: Final = "x-basic-type"
 COPIES: Final = "x-cc"
 URN: Final = "urn:uuid:"
-"""Beginning of a message-id that is a uuid, as text."""
+"""Prefix of a message-id that is a uuid, as text."""
 _RECEIVED: Final = "x-opt-rabbitmq-received-time"
 _INTERNAL: Final = frozenset({"x-routing-key", "x-exchange", "x-death"})
 
@@ -262,7 +262,7 @@ def properties_of(content: bytes, sections: Sections) -> Properties:
 
 
 def application_headers(content: bytes, sections: Sections) -> dict[str, object]:
-    """Return the application properties of a message that has some as headers."""
+    """Return the application properties of a message as headers; the message must have such a section."""
     entries = decode_value(content, int(sections.application_properties))[0]
     return neutral_table(entries) if isinstance(entries, dict) else {}
 
@@ -287,13 +287,13 @@ def _add_annotations(annotations: dict[object, object], headers: dict[str, objec
         elif name == _RECEIVED and isinstance(value, Typed):
             headers["timestamp_in_ms"] = value.value
         elif name in TRACE_HEADERS and isinstance(value, str):
-            headers.setdefault(name, value)  # OpenTelemetry permits it here and among the application properties.
+            headers.setdefault(name, value)  # OpenTelemetry permits both places.
         elif name.startswith("x-") and not name.startswith("x-basic-") and name not in _INTERNAL and is_name(name):
             headers[name] = to_neutral(value)
 
 
 def _read_properties(content: bytes, sections: Sections, properties: Properties, headers: dict[str, object]) -> None:
-    """Read the properties section of a message that has one, in place: it was found well formed."""
+    """Read the properties section of a message that has one, in place; it must be well formed."""
     cursor = FieldCursor()
     cursor.enter_at(content, sections.properties, sections.end)
     pos = cursor.pos
@@ -306,13 +306,13 @@ def _read_properties(content: bytes, sections: Sections, properties: Properties,
 
 
 _PLACES: Final[list[int]] = [8, -1, -1, -1, -1, 5, 0, 1, -1, 9, 12, -1, -1]
-"""Indexes in `PROPERTY_NAMES` of the fields of the properties section; -1 for those that it does not have."""
+"""Indexes in `PROPERTY_NAMES` of the fields of the properties section; -1 for fields without a neutral property."""
 
 
 def property_octets(content: bytes, sections: Sections) -> list[bytes] | None:
-    """Return the properties of a message with an id, if they have the same octets as neutral ones; None if not.
+    """Return the properties of a message with an id, if they have the same bytes as neutral properties; None otherwise.
 
-    A text has its size before it, in one octet; a number is big-endian, in as many octets as AMQP 0-9-1 has.
+    A text follows its size in one byte; a number is big-endian, in as many bytes as in AMQP 0-9-1.
     """
     if sections.properties == ABSENT or sections.application_properties != ABSENT:
         return None
@@ -368,7 +368,7 @@ def _short(text: str) -> str | None:
 
 
 def _id_text(content: bytes, pos: i64, header: str, headers: dict[str, object]) -> str | None:
-    """Return a message-id as text; one that no text of 255 octets can be becomes a header."""
+    """Return a message-id as text; an id that does not fit into a text of 255 bytes becomes a header."""
     value: object = text_at(content, pos)
     if value is None:
         value = decode_value(content, int(pos))[0]
@@ -391,7 +391,7 @@ def _user(octets: object) -> str | None:
 
 
 def reply_queue(reply_to: str) -> str:
-    """Return the neutral reply-to of an address: the queue that it names, else the address itself."""
+    """Return the neutral reply-to of an address: the named queue, otherwise the address itself."""
     name = reply_to.removeprefix(QUEUES)
     if name == reply_to or not name or "/" in name:
         return reply_to
@@ -420,7 +420,7 @@ def percent_decoded(part: str) -> str:
 _JMS_BYTES: Final = frozenset({"x-opt-jms-dest", "x-opt-jms-reply-to", "x-opt-jms-msg-type"})
 """Annotations of JMS clients, whose values are a byte: Qpid JMS ignores other integers.
 
-They tell queue, topic or temporary one of JMSDestination and JMSReplyTo, and the kind of message.
+The values distinguish queues, topics and temporary ones in JMSDestination and JMSReplyTo, and the kind of message.
 """
 _UINT_MAX: Final = (1 << 32) - 1
 _INT64_MAX: Final = (1 << 63) - 1
@@ -443,7 +443,7 @@ def encode_message(properties: Properties, body: bytes) -> bytes:
 def encode_head(properties: Properties, place: dict[str, object] | None = None) -> bytes:
     """Return the sections before the body of a message with neutral properties. Raises CodecError.
 
-    `place` has fields of the properties section that no neutral property has: `to` and `subject`; and `reply_to`.
+    `place` has fields of the properties section without a neutral property (`to` and `subject`), and `reply_to`.
     """
     out = BytesWriter()
     out.write(_header_of(properties))
@@ -528,7 +528,7 @@ def _annotations_from(properties: Properties, headers: dict[str, object] | None)
 
 
 def _id_from(text: str | None) -> object:
-    """Return a message-id: a uuid from its URN, else a string."""
+    """Return a message-id: a uuid from its URN, otherwise a string."""
     if text is None or not text.startswith(URN) or len(text) != len(URN) + 36:
         return text
     digits = text[len(URN) :]
@@ -547,7 +547,7 @@ def data_section(body: bytes) -> bytes:
 
 
 def is_body(octets: bytes) -> bool:
-    """Return whether octets are the body sections of a message and nothing else."""
+    """Return whether bytes are exactly the body sections of a message."""
     sections = Sections()
     try:
         sections.walk(octets, 0, len(octets))

@@ -1,9 +1,9 @@
 """Sections of a message in place (section 3.2): validation when it arrives, and the position of each.
 
 A message is walked once, and no objects are built. Order: header, delivery-annotations, message-annotations,
-properties, application-properties, the body, footer; all but the body at most once, and each may be absent. A body is
-several data sections, several amqp-sequence sections, or one amqp-value. A message without a body passes, as some
-clients send them, but one without any section is malformed.
+properties, application-properties, the body, footer; all except the body at most once, and each may be absent. A body
+is several data sections, several amqp-sequence sections, or one amqp-value. A message without a body is accepted,
+because some clients send such messages, but a message without any section is malformed.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ REPLY_TO_GROUP_ID: Final = 12
 
 
 HEADER_SKIP: Final = 7
-"""Octets of a header with `durable` alone, in its shortest form."""
+"""Bytes of a header with `durable` alone, in its shortest form."""
 _DURABLE_HEADER: Final = 0x005370C0020141
 _TRANSIENT_HEADER: Final = 0x005370C0020142
 _DATA8: Final = 0x005375A0
 _DATA32: Final = 0x005375B0
-"""First octets of a data section, up to its size in one octet or in four."""
+"""First bytes of a data section, up to its size in one byte or in four."""
 
 
 class Sections:
@@ -119,7 +119,7 @@ class Sections:
         self._is_alone: bool = False
         """True if the last message was one data section."""
         self.durable: i64 = ABSENT
-        """Fields of the header: booleans as 0 and 1; `ABSENT` if there is none, or no header."""
+        """Fields of the header: booleans as 0 and 1; `ABSENT` if the field, or the header, is absent."""
         self.priority: i64 = ABSENT
         self.ttl: i64 = ABSENT
         self.first_acquirer: i64 = ABSENT
@@ -127,7 +127,7 @@ class Sections:
         self.header_end: i64 = 0
         """End of the header section; the start of the message without one."""
         self.annotated_at: i64 = 0
-        """Position after header and delivery-annotations: what is stored and sent on begins here."""
+        """Position after header and delivery-annotations: stored and forwarded bytes begin here."""
         self.delivery_annotations: i64 = ABSENT
         self.message_annotations: i64 = ABSENT
         self.annotations_end: i64 = 0
@@ -135,7 +135,9 @@ class Sections:
         self.properties: i64 = ABSENT
         self.application_properties: i64 = ABSENT
         self.body_at: i64 = 0
-        """Position of the descriptor of the body's first section; that of the footer or the end without a body."""
+        """Position of the descriptor of the body's first section; without a body, the position of the footer or the
+        end.
+        """
         self.body_code: i64 = ABSENT
         """Descriptor of the body's sections."""
         self.body_end: i64 = 0
@@ -197,21 +199,21 @@ class Sections:
             pos = after
 
     def _set_alone(self, pos: i64, end: i64) -> None:
-        """Note a message that is one data section. After another at the same position only its end differs."""
+        """Record a message that is one data section. After another at the same position only its end differs."""
         self._clear(pos, end)
         self._is_alone = True
         self.body_code = DATA
         self.body_at = pos
 
     def _set_header(self, end: i64, durable: bool) -> None:
-        """Note a header that ends at `end` and has no field but `durable`."""
+        """Record a header that ends at `end` and has only the field `durable`."""
         self.durable = 1 if durable else 0
         self.header_end = end
         self.annotated_at = end
         self.annotations_end = end
 
     def walk_beginning(self, data: bytes, pos: i64, end: i64) -> None:
-        """Walk over the header and the annotations of a message that was found well formed."""
+        """Walk over the header and the annotations of a well-formed message."""
         self._clear(pos, end)
         cursor = self._cursor
         while pos < end:
@@ -221,7 +223,7 @@ class Sections:
             pos = self._section(cursor, data, pos, end, code)
 
     def _section(self, cursor: FieldCursor, data: bytes, start: i64, end: i64, code: i64) -> i64:
-        """Check and note the section at `start`, whose value the cursor has reached; return its end, or `UNFIT`."""
+        """Check and record the section at `start`, whose value the cursor has reached; return its end, or `UNFIT`."""
         pos = cursor.pos
         if DATA <= code < FOOTER:
             after = _body_section_end(data, pos, end, code)
@@ -270,7 +272,7 @@ class Sections:
 
 
 def header_skip(data: bytes, pos: i64, end: i64) -> i64:
-    """Return the end of a header that says only whether the message is durable, as most do; `pos` without such one."""
+    """Return the end of a header with only `durable`, as most are; `pos` without such a header."""
     if end - pos < HEADER_SKIP + 1:
         return pos
     header = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFFFFFFFF
@@ -278,9 +280,9 @@ def header_skip(data: bytes, pos: i64, end: i64) -> i64:
 
 
 def data_alone(data: bytes, pos: i64, end: i64) -> i64:
-    """Return where the octets of the data section begin that is all from `pos` to `end`; 0 for anything else.
+    """Return the start of the data if one data section fills `pos` to `end`; 0 otherwise.
 
-    Only the usual form of such a section is looked for, as most bodies have it.
+    Only the usual form of such a section is recognised, which most bodies have.
     """
     octets = end - pos
     if octets < 8:
@@ -289,7 +291,7 @@ def data_alone(data: bytes, pos: i64, end: i64) -> i64:
     kind = start >> 32
     if kind == _DATA8:
         if (start >> 24) & 0xFF == octets - 5:
-            return pos + 5  # As statements: the number of a conditional expression would be an object.
+            return pos + 5  # As statements: the result of a conditional expression would be an object.
     elif kind == _DATA32 and start & 0xFFFFFFFF == octets - 8:
         return pos + 8
     return 0
@@ -327,7 +329,7 @@ def _properties_end(cursor: FieldCursor, data: bytes) -> i64:
 
 
 def data_octets(content: bytes, sections: Sections) -> i64:
-    """Return the octets in the data sections of a message whose body they are."""
+    """Return the bytes in the data sections of a message; its body must be data sections."""
     total: i64 = 0
     pos = sections.body_at
     cursor = FieldCursor()
@@ -338,7 +340,7 @@ def data_octets(content: bytes, sections: Sections) -> i64:
 
 
 def joined_data(content: bytes, sections: Sections) -> bytes:
-    """Return the data sections of a message put together."""
+    """Return the data sections of a message joined."""
     alone = data_alone(content, sections.body_at, sections.body_end)
     if alone > 0:
         return content[alone : sections.body_end]
@@ -352,7 +354,7 @@ def joined_data(content: bytes, sections: Sections) -> bytes:
 
 
 def _data_extent(cursor: FieldCursor, content: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
-    """Return where the octets of the data section at `pos` begin and end."""
+    """Return the start and end of the data of the data section at `pos`."""
     cursor.open(content, pos, end)
     at = cursor.pos
     if content[at] == BINARY8:
@@ -362,9 +364,9 @@ def _data_extent(cursor: FieldCursor, content: bytes, pos: i64, end: i64) -> tup
 
 
 def header_end(content: bytes) -> i64:
-    """Return the end of the header of a message that was found well formed; 0 without a header.
+    """Return the end of the header of a well-formed message; 0 without a header.
 
-    For deliveries, which need no other position.
+    Deliveries need no other position.
     """
     if content[1] == SMALL_ULONG and content[2] != HEADER:
         return 0
@@ -396,9 +398,9 @@ def property_at(data: bytes, properties: i64, end: i64, index: i64) -> i64:
 
 
 NO_EXPIRY: Final = 0
-"""An absolute-expiry-time of 0 is none, as in JMS."""
+"""An absolute-expiry-time of 0 means none, as in JMS."""
 EXPIRY_MAX: Final = 1 << 53
-"""Milliseconds since 1970 from which on an absolute-expiry-time is none: no clock shows them."""
+"""Milliseconds since 1970 above which an absolute-expiry-time means none: no clock shows such times."""
 
 
 def expiry_ms(data: bytes, properties: i64, end: i64) -> i64:
@@ -410,7 +412,7 @@ def expiry_ms(data: bytes, properties: i64, end: i64) -> i64:
         return NO_EXPIRY
     count: i64 = data[properties + 2] if data[properties] == LIST8 else u32(data, properties + 5)
     if count <= ABSOLUTE_EXPIRY_TIME:
-        return NO_EXPIRY  # Most messages have no property so far behind.
+        return NO_EXPIRY  # Most messages have no such late property.
     pos = property_at(data, properties, end, ABSOLUTE_EXPIRY_TIME)
     expiry: i64 = NO_EXPIRY if pos == ABSENT else read_i64_be(data, pos + 1)
     return NO_EXPIRY if expiry >= EXPIRY_MAX else expiry
@@ -426,7 +428,7 @@ def _out_of_order(code: i64, last: i64) -> CodecError:
 
 
 def _explained(data: bytes, pos: i64, end: i64, code: i64) -> CodecError:
-    """Return the error for the section at `pos`, which the walk found malformed."""
+    """Return the error for the section at `pos`, which is malformed."""
     name = SECTIONS[int(code)]
     try:
         if code == HEADER or code == PROPERTIES:
@@ -479,14 +481,15 @@ def header_octets(
 
 
 def durable_header(durable: bool) -> bytes:
-    """Return the shortest header that says whether a message is durable."""
+    """Return the shortest header with the durability of a message."""
     return _DURABLE_HEADERS[1 if durable else 0]
 
 
 def with_annotations(
     content: bytes, sections: Sections, added: dict[str, object], removed: tuple[str, ...] = ()
 ) -> bytes:
-    """Return a message with additional message annotations; one of the same key is replaced. Raises CodecError.
+    """Return a message with additional message annotations; an annotation with the same key is replaced. Raises
+    CodecError.
 
     `removed` are the keys of annotations to leave out.
     """
@@ -504,7 +507,7 @@ def with_annotations(
 
 
 def symbol_text(key: bytes) -> bytes:
-    """Return the text of an encoded symbol, whatever its form; of another key, a text that no symbol has."""
+    """Return the text of an encoded symbol in any form; for another key, a text that no symbol has."""
     if key[0] == 0xA3:
         return key[2:]
     if key[0] == 0xB3:

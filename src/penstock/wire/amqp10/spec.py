@@ -1,4 +1,4 @@
-"""Constants and composites of AMQP 1.0, after the tables of the specification (OASIS Standard, 29 October 2012).
+"""Constants and composites of AMQP 1.0, from the tables of the specification (OASIS Standard, 29 October 2012).
 
 The table `COMPOSITES` defines the fields of every composite, and the codec reads only this table. Names are the
 specification's with underscores for hyphens. In a signature, `!` marks a mandatory field and `*` one with multiple
@@ -15,12 +15,12 @@ from penstock.wire.amqp10.values import Symbol
 FRAME_AMQP: Final = 0
 FRAME_SASL: Final = 1
 FRAME_OVERHEAD: Final = 8
-"""Octets of a frame before its body, without an extended header (section 2.3.1)."""
+"""Bytes of a frame before its body, without an extended header (section 2.3.1)."""
 FRAME_MIN_SIZE: Final = 512
-"""Every peer must take frames of this size, and none larger before `open` (section 2.7.1)."""
+"""Every peer must accept frames of this size, and no larger frames before `open` (section 2.7.1)."""
 UINT_MAX: Final = (1 << 32) - 1
 TAG_MAX: Final = 32
-"""Most octets of a delivery tag (section 2.8.7)."""
+"""Most bytes of a delivery tag (section 2.8.7)."""
 
 OPEN: Final = 0x10
 BEGIN: Final = 0x11
@@ -91,9 +91,9 @@ SECTION_TYPES: Final[dict[int, str]] = {
 """Types of the values of sections."""
 
 ANY: Final = "any"
-"""Kind of a field that takes any value."""
+"""Kind of a field that accepts any value."""
 ROLE: Final = "role"
-"""Kind of a field that takes the composites that provide a role."""
+"""Kind of a field that accepts the composites that provide a role."""
 MESSAGE_ID: Final = "message-id"
 """Kind of message-id and correlation-id: a ulong, uuid, binary or string, with its type."""
 
@@ -107,9 +107,9 @@ class Domain:
         self.kind: Final = kind
         """Primitive type, or one of the kinds above."""
         self.largest: Final = largest
-        """Largest number, or most octets; -1 without a bound."""
+        """Largest number, or most bytes; -1 without a bound."""
         self.choices: Final = choices
-        """The only symbols; empty if all may be."""
+        """The only allowed symbols; empty if all are allowed."""
 
 
 DOMAINS: Final[dict[str, Domain]] = {
@@ -234,7 +234,7 @@ sasl-outcome (sasl_frame): sasl_code! code, binary additional_data
     "seconds timeout=0, boolean dynamic=false, fields dynamic_node_properties",
     capabilities="symbol* offered_capabilities, symbol* desired_capabilities, fields properties",
 )
-"""A composite a line: the roles that it provides, and its fields; an indented line goes on with the one above it."""
+"""A composite a line: the roles that it provides, and its fields; an indented line continues the line above."""
 
 
 def _default(text: str) -> object:

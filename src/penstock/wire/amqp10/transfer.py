@@ -1,4 +1,4 @@
-"""Performatives that come with every message, in place: transfer, disposition and flow (section 2.7)."""
+"""Performatives of every message, read and written in place: transfer, disposition and flow (section 2.7)."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from penstock.wire.amqp10.value_walk import BINARY8, FALSE, NULL, SMALL_UINT, TR
 from penstock.wire.amqp10.value_writer import begin_performative, end_performative, put_boolean, put_uint, unfit
 
 TRANSFER_OVERHEAD: Final = 48
-"""Most octets of a frame that `write_delivery` adds to its payload."""
+"""Most bytes of a frame that `write_delivery` adds to its payload."""
 _USUAL_START: Final = 0x005314C0
-"""The first octets of a transfer: its descriptor, and a list of eight-bit size."""
+"""The first bytes of a transfer: its descriptor, and a list of eight-bit size."""
 _ID_AND_TAG: Final = -0xFFFFFFFF000100
-"""Bits of eight octets from the delivery-id on: its format code, and code and size of the tag."""
+"""Bits of eight bytes from the delivery-id on: format code of the id, code and size of the tag."""
 _WIDE_ID_AT: Final = 11
-"""Position of the delivery-id after a handle of four octets."""
+"""Position of the delivery-id after a handle of four bytes."""
 _DELIVERY_REST: Final = 24
-"""Octets of a frame that `write_delivery_head` adds to its payload and the constant octets."""
+"""Bytes of a frame that `write_delivery_head` adds to its payload and the constant bytes."""
 _PAYLOAD_MIN: Final = 16
-"""Octets of payload, at least as many as `read_usual` may look beyond the fields before it notices their end."""
+"""Least bytes of payload for `read_usual`, which may read so far beyond the fields before it detects their end."""
 
 
 class TransferForm:
-    """Form of usual transfers: what stays from one to the next while only delivery-id, tag and payload change."""
+    """Form of usual transfers: the constant parts while only delivery-id, tag and payload change."""
 
     __slots__ = ("start", "id_at", "handle", "tag", "stop", "ends")
 
     def __init__(self) -> None:
         self.start: i64 = 0
-        """The first eight octets; 0 for no form."""
+        """The first eight bytes; 0 for no form."""
         self.id_at: i64 = 0
-        """Position of the delivery-id, which has four octets."""
+        """Position of the delivery-id, which has four bytes."""
         self.handle: i64 = 0
-        """The eight octets before that, if they are not among the first: the handle has four."""
+        """The eight bytes before the delivery-id, if they are not among the first: the handle has four bytes."""
         self.tag: i64 = 0
-        """The eight octets from there on, but for the delivery-id and the first octet of the tag."""
+        """The eight bytes from there on, except the delivery-id and the first byte of the tag."""
         self.stop: i64 = 0
-        """Octets of the performative."""
+        """Bytes of the performative."""
         self.ends: i64 = 0
-        """Its last two octets: message-format and settled."""
+        """The last two bytes: message-format and settled."""
 
     def note(self, data: bytes, pos: i64, start: i64, id_at: i64, stop: i64) -> None:
-        """Note the form of the transfer at `pos`, which begins with `start` and ends at `stop`."""
+        """Record the form of the transfer at `pos`, which begins with `start` and ends at `stop`."""
         self.start = start
         self.id_at = id_at - pos
         if self.id_at == _WIDE_ID_AT:
@@ -84,7 +84,7 @@ class Transfer:
         self.handle: i64 = ABSENT
         self.delivery_id: i64 = ABSENT
         self.tag_start: i64 = 0
-        """The octets of the delivery tag in the frame; both are 0 if it is absent."""
+        """The bytes of the delivery tag in the frame; both are 0 if it is absent."""
         self.tag_stop: i64 = 0
         self.message_format: i64 = ABSENT
         self.settled: i64 = ABSENT
@@ -118,9 +118,10 @@ class Transfer:
         self.payload = cursor.pos
 
     def read_usual(self, data: bytes, pos: i64, end: i64) -> bool:
-        """Read the transfer at `pos` if it is written as most clients do it: returns whether it is.
+        """Read the transfer at `pos` if it has the usual form of most clients; returns whether it has.
 
-        That is, it has no field after `settled`, and each field is in a usual form. Otherwise the fields mean nothing.
+        In this form there is no field after `settled`, and each field is in a usual form. Otherwise the fields are
+        undefined.
         """
         if end - pos < _PAYLOAD_MIN:
             return False
@@ -143,7 +144,7 @@ class Transfer:
         return self._read_other(data, pos, end, start)
 
     def _read_other(self, data: bytes, pos: i64, end: i64, start: i64) -> bool:
-        """Read a usual transfer whose form is another than that of the last one."""
+        """Read a usual transfer whose form differs from the last form."""
         self._form.start = 0
         stop = pos + 5 + ((start >> 24) & 0xFF)
         if start >> 32 != _USUAL_START or stop + _PAYLOAD_MIN > end:
@@ -194,7 +195,7 @@ class Transfer:
         return True
 
     def _read_usual_end(self, data: bytes, at: i64, stop: i64, count: i64) -> bool:
-        """Read what follows the tag, up to `stop`; `count` is that of all fields."""
+        """Read what follows the tag, up to `stop`; `count` is the number of all fields."""
         if count < 3 or count > 5:
             return False
         self.message_format = ABSENT
@@ -228,7 +229,7 @@ class Transfer:
         self.batchable = False
 
     def _read_rest(self, cursor: FieldCursor) -> None:
-        """Read the fields after `settled`, which most transfers do not have."""
+        """Read the fields after `settled`, which most transfers lack."""
         self.more = cursor.boolean() == 1
         self.rcv_settle_mode = cursor.ubyte(1)
         cursor.delivery_state()
@@ -244,7 +245,7 @@ def write_delivery(
 ) -> None:
     """Write the first frame of a delivery up to its payload, which has `octets` and which the caller writes.
 
-    The delivery tag is a number of eight octets: it stays unique when a link moves to another session.
+    The delivery tag is a number of eight bytes: it stays unique when a link moves to another session.
     """
     start = begin_performative(out, channel, TRANSFER)
     put_uint(out, handle)
@@ -263,7 +264,7 @@ def write_delivery(
 
 
 def delivery_head(handle: i64) -> bytes:
-    """Return the constant octets of the transfers of a link, for `write_delivery_head`."""
+    """Return the constant bytes of the transfers of a link, for `write_delivery_head`."""
     fields = BytesWriter()
     put_uint(fields, handle)
     fields.append(UINT)
@@ -281,7 +282,7 @@ def write_delivery_head(
 ) -> None:
     """As `write_delivery` for a delivery in one frame, with the `delivery_head` of its link.
 
-    The delivery-id may be past 2^32, where it begins anew. The tag is below 2^47.
+    The delivery-id may exceed 2^32, where it wraps around. The tag is below 2^47.
     """
     size: i64 = len(head) + _DELIVERY_REST + octets
     write_i64_be(out, size << 32 | 0x02000000 | channel)
@@ -289,7 +290,7 @@ def write_delivery_head(
     number = delivery_id & 0xFFFFFFFF
     if number > 0x7FFFFFFF:
         number -= 0x100000000
-    write_i64_be(out, number << 32 | 0xA0080000)  # Delivery-id, and a binary of eight octets, of which two are 0.
+    write_i64_be(out, number << 32 | 0xA0080000)  # Delivery-id, and a binary of eight bytes, of which two are 0.
     write_i64_be(out, tag << 16 | (0x4341 if settled else 0x4342))
 
 
@@ -311,10 +312,10 @@ def write_continuation(out: BytesWriter, channel: i64, handle: i64, more: bool, 
 ACCEPTED_STATE: Final = encode(ACCEPTED)
 RELEASED_STATE: Final = encode(RELEASED)
 NO_STATE: Final = bytes((NULL,))
-"""Delivery states as octets."""
+"""Delivery states as bytes."""
 
 STATE_OCTETS_MAX: Final = 200
-"""Most octets of a state that `write_disposition` takes; `composite` encodes larger ones, such as with an error map."""
+"""Most bytes of a state for `write_disposition`; `composite` encodes larger states, such as with an error map."""
 
 
 class Disposition:
@@ -324,10 +325,10 @@ class Disposition:
 
     def __init__(self) -> None:
         self.receiver: bool = False
-        """True if it comes from the receiver of the deliveries."""
+        """True if the receiver of the deliveries sent it."""
         self.first: i64 = ABSENT
         self.last: i64 = ABSENT
-        """The last delivery of the range; equal to `first` if it was absent."""
+        """The last delivery of the range; equal to `first` if absent."""
         self.settled: bool = False
         self.state_code: i64 = ABSENT
         """Descriptor and value of the delivery state, as in `FieldCursor`."""
@@ -368,7 +369,9 @@ def write_disposition(
 
 
 class Flow:
-    """The last flow that was read. Absent numbers are `ABSENT`: without a handle, it is about the session alone."""
+    """The last flow that was read. Absent numbers are `ABSENT`: without a handle, the flow concerns only the
+    session.
+    """
 
     __slots__ = (
         "next_incoming_id",

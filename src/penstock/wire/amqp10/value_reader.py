@@ -1,8 +1,8 @@
 """Decoding of values (section 1.6).
 
-Every read is bounded by the end of the data and, inside a list, map or array, by its end: malformed data raises
-`CodecError` and nothing else. What is allocated is in proportion to the octets that were read. Lists, maps, arrays and
-described values nest at most 32 deep, so that no input can exhaust the stack.
+Every read is bounded by the end of the data and, inside a list, map or array, by its end: malformed data raises only
+`CodecError`. Allocated memory is proportional to the bytes read. Lists, maps, arrays and described values nest at most
+32 deep, so that no input can exhaust the stack.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class ValueReader:
         self.data = data
         self.pos = pos
         self.end = end
-        """End of the list, map or array that is being read, else of the data."""
+        """End of the list, map or array that is being read, otherwise of the data."""
 
     def remaining(self) -> int:
-        """Return the octets left."""
+        """Return the bytes left."""
         return self.end - self.pos
 
     def _take(self, size: int, what: str) -> bytes:
@@ -61,7 +61,7 @@ class ValueReader:
         return self.data[start:stop]
 
     def octet(self) -> int:
-        """Return one octet, such as a format code."""
+        """Return one byte, such as a format code."""
         if self.pos >= self.end:
             raise CodecError("a value ends before its format code")
         octet = self.data[self.pos]
@@ -91,7 +91,7 @@ class ValueReader:
         return _scalar(kind, code, self._octets(code, kind))
 
     def _octets(self, code: int, kind: str) -> bytes:
-        """Return the octets of a scalar, without its size."""
+        """Return the bytes of a scalar, without its size."""
         width = WIDTHS[code]
         if width == VARIABLE8:
             width = self._unsigned(1)
@@ -124,7 +124,7 @@ class ValueReader:
         return entries
 
     def key(self, depth: int) -> object:
-        """Return the key of a map entry: a scalar. The specification permits others, which nobody uses."""
+        """Return the key of a map entry: a scalar. The specification permits other keys, which no client uses."""
         key = self.value(depth)
         if isinstance(key, (list, dict, Array, Described)):
             raise CodecError("the key of a map is a list, map, array or described value")
@@ -132,7 +132,7 @@ class ValueReader:
 
     def _array(self, code: int, depth: int) -> Array:
         outer, count = self.enter(code, depth)
-        if count == 0 and self.pos == self.end:  # No constructor: there is nothing that it could describe.
+        if count == 0 and self.pos == self.end:  # No constructor: there is no value to describe.
             self.leave(outer)
             return Array(values.NULL, [])
         descriptors: list[object] = []
@@ -151,7 +151,7 @@ class ValueReader:
         return Array(KINDS[element], items, tuple(descriptors))
 
     def enter(self, code: int, depth: int) -> tuple[int, int]:
-        """Limit reading to a list, map or array; return the former end, to `leave` with, and the count of elements."""
+        """Limit reading to a list, map or array; return the former end, for `leave`, and the count of elements."""
         check_depth(depth)
         outer = self.end
         if code == LIST0:
@@ -166,7 +166,7 @@ class ValueReader:
             raise CodecError(f"{what} of {size} octets is longer than the {outer - self.pos} octets left")
         self.end = self.pos + size
         count = self._unsigned(width)
-        if code < ARRAY8:  # Each element of a list or map has one octet at least.
+        if code < ARRAY8:  # Each element of a list or map has one byte at least.
             check_count(count, self.end - self.pos, 1)
         return outer, count
 
@@ -184,7 +184,7 @@ def check_depth(depth: int) -> None:
 
 
 def check_count(count: int, octets: int, width: int) -> None:
-    """Raise CodecError for more elements than the octets left can hold."""
+    """Raise CodecError for more elements than the bytes left can hold."""
     if width == 0:
         if count > ZERO_WIDTH_MAX:
             raise CodecError(f"an array has {count} elements without octets; {ZERO_WIDTH_MAX} is the most")
@@ -193,7 +193,7 @@ def check_count(count: int, octets: int, width: int) -> None:
 
 
 def _scalar(kind: str, code: int, octets: bytes) -> object:
-    """Return a scalar of its octets."""
+    """Return a scalar of its bytes."""
     if kind == values.STRING:
         return _text(octets, "utf-8", "a string is not UTF-8")
     if kind == values.SYMBOL:

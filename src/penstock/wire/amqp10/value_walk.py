@@ -1,9 +1,9 @@
-"""Values in place: validation, and the position at which each ends; and maps by the type of their keys.
+"""Values in place: validation, and the end of each value; and maps by the type of their keys.
 
-Messages pass a broker without being decoded. Whatever is well formed here, `ValueReader` reads, but for maps within a
-value that have a key twice; those of a section are looked at (`map_end`).
+Messages pass a broker without being decoded. `ValueReader` can read every value that is well formed here, except nested
+maps with a duplicate key; maps of a section are checked for duplicates (`map_end`).
 
-Format codes: the octet before each value, which tells its type and size (section 1.6).
+Format codes: the byte before each value, with its type and size (section 1.6).
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ COMPOUND8: Final = -4
 COMPOUND32: Final = -5
 NESTED8: Final = -6
 NESTED32: Final = -7
-"""Widths that the value itself tells: of binaries and texts, of lists and maps, and of arrays."""
+"""Widths that are in the value itself: of binaries and texts, of lists and maps, and of arrays."""
 
 ZERO_WIDTH_MAX: Final = 16
-"""Most elements of an array whose elements take no octets: their number alone would decide how much memory they need.
+"""Most elements of an array whose elements take no bytes: only their number would determine their memory.
 
 The specification sets no bound; no client is known to send such arrays.
 """
 
 _WIDTHS: Final = (0, 1, 2, 4, 8, 16, VARIABLE8, VARIABLE32, COMPOUND8, COMPOUND32, NESTED8, NESTED32)
-"""Octets of a value by the first half of its format code, beginning with 4 (section 1.2)."""
+"""Bytes of a value by the first half of its format code, beginning with 4 (section 1.2)."""
 
 _CODES: Final[dict[str, bytes]] = {
     values.NULL: b"\x40",
@@ -105,11 +105,11 @@ def _widths() -> list[int]:
 KINDS: Final[list[str]] = _kinds()
 """Name of the type by format code; empty if there is none."""
 WIDTHS: Final[list[int]] = _widths()
-"""Octets of a value by format code, without the code; negative for the constants above."""
+"""Bytes of a value by format code, without the code; negative for the constants above."""
 
 
 def codes_of(*kinds: str) -> bytes:
-    """Return 256 octets: 1 for the format codes of these types and of null, else 0."""
+    """Return 256 bytes: 1 for the format codes of these types and of null, otherwise 0."""
     codes = bytearray(256)
     codes[NULL] = 1
     for kind in kinds:
@@ -121,9 +121,9 @@ def codes_of(*kinds: str) -> bytes:
 UNFIT: Final = -1
 
 _SHORT: Final = 64
-"""Longest text that is looked at in place."""
+"""Longest text that is checked in place."""
 _HIGH_BITS: Final = -0x7F7F7F7F7F7F7F80
-"""The highest bit of each of eight octets, as a signed integer."""
+"""The highest bit of each of eight bytes, as a signed integer."""
 _LAST_HIGH_BITS: Final[list[int]] = [
     0,
     0x80,
@@ -134,7 +134,7 @@ _LAST_HIGH_BITS: Final[list[int]] = [
     0x808080808080,
     0x80808080808080,
 ]
-"""The highest bit of each of the last octets, by their number."""
+"""The highest bit of each of the last bytes, by their number."""
 
 _KEYS: Final = codes_of(
     *(
@@ -147,7 +147,9 @@ _KEYS: Final = codes_of(
 
 
 def value_end(data: bytes, pos: i64, end: i64, depth: i64 = 1) -> i64:
-    """Return where the value at `pos` ends; `UNFIT` if it is malformed, or goes beyond `end`. It lies `depth` deep."""
+    """Return the end of the value at `pos`; `UNFIT` if it is malformed, or extends beyond `end`. It lies `depth`
+    deep.
+    """
     while True:
         if pos >= end:
             return UNFIT
@@ -164,7 +166,7 @@ def value_end(data: bytes, pos: i64, end: i64, depth: i64 = 1) -> i64:
 
 
 def plain_end(data: bytes, pos: i64, end: i64, code: i64, depth: i64) -> i64:
-    """Return where a value ends whose format code lies before `pos`; as `value_end`."""
+    """Return the end of a value whose format code lies before `pos`; as `value_end`."""
     width: i64 = WIDTHS[code]
     if width >= 0:
         if width > end - pos:
@@ -193,14 +195,14 @@ def plain_end(data: bytes, pos: i64, end: i64, code: i64, depth: i64) -> i64:
 
 
 def content_start(pos: i64, width: i64) -> i64:
-    """Return where the elements of a list, map or array begin, whose size lies at `pos`."""
+    """Return the start of the elements of a list, map or array, whose size lies at `pos`."""
     if width == COMPOUND8 or width == NESTED8:
         return pos + 2
     return pos + 8
 
 
 def content_stop(data: bytes, pos: i64, end: i64, width: i64) -> i64:
-    """Return where a list, map or array ends; `UNFIT` if it has no room for its count, or goes beyond `end`."""
+    """Return the end of a list, map or array; `UNFIT` if it has no room for its count, or extends beyond `end`."""
     if width == COMPOUND8 or width == NESTED8:
         if end - pos < 2:
             return UNFIT
@@ -272,7 +274,7 @@ def _elements_end(data: bytes, pos: i64, stop: i64, count: i64, depth: i64) -> i
 
 
 def _variable_end(data: bytes, pos: i64, end: i64, code: i64) -> i64:
-    """Return where a binary, string or symbol ends, whose size lies at `pos`."""
+    """Return the end of a binary, string or symbol, whose size lies at `pos`."""
     start = pos + 1
     if code < 0xB0:
         if pos >= end:
@@ -296,7 +298,7 @@ def _variable_end(data: bytes, pos: i64, end: i64, code: i64) -> i64:
 
 
 def is_ascii(data: bytes, start: i64, stop: i64) -> bool:
-    """Return whether octets are ASCII. Texts of messages are short: they are looked at in place, eight at a time."""
+    """Return whether bytes are ASCII. Texts of messages are short: they are checked in place, eight bytes at a time."""
     size = stop - start
     if size > _SHORT or stop < 8:
         return data[start:stop].isascii()
@@ -310,7 +312,7 @@ def is_ascii(data: bytes, start: i64, stop: i64) -> bool:
 
 
 def is_utf8(octets: bytes) -> bool:
-    """Return whether octets are UTF-8."""
+    """Return whether bytes are UTF-8."""
     if octets.isascii():
         return True
     try:
@@ -326,8 +328,8 @@ def _is_character(data: bytes, pos: i64) -> bool:
 
 
 def u32(data: bytes, pos: i64) -> i64:
-    """Return an unsigned integer of four octets."""
-    if pos >= 4:  # The lower half of the eight octets that end with it.
+    """Return an unsigned integer of four bytes."""
+    if pos >= 4:  # The lower half of the eight bytes that end with it.
         return read_i64_be(data, pos - 4) & 0xFFFFFFFF
     return i64(read_i32_be(data, pos)) & 0xFFFFFFFF
 
@@ -339,9 +341,9 @@ STRING_KEYS: Final = codes_of(values.STRING)
 
 
 def map_end(data: bytes, pos: i64, end: i64, keys: bytes, depth: i64) -> i64:
-    """Return where the map at `pos` ends; `UNFIT` if it is none or malformed.
+    """Return the end of the map at `pos`; `UNFIT` if there is no map or it is malformed.
 
-    It is malformed if it has a key of another type, or a key twice (section 1.6.23).
+    A map is malformed if it has a key of another type, or a duplicate key (section 1.6.23).
     """
     if pos >= end:
         return UNFIT
@@ -370,7 +372,7 @@ def map_end(data: bytes, pos: i64, end: i64, keys: bytes, depth: i64) -> i64:
             return UNFIT
         last: i64 = data[pos - 1]
         middle: i64 = data[(begin + pos) >> 1] if begin < pos else 0
-        mark: i64 = 1 << ((last + 7 * middle + pos - begin) % 61)  # Equal keys have the same one.
+        mark: i64 = 1 << ((last + 7 * middle + pos - begin) % 61)  # Equal keys have equal marks.
         are_alike = are_alike or seen & mark != 0
         seen |= mark
         pos = value_end(data, pos, stop, depth + 1)
@@ -383,7 +385,7 @@ def map_end(data: bytes, pos: i64, end: i64, keys: bytes, depth: i64) -> i64:
 
 
 def _has_key_twice(data: bytes, pos: i64, stop: i64, count: i64) -> bool:
-    """Return whether two of the keys are equal, in a well-formed content of a map that begins at `pos`."""
+    """Return whether two keys are equal, in a well-formed content of a map that begins at `pos`."""
     found: set[tuple[int, bytes]] = set()
     while count > 0:
         code: i64 = data[pos]
@@ -401,9 +403,9 @@ def _has_key_twice(data: bytes, pos: i64, stop: i64, count: i64) -> bool:
 
 
 def value_at(data: bytes, pos: i64, end: i64, key: bytes) -> i64:
-    """Return the position of the value that a symbol or string has in the map at `pos`; `UNFIT` if there is none.
+    """Return the position of the value of a symbol or string in the map at `pos`; `UNFIT` if there is none.
 
-    The map is well formed. A key over 255 octets is not found.
+    The map is well formed. A key over 255 bytes is not found.
     """
     width: i64 = WIDTHS[data[pos]]
     stop = content_stop(data, pos + 1, end, width)
@@ -425,14 +427,14 @@ def value_at(data: bytes, pos: i64, end: i64, key: bytes) -> i64:
 
 
 TRACE: Final = (b"traceparent", b"tracestate", b"baggage")
-"""Keys without "x-" that others' clients write into annotations."""
+"""Keys without "x-" that other clients write into annotations."""
 
 
 def reserved_key(data: bytes, pos: i64, end: i64) -> i64:
     """Return the position of the first reserved key of the well-formed annotations at `pos`; `UNFIT` if there is none.
 
-    All ulong keys are reserved, and symbols that do not begin with "x-" (section 3.2.10), but for those of W3C's trace
-    context.
+    All ulong keys are reserved, and symbols that do not begin with "x-" (section 3.2.10), except the symbols of W3C's
+    trace context.
     """
     width: i64 = WIDTHS[data[pos]]
     stop = content_stop(data, pos + 1, end, width)
@@ -452,7 +454,7 @@ def reserved_key(data: bytes, pos: i64, end: i64) -> i64:
 
 
 def text_at(data: bytes, pos: i64) -> str | None:
-    """Return the string or symbol at `pos` of well-formed octets; None if there is another value."""
+    """Return the string or symbol at `pos` of well-formed bytes; None for another value."""
     code: i64 = data[pos]
     if code & 0xEF != SYMBOL8 and code & 0xEF != STRING8:
         return None
@@ -465,7 +467,7 @@ def text_at(data: bytes, pos: i64) -> str | None:
 
 
 def entries_of(data: bytes, pos: i64, end: i64) -> list[tuple[bytes, bytes]]:
-    """Return key and value of each entry of the well-formed map at `pos`, both as octets."""
+    """Return key and value of each entry of the well-formed map at `pos`, both as bytes."""
     width: i64 = WIDTHS[data[pos]]
     stop = content_stop(data, pos + 1, end, width)
     count = content_count(data, pos + 1, width)

@@ -1,4 +1,4 @@
-"""Encoding of values, the counterpart of `value_reader`: each in its smallest form."""
+"""Encoding of values, the counterpart of `value_reader`: each value in its smallest form."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ _FULL: Final[dict[str, int]] = {
 }  # fmt: skip
 """Format code of each scalar with a fixed width, in its full form."""
 _SMALL: Final[dict[str, int]] = {values.UINT: 0x52, values.ULONG: 0x53, values.INT: 0x54, values.LONG: 0x55}
-"""Format code of the form with one octet."""
+"""Format code of the form with one byte."""
 _ZERO: Final[dict[str, int]] = {values.UINT: 0x43, values.ULONG: 0x44}
-"""Format code of the form without an octet."""
+"""Format code of the form without an byte."""
 _SIZED: Final[dict[str, tuple[int, int]]] = {
     values.BINARY: (BINARY8, BINARY32),
     values.STRING: (STRING8, STRING32),
@@ -69,13 +69,13 @@ _SIZED: Final[dict[str, tuple[int, int]]] = {
     values.MAP: (MAP8, MAP32),
     values.ARRAY: (ARRAY8, ARRAY32),
 }
-"""Format codes of the forms with a size of one octet and of four."""
+"""Format codes of the forms with a size of one byte and of four."""
 _UINT32_MAX: Final = (1 << 32) - 1
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 SMALL_LONG: Final = 0x55
 WIDE: Final = 0x10
-"""Bit in which the format code of a size of four octets differs from that of one octet."""
+"""Bit in which the format code of a four-byte size differs from that of a one-byte size."""
 
 
 def unfit(value: object, kind: str) -> CodecError:
@@ -84,7 +84,7 @@ def unfit(value: object, kind: str) -> CodecError:
 
 
 def encode_value(value: object) -> bytes:
-    """Return a value as octets. Raises CodecError."""
+    """Return a value as bytes. Raises CodecError."""
     out = BytesWriter()
     write_value(out, value)
     return out.getvalue()
@@ -126,7 +126,7 @@ def write_value(out: BytesWriter, value: object, depth: int = 1) -> None:
 
 
 def _write_octets(out: BytesWriter, code: int, octets: bytes) -> None:
-    """Append a string, symbol or binary; `code` is the format code of its form with a size of one octet."""
+    """Append a string, symbol or binary; `code` is the format code of its form with a size of one byte."""
     size: i64 = len(octets)
     if size > 0xFF:
         out.append(code | WIDE)
@@ -181,7 +181,7 @@ def _write_sized(out: BytesWriter, kind: str, value: object, depth: int) -> None
 
 
 def _write_content(out: BytesWriter, count: int, content: bytes, width: int) -> None:
-    """Append size, count and content; a negative count says that the type has none."""
+    """Append size, count and content; a negative count means that the type has none."""
     size = len(content) if count < 0 else len(content) + width
     if size > _UINT32_MAX:
         raise CodecError(f"a value of {size} octets is too large", INVALID_FIELD)
@@ -192,7 +192,7 @@ def _write_content(out: BytesWriter, count: int, content: bytes, width: int) -> 
 
 
 def _fixed(kind: str, value: object) -> bytes:
-    """Return the octets of a scalar with a fixed width, in its full form."""
+    """Return the bytes of a scalar with a fixed width, in its full form."""
     if kind in UNSIGNED:
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 8 * UNSIGNED[kind]:
             return value.to_bytes(UNSIGNED[kind], "big")
@@ -220,7 +220,7 @@ def _packed(layout: struct.Struct, value: object, kind: str) -> bytes:
 
 
 def _short(kind: str, octets: bytes) -> int:
-    """Return the octets of the shortest form: 0 or 1, else all."""
+    """Return the bytes of the shortest form: 0 or 1 byte, otherwise all."""
     if kind not in _SMALL:
         return len(octets)
     last = octets[-1]
@@ -233,7 +233,7 @@ def _short(kind: str, octets: bytes) -> int:
 
 
 def _sized(kind: str, value: object, depth: int) -> tuple[int, bytes]:
-    """Return the count of elements, -1 if the type has none, and the content."""
+    """Return the count of elements (-1 if the type has none) and the content."""
     if kind == values.STRING and isinstance(value, str):
         return -1, encode_text(value)
     if kind == values.SYMBOL and isinstance(value, str):
@@ -262,7 +262,7 @@ def _sized(kind: str, value: object, depth: int) -> tuple[int, bytes]:
 
 
 def encode_text(text: str) -> bytes:
-    """Return the octets of a string, without a format code. Raises CodecError for lone surrogates."""
+    """Return the bytes of a string, without a format code. Raises CodecError for lone surrogates."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -276,7 +276,7 @@ def _symbol_octets(text: str) -> bytes:
 
 
 def _write_elements(out: BytesWriter, array: Array, depth: int) -> None:
-    """Append the constructor of an array and its elements, which have one form together."""
+    """Append the constructor of an array and its elements, which share one form."""
     for position, descriptor in enumerate(array.descriptors):
         check_depth(depth + position + 1)
         out.append(0x00)
@@ -313,14 +313,14 @@ def _write_sized_elements(out: BytesWriter, array: Array, depth: int) -> None:
 
 
 _LIST_AT: Final = 13
-"""Position in a frame after which the octets of its performative's list count: 8 of the frame's header, 3 of the
+"""Position in a frame after which the bytes of its performative's list count: 8 of the frame's header, 3 of the
 descriptor, the format code and the size."""
 
 
 def begin_performative(out: BytesWriter, channel: i64, code: i64) -> i64:
-    """Write a frame up to the first field of its performative; return its position, to end it with.
+    """Write a frame up to the first field of its performative; return its position, for `end_performative`.
 
-    Its list has at most 254 octets of fields.
+    The list has at most 254 bytes of fields.
     """
     start: i64 = len(out)
     write_frame_start(out, 0, channel)
@@ -331,7 +331,7 @@ def begin_performative(out: BytesWriter, channel: i64, code: i64) -> i64:
 
 
 def end_performative(out: BytesWriter, start: i64, count: i64, payload: i64 = 0) -> None:
-    """Fill in sizes and count after the last field; `payload` is the octets of payload that follow."""
+    """Fill in sizes and count after the last field; `payload` is the bytes of payload that follow."""
     end: i64 = len(out)
     size = end - start - _LIST_AT
     out[start + 12] = u8(size)

@@ -1,7 +1,7 @@
 """Python values of AMQP 1.0 types, serial numbers, and the error of the codec.
 
-A value has the Python type that says the same, where there is one. The others carry their AMQP type with them, so that
-an annotation or a property is written with the type that it was read with:
+A value has the equivalent Python type, if there is one. Other values carry their AMQP type, so that an annotation or a
+property is written with the type with which it was read:
 
 | AMQP | Python | AMQP | Python |
 |---|---|---|---|
@@ -11,8 +11,8 @@ an annotation or a property is written with the type that it was read with:
 | binary, string | bytes, str | symbol | `Symbol` |
 
 All other types are `Typed`: ubyte, ushort, uint, ulong, byte, short, int, float, char (one character), timestamp
-(milliseconds since the epoch), uuid and decimals (octets, opaque). Fields of composites have their type in the tables
-of `spec`, and so are plain: a symbol there is `str`, every integer `int`.
+(milliseconds since the epoch), uuid and decimals (bytes, opaque). Fields of composites have their type in the tables of
+`spec`, and so are plain: symbols there are `str`, integers `int`.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ ARRAY: Final = "array"
 """Names of the primitive types (section 1.6)."""
 
 UNSIGNED: Final[dict[str, int]] = {UBYTE: 1, USHORT: 2, UINT: 4, ULONG: 8}
-"""Octets of unsigned integers."""
+"""Bytes of unsigned integers."""
 SIGNED: Final[dict[str, int]] = {BYTE: 1, SHORT: 2, INT: 4, LONG: 8, TIMESTAMP: 8}
-"""Octets of signed integers."""
+"""Bytes of signed integers."""
 OPAQUE: Final[dict[str, int]] = {UUID: 16, DECIMAL32: 4, DECIMAL64: 8, DECIMAL128: 16}
-"""Octets of types that are not looked into."""
+"""Bytes of types that are not decoded."""
 
 PLAIN: Final = frozenset({NULL, BOOLEAN, LONG, DOUBLE, BINARY, STRING, LIST, MAP, ARRAY})
 """Types whose Python value needs no mark."""
@@ -83,7 +83,7 @@ class Symbol:
 
 
 class Typed:
-    """A value with the AMQP type that its Python type does not tell."""
+    """A value with the AMQP type that its Python type does not determine."""
 
     __slots__ = ("kind", "value")
 
@@ -108,7 +108,7 @@ class Typed:
 
 
 class Described:
-    """A value with a descriptor, which gives it a meaning (section 1.3)."""
+    """A value with a descriptor, which defines its meaning (section 1.3)."""
 
     __slots__ = ("descriptor", "value")
 
@@ -187,19 +187,19 @@ def tagged(kind: str, value: object) -> object:
 
 
 DECODE_ERROR: Final = "amqp:decode-error"
-"""Octets that are not the value that must be there."""
+"""The bytes are not the expected value."""
 INVALID_FIELD: Final = "amqp:invalid-field"
-"""A mandatory field that is missing, or a value out of its range."""
+"""A mandatory field is missing, or a value is out of its range."""
 NOT_IMPLEMENTED: Final = "amqp:not-implemented"
-"""A type or composite that the specification does not have."""
+"""The specification does not have this type or composite."""
 FRAMING_ERROR: Final = "amqp:connection:framing-error"
-"""Octets that are not a frame."""
+"""The bytes are not a frame."""
 
 
 class CodecError(PenstockError):
-    """Octets that are not valid AMQP 1.0, or a value that AMQP 1.0 cannot carry.
+    """Bytes that are not valid AMQP 1.0, or a value that AMQP 1.0 cannot carry.
 
-    `reason` says in one sentence what is wrong, `condition` is the error condition to close with.
+    `reason` describes the fault in one sentence, `condition` is the error condition to close with.
     """
 
     def __init__(self, reason: str, condition: str = DECODE_ERROR) -> None:
@@ -221,5 +221,5 @@ def serial_add(number: i64, count: i64) -> i64:
 
 
 def serial_distance(first: i64, second: i64) -> i64:
-    """Return how far the second number lies after the first; negative if it lies before it."""
+    """Return how far the second number lies after the first; negative if it lies before."""
     return (((second - first) & _MASK) ^ _HALF) - _HALF

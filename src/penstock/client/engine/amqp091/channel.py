@@ -1,4 +1,4 @@
-"""Channel of AMQP 0-9-1: methods, content, and the end; a channel for each use says who gets them."""
+"""Channel of AMQP 0-9-1: methods, content, and the end; a subclass for each use handles them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, decode_properties, frame, method_frame
 
 FRAME_MAX: Final = 128 * 1024
-"""Octets of a frame until they are agreed on, and when the broker names none; RabbitMQ's default."""
+"""Bytes of a frame until the limit is agreed on, and if the broker sets none; RabbitMQ's default."""
 CHANNEL_MAX: Final = 2047
 """Most channels that are requested; RabbitMQ's default."""
 BODY_MAX: Final = 1 << 30
-"""Largest body in octets that is taken."""
+"""Largest accepted body in bytes."""
 BLOCK_MAX: Final = 64 * 1024 * 1024
-"""Most octets of an answer that are allocated when its first frame has come."""
+"""Most bytes of an answer that are allocated when its first frame arrives."""
 
 
 class Channels:
-    """Channels of a connection by their numbers, and the limits that it has agreed on with the broker."""
+    """Channels of a connection by their numbers, and the limits agreed with the broker."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -41,7 +41,7 @@ class Channels:
         self.limit(CHANNEL_MAX, FRAME_MAX)
 
     def limit(self, most: int, frame_max: int) -> None:
-        """Take the limits of the broker."""
+        """Apply the limits of the broker."""
         self.most = most
         self.frame_max = frame_max
 
@@ -67,57 +67,57 @@ class Channel:
         self.number: int = channels.new_number()
         self.is_closed: bool = False
         self.is_left: bool = False
-        """True when its close has begun: what still comes goes nowhere."""
+        """True when the close has begun: later input is dropped."""
         self.closed_for: int = 0
-        """Method at which the broker closed it, as its close says; 0 for none."""
+        """Method because of which the broker closed the channel; 0 for none."""
         self.is_strict: bool = is_strict
-        """True if an answer to nothing is an error; else it is passed over."""
+        """True if an answer without a request is an error; otherwise it is ignored."""
         self.is_for_control: bool = is_for_control
         self.calls: deque[Call] = deque()
         """Requests without an answer, in order."""
         self.content: i64 = 0
-        """Method that the content belongs to which is coming; 0 for none."""
+        """Method of the content that is arriving; 0 for none."""
         self.envelope: bytes = b""
         self.tag: i64 = 0
         self.head: bytes = b""
         self.has_head: bool = False
         self.body_size: i64 = 0
         self.parts: list[bytes] = []
-        """Frames of a body that is coming."""
+        """Frames of the body that is arriving."""
         self.block: bytearray = bytearray()
-        """Answer to a control request that is coming in several frames; empty without one."""
+        """Answer to a control request that is arriving in several frames; empty without one."""
         self.received: i64 = 0
         channels.by_number[self.number] = self
         self.expect(Call("channel.open", (spec.CHANNEL_OPEN_OK,)))
         self.write(spec.CHANNEL_OPEN, {})
 
-    # What its use does
+    # Handlers of the subclass
 
     def on_confirm(self, tag: i64, is_refused: bool, is_multiple: bool) -> None:
-        """Take basic.ack or basic.nack."""
+        """Handle basic.ack or basic.nack."""
 
     def on_message(self, body: bytes) -> None:
-        """Take a message; `tag`, `head` and `envelope` are its."""
+        """Handle a message; its attributes are in `tag`, `head` and `envelope`."""
 
     def on_return(self, exchange: str, key: str, body: bytes, reason: str) -> None:
-        """Take a message that came back; `head` is its."""
+        """Handle a returned message; its properties are in `head`."""
 
     def on_flow(self, is_active: bool) -> None:
-        """Stop or go on, as channel.flow says."""
+        """Stop or resume, because of channel.flow."""
 
     def on_cancel(self, tag: str) -> None:
-        """Take the broker's cancellation of a consumer."""
+        """Handle the broker's cancellation of a consumer."""
 
     def on_answer(self, method: Method) -> None:
-        """Take the answer to a request, which has ended."""
+        """Handle the answer to a request, which has ended."""
 
     def on_close(self, error: ChannelClosed) -> None:
-        """Take the broker's close."""
+        """Handle the broker's close."""
 
     # Output
 
     def write(self, method: int, arguments: dict[str, Any]) -> None:
-        """Write a method. Raises CodecError for an argument that it cannot carry."""
+        """Write a method. Raises CodecError for an argument that AMQP cannot carry."""
         self.engine.out.write(method_frame(self.number, method, **arguments))
 
     def write_content(self, body: bytes, header: bytes) -> None:
@@ -149,7 +149,7 @@ class Channel:
     # Input
 
     def take(self, kind: int, data: bytes, at: i64, end: i64) -> None:
-        """Take a frame's payload from `at` to `end`. Raises CodecError if the protocol does not allow it here."""
+        """Handle a frame's payload from `at` to `end`. Raises CodecError if the protocol does not allow it here."""
         if kind == spec.FRAME_BODY:
             self._body(data, at, end)
         elif kind == spec.FRAME_HEADER:
@@ -198,7 +198,7 @@ class Channel:
         if not self.is_for_control or self.body_size > BLOCK_MAX:
             self.parts.append(data[at:end])
         elif before == 0:
-            self.block = bytearray(self.body_size)  # Each octet is copied once: a block has megabytes.
+            self.block = bytearray(self.body_size)  # Each byte is copied once: a block has megabytes.
         if self.block:
             self.block[before : self.received] = memoryview(data)[at:end]
         if self.received < self.body_size:
@@ -251,7 +251,7 @@ class Channel:
             if not self.is_left:
                 self.on_cancel(str(method.args["consumer_tag"]))
         elif method_id == spec.BASIC_GET_OK and self.calls and method_id in self.calls[0].expected:
-            # Read on as a delivery; its call ends with the content.
+            # Read as a delivery; the call ends with the content.
             names = ("delivery_tag", "redelivered", "exchange", "routing_key")
             fields = {name: method.args[name] for name in names}
             self.envelope = method_frame(self.number, spec.BASIC_DELIVER, consumer_tag="", **fields)[7:-1]
@@ -266,7 +266,7 @@ class Channel:
             self.engine.finish(call)
             self.on_answer(method)
         elif not self.calls and (self.is_left or not self.is_strict):
-            return  # An answer to what was asked before the channel was closed.
+            return  # An answer to a request from before the close of the channel.
         else:
             due = self.calls[0].what if self.calls else "nothing"
             raise CodecError(f"{method.name} came where an answer to {due} was due")

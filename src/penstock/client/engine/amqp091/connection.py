@@ -1,6 +1,6 @@
 """Connection of AMQP 0-9-1: login, frames, declarations and control requests.
 
-Requester of AMQP 0-9-1: a channel with direct reply-to, and with confirms, which tell of a call that is refused.
+Requester of AMQP 0-9-1: a channel with direct reply-to, and with confirms, which report refused calls.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from penstock.wire.amqp091.codec import (
 from penstock.wire.sasl import SaslError, plain_response
 
 COMMIT_RETRY: Final = "penstock.tx_commit_retry"
-"""Capability of a client that may commit again: basic.nack is the answer to a commit that found no room in time."""
+"""Capability of a client that may commit again: basic.nack is the answer to a commit without room at its deadline."""
 CAPABILITIES: Final[dict[str, object]] = {
     "connection.blocked": True,
     "consumer_cancel_notify": True,
@@ -57,7 +57,7 @@ CAPABILITIES: Final[dict[str, object]] = {
     COMMIT_RETRY: True,
 }
 REPLIES: Final = "amq.penstock.replies"
-"""Name for a queue of answers: the broker makes a name of its own, and asks for no permission."""
+"""Name for a queue of answers: the broker replaces it by a name of its own, and needs no permission."""
 _HEARTBEAT: Final = frame(spec.FRAME_HEARTBEAT, 0, b"")
 _REFUSED: Final = (int(spec.ReplyCode.ACCESS_REFUSED), int(spec.ReplyCode.NOT_ALLOWED))
 
@@ -84,16 +84,18 @@ class Engine091(Engine):
         super().__init__(terms)
         self.channels = Channels(self)
         self.step: str = FIRST_STEP
-        """Answer that is due in the login."""
+        """Expected answer of the login."""
         self.has_heard: bool = False
         self.pieces: list[bytes] = []
-        """Input that begins with an incomplete frame; empty unless so much is missing that it is known."""
+        """Input that begins with an incomplete frame; empty unless the number of missing bytes is known."""
         self.missing: i64 = 0
-        """Octets of that frame that have not come."""
+        """Missing bytes of that frame."""
         self.declarations: DeclarationChannel | None = None
         """Channel of declarations; None until there is one."""
         self.to_declare: deque[tuple[Call, int, dict[str, Any]]] = deque()
-        """Declarations, methods with arguments, that wait for the one before: a refusal closes their channel."""
+        """Declarations (methods with arguments) that wait for the previous one, because a refusal closes the
+        channel.
+        """
         self.control: ControlChannel | None = None
         """Channel of control requests."""
 
@@ -222,7 +224,7 @@ class Engine091(Engine):
         offered = cast(bytes, method.args["mechanisms"]).decode(errors="replace").split()
         self.server = cast("dict[str, object]", method.args["server_properties"])
         mechanism = terms.mechanism or "PLAIN"
-        if mechanism not in ("PLAIN", "EXTERNAL"):  # A server that offers it would be told the password.
+        if mechanism not in ("PLAIN", "EXTERNAL"):  # A server that offers this mechanism would receive the password.
             text = f"{mechanism} is for AMQP 1.0; over AMQP 0-9-1 a login is by PLAIN or EXTERNAL"
             self.break_off(LoginRefused(terms.host, terms.port, text))
             return
@@ -329,7 +331,7 @@ class Engine091(Engine):
         self.wake_output()
 
     def declared(self) -> None:
-        """Go on with the next declaration: the first is answered."""
+        """Continue with the next declaration, because the first is answered."""
         if self.to_declare:
             call = self.to_declare.popleft()[0]
             if call in self.calls:
@@ -356,16 +358,16 @@ class ControlChannel(Channel):
     def __init__(self, channels: Channels) -> None:
         super().__init__(channels, is_for_control=True)
         self.reply_to: str = ""
-        """Name of the queue of answers; empty until the broker has made it."""
+        """Name of the queue of answers; empty until the broker has created it."""
         self.waiting: list[tuple[str, str, bytes, str]] = []
-        """Requests that wait for it."""
+        """Requests that wait for the queue."""
         self.expect(Call("the queue of answers", (spec.QUEUE_DECLARE_OK,)))
         self.write(
             spec.QUEUE_DECLARE, {"queue": REPLIES, "exclusive": True, "auto_delete": True, "arguments": REPLY_QUEUE}
         )
 
     def request(self, operation: str, kind: str, body: bytes, number: str) -> None:
-        """Write a request, now or as soon as there is a queue of answers."""
+        """Write a request, now or as soon as the queue of answers exists."""
         if not self.reply_to:
             self.waiting.append((operation, kind, body, number))
             return
@@ -419,7 +421,7 @@ class DeclarationChannel(Channel):
 
 
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
-"""Queue of direct reply-to: the broker replaces it by the address of the channel."""
+"""Queue of direct reply-to: the broker replaces this name by the address of the channel."""
 
 
 class RequesterChannel(Channel):
@@ -431,7 +433,7 @@ class RequesterChannel(Channel):
 
     @override
     def on_confirm(self, tag: i64, is_refused: bool, is_multiple: bool) -> None:
-        # The answer may come before the confirm (section 1.8.3.13).
+        # The answer may arrive before the confirm (section 1.8.3.13).
         requester = self.requester
         first = next(iter(requester.tags), 1) if is_multiple else int(tag)
         last = requester.published if is_multiple and tag == 0 else min(int(tag), requester.published)
@@ -468,15 +470,15 @@ class Requester091(Requester):
         self.channel: Channel | None = None
         place = {"exchange": exchange, "routing_key": key, "mandatory": True}
         self.method: bytes = method_frame(0, spec.BASIC_PUBLISH, **place)
-        """Frame of basic.publish, with the number of its channel once there is one."""
+        """Frame of basic.publish, with the number of the channel once there is one."""
         self.is_stopped: bool = False
         """True while the broker has stopped it by channel.flow; calls wait then."""
         self.waiting: dict[str, tuple[bytes, bytes]] = {}
-        """Bodies and headers of the calls that are not written yet, by correlation id."""
+        """Bodies and headers of calls that are still to be written, by correlation id."""
         self.tags: dict[int, str] = {}
         """Correlation ids of calls that are not confirmed, by their number on the channel, in order."""
         self.published: int = 0
-        """Calls that were written on the channel."""
+        """Number of calls written on the channel."""
 
     @override
     def attach(self) -> None:
@@ -512,7 +514,7 @@ class Requester091(Requester):
             self.channel.close()
 
     def flow(self, is_active: bool) -> None:
-        """Stop or go on, as channel.flow says."""
+        """Stop or resume, because of channel.flow."""
         self.is_stopped = not is_active
         self.write_all()
 

@@ -29,9 +29,11 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import encode_header, frame, method_frame
 
 EXACT_FLOW: Final = "penstock.exact-flow"
-"""Capability of both sides: channel.flow with confirms at once for what enters, and `publish.withdraw` for the rest."""
+"""Capability of both sides: channel.flow with immediate confirms for accepted messages, and `publish.withdraw` for held
+ones.
+"""
 FENCED: Final = 409
-"""Code of the refusal of a lane whose next session has begun elsewhere."""
+"""Code of the refusal of a lane whose next session has begun in another process."""
 PRODUCER_LANES: Final = "penstock.producer-lanes"
 """Capability of a broker that knows `producer.begin`."""
 PLACE_CODES: Final = frozenset(
@@ -44,13 +46,13 @@ PLACE_CODES: Final = frozenset(
         int(spec.ReplyCode.RESOURCE_LOCKED),
     }
 )
-"""Codes of a publish that is refused because of the exchange or queue that it goes to."""
+"""Codes of a publish that is refused because of its exchange or queue."""
 
 
 def refusal_of(error: ChannelClosed, by_publish: bool) -> ClientError | None:
     """Return the error of a message because of which the broker closed the channel, at its publish or later.
 
-    None for a code that does not say whether the broker has taken the message.
+    None for a code that leaves open whether the broker has accepted the message.
     """
     text = without_name(error.text)
     if error.code == spec.ReplyCode.CONTENT_TOO_LARGE:
@@ -63,7 +65,7 @@ def refusal_of(error: ChannelClosed, by_publish: bool) -> ClientError | None:
 
 
 _SIZE_AT: Final = 11
-"""Octets of a header frame before the size of the body: frame header, class and weight."""
+"""Bytes of a header frame before the size of the body: frame header, class and weight."""
 
 
 class PublisherChannel(Channel):
@@ -76,7 +78,7 @@ class PublisherChannel(Channel):
     @override
     def on_confirm(self, tag: i64, is_refused: bool, is_multiple: bool) -> None:
         publisher, last = self.publisher, tag
-        if is_multiple and tag == 0:  # All of them (section 1.8.3.13).
+        if is_multiple and tag == 0:  # The number 0 means all of them (section 1.8.3.13).
             last = publisher.base + len(publisher.pending) - 1
         publisher.settle(publisher.base if is_multiple else tag, last, REFUSED if is_refused else CONFIRMED)
 
@@ -94,7 +96,7 @@ class PublisherChannel(Channel):
 
 
 def with_confirms(channel: Channel) -> Channel:
-    """Return a new channel that has asked for confirms."""
+    """Return a new channel that has requested confirms."""
     channel.write(spec.CONFIRM_SELECT, {})
     channel.expect(Call("confirm.select", (spec.CONFIRM_SELECT_OK,)))
     return channel
@@ -107,7 +109,7 @@ class Closing:
         self.end = LinkClosed(error.code, error.text)
         self.reason: str = without_name(error.text)
         self.refusal: ClientError | None = refusal_of(error, by_publish)
-        """Error of the message that is refused by it; None if it may have another cause."""
+        """Error of the message refused by the close; None if the close may have another cause."""
 
 
 class Publisher091(PublisherCore):
@@ -118,17 +120,19 @@ class Publisher091(PublisherCore):
         self.channels = channels
         self.channel: Channel | None = None
         self.before_size: bytes = b""
-        """Octets of a message without properties of its own before the size of its body: basic.publish and more."""
+        """Bytes of a message without own properties before the size of its body: basic.publish and the header frame's
+        start.
+        """
         self.after_size: bytes = b""
-        """And those between the size and that of the body frame."""
+        """Bytes between the size of the body and the size of the body frame."""
         self.body_max: i64 = 0
-        """Octets of body in a frame."""
+        """Most bytes of body in a frame."""
         self.beginning: Begin | None = None
-        """Request for its lane that has no answer yet."""
+        """Unanswered request for the lane."""
         self.closing_of: Closing | None = None
-        """The broker's close of its channel, while the mark of its lane is asked for; None otherwise."""
+        """The broker's close of the channel, while the mark of the lane is requested; None otherwise."""
         self.asked: Why | None = None
-        """Question to the broker that has no answer yet."""
+        """Unanswered question to the broker."""
 
     @override
     def attach(self) -> None:
@@ -225,13 +229,13 @@ class Publisher091(PublisherCore):
             return
         super().lose()
 
-    # What the broker says
+    # Input from the broker
 
     def closed(self, error: ChannelClosed, by_publish: bool) -> None:
-        """Take the broker's close of the channel, at a publish or not.
+        """Handle the broker's close of the channel, at a publish or not.
 
-        A message that is refused by that is none of those that have their outcome, and nothing after it was taken. So
-        the last one is in no queue. Which of the others are is what the mark of the lane says, where there is one.
+        A message that the close refuses has no outcome yet, and no message after it was accepted. So the last message
+        is in no queue. For the others the mark of the lane decides, if there is one.
         """
         self.channel = None
         self.closing_of = Closing(error, by_publish)
@@ -248,7 +252,7 @@ class Publisher091(PublisherCore):
         engine.ask("producer.begin", wanted, self.beginning)
 
     def end_closed(self) -> None:
-        """End it after the broker's close of its channel: no mark says which messages it has taken."""
+        """End after the broker's close of the channel: no mark tells which messages were accepted."""
         closing, self.closing_of = self.closing_of, None
         assert closing is not None
         if closing.refusal is not None and self.unsettled_count > 0:
@@ -258,7 +262,7 @@ class Publisher091(PublisherCore):
         self.end(closing.end, closing.reason)
 
     def end_by_mark(self, taken: i64, refused: list[int]) -> None:
-        """End it after the broker's close of its channel: all that the mark does not cover is in no queue."""
+        """End after the broker's close of the channel: messages beyond the mark are in no queue."""
         closing, lane, self.closing_of = self.closing_of, self.lane, None
         assert closing is not None and lane is not None
         self.settle_by_mark(lane, taken, refused)
@@ -267,10 +271,10 @@ class Publisher091(PublisherCore):
         self.end(closing.end, closing.reason)
 
     def returned(self, exchange: str, key: str, body: bytes, reason: str) -> bool:
-        """Take a message that came back: its confirm or refusal follows, and has no reason with it.
+        """Handle a returned message: its confirm or refusal follows, without a reason.
 
-        It is the oldest to this place with this body that has not come back: the broker returns in the order of the
-        publishes. Returns whether there is one.
+        The returned message is the oldest with this target and this body that was not returned yet: the broker returns
+        in the order of the publishes. Returns whether there is one.
         """
         number = int(self.base)
         for item in self.pending:
@@ -284,7 +288,7 @@ class Publisher091(PublisherCore):
         return False
 
     def _place(self, message: object) -> tuple[str, str]:
-        """Return the exchange and the routing key that a message goes to."""
+        """Return the exchange and the routing key of a message."""
         terms = self.terms
         if not isinstance(message, Message):
             return terms.exchange, terms.key
@@ -292,7 +296,7 @@ class Publisher091(PublisherCore):
         return exchange, terms.key if message.routing_key is None else message.routing_key
 
     def flow(self, is_active: bool) -> None:
-        """Stop or go on, as channel.flow says (section 1.5.2.3)."""
+        """Stop or resume, because of channel.flow (section 1.5.2.3)."""
         if is_active == self.is_stopped:
             self.is_stopped = not is_active
             if is_active:
@@ -328,9 +332,10 @@ class Publisher091(PublisherCore):
 
 
 class Begin(Call):
-    """Request for the next session of a publisher's lane. Without an answer that has one, it goes on without.
+    """Request for the next session of a publisher's lane. Without a lane in the answer, the publisher continues without
+    one.
 
-    For a publisher whose channel the broker has closed, the answer has the last outcomes.
+    If the broker has closed the publisher's channel, the answer has the last outcomes.
     """
 
     def __init__(self, publisher: Publisher091) -> None:
@@ -341,7 +346,7 @@ class Begin(Call):
     def release(self) -> None:
         publisher = self.publisher
         if publisher.beginning is not self:
-            return  # It belongs to an earlier transport, or the publisher has ended.
+            return  # The request belongs to an earlier transport, or the publisher has ended.
         publisher.beginning = None
         error, mark = self.error, mark_of(self.value)
         if publisher.closing_of is not None:
@@ -354,14 +359,14 @@ class Begin(Call):
         elif isinstance(error, ControlError) and error.code == FENCED:
             publisher.detach()
             publisher.end(LinkClosed(error.code, error.text), error.text)
-        else:  # It goes on without marks.
+        else:  # The publisher continues without marks.
             text = f"a lost connection may double messages: {error or 'the answer has no mark'}"
             publisher.engine.events.append(Event(WARNING, publisher.target(), text))
             publisher.go_on()
 
 
 class Mark:
-    """Mark of a lane: the number up to which its publishes are decided, and those of them that were refused."""
+    """Mark of a lane: the number up to which its publishes are decided, and the refused numbers among them."""
 
     def __init__(self, is_known: bool, taken: int, refused: list[int]) -> None:
         self.is_known = is_known
@@ -370,11 +375,11 @@ class Mark:
 
 
 COUNT_MAX: Final = 1 << 62
-"""Number that no publisher counts to."""
+"""Number that no publisher reaches."""
 
 
 def mark_of(answer: object) -> Mark | None:
-    """Return the mark of the answer to `producer.begin`; None for another answer, or none."""
+    """Return the mark of the answer to `producer.begin`; None for another answer, or without one."""
     if not isinstance(answer, dict):
         return None
     taken, refused = answer.get("taken"), answer.get("refused")
@@ -385,7 +390,7 @@ def mark_of(answer: object) -> Mark | None:
 
 
 class Why(Call):
-    """Question to Penstock what blocks a publisher."""
+    """Question to Penstock about the reason why a publisher is blocked."""
 
     def __init__(self, publisher: Publisher091) -> None:
         super().__init__("why")

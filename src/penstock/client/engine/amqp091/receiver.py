@@ -1,10 +1,11 @@
-"""Receiver of AMQP 0-9-1: a channel with one consumer, or with one for each message that is asked for.
+"""Receiver of AMQP 0-9-1: a channel with one consumer, or with a consumer for each requested message.
 
 Theory of operation. A prefetch applies to consumers that begin after it. So a receiver that keeps a window by itself
-(`BodyWindow`) changes its prefetch by another consumer: the new one begins before the old one is cancelled, because a
-queue that is deleted with its last consumer must always have one. Messages over the window lose their bodies here and
-stay unsettled (`surplus`). The new consumer has a prefetch of one then, and that one message in `surplus`, so nothing
-else comes. When the program has taken all that waits, they return to their queue, in order, and come again.
+(`BodyWindow`) changes its prefetch with another consumer: the new consumer begins before the old one is cancelled,
+because a queue that is deleted with its last consumer must always have one. Bodies of messages over the window are
+dropped here, and the messages stay unsettled (`surplus`). The new consumer then has a prefetch of one, and one message
+in `surplus`, so no more messages arrive. When the program has taken all waiting messages, the surplus returns to its
+queue, in order, and is delivered again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, decode_properties
 
 _ACK_START: Final = 0x010000_0000000D_00
-"""Beginning of a method frame with 13 octets of payload, without its channel."""
+"""Beginning of a method frame with 13 bytes of payload, without its channel."""
 
 
 class ReceiverChannel(Channel):
@@ -72,25 +73,25 @@ class Receiver091(ReceiverCore):
         self.consumers: int = 0
         self.has_warned: bool = False
         self.floor: i64 = 0
-        """Number up to which all messages are settled: an acknowledgement of many is for all of them."""
+        """Number up to which all messages are settled: a multiple acknowledgement covers all of them."""
         self.ahead: set[int] = set()
-        """Numbers above it that are settled."""
+        """Settled numbers above `floor`."""
         self.window: BodyWindow | None = None
-        """Window that it keeps by itself; None where the broker does, or nobody."""
+        """Window that the receiver keeps; None if the broker keeps one, or there is none."""
         self.prefetch: i64 = 1
-        """Most unsettled messages of its consumer."""
+        """Most unsettled messages of the consumer."""
         self.surplus: list[int] = []
-        """Numbers of messages over its window, which return to their queue; as many as the prefetch at most."""
+        """Numbers of messages over the window, which return to their queue; at most as many as the prefetch."""
         self.surplus_last: i64 = 0
-        """Number of that one of them that the present consumer has, and so gets no other; 0 for none.
+        """Number of the surplus message of the present consumer, which therefore gets no other; 0 for none.
 
-        It returns after the others. What comes in its place then shows that all are back: RabbitMQ handles
-        acknowledgements before messages that return, and would send later messages first.
+        This message returns after the others. The next message then shows that all have returned: RabbitMQ handles
+        acknowledgements before returned messages, and would send later messages first.
         """
         self.turning: Call | None = None
-        """Request whose answer comes after the last message of the consumer that sent more than the window.
+        """Request whose answer arrives after the last message of the consumer that sent more than the window.
 
-        None while all that comes is taken.
+        None while all messages are accepted.
         """
 
     @override
@@ -114,7 +115,7 @@ class Receiver091(ReceiverCore):
         self.engine.wake_output()
 
     def _choose_window(self) -> None:
-        """Keep a window that was chosen, where the broker does not; warn once where this cannot be done."""
+        """Keep a requested window, if the broker does not; warn once if this is impossible."""
         terms, engine = self.terms, self.engine
         if not terms.is_window_chosen or terms.window_bytes <= 0 or engine.is_penstock():
             self.window = None
@@ -132,10 +133,10 @@ class Receiver091(ReceiverCore):
             engine.events.append(Event(WARNING, terms.queue, text))
 
     def _window_obstacle(self) -> str:
-        """Return which kind of receiver this is, if it cannot change its consumer; empty if it can.
+        """Return the kind of a receiver that cannot change its consumer; empty if it can.
 
-        A return in a transaction waits for the commit. A second exclusive consumer is refused, and one with arguments,
-        such as an offset of a stream, may begin elsewhere.
+        A return in a transaction waits for the commit. A second exclusive consumer is refused, and a consumer with
+        arguments, such as an offset of a stream, may begin elsewhere.
         """
         if self.unit is not None:
             return "a receiver in a transaction"
@@ -212,7 +213,7 @@ class Receiver091(ReceiverCore):
         return self.take_now()
 
     def delivered(self, tag: i64, body: bytes, head: bytes, envelope: bytes) -> None:
-        """Take a message."""
+        """Handle a message."""
         if self.pulls and self.consumer and self.channel is not None:
             self.channel.write(spec.BASIC_CANCEL, {"consumer_tag": self.consumer, "no_wait": True})
             self.consumer = ""
@@ -230,16 +231,16 @@ class Receiver091(ReceiverCore):
         if self.pulls and self.line and not self.is_draining:
             self.pull()
 
-    # A window that it keeps by itself
+    # Window kept by the receiver
 
     def _widen(self, prefetch: i64) -> None:
-        """Begin a consumer with a prefetch that is twice as large or more, in place of the present one."""
+        """Begin a consumer with a prefetch at least twice as large, in place of the present consumer."""
         channel = self.channel
         if prefetch >= 2 * self.prefetch and self.consumer and channel is not None and self.turning is None:
             self._replace(channel, prefetch, True)
 
     def _replace(self, channel: Channel, prefetch: i64, without_answer: bool) -> None:
-        """Begin another consumer, then cancel the present one."""
+        """Begin another consumer, then cancel the present consumer."""
         old = self.consumer
         self._write_prefetch(prefetch)
         self._consume(None)
@@ -247,7 +248,7 @@ class Receiver091(ReceiverCore):
         self.engine.wake_output()
 
     def _turn_back(self, tag: i64, envelope: bytes) -> None:
-        """Drop the body of a message over the window, and have no more sent than one."""
+        """Drop the body of a message over the window, and stop deliveries after one more."""
         channel = self.channel
         if self.turning is not None and envelope[5 : 5 + envelope[4]] == self.consumer.encode():
             self.surplus_last = tag
@@ -259,10 +260,10 @@ class Receiver091(ReceiverCore):
                 self._replace(channel, 1, False)
                 channel.expect(Call("basic.cancel", (spec.BASIC_CANCEL_OK,)))
             else:
-                self.turning.done = True  # A drain has cancelled it.
+                self.turning.done = True  # A drain has cancelled the consumer.
 
     def cancel_answered(self) -> None:
-        """Ask for another answer: RabbitMQ may send messages that were under way to its channel after this one."""
+        """Request another answer: RabbitMQ may send messages that were under way to the channel after this answer."""
         turning, channel = self.turning, self.channel
         if turning is not None and channel is not None and not turning.done and turning not in channel.calls:
             channel.expect(turning)
@@ -271,7 +272,7 @@ class Receiver091(ReceiverCore):
         self.review_surplus()
 
     def review_surplus(self) -> None:
-        """Return the messages over the window, if no more come and the program has taken all that waits."""
+        """Return the messages over the window, if no more arrive and the program has taken all waiting messages."""
         turning, channel, window = self.turning, self.channel, self.window
         if turning is None or channel is None or window is None:
             return
@@ -298,7 +299,7 @@ class Receiver091(ReceiverCore):
                 self.review_surplus()
 
     def cancelled(self) -> None:
-        """Take the broker's cancellation: the queue was deleted, or has failed."""
+        """Handle the broker's cancellation: the queue was deleted, or has failed."""
         self.consumer = ""
         text = f"the broker cancelled the receiver of queue '{self.terms.queue}': it was deleted"
         self.end(ReceiverClosed(None, text))
@@ -306,7 +307,7 @@ class Receiver091(ReceiverCore):
     @override
     def extends(self, tag: i64) -> bool:
         if self.unit is not None:
-            return False  # Other receivers have messages on its channel.
+            return False  # Other receivers have messages on the channel.
         is_next = tag == self.floor + 1
         self._note_settled(tag)
         return is_next

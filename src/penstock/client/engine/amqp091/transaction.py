@@ -20,17 +20,17 @@ from penstock.wire.amqp091.codec import decode_method
 
 
 class TransactionChannel(Channel):
-    """Channel of a transaction, which says whom it is for of those that share it."""
+    """Channel of a transaction, which passes input to the publisher or receiver concerned."""
 
     def __init__(self, channels: Channels, transaction: Transaction091) -> None:
         super().__init__(channels, is_strict=True)
         self.transaction = transaction
         self.reason: str = ""
-        """Words of the broker before its basic.nack."""
+        """Reason of the broker, sent before its basic.nack."""
 
     @override
     def on_confirm(self, tag: i64, is_refused: bool, is_multiple: bool) -> None:
-        if self.calls:  # A commit is refused; it may be tried again.
+        if self.calls:  # A commit is refused, and may be repeated.
             self.engine.finish(self.calls.popleft(), CommitRefused(self.reason))
 
     @override
@@ -65,7 +65,7 @@ class TransactionChannel(Channel):
         self.transaction.fail(without_name(error.text))
 
     def _receiver_of(self, tag: str) -> Receiver091 | None:
-        """Return the receiver with a consumer, which has its name and a number as its tag."""
+        """Return the receiver with a consumer, whose tag is its name and a number."""
         name = tag.rpartition("-")[0]
         for receiver in self.transaction.receivers:
             if isinstance(receiver, Receiver091) and receiver.terms.name == name:

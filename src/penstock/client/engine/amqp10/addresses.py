@@ -1,4 +1,4 @@
-"""Addresses of queues: Penstock and RabbitMQ have their own form, other brokers have a queue under its bare name."""
+"""Addresses of queues: Penstock and RabbitMQ have their own form, other brokers use the bare name of a queue."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from penstock.wire.amqp10.neutral import queue_address, quoted
 
 RABBITMQ: Final = "RabbitMQ"
 _QUEUE_3: Final = "/amq/queue/"
-"""Beginning of a queue's address until RabbitMQ 3.13, whose plugin would declare a queue of its own for a bare name."""
+"""Prefix of a queue's address until RabbitMQ 3.13, whose plugin would declare another queue for a bare name."""
 
 
 def address_of(queue: str, server: dict[str, object]) -> str:
     """Return the address of a queue at the broker that announced these properties.
 
-    To other brokers than Penstock a path is an address already.
+    For brokers other than Penstock a path is an address already.
     """
     product = server.get("product")
     if product == "Penstock":
@@ -25,14 +25,14 @@ def address_of(queue: str, server: dict[str, object]) -> str:
 
 
 ARTEMIS_QUEUE: Final = "::"
-"""Part of Artemis' names of a queue of any routing type; the capability would refuse all but one type."""
+"""Part of Artemis' queue names for any routing type; the capability would exclude all types except one."""
 
 
 def capabilities_of(queue: str) -> list[str]:
     """Return the capabilities of a terminus that is a queue.
 
-    Without `queue` a name that Artemis does not know becomes an address of topics: what is sent there is confirmed, and
-    lost. A path is an address of its own kind.
+    Without the capability `queue` an unknown name becomes an address of topics at Artemis, where messages are confirmed
+    and lost. A path is an address of its own kind.
     """
     return [] if ARTEMIS_QUEUE in queue or queue.startswith("/") else ["queue"]
 

@@ -45,11 +45,11 @@ from penstock.wire.amqp10.values import CodecError, Symbol, Typed
 from penstock.wire.sasl import SaslError, plain_response
 
 CHALLENGES_MOST: Final = 8
-"""Most challenges of a login; no mechanism here has more than two."""
+"""Most challenges of a login; no supported mechanism has more than two."""
 
 
 class Login:
-    """One login; `error` says why it has failed."""
+    """One login; `error` is the reason of a failure."""
 
     def __init__(self, terms: ConnectionTerms) -> None:
         self.terms = terms
@@ -60,7 +60,7 @@ class Login:
         self.scram: Scram | None = None
 
     def begin(self, offered: list[str]) -> bytes:
-        """Return the sasl-init for one of the mechanisms that the broker offers; empty if there is none."""
+        """Return the sasl-init for one of the mechanisms that the broker offers; empty if none fits."""
         terms = self.terms
         usual = ["PLAIN", SCRAM, "ANONYMOUS"] if terms.user else ["ANONYMOUS"]
         wanted = [terms.mechanism] if terms.mechanism else usual
@@ -90,7 +90,7 @@ class Login:
         return b""
 
     def answer(self, challenge: bytes) -> bytes:
-        """Return the sasl-response to a challenge; empty after an error. Raises CodecError where none is due."""
+        """Return the sasl-response to a challenge; empty after an error. Raises CodecError if no challenge is due."""
         self.challenges += 1
         if not self.has_begun or self.challenges > CHALLENGES_MOST:
             raise CodecError("a challenge where none was due")
@@ -104,9 +104,9 @@ class Login:
         return encode(spec.SASL_RESPONSE, response=response)
 
     def end(self, outcome: Composite) -> None:
-        """Take the outcome; with SCRAM the broker has proved by then that it knows the password.
+        """Handle the outcome; with SCRAM the broker has proved before that it knows the password.
 
-        Raises CodecError where none is due.
+        Raises CodecError if no outcome is due.
         """
         terms = self.terms
         if not self.has_begun:
@@ -133,7 +133,7 @@ SASL_HEADER_DUE: Final = 0
 SASL_DUE: Final = 1
 AMQP_HEADER_DUE: Final = 2
 FRAMES_DUE: Final = 3
-"""Kinds of input that are due."""
+"""Kinds of expected input."""
 
 
 class Engine10(Engine):

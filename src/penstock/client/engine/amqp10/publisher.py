@@ -31,12 +31,12 @@ from penstock.wire.amqp10.transfer import (
 from penstock.wire.amqp10.values import ULONG, Symbol, Typed, serial_distance
 
 EXACT_CREDIT: Final = "penstock:exact-credit"
-"""Capability of a link whose credit ends at the stop threshold, so that every wait is a wait for credit."""
+"""Capability of a link whose credit ends at the stop threshold, so that every wait is for credit."""
 TOO_LARGE: Final = "amqp:link:message-size-exceeded"
-"""Condition of a link that ends because of a message that is too large (section 2.8.18)."""
+"""Condition of a link that ends because a message is too large (section 2.8.18)."""
 _DATA8: Final = 0x005375A0
 _DATA32: Final = 0x005375B0
-"""Beginnings of a data section, with a size of one octet and of four."""
+"""Beginnings of a data section, with a size of one byte and of four bytes."""
 
 
 class PublisherLink(Link):
@@ -75,21 +75,21 @@ class Publisher10(PublisherCore):
         self.sent: i64 = 0
         """Delivery-count of the link."""
         self.head: bytes = b""
-        """Constant octets of its transfers."""
+        """Constant bytes of the link's transfers."""
         self.header: bytes = durable_header(terms.durable)
-        """Header section of messages without properties of their own."""
+        """Header section of messages without own properties."""
         self.size_max: i64 = 0
-        """Octets of the largest message that the broker takes; 0 for no limit."""
+        """Bytes of the largest message that the broker accepts; 0 for no limit."""
         self.is_exact: bool = False
-        """True if the broker keeps exact credit."""
+        """True if the broker supports exact credit."""
         self.transaction: TransactionalState | None = None
-        """State of its messages, in a transaction."""
+        """Transactional state of the messages, in a transaction."""
         self.by_subject: bool = bool(terms.exchange) and not terms.key
         """True if the subject of each message is its routing key."""
 
     @property
     def address(self) -> str | None:
-        """Return the address of the target; None for the anonymous terminus, where each message has its own."""
+        """Return the address of the target; None for the anonymous terminus, where each message has its own target."""
         terms = self.terms
         if terms.exchange:
             return exchange_address(terms.exchange, terms.key or None)
@@ -115,7 +115,9 @@ class Publisher10(PublisherCore):
         )
 
     def _target_capabilities(self) -> list[str] | None:
-        """Return the capabilities of the target: those of a queue, None for an exchange and the anonymous terminus."""
+        """Return the capabilities of the target: the capabilities of a queue, None for an exchange and the anonymous
+        terminus.
+        """
         terms = self.terms
         return None if terms.exchange or not terms.key else capabilities_of(terms.key)
 
@@ -129,7 +131,7 @@ class Publisher10(PublisherCore):
         }
 
     def on_attach(self, attach: Composite) -> None:
-        """Take the broker's attach."""
+        """Handle the broker's attach."""
         if attach.inner("target") is None:
             return  # A detach with the error follows.
         self.size_max = max(attach.number("max_message_size", 0), 0)
@@ -146,7 +148,7 @@ class Publisher10(PublisherCore):
             self.ask_room()
 
     def on_flow(self, flow: Flow) -> None:
-        """Take credit, or the reason why there is none."""
+        """Handle credit, or the reason why there is none."""
         link = self.link
         if link is None:
             return
@@ -205,7 +207,7 @@ class Publisher10(PublisherCore):
             link.session.write_flow(link, self.sent, max(self.credit, 0), self._waiting(), False)
 
     def _waiting(self) -> int:
-        """Return how many messages wait for credit: those with a place in their hand have not used it yet."""
+        """Return how many messages wait for credit: calls with a place have not used their credit yet."""
         return len(self.line) + int(self.granted)
 
     @override
@@ -230,7 +232,7 @@ class Publisher10(PublisherCore):
         self._put(encode_head(properties, self._place(message)), message.body)
 
     def _place(self, message: Message) -> dict[str, object]:
-        """Return the properties by which a message says where it goes. Raises `ValueError` if the link cannot."""
+        """Return the properties with a message's target. Raises `ValueError` if the link does not support it."""
         terms = self.terms
         exchange = terms.exchange if message.exchange is None else message.exchange
         key = terms.key if message.routing_key is None else message.routing_key
@@ -270,13 +272,13 @@ class Publisher10(PublisherCore):
         out.write(body)
 
     def _number(self) -> i64:
-        """Return the number of the message that is written now."""
+        """Return the number of the message that is being written."""
         if self.replay_at >= 0:
             return self.base + self.replay_at
         return self.base + len(self.pending)
 
     def _put_frames(self, session: Session, link: PublisherLink, number: i64, content: bytes) -> None:
-        """Write a delivery of several frames, or in a transaction."""
+        """Write a delivery of several frames, or within a transaction."""
         out = self.engine.out
         if self.transaction is not None:
             tag = int(self.sent).to_bytes(8, "big")
@@ -298,12 +300,12 @@ class Publisher10(PublisherCore):
             session.next_transfer += 1
             at += size
 
-    # The ends
+    # Ends
 
     def detached(self, code: str, text: str) -> None:
-        """Take the broker's detach, with its condition and description.
+        """Handle the broker's detach, with its condition and description.
 
-        A link that ends because of a message's size has not taken that message. Other conditions do not tell.
+        A link that ends because of a message's size has not accepted that message. Other conditions leave this open.
         """
         if code == TOO_LARGE and self.unsettled_count == 1:
             error = MessageTooLarge(text)

@@ -2,8 +2,8 @@
 
 Messages of RabbitMQ until 3.13, whose plugin breaks the specification twice (sections 3.2.10 and 3.2.4).
 
-It writes the keys of message annotations and the user-id as strings, where symbols and a binary are due. The three
-types have the same layout, so one octet of each is exchanged.
+The plugin writes the keys of message annotations and the user-id as strings instead of symbols and a binary. The three
+types have the same layout, so one byte of each is replaced.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from penstock.wire.amqp10.value_walk import (
 from penstock.wire.amqp10.values import CodecError, Described, Symbol, ulong
 
 REASON_MAX: Final = 255
-"""Most letters of a reason; the broker keeps no more."""
+"""Most characters of a reason; the broker stores no more."""
 SELECTOR: Final = "apache.org:selector-filter:string"
 """Filter of a source: a selector of JMS."""
 _NO_HEAD: Final = b"\x00\x53\x75\xa0\x00"
-"""Message whose only section is the body, without the octets of that."""
+"""Message whose only section is the body, without the bytes of that section."""
 SETTLED: Final = 1
 """Mode of a sender that forgets each message when it sends it."""
 _SMALL: Final = (BINARY8, STRING8, SYMBOL8)
 _LARGE: Final = (BINARY32, STRING32, SYMBOL32)
-"""Format codes of values that are octets: with a size of one octet, and of four."""
+"""Format codes of binary values: with a size of one byte, and of four bytes."""
 
 
 class ReceiverLink(Link):
@@ -97,7 +97,7 @@ class Receiver10(ReceiverCore):
         self.sessions = sessions
         self.annotates = True
         self.transaction: TransactionalState | None = None
-        """State of what it settles, in a transaction."""
+        """Transactional state of settlements, in a transaction."""
         self.name = terms.name or sessions.new_name("receiver")
         self.link: ReceiverLink | None = None
         self.received: i64 = 0
@@ -106,20 +106,20 @@ class Receiver10(ReceiverCore):
         """Messages that the broker may still send."""
         self.prefetch: i64 = 1 if self.pulls else terms.prefetch
         self.window: i64 = -1
-        """Octets that may wait here, where the broker does not see to it; -1 without a limit."""
+        """Bytes that may wait here, if the broker does not limit them; -1 without a limit."""
         self.waiting_octets: i64 = 0
-        """Octets of the bodies that wait here, if there is such a limit."""
+        """Bytes of the waiting bodies, if there is such a limit."""
         self.usual_octets: i64 = 0
-        """Octets that the next message is expected to have: those of the latest ones; 0 before the first."""
+        """Expected bytes of the next message: those of the latest messages; 0 before the first."""
         self.sections = Sections()
         self.before: bytes = b""
-        """Octets before the body of the last message whose body was one data section, as many messages have them."""
+        """Bytes before the body of the last message whose body was one data section, which many messages share."""
         self.parts: list[bytes] = []
-        """Frames of a delivery that is coming."""
+        """Frames of the delivery that is arriving."""
         self.partial_id: i64 = ABSENT
         self.first_accepted: i64 = 0
         self.stopping: list[Call] = []
-        """Calls that wait until no more messages come."""
+        """Calls that wait until no more messages arrive."""
         self.count_calls: list[Call] = []
         """Calls that wait for the number of messages in the queue."""
 
@@ -154,7 +154,7 @@ class Receiver10(ReceiverCore):
         )
 
     def on_attach(self, attach: Composite) -> None:
-        """Take the broker's attach."""
+        """Handle the broker's attach."""
         self.received = attach.number("initial_delivery_count", 0)
         if attach.number("snd_settle_mode") == SETTLED and not self.terms.browses:
             self.detach()
@@ -171,7 +171,7 @@ class Receiver10(ReceiverCore):
             self.pull()
 
     def _top_up(self) -> None:
-        """Give as much credit as the prefetch leaves, which counts what is not settled as well, as basic.qos does."""
+        """Grant as much credit as the prefetch leaves; unsettled messages count, as with basic.qos."""
         link = self.link
         unsettled = 0 if self.pulls else self.unsettled_count + len(self.ready)
         room = self.prefetch - unsettled
@@ -182,9 +182,9 @@ class Receiver10(ReceiverCore):
             link.session.write_flow(link, self.received, self.credit, ABSENT, False)
 
     def _fitting(self) -> i64:
-        """Return how many messages as the latest ones have room in the window; one always has where none waits."""
+        """Return how many messages of the latest size have room in the window; at least one if none waits."""
         if self.usual_octets == 0:
-            return 1  # The first one tells.
+            return 1  # The first message determines the size.
         fitting = (self.window - self.waiting_octets) // self.usual_octets
         return max(fitting, 0 if self.ready else 1)
 
@@ -204,7 +204,7 @@ class Receiver10(ReceiverCore):
             self._review_window()
 
     def _review_window(self) -> None:
-        """Give credit again when half of the window is free."""
+        """Grant credit again when half of the window is free."""
         if self.window > 0 and self.is_attached and not self.pulls and not self.is_draining:
             left = self.waiting_octets + self.credit * self.usual_octets
             if left * 2 <= self.window or (self.credit <= 0 and not self.ready):
@@ -212,7 +212,7 @@ class Receiver10(ReceiverCore):
 
     @override
     def make_room(self) -> None:
-        # Credit comes again when what was settled leaves room for half of the prefetch.
+        # Credit is granted again when settlements leave room for half of the prefetch.
         room = self.prefetch - self.unsettled_count - len(self.ready) - self.credit
         if room >= (self.prefetch + 1) // 2 and self.is_attached and not self.pulls and not self.is_draining:
             self._top_up()
@@ -257,11 +257,11 @@ class Receiver10(ReceiverCore):
         return call
 
     def on_flow(self, flow: Flow) -> None:
-        """Take the answer to a drain: the credit is used up; and the number of messages that wait."""
+        """Handle the answer to a drain (the credit is used up), and the number of waiting messages."""
         link, count = self.link, flow.delivery_count
         calls, self.count_calls = self.count_calls, []
         for call in calls:
-            # It is an estimate, and brokers that do not tell say 0 (section 2.7.4).
+            # The number is an estimate, and brokers that do not report it send 0 (section 2.7.4).
             call.value = {"message_count": int(flow.available) if flow.available > 0 else None}
             self.wakes.finish(call)
         if flow.echo and link is not None:
@@ -281,7 +281,7 @@ class Receiver10(ReceiverCore):
             self.pull()
 
     def on_transfer(self, data: bytes, transfer: Transfer, end: i64) -> None:
-        """Take a frame of a delivery."""
+        """Handle a frame of a delivery."""
         start = transfer.payload
         if self.partial_id == ABSENT:
             if transfer.delivery_id == ABSENT:
@@ -318,7 +318,7 @@ class Receiver10(ReceiverCore):
             else:
                 self._arrived(number, data[start:end], is_settled)
         else:
-            self.make_room()  # It has used up credit, and nothing of it is settled later.
+            self.make_room()  # The delivery has used up credit, and is not settled later.
             self._review_window()
         if self.stopping:
             if self.credit == 0:
@@ -327,7 +327,7 @@ class Receiver10(ReceiverCore):
             self.pull()
 
     def _arrived(self, number: i64, payload: bytes, is_settled: bool) -> None:
-        """Take a message that is whole; one that is none, also with RabbitMQ's mistakes corrected, ends the link."""
+        """Handle a complete message; an invalid message, even with RabbitMQ's mistakes corrected, ends the link."""
         sections = self.sections
         try:
             sections.walk(payload, 0, len(payload))
@@ -422,7 +422,7 @@ class Receiver10(ReceiverCore):
     @override
     def redelivered(self, delivery: Delivery) -> bool:
         sections = self._walked(delivery)
-        # A header that does not say who has acquired the message leaves open that somebody has (section 3.2.1).
+        # A header without first-acquirer leaves open whether the message was acquired before (section 3.2.1).
         return sections.delivery_count > 0 or sections.first_acquirer != 1
 
     @override
@@ -441,12 +441,14 @@ def _text(value: object) -> str:
 
 
 def body_of(payload: bytes, sections: Sections) -> bytes:
-    """Return the body of a message whose sections were found."""
+    """Return the body of a message with known sections."""
     return joined_data(payload, sections) if sections.body_code == spec.DATA else other_body(payload, sections)
 
 
 def other_body(payload: bytes, sections: Sections) -> bytes:
-    """Return a body that is no data: a text or binary as octets, any other as its encoded sections; empty for none."""
+    """Return a body that is no data: a text or binary as bytes, any other as its encoded sections; empty without
+    one.
+    """
     if sections.body_code == ABSENT:
         return b""
     if sections.body_code == spec.AMQP_VALUE:
@@ -463,11 +465,11 @@ def other_body(payload: bytes, sections: Sections) -> bytes:
 _BINARIES: Final = {STRING8: BINARY8, STRING32: BINARY32}
 _SYMBOLS: Final = {STRING8: SYMBOL8, STRING32: SYMBOL32}
 _FIRST_ITEM: Final = {LIST8: 3, MAP8: 3, LIST32: 9, MAP32: 9}
-"""Octets of the format code, the size and the count before the first item."""
+"""Bytes of the format code, the size and the count before the first item."""
 
 
 def corrected(message: bytes) -> bytes:
-    """Return a message with these two types corrected. Raises CodecError where its sections cannot be found."""
+    """Return a message with these two types corrected. Raises CodecError if its sections cannot be found."""
     out, cursor, pos = bytearray(message), FieldCursor(), 0
     while pos < len(message):
         code = cursor.open(message, pos, len(message))

@@ -40,11 +40,11 @@ from penstock.wire.amqp10.values import Described, Symbol, ulong
 
 MANAGEMENT: Final = "/management"
 CREDIT: Final = 64
-"""Answers that may come at a time."""
+"""Most answers that may arrive at a time."""
 
 
 class AnswerLink(Link):
-    """Link on which answers come."""
+    """Link on which answers arrive."""
 
     def __init__(self, session: Session, name: str, pair: RequestPair) -> None:
         super().__init__(session, name, True)
@@ -80,7 +80,7 @@ class AnswerLink(Link):
 
 
 class CallLink(AskingLink):
-    """Link on which requests go."""
+    """Link on which requests are sent."""
 
     def __init__(self, session: Session, name: str, pair: RequestPair) -> None:
         super().__init__(session, name)
@@ -104,7 +104,7 @@ class CallLink(AskingLink):
 
 
 class RequestPair:
-    """Two links, and the requests that wait for them."""
+    """Two links, and the requests that wait for credit."""
 
     def __init__(
         self,
@@ -122,11 +122,13 @@ class RequestPair:
         self.reply_to: str = ""
         self.waiting: list[Request] = []
         self.content: bytes = b""
-        """Request that is being sent, of which frames are left."""
+        """Request that is being sent, with frames left."""
         self.is_settled: bool = is_settled
-        """True if requests are sent settled: their answers say all. Else an outcome tells which reached no queue."""
+        """True if requests are sent settled, because their answers suffice. Otherwise an outcome reports requests that
+        reached no queue.
+        """
         self.at: i64 = 0
-        """Octets of it that are sent."""
+        """Sent bytes of the request."""
         self.is_over: bool = False
         paired: dict[object, object] = {"paired": True} if properties else {}
         self.answers = AnswerLink(session, name, self)
@@ -150,7 +152,7 @@ class RequestPair:
         self.send()
 
     def send(self) -> None:
-        """Send the requests for which there is credit, as far as the session's window lets their frames go."""
+        """Send the requests for which there is credit, as far as the session's window allows."""
         link = self.requests
         while link.is_attached and self.answers.is_attached and link.session.window > 0:
             if not self.content:
@@ -184,11 +186,11 @@ class RequestPair:
         self.engine.wake_output()
 
     def answered(self, content: bytes, sections: Sections) -> None:
-        """Take an answer."""
+        """Handle an answer."""
         raise NotImplementedError
 
     def fail(self, error: ClientError) -> None:
-        """Fail what waits for an answer: a link was refused or closed."""
+        """Fail all waiting requests, because a link was refused or closed."""
         self.is_over = True
         self.waiting.clear()
         self.content = b""
@@ -229,7 +231,7 @@ class Management(RequestPair):
         self.number: int = 0
 
     def declare(self, call: Call, name: str, arguments: dict[str, Any]) -> None:
-        """Send a declaration as the request that means the same."""
+        """Send a declaration as the equivalent request."""
         self.number += 1
         number = str(self.number)
         self.calls[number] = call, arguments
@@ -288,7 +290,7 @@ class Control(RequestPair):
 
 
 def request_of(name: str, arguments: dict[str, Any]) -> tuple[str, str, object]:
-    """Return method, path and body of the request that declares or deletes what a method of AMQP 0-9-1 does."""
+    """Return method, path and body of the request equivalent to a declaration or deletion of AMQP 0-9-1."""
     if name == UPDATE_SECRET:
         return "PUT", "/auth/tokens", str(arguments["new_secret"]).encode()
     if name.startswith("queue.") and "bind" not in name:
@@ -308,7 +310,7 @@ def request_of(name: str, arguments: dict[str, Any]) -> tuple[str, str, object]:
 
 FIND_BINDINGS: Final = "bindings.find"
 DROP_BINDING: Final = "bindings.drop"
-"""Calls that AMQP 0-9-1 has no method for: one binding of several that differ in their arguments alone has a path."""
+"""Calls without a method in AMQP 0-9-1: one of several bindings that differ only in their arguments has a path."""
 
 
 def _request_of_binding(name: str, arguments: dict[str, Any]) -> tuple[str, str, object]:
@@ -413,7 +415,7 @@ class CallRequest(Request):
         self.properties = message.properties.copy()
         self.properties.correlation_id = number
         self.properties.reply_to = reply_to or None
-        encode_head(self.properties)  # What cannot be encoded is the caller's error, now and not when credit comes.
+        encode_head(self.properties)  # An encoding error is the caller's, raised now.
 
     @override
     def settled(self, disposition: Disposition) -> None:

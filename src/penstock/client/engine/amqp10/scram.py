@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 of a login (RFC 5802, RFC 7677): each side proves that it knows the password, and none says it."""
+"""SCRAM-SHA-256 of a login (RFC 5802, RFC 7677): each side proves that it knows the password, without sending it."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from penstock.client.errors import ConnectError, LoginRefused, WrongServer
 
 SCRAM: Final = "SCRAM-SHA-256"
 ITERATIONS_MOST: Final = 1_000_000
-"""Most iterations that a server may ask for: they take about 0.4 s, in which nothing else is done."""
+"""Most iterations that a server may request: they take about 0.4 s, which blocks the engine."""
 
 FIRST_DUE: Final = 0
 FINAL_DUE: Final = 1
 PROVED: Final = 2
-"""Words of the server that are due: salt and iterations, its signature, and none any more."""
+"""Expected messages of the server: salt and iterations, its signature, and none."""
 
 
 class Scram:
-    """One exchange. What a server says wrongly raises `ConnectError` or a kind of it."""
+    """One exchange. A wrong message of the server raises `ConnectError` or a subclass."""
 
     def __init__(self, terms: ConnectionTerms) -> None:
-        from scramp import ScramClient  # It takes 50 ms.
+        from scramp import ScramClient  # The import takes 50 ms.
 
         self.terms = terms
         self.due: int = FIRST_DUE
         try:
             self.client: Any = ScramClient([SCRAM], terms.user, terms.password, c_nonce=terms.nonce)
             self.first: bytes = str(self.client.get_client_first()).encode()
-        except Exception as error:  # Name or password have characters that SASLprep forbids.
+        except Exception as error:  # Name or password contain characters that SASLprep forbids.
             raise LoginRefused(terms.host, terms.port, f"{SCRAM} cannot have this user or password: {error}") from None
 
     def answer(self, challenge: bytes) -> bytes:
@@ -39,7 +39,7 @@ class Scram:
         return b""
 
     def end(self, data: bytes) -> None:
-        """Take the success of the login, with the server's signature if it has not come as a challenge."""
+        """Handle the success of the login, with the server's signature unless it arrived as a challenge."""
         if self.due == FINAL_DUE and data:
             self._check_signature(data)
         if self.due != PROVED:
@@ -55,7 +55,7 @@ class Scram:
             final = str(client.get_client_final()).encode()
         except ConnectError:
             raise
-        except Exception as error:  # Whatever the library makes of what a stranger says.
+        except Exception as error:  # Any error of the library for a server's input.
             raise self._untrue(f"its challenge is malformed ({_text(error)})") from None
         self.due = FINAL_DUE
         return final

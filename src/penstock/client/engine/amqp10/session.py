@@ -19,19 +19,19 @@ from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Disposition, Flow, 
 from penstock.wire.amqp10.values import CodecError, serial_distance
 
 FRAME_MAX: Final = 128 * 1024
-"""Octets of the largest frame that we take."""
+"""Bytes of the largest frame that the client accepts."""
 CHANNEL_MAX: Final = 255
 INCOMING_WINDOW: Final = 1 << 30
-"""Transfer frames that the broker may send: link credit bounds them."""
+"""Transfer frames that the broker may send; link credit bounds them."""
 OUTGOING_WINDOW: Final = 0x7FFFFFFF
 STATE_OCTETS: Final = 64
-"""Most octets of the state of a transfer, with an id of 32 octets (section 4.5.2)."""
+"""Most bytes of the state of a transfer, with an id of 32 bytes (section 4.5.2)."""
 RUNS: Final = 64
-"""Runs of deliveries from which on settled ones are looked for among all."""
+"""Number of runs of deliveries above which all are searched for settled ones."""
 
 
 class Link:
-    """Link of a session; a publisher, a receiver or a pair for requests has it."""
+    """Link of a session; of a publisher, a receiver or a pair for requests."""
 
     def __init__(self, session: Session, name: str, is_receiver: bool) -> None:
         self.session = session
@@ -53,23 +53,23 @@ class Link:
             self.session.put(spec.DETACH, handle=self.handle, closed=True)
 
     def on_attach(self, attach: Composite) -> None:
-        """Take the broker's attach; one without a terminus is followed by a detach with the error."""
+        """Handle the broker's attach; an attach without a terminus is followed by a detach with the error."""
 
     def on_flow(self, flow: Flow) -> None:
-        """Take a flow of this link."""
+        """Handle a flow of this link."""
 
     def on_window(self) -> None:
-        """Take what the broker says of the session's window."""
+        """Handle a change of the session's window by the broker."""
 
     def on_transfer(self, data: bytes, transfer: Transfer, end: i64) -> None:
-        """Take a transfer frame of this link."""
+        """Handle a transfer frame of this link."""
 
     def on_detach(self, code: str, text: str) -> None:
-        """Take the broker's detach."""
+        """Handle the broker's detach."""
 
 
 class AskingLink(Link):
-    """Link on which requests go, as far as the broker gives credit."""
+    """Link on which requests are sent, as far as the broker grants credit."""
 
     def __init__(self, session: Session, name: str) -> None:
         super().__init__(session, name, False)
@@ -95,10 +95,10 @@ class AskingLink(Link):
 
 
 class Asked:
-    """Delivery that is no publisher's message: a request, whose outcome comes to it."""
+    """Delivery that is no publisher's message: a request, which receives the outcome."""
 
     def settled(self, disposition: Disposition) -> None:
-        """Take the outcome of the delivery."""
+        """Handle the outcome of the delivery."""
         raise NotImplementedError
 
 
@@ -110,23 +110,23 @@ class SentRun:
         self.count: i64 = count
         self.publisher = publisher
         self.number: i64 = number
-        """Number of the first among the messages of its publisher."""
+        """Number of the first delivery among its publisher's messages."""
 
 
 class Sessions:
-    """Sessions of a connection, and the limits that it has agreed on with the broker."""
+    """Sessions of a connection, and the limits agreed with the broker."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.begun: list[Session] = []
-        """Sessions by our channel."""
+        """Sessions by the client's channel."""
         self.by_channel: dict[int, Session] = {}
         """Sessions by the broker's channel."""
         self.channel_max: int = CHANNEL_MAX
         self.frame_max: i64 = spec.FRAME_MIN_SIZE
-        """Octets of the largest frame that the broker takes."""
+        """Bytes of the largest frame that the broker accepts."""
         self.names: int = 0
-        """Names of links that were given away."""
+        """Number of link names used so far."""
 
     def reset(self) -> None:
         """Begin with a new transport."""
@@ -135,7 +135,7 @@ class Sessions:
         self.limit(CHANNEL_MAX, spec.FRAME_MIN_SIZE)
 
     def limit(self, channel_max: int, frame_max: int) -> None:
-        """Take the limits of the broker."""
+        """Apply the limits of the broker."""
         self.channel_max = min(channel_max, CHANNEL_MAX)
         self.frame_max = min(frame_max, FRAME_MAX)
 
@@ -145,7 +145,7 @@ class Sessions:
         return f"{kind}-{self.names}"
 
     def session(self) -> Session:
-        """Return a session that can have another link; begin one if none can."""
+        """Return a session that can have another link; begin one if there is none."""
         for session in self.begun:
             if not session.is_full():
                 return session
@@ -157,7 +157,7 @@ class Sessions:
         return new
 
     def begin_answered(self, begin: Composite, channel: int) -> None:
-        """Take the broker's begin, which it has sent on this channel of its."""
+        """Handle the broker's begin, sent on this channel."""
         number = begin.number("remote_channel")
         if not 0 <= number < len(self.begun):
             raise CodecError(f"a begin for the channel {number}, which has none")
@@ -175,32 +175,32 @@ class Sessions:
 
 
 class Session:
-    """Session, begun by us."""
+    """Session begun by the client."""
 
     def __init__(self, engine: Engine, channel: int) -> None:
         self.engine = engine
         self.channel: i64 = channel
         self.is_begun: bool = False
         self.links: list[Link | None] = []
-        """Links by our handle."""
+        """Links by the client's handle."""
         self.remote: dict[int, Link] = {}
         """Links by the broker's handle."""
         self.handle_max: int = 254
         self.next_id: i64 = 0
-        """Delivery-id of the next delivery, without the end at 2^32."""
+        """Delivery-id of the next delivery, without the wrap-around at 2^32."""
         self.next_transfer: i64 = 0
         """Transfer-id of the next frame, likewise."""
         self.window: i64 = 0
-        """Transfer frames that the broker takes."""
+        """Transfer frames that the broker accepts."""
         self.next_incoming: i64 = 0
         self.runs: list[SentRun] = []
         self.requests: dict[int, Asked] = {}
         """Requests that were not sent settled and have no outcome, by delivery-id."""
         self.latest_info: Blocked | None = None
-        """Last words of the broker about what blocks a publisher: many are told the same, and share them."""
+        """Latest report of the broker about a blocked publisher: many publishers share the same report."""
 
     def add(self, link: Link) -> int:
-        """Take a link in; return its handle."""
+        """Add a link; return its handle."""
         for handle, other in enumerate(self.links):
             if other is None:
                 self.links[handle] = link
@@ -209,7 +209,7 @@ class Session:
         return len(self.links) - 1
 
     def is_full(self) -> bool:
-        """Return whether it can have no more links."""
+        """Return whether the session can have no more links."""
         return len(self.links) > self.handle_max and None not in self.links
 
     def put(self, code: int, **fields: Any) -> None:
@@ -242,7 +242,7 @@ class Session:
         self.engine.wake_output()
 
     def on_transfer(self, data: bytes, transfer: Transfer, end: i64) -> None:
-        """Take a transfer frame, which ends at `end`."""
+        """Handle a transfer frame, which ends at `end`."""
         self.next_incoming += 1
         link = self.remote.get(int(transfer.handle))
         if link is not None:
@@ -270,7 +270,7 @@ class Session:
         return delivery_id
 
     def on_disposition(self, disposition: Disposition) -> None:
-        """Take the outcomes of deliveries that were sent."""
+        """Handle the outcomes of sent deliveries."""
         if not disposition.receiver:
             return
         first = self.next_id + serial_distance(self.next_id & 0xFFFFFFFF, disposition.first)
@@ -299,10 +299,10 @@ class Session:
         if not disposition.settled:
             self.put(
                 spec.DISPOSITION, role=False, first=disposition.first, last=disposition.last, settled=True
-            )  # The broker waits for it.
+            )  # The broker waits for the settlement.
 
     def on_flow(self, flow: Flow) -> None:
-        """Take the broker's windows."""
+        """Apply the broker's windows."""
         seen = flow.next_incoming_id if flow.next_incoming_id != ABSENT else 0
         under_way = serial_distance(seen, self.next_transfer & 0xFFFFFFFF)
         self.window = flow.incoming_window - under_way
@@ -316,7 +316,7 @@ class Session:
 
 
 class TransactionalState:
-    """State of what is sent and settled in a transaction (section 4.5.8), whose id the coordinator gives."""
+    """State of messages and settlements in a transaction (section 4.5.8), whose id the coordinator assigns."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.sessions = sessions
@@ -327,12 +327,12 @@ class TransactionalState:
         self.id = id
 
     def with_outcome(self, outcome: bytes) -> bytes:
-        """Return an outcome as the state of a delivery that is settled in it."""
+        """Return an outcome as the state of a delivery settled in the transaction."""
         inner = decode_composite(outcome, 0, len(outcome))[0]
         return encode(spec.TRANSACTIONAL_STATE, txn_id=self.id, outcome=inner)
 
     def write_delivery(self, session: Session, fields: dict[str, Any], content: bytes) -> None:
-        """Write a delivery in it, of one frame or more; `fields` are those of its first transfer."""
+        """Write a delivery in the transaction, of one frame or more; `fields` belong to the first transfer."""
         step = int(self.sessions.frame_max) - TRANSFER_OVERHEAD - STATE_OCTETS
         state = composite(spec.TRANSACTIONAL_STATE, txn_id=self.id, outcome=None)
         fields = {**fields, "message_format": 0, "settled": False, "state": state}
@@ -345,7 +345,7 @@ class TransactionalState:
 
 
 def reason_of(code: i64, state: object) -> str:
-    """Return the reason of an outcome that is not accepted."""
+    """Return the reason of an outcome other than accepted."""
     if code == spec.REJECTED and isinstance(state, Composite):
         error = state.inner("error")
         if error is not None:

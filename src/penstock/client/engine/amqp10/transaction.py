@@ -28,7 +28,7 @@ _VALUE: Final = b"\x00\x53\x77"
 
 
 class Question(Asked):
-    """Declaration or discharge; `call` gets its outcome."""
+    """Declaration or discharge, whose outcome goes to `call`."""
 
     def __init__(self, transaction: Transaction10, body: bytes, call: Call) -> None:
         self.transaction = transaction
@@ -48,7 +48,7 @@ class CoordinatorLink(AskingLink):
         self.transaction = transaction
         self.waiting: list[Question] = []
         self.open: Call | None = None
-        """Request without an answer: a transaction has one at a time."""
+        """Unanswered request: a transaction has one at a time."""
 
     def request(self, body: bytes, call: Call) -> Call:
         """Send a request as soon as there is credit; `call` ends with the state of its delivery."""
@@ -139,7 +139,7 @@ class Transaction10(TransactionCore):
             self.link.detach()
 
     def answered_by(self, call: Call, disposition: Disposition) -> None:
-        """Take the state of the delivery of a request."""
+        """Handle the state of the delivery of a request."""
         state = disposition.state
         if disposition.state_code == spec.DECLARED and isinstance(state, Composite):
             self.state.begin(state.octets("txn_id"))

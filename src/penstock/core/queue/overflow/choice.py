@@ -1,12 +1,12 @@
-"""The overflow policy at each limit of a queue: each limit brings its own way.
+"""The overflow policy at each limit of a queue: each limit has its own.
 
-A length (RabbitMQ's max-length and max-length-bytes) drops the oldest messages. The capacity, whoever gave it, and a
-default capacity hold publishers. An explicit overflow changes that for the limits that it speaks of:
+A length (RabbitMQ's max-length and max-length-bytes) drops the oldest messages. A capacity, explicit or by default,
+holds publishers. An explicit overflow changes the policy of these limits:
 
-- one that RabbitMQ knows always for the lengths, as in RabbitMQ, wherever it is set;
-- `block` and `page` for all limits, because they lose nothing: a length is the capacity then;
-- any other one for a capacity of the same source, and for every capacity if its source has no limit and the queue has
-  no length. So no policy makes a queue that holds drop messages below the number that the policy names.
+- a policy of RabbitMQ: always at the lengths, as in RabbitMQ, wherever it is set;
+- `block` and `page`: at all limits, because they lose no message; a length then counts as the capacity;
+- any other policy: at a capacity of the same source, and at every capacity if its source has no limit and the queue has
+  no length. So no policy makes a queue that holds drop messages below the number set with the policy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Ways:
 
 
 def choose(values: dict[str, SettingValue]) -> Ways:
-    """Return the policies at the limits of a queue; `values` have lengths as the capacity already where they are."""
+    """Return the policies at the limits of a queue; in `values`, lengths that count as the capacity have been
+    converted.
+    """
     chosen = values.get("overflow")
     length = POLICIES["drop-head"] if has_length(values) else None
     if chosen is None:
@@ -54,13 +56,13 @@ def has_length(values: dict[str, SettingValue]) -> bool:
 
 
 def counts_ready(values: dict[str, SettingValue]) -> bool:
-    """Return whether lengths are of ready messages: no overflow policy that is unknown to RabbitMQ is set."""
+    """Return whether lengths count ready messages: no overflow policy that is unknown to RabbitMQ is set."""
     chosen = values.get("overflow")
     return chosen is None or POLICIES[chosen.text].counts_ready
 
 
 def _acts_at_capacity(chosen: SettingValue, values: dict[str, SettingValue]) -> bool:
-    """Return whether an overflow speaks of the capacity: of all its units that are set."""
+    """Return whether an overflow applies to the capacity: to all units of it that are set."""
     if chosen.text in EVERYWHERE:
         return True
     limited = has_length(values)
@@ -76,17 +78,17 @@ def _acts_at_capacity(chosen: SettingValue, values: dict[str, SettingValue]) -> 
 
 
 def _speaks_of(chosen: SettingValue, capacity: SettingValue, limited: bool) -> bool:
-    """Return whether an overflow speaks of a capacity; `limited`: the queue has a length too."""
+    """Return whether an overflow applies to a capacity; `limited`: the queue has a length too."""
     if capacity.alias.removeprefix("x-") in LENGTHS or chosen.has_source_of(capacity):
         return True
     if not chosen.beside:
         return not limited
-    # A ring stays one if a weaker source, such as an operator policy, lowers its capacity.
+    # A ring stays a ring if a weaker source, such as an operator policy, lowers its capacity.
     return chosen.rank < capacity.rank and not chosen.beside.isdisjoint(CAPACITIES)
 
 
 def lengths_as_capacity(queue: str, values: dict[str, SettingValue]) -> dict[str, SettingValue]:
-    """Return the settings with RabbitMQ's lengths as the capacity, for policies that are not RabbitMQ's.
+    """Return the settings with RabbitMQ's lengths as the capacity, for policies that RabbitMQ lacks.
 
     The smaller limit applies. Raises PreconditionFailed (406) if one source sets both and the policy, and they differ.
     """

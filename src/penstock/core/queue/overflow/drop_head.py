@@ -12,7 +12,7 @@ from penstock.flow.level import Level
 class DropHead(OverflowPolicy):
     """Drop ready messages, oldest first. RabbitMQ's default for x-max-length, Qpid C++'s ring.
 
-    Unacknowledged messages cannot be dropped. If they alone fill the capacity, the new message is refused.
+    Unacknowledged messages cannot be dropped. If these alone fill the capacity, the new message is refused.
     """
 
     name = "drop-head"

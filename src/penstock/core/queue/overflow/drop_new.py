@@ -8,7 +8,7 @@ from penstock.core.queue.overflow.policy import OverflowPolicy
 class DropNew(OverflowPolicy):
     """Drop the new message. Artemis' DROP, but never confirmed: a publisher with confirms gets a nack.
 
-    A publisher without confirms gets nothing back, not even a mandatory message: the queue is configured to drop.
+    A publisher without confirms gets no notice, and no returned mandatory message: the queue is configured to drop.
     """
 
     name = "drop-new"

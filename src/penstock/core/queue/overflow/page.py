@@ -1,4 +1,4 @@
-"""The policy `page`: to the disk; and what holds for a queue that no longer pages."""
+"""The policy `page`: page to disk; and the policy of a queue that has stopped paging."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from penstock.core.queue.overflow.policy import HOLD, OverflowPolicy
 class PagePolicy(OverflowPolicy):
     """Page to disk, and read back in time; `full` is the policy when the queue's pages are at their limit.
 
-    Artemis' PAGE, Qpid's flow_to_disk. Consulted only when the pages are at their limit. A slow disk refuses nothing:
-    the message waits until earlier ones are written (`Queue.verdict`).
+    Artemis' PAGE, Qpid's flow_to_disk. Consulted only when the pages are at their limit. A slow disk causes no refusal:
+    the message waits until earlier messages are written (`Queue.verdict`).
     """
 
     name = "page"
@@ -23,7 +23,7 @@ class PagePolicy(OverflowPolicy):
 class ReadBack(OverflowPolicy):
     """Hold new messages of a queue that no longer pages, until its pages are read back.
 
-    Otherwise they would overtake. Then the queue's own policy applies.
+    Otherwise new messages would overtake. Afterwards the queue's own policy applies.
     """
 
     name = "read-back"

@@ -8,7 +8,7 @@ from penstock.core.queue.overflow.policy import OverflowPolicy
 class SelfDestruct(OverflowPolicy):
     """Refuse the publish and delete the queue with its messages. Qpid C++'s policy of that name.
 
-    For queues whose content is worthless once it is late: the consumers are cancelled and start again. The publish
+    For queues whose content is worthless once it is late: the consumers are cancelled, and start again. The publish
     that exceeds the capacity is refused (Qpid C++ reported success to its publisher).
     """
 
