@@ -73,8 +73,8 @@ class RangeService(RangePlane):
     # Changes
 
     def look_again(self, queue: Queue) -> None:
-        """Reconsider the plans that wait for messages of a queue, and the lag of its cursors, after a change of it."""
-        if queue.settings.limits_lag:
+        """Reconsider the plans that wait for messages of a queue, and the limits of its cursors, after a change."""
+        if queue.settings.watches_cursors:
             self.cursors.limits.review(queue)
         self.plans.look_again(queue)
 

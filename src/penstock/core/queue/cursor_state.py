@@ -165,6 +165,8 @@ class CursorState:
         """Room that its query pins; None while the query is not known."""
         self.touched: float = 0.0
         """Time of its holder's last request; 0 if there was none since the broker's start."""
+        self.made: float = 0.0
+        """Time at which it was created, or restored at the broker's start."""
         self.lost: int = 0
         """Number of its queues that were deleted so far."""
         self.reader: int = 0
@@ -185,6 +187,23 @@ class CursorState:
         """True if an operator has moved it since the last attach."""
         self.lease: LeaseState | None = None
         """The lease whose cursor it is, which pins the messages from `settled` to `planned` and settles nothing."""
+
+    def idle_since(self) -> float:
+        """Return the time since which no reader is attached; infinity while a reader's connection is there.
+
+        After a restart of the broker this time begins again, because nobody could attach.
+        """
+        if self.reader != 0 and self.reader_ended == 0.0:
+            return NEVER
+        return max(self.made, self.touched, self.reader_ended)
+
+    def expires_s(self) -> float:
+        """Return the seconds without a reader after which it expires: the least of its queues; infinity for never."""
+        least = NEVER
+        for position in self.positions.values():
+            if position.queue.settings.cursor_expires_s < least and not position.queue.deleted:
+                least = position.queue.settings.cursor_expires_s
+        return least
 
     def hand_over(self, user: str) -> None:
         """Make it the cursor of a user."""
