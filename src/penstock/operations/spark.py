@@ -17,7 +17,7 @@ from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequ
 from penstock.ranges.service import RangeService
 
 _HOLDER: Final = ("cursor", "token")
-_BATCH: Final = ("query", "batch", "run", "write", "exchange", "routing_key", "delivery")
+_BATCH: Final = ("query", "batch", "run", "write", "exchange", "routing_key", "delivery", "spread")
 _READ: Final = ("read queue",)
 _PUBLISH: Final = ("write exchange", "write topic")
 
