@@ -381,6 +381,7 @@ def cursor_row(cursor: CursorState, node: DescribedNode) -> Row:
         "reader": _reader(cursor, node),
         "idle_s": idle_s(cursor, at.now),
         "expires_in_s": expires_in_s(cursor, at.now),
+        "share": _share(cursor),
         "read": cursor.counters.as_dict(),
     }
 
@@ -391,6 +392,23 @@ CURSOR: Final[Table[CursorState]] = Table(Field("cursor.*", lambda cursor, at: c
 def asked_s_ago(cursor: CursorState, now: float) -> float | None:
     """Return the seconds since the reader's last request; None if there was none since the broker's start."""
     return max(now - cursor.touched, 0.0) if cursor.touched else None
+
+
+def _share(cursor: CursorState) -> Row | None:
+    """Return the share of this broker in the last batch of several brokers; None for one broker."""
+    share = cursor.share
+    if share is None:
+        return None
+    return {"servers": int(share.servers), "cap": or_none(share.cap), "messages": int(share.messages)}
+
+
+def share_words(cursor: CursorState) -> str:
+    """Return the share of this broker in the last batch of several brokers, as a phrase; empty for one broker."""
+    share = cursor.share
+    if share is None:
+        return ""
+    cap = "" if share.cap == UNLIMITED else f" of up to {share.cap:,} messages"
+    return f"a share of {share.messages:,} messages in its last batch{cap} from {share.servers} brokers"
 
 
 def idle_s(cursor: CursorState, now: float) -> float | None:

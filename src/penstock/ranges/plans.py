@@ -105,7 +105,9 @@ class Plans:
         """Settle up to `settle`, and plan what comes after `start`. Returns None for a plan that is answered later.
 
         With `only` the queues are planned that `upto` names, and no others. With `changes` the answer has the queues
-        with messages alone, and the tails that have changed since the last such answer on the connection.
+        with messages alone, and the tails that have changed since the last such answer on the connection. A reader of
+        several `servers` gives their number, the most messages of the whole batch (`cap`), and how many of it an
+        earlier plan has (`before`). `most` in the answer is the largest plan here, in messages and bytes.
         """
         self.table.held(request)
         return self.table.control.answer_in_slices(request, self._plan_steps(request))

@@ -123,6 +123,20 @@ class ReadCounters:
         return {"plans": int(self.plans), "blocks": int(self.blocks), "messages": int(self.messages)}
 
 
+class BatchShare:
+    """Share of this broker in the last batch of a query that reads several brokers."""
+
+    __slots__ = ("servers", "cap", "messages")
+
+    def __init__(self, servers: i64, cap: i64, messages: i64) -> None:
+        self.servers: i64 = servers
+        """Number of brokers."""
+        self.cap: i64 = cap
+        """Most messages of the whole batch; UNLIMITED for no limit."""
+        self.messages: i64 = messages
+        """Messages of the batch that are at this broker."""
+
+
 class LeaseState:
     """Lease of a batch read: who has it, and when it ends."""
 
@@ -183,6 +197,8 @@ class CursorState:
         self.identity: str = ""
         """Id of that reader's query, the same after a restart of it; empty if it is not known."""
         self.counters = ReadCounters()
+        self.share: BatchShare | None = None
+        """Share of its last batch; None if its query reads one broker, or is not known to read more."""
         self.moved: bool = False
         """True if an operator has moved it since the last attach."""
         self.lease: LeaseState | None = None
