@@ -229,6 +229,12 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId("PST-1020", WARNING, "a cursor is too far behind", "start its reader, or delete it"),
     LogId("PST-1021", WARNING, "a cursor was deleted because it was too far behind", "start its query anew"),
     LogId(
+        "PST-1024",
+        WARNING,
+        "a cursor was deleted because nobody was attached to it for `cursor-expires`",
+        "start its query with a new checkpoint",
+    ),
+    LogId(
         CLOSED_BRIEFLY,
         INFO,
         "a gate closed and opened so often that its closings are summed",

@@ -27,6 +27,10 @@ class Caps:
         """Return the rest after `rows` and `octets` were taken."""
         return Caps(self.rows and max(0, self.rows - rows), self.octets and max(0, self.octets - octets))
 
+    def part(self, count: int) -> "Caps":
+        """Return an equal part of `count`, at least 1 in each unit that has something left."""
+        return Caps(self.rows and -(-self.rows // count), self.octets and -(-self.octets // count))
+
     @property
     def spent(self) -> bool:
         """True if nothing more may be taken."""

@@ -5,6 +5,7 @@ What does not fit ends the query with one sentence, or is told and left out (``f
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark_penstock.attachment import WARNED_MAX, Attachment
 from pyspark_penstock.errors import CursorError
@@ -12,6 +13,7 @@ from pyspark_penstock.logs import LOG
 from pyspark_penstock.offsets import Positions, advanced, ahead, filled, lost
 from pyspark_penstock.options import SourceOptions
 
+_GONE = "it was deleted, has expired (cursor-expires), or its broker was restarted without a store"
 _WITH_SERVER = re.compile(r".+@[^@]+:\d{1,5}")
 
 
@@ -67,7 +69,7 @@ class Checkpoint:
             self._lose(
                 f"cursor '{former}', with which the checkpoint has read '{key}' up to {position}, does not exist at "
                 f"{server}",
-                ": it was deleted, or its broker was restarted without a store; begin with a new checkpoint, or set "
+                f": {_ended(answer, former)}; begin with a new checkpoint, or set "
                 "failOnDataLoss=false if the queue is the same one, to continue after that position",
                 "continuing after that position",
             )
@@ -130,3 +132,9 @@ class Checkpoint:
                 self._warned.clear()
             self._warned.add(text)
             LOG.warning("penstock: %s; %s", text, rest)
+
+
+def _ended(answer: Mapping[str, Any], former: str) -> str:
+    """Return why the cursor of a checkpoint is gone, as far as its broker knows."""
+    ended = str(answer.get("ended") or "")
+    return ended if ended.startswith(f"cursor '{former}' ") else _GONE

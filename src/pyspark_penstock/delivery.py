@@ -30,9 +30,11 @@ from pyspark_penstock.connections import (
     retried,
     shared_block_connection,
 )
-from pyspark_penstock.errors import OptionError, PublishFailed, SparkSourceError
+from pyspark_penstock.errors import BrokerUnreachable, OptionError, PublishFailed, SparkSourceError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import AT_LEAST_ONCE, DEDUP, TRANSACTIONAL, Retries, SinkOptions
+from pyspark_penstock.parsing import Address
+from pyspark_penstock.spread import spread_servers, spread_text
 from pyspark_penstock.target_watch import ANSWER_SECONDS, TargetWatch
 
 if TYPE_CHECKING:
@@ -110,6 +112,14 @@ def ids_of_task(options: SinkOptions, write: str) -> TaskIds | None:
             return None
         batch = BatchIds(query, int(number), context.getLocalProperty(RUN_ID) or "", write)
     return TaskIds(batch, context.partitionId(), context.taskAttemptId() << OPENED_BITS)
+
+
+def partition_of_task() -> int:
+    """Return the number of the partition that this process works on; 0 outside of a task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 def application_of_task() -> tuple[str, int]:
@@ -198,6 +208,22 @@ class Delivery:
 
     def finish(self, rows: int) -> None:
         """Check the number of rows of the task, after the last one."""
+
+
+class Announcement(Delivery):
+    """Beginning of a batch at a server that gets no row of this task."""
+
+    def __init__(self, options: SinkOptions, mode: str, ids: BatchIds) -> None:
+        """Store the ids; nothing is asked yet."""
+        self._options, self._mode, self._ids = options, mode, ids
+
+    def begin(self, connection: Connection) -> None:
+        """Have the batch begun. Raises `PublishFailed` if the server refuses."""
+        try:
+            connection.request("sink.begin", **batch_fields(self._options, self._mode, self._ids))
+        except ControlError as error:
+            batch = f"batch {self._ids.batch} of query '{self._ids.query}'"
+            raise PublishFailed(f"{self._options.target} took no row of {batch}: {error}") from error
 
 
 class ExactDelivery(Delivery):
@@ -306,10 +332,13 @@ class Part:
     partition: int
     attempt: int
     rows: int
+    server: Address | None = None
+    """Server that has the rows, of several; None for the only one."""
 
 
 def batch_fields(options: SinkOptions, mode: str, ids: BatchIds) -> dict[str, object]:
     """Return the fields of a request about a batch."""
+    spread = spread_text(options)
     return {
         "query": ids.query,
         "batch": ids.batch,
@@ -318,47 +347,63 @@ def batch_fields(options: SinkOptions, mode: str, ids: BatchIds) -> dict[str, ob
         "exchange": options.exchange or "",
         "routing_key": options.queue or options.routing_key,
         "delivery": mode,
+        **({"spread": spread} if spread else {}),
     }
 
 
 def commit_batch(options: SinkOptions, parts: Sequence[Part]) -> None:
-    """End a batch in the driver: have its stages published, or its rows counted.
+    """End a batch in the driver, at each of its servers: have its stages published, or its rows counted.
 
-    A full target makes this wait as tasks do. Raises `PublishFailed` with the reason.
+    A full target makes this wait as tasks do. Raises `PublishFailed` with the reason. What another server has published
+    before stays, and is left out when the batch is run again.
     """
     if not parts:
         return
     ids, mode = parts[0].ids, parts[0].mode
-    staged = mode == TRANSACTIONAL
-    if staged:
-        parts = [part for part in parts if part.rows]  # A task without rows has asked for no stage.
-        if not parts:
-            return
-    partitions = {str(part.partition): part.attempt if staged else part.rows for part in parts}
-    commit = _Commit(options, ids, {**batch_fields(options, mode, ids), "partitions": partitions})
-    try:
-        commit.run()
-    finally:
-        commit.close()
+    for server in spread_servers(options):
+        partitions = _partitions_at(server, parts, mode)
+        if not partitions:
+            continue
+        commit = _Commit(options, ids, {**batch_fields(options, mode, ids), "partitions": partitions}, server)
+        try:
+            commit.run()
+        finally:
+            commit.close()
+
+
+def _partitions_at(server: Address, parts: Sequence[Part], mode: str) -> dict[str, int]:
+    """Return what a server has of each partition: rows, or the attempt whose stage counts.
+
+    A task without rows has asked for no stage. The rows of all partitions are compared, those that are elsewhere too.
+    """
+    here = [part for part in parts if part.server in (None, server)]
+    if mode == TRANSACTIONAL:
+        return {str(part.partition): part.attempt for part in here if part.rows}
+    return {str(part.partition): 0 for part in parts} | {str(part.partition): part.rows for part in here}
 
 
 class _Commit:
     """End of a batch, which waits for room."""
 
-    def __init__(self, options: SinkOptions, ids: BatchIds, fields: Mapping[str, object]) -> None:
+    def __init__(self, options: SinkOptions, ids: BatchIds, fields: Mapping[str, object], server: Address) -> None:
         self._options, self._ids, self._fields = options, ids, fields
-        self._server = options.access.servers[0]
+        self._server = server
         self._watch = TargetWatch(options, self._server)
         self._began = self._reported_at = time.monotonic()
         self._until = self._began + options.timeout_ms / 1000
         self._reached = False
 
     def run(self) -> None:
-        """Have the batch ended. Raises `PublishFailed` with the reason, `BrokerUnreachable` after every retry."""
+        """Have the batch ended. Raises `PublishFailed` with the reason, `BrokerUnreachable` for what lasts."""
         access, server = self._options.access, self._server
         while True:
             try:
                 return retried(self._ask, lambda: drop_connection(access, server), server, RETRIES, self._was_reached)
+            except BrokerUnreachable as error:
+                if error.lasts:
+                    raise
+                if time.monotonic() >= self._until:
+                    raise self._failed(str(error)) from error
             except ControlError as error:
                 if error.code != _RESOURCE_ERROR or time.monotonic() >= self._until:
                     raise self._failed(str(error)) from error
@@ -393,7 +438,8 @@ class _Commit:
     def _failed(self, reason: str) -> PublishFailed:
         ids = self._ids
         return PublishFailed(
-            f"batch {ids.batch} of query '{ids.query}' was not published to {self._options.target}: {reason}"
+            f"batch {ids.batch} of query '{ids.query}' was not published to {self._options.target} at {self._server}: "
+            f"{reason}"
         )
 
     def _was_reached(self) -> bool:
@@ -407,10 +453,10 @@ class _Commit:
 
 def abort_batch(options: SinkOptions, parts: Sequence[Part]) -> None:
     """Have the stages of a failed batch dropped; without an answer they are dropped by the next attempt, or by age."""
-    if parts:
+    for server in spread_servers(options) if parts else ():
         fields: Mapping[str, object] = batch_fields(options, parts[0].mode, parts[0].ids)
         with suppress(ControlError, SparkSourceError):
-            link = BrokerLink(options.access, options.access.servers[0], Retries(0, 1), ANSWER_SECONDS)
+            link = BrokerLink(options.access, server, Retries(0, 1), ANSWER_SECONDS)
             try:
                 link.ask("sink.abort", fields)
             finally:

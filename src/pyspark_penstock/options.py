@@ -87,7 +87,10 @@ _SINK = (
     Option("delivery", parsing.one_of(AT_LEAST_ONCE, DEDUP, TRANSACTIONAL), None),
     Option("txnAppId", parsing.identifier(128), None),
     Option("txnVersion", parsing.integer(0, 2**62 - 1), None),
+    Option("spreadColumn", parsing.text, None),
 )
+SINK_SERVERS_MOST = 16
+"""Most brokers of a sink: a task asks each of them before its first row, and may have a block's window at each."""
 
 _ELSEWHERE_SINK = {option.name: "the sink" for option in _SINK} | dict.fromkeys(
     ("endingOffsets", "endingTimestamp", "leaseTimeout"), "a batch read (spark.read)"
@@ -174,6 +177,8 @@ class SinkOptions:
     """Mode of delivery; None for ``dedup`` where there are ids, and else ``at-least-once``."""
     txn_app: str | None = None
     txn_version: int | None = None
+    spread_column: str | None = None
+    """Column by whose values rows are spread over several servers; None to spread them by partition."""
 
     @property
     def target(self) -> str:
@@ -239,8 +244,7 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
         raise OptionError("the penstock sink needs one of the options queue and exchange, not both")
     if value["queue"] is not None and value["routingKey"] is not None:
         raise OptionError("option routingKey goes with exchange; a queue is reached by its own name")
-    if len(value["servers"].addresses) > 1:
-        raise OptionError("option servers of a sink must name one server")
+    check_spread(len(value["servers"].addresses), value["spreadColumn"], value["delivery"])
     if value["publishCheck"] < 1:
         raise OptionError("option publishCheck must be at least 1ms")
     if (value["txnAppId"] is None) != (value["txnVersion"] is None):
@@ -258,7 +262,24 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
         delivery=value["delivery"],
         txn_app=value["txnAppId"],
         txn_version=value["txnVersion"],
+        spread_column=value["spreadColumn"],
     )
+
+
+def check_spread(servers: int, column: str | None, delivery: str | None) -> None:
+    """Refuse a spread over several servers that cannot be: raises `OptionError`."""
+    if servers > SINK_SERVERS_MOST:
+        raise OptionError(f"option servers of a sink names {servers} servers; the most is {SINK_SERVERS_MOST}")
+    if servers == 1 and column is not None:
+        raise OptionError(
+            "option spreadColumn is for a sink with several servers: name them in servers, or leave it out"
+        )
+    if servers > 1 and delivery == TRANSACTIONAL and column is None:
+        raise OptionError(
+            "option delivery = 'transactional' with several servers needs spreadColumn: a batch that is run again may "
+            "have its rows in other partitions, and a server that has published its share would not know them; name a "
+            "column whose value of each row stays the same"
+        )
 
 
 def check_names(given: Mapping[str, object], more: tuple[Option, ...] = ()) -> None:

@@ -13,7 +13,7 @@ have modules of their own.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark_penstock.admission import Admission, Caps
@@ -53,6 +53,42 @@ class _Round:
     """Keys whose messages wait for the disk."""
     pressed: bool
     """True if a least size is to be ignored: producers are blocked, or the plan can get no larger."""
+    shares: dict[Address, "_Share"] = field(default_factory=dict)
+    """Parts of the batch by server, of those that are there."""
+
+
+@dataclass(slots=True)
+class _Share:
+    """Part of a batch at one server."""
+
+    rows: int = 0
+    octets: int = 0
+    more: bool = False
+    """True if it took all that it was given, so that it may have more."""
+    most: Caps = field(default_factory=lambda: Caps(None, None))
+    """Largest plan of the server; one message may be larger."""
+
+    def rest(self) -> Caps:
+        """Return how much more the server may plan."""
+        return self.most.less(self.rows, self.octets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """Parts of a plan's requests that are the same for all servers."""
+
+    done: Positions
+    """Positions that are durable, and settled first."""
+    cap: int | None
+    """Most messages of the whole batch; None for no limit."""
+    least: int
+    """Messages that each server waits for."""
+    wait_ms: int
+    upto: Positions | None
+
+    def at_once(self) -> "_Asking":
+        """Return the same without waiting for messages."""
+        return replace(self, least=0, wait_ms=0)
 
 
 class Planner:
@@ -67,6 +103,8 @@ class Planner:
         self._admission = Admission(options)
         self._turn = 0
         self._reported_at = time.monotonic()
+        self._shared_at = -SAY_SECONDS
+        """Time of the last line about the shares of servers."""
         self._left_cursor = ""
         """Cursor that the checkpoint was written with, once it is known to be another one."""
         self._cut = Cut(options.min_partitions, options.max_records_per_partition)
@@ -165,6 +203,7 @@ class Planner:
             else:
                 self._servers.wait_for_one(waiting)
         self._report_away(begin)
+        self._report_shares(found, most)
         if found.end == begin or (sum(found.messages.values()) < least and not found.pressed):
             return None
         self._admission.on_batch()
@@ -178,34 +217,76 @@ class Planner:
         return any(place.server in absences and begin.get(key, 0) < upto.get(key, 0) for key, place in places.items())
 
     def _plan_once(self, done: Positions, begin: Positions, caps: Caps, least: int, upto: Positions | None) -> _Round:
-        """Return the answers of all servers that are there."""
-        servers = list(self._attachment.tokens)
-        self._turn = (self._turn + 1) % len(servers)
-        order = servers[self._turn :] + servers[: self._turn]
+        """Return the answers of all servers that are there.
+
+        The servers share the limits by need. Each gets an equal part of what is left, those with the least to read
+        first, as far as is known, so that the others get the rest. Where more has come than was known, a second request
+        takes what is left then.
+        """
+        order = self._order(begin)
         # With one server the request waits; several are polled first, and then waited for in turn.
-        waits = [0] if upto is not None or len(servers) > 1 else []
+        waits = [0] if upto is not None or len(order) > 1 else []
         waits.append(self._options.wait_ms)
         found = _Round(dict(begin), {}, [], False)
         for wait_ms in waits:
-            left, answers = caps, 0
+            left = caps
             found = _Round(dict(begin), {}, [], False)
-            for server in order:
-                wanted = -(-least // len(servers))
-                for part in self._targets(server, begin, left, upto):
-                    reply = self._plan_one(server, done, begin, left, wanted, wait_ms // len(servers), part)
-                    if reply is None:
-                        break
-                    answers += 1
-                    self._take(server, reply, found)
-                    left = left.less(reply["rows"], reply["bytes"])
-                    if left.spent:
-                        break
-            if not answers:
+            asking = _Asking(done, caps.rows, -(-least // len(order)), wait_ms // len(order), upto)
+            for index, server in enumerate(order):
+                left = self._plan_on(server, begin, left.part(len(order) - index), left, asking, found)
+            if not found.shares:
                 time.sleep(wait_ms / 1000)  # All servers are away, and nobody waits for messages.
+            self._plan_rest(left, asking, found)
             enough = found.end != begin and (found.pressed or sum(found.messages.values()) >= least)
             if enough or (upto is not None and not found.paged):
                 break
         return found
+
+    def _order(self, begin: Positions) -> list[Address]:
+        """Return the servers, those with the least to read first; of equal ones another is first each time."""
+        servers = list(self._attachment.tokens)
+        self._turn = (self._turn + 1) % len(servers)
+        if len(servers) == 1:
+            return servers
+        need = self._behind(begin)
+        return sorted(servers[self._turn :] + servers[: self._turn], key=lambda server: need.get(server, 0))
+
+    def _behind(self, positions: Positions) -> dict[Address, int]:
+        """Return the number of sequences after these positions on each server, as far as they are known."""
+        found: dict[Address, int] = {}
+        for key, place in self._attachment.places.items():
+            behind = max(0, self._attachment.tail.get(key, 0) - positions.get(key, 0))
+            found[place.server] = found.get(place.server, 0) + behind
+        return found
+
+    def _plan_on(
+        self, server: Address, begin: Positions, part: Caps, left: Caps, asking: _Asking, found: _Round
+    ) -> Caps:
+        """Plan a part of a batch on a server, and add its answers; returns what is left of the batch."""
+        for target in self._targets(server, begin, part, asking.upto):
+            before = found.shares[server].rows if server in found.shares else 0
+            reply = self._plan_one(server, begin, part, asking, before, target)
+            if reply is None:
+                break
+            self._take(server, reply, found)
+            rows, octets = int(reply["rows"]), int(reply["bytes"])
+            share = found.shares.setdefault(server, _Share())
+            share.rows, share.octets = share.rows + rows, share.octets + octets
+            share.most = Caps(*reply.get("most", (None, None)))
+            part, left = part.less(rows, octets), left.less(rows, octets)
+            share.more = part.spent
+            if part.spent:
+                break
+        return left
+
+    def _plan_rest(self, left: Caps, asking: _Asking, found: _Round) -> None:
+        """Plan what is left of a batch on servers that took all of their part."""
+        more = [server for server, share in found.shares.items() if share.more and not share.rest().spent]
+        for index, server in enumerate(more if len(found.shares) > 1 else ()):
+            if not left.spent:
+                rest = found.shares[server].rest()
+                part = left.part(len(more) - index).least(rest.rows, rest.octets)
+                left = self._plan_on(server, dict(found.end), part, left, asking.at_once(), found)
 
     def _take(self, server: Address, reply: dict[str, Any], found: _Round) -> None:
         """Add the answer of a server."""
@@ -216,7 +297,8 @@ class Planner:
             found.end[key] = max(end, found.end.get(key, 0))
             attachment.tail[key] = max(end, attachment.tail.get(key, 0))
         attachment.note_changes(server, int(reply["epoch"]))
-        found.messages |= attachment.keyed(server, reply["messages"])
+        for key, count in attachment.keyed(server, reply["messages"]).items():
+            found.messages[key] = found.messages.get(key, 0) + count
         found.paged += attachment.keyed(server, dict.fromkeys(reply["paged"], 0))
         found.pressed = found.pressed or bool(reply["pressed"])
         if warn_of_left_out(reply.get("left_out", {})):
@@ -228,6 +310,21 @@ class Planner:
                 "penstock: waiting for messages of %s that are on the disk; another cursor may have to settle first",
                 ", ".join(sorted(paged)),
             )
+
+    def _report_shares(self, found: _Round, most: Caps) -> None:
+        """Log each server's share of a batch, from time to time."""
+        rows = sum(share.rows for share in found.shares.values())
+        now = time.monotonic()
+        if len(self._servers.addresses) == 1 or not rows or now - self._shared_at < SAY_SECONDS:
+            return
+        self._shared_at = now
+        behind = self._behind(found.end)
+        shares = found.shares.items()
+        parts = [f"{share.rows:,} of {server} ({behind.get(server, 0):,} left)" for server, share in shares]
+        parts += [f"none of {server}, which is away" for server in self._servers.absences()]
+        cap = "" if most.rows is None else f" of at most {most.rows:,}"
+        text = "penstock: the batch of cursor '%s' has %s messages%s: %s"
+        LOG.info(text, self._options.cursor, f"{rows:,}", cap, ", ".join(parts))
 
     def _report_away(self, begin: Positions) -> None:
         """Tell the lag of servers that are away."""
@@ -270,18 +367,19 @@ class Planner:
     def _plan_one(
         self,
         server: Address,
-        done: Positions,
         begin: Positions,
         caps: Caps,
-        least: int,
-        wait_ms: int,
+        asking: _Asking,
+        before: int,
         target: dict[str, int] | None,
     ) -> dict[str, Any] | None:
         """Return the answer of a server; None while it is away.
 
         The request has what the server does not know. It plans each queue from the position that it has settled.
         """
-        attachment = self._attachment
+        attachment, done = self._attachment, asking.done
+        servers = len(self._servers.addresses)
+        shared = {"servers": servers, "cap": asking.cap, "before": before} if servers > 1 else {}
         settle = self._settle_but_last(server, attachment.unsettled(server, done))
         if settle is None:
             return None
@@ -295,12 +393,13 @@ class Planner:
             start=attachment.here(server, starts) or None,
             rows=caps.rows or None,
             bytes=caps.octets or None,
-            least=least or None,
+            least=asking.least or None,
             left_out=self._looks,
             changes=True,
-            wait_ms=0 if caps.spent else wait_ms,
+            wait_ms=0 if caps.spent else asking.wait_ms,
             upto=target,
             only=target is not None,
+            **shared,
         )
         if reply is not None:
             attachment.on_settled(server, settle)

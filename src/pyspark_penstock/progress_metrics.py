@@ -5,8 +5,12 @@ Spark has no metrics of sources in Python (its interface ``ReportsSourceMetrics`
 """
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
+
+_SERVER = re.compile(r"@([^@]+:\d{1,5})$")
+"""End of a key in an offset of several servers."""
 
 
 def source_metrics(source: Any) -> dict[str, str]:
@@ -15,6 +19,9 @@ def source_metrics(source: Any) -> dict[str, str]:
     `source` is an entry of ``sources`` in a progress of Spark, for ``penstock`` or ``amqp``. Names and texts are those
     of the Kafka source, whose partitions are queues here. A queue with holes has fewer messages than that. Empty where
     Spark reports no latest offset: in a batch that is run again after a restart, and for other sources.
+
+    With several servers there are also ``offsetsBehindLatest@host:port``, the sum over the queues of that server, and
+    ``offsets@host:port``, the sequences of the batch there; not in the first batch, whose start Spark does not report.
     """
     end, latest = _positions(source.endOffset), _positions(source.latestOffset)
     behind = [max(0, latest[key] - end.get(key, 0)) for key in latest]
@@ -24,7 +31,20 @@ def source_metrics(source: Any) -> dict[str, str]:
         "minOffsetsBehindLatest": str(min(behind)),
         "maxOffsetsBehindLatest": str(max(behind)),
         "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+        **_by_server("offsets", _positions(getattr(source, "startOffset", None)), end),
+        **_by_server("offsetsBehindLatest", end, latest),
     }
+
+
+def _by_server(name: str, start: dict[str, int], end: dict[str, int]) -> dict[str, str]:
+    """Return the sequences between two offsets for each server; empty if a key of the offsets names no server."""
+    found: dict[str, int] = {}
+    for key in sorted(end if start else ()):
+        server = _SERVER.search(key)
+        if server is None:
+            return {}
+        found[server[1]] = found.get(server[1], 0) + max(0, end[key] - start.get(key, 0))
+    return {f"{name}@{server}": str(count) for server, count in found.items()}
 
 
 def _positions(text: str | None) -> dict[str, int]:

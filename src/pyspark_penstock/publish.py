@@ -13,7 +13,8 @@ Every row that is taken restarts the time-out: a slow target is no failure.
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -44,6 +45,7 @@ from pyspark_penstock.delivery import Delivery, application_of_task
 from pyspark_penstock.errors import PublishFailed, SparkSourceError
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.options import Retries, SinkOptions
+from pyspark_penstock.parsing import Address
 from pyspark_penstock.rows import constants, message_columns, properties_of
 from pyspark_penstock.target_watch import ANSWER_SECONDS, TargetWatch
 
@@ -87,8 +89,8 @@ class _Exhausted(Exception):
 class _HoldTimer:
     """Time without a confirm, with its log lines."""
 
-    def __init__(self, options: SinkOptions) -> None:
-        self._target, self._most = options.target, options.timeout_ms / 1000
+    def __init__(self, options: SinkOptions, target: str) -> None:
+        self._target, self._most = target, options.timeout_ms / 1000
         self.since = self._reported_at = time.monotonic()
         """Time at which rows came into their queues last."""
         self.step = SLICE_SECONDS
@@ -144,15 +146,15 @@ class _Piece:
 
 
 class Sender:
-    """Sender of one task's rows; it connects at the first row."""
+    """Sender of one task's rows to one server; it connects at the first row."""
 
-    def __init__(self, options: SinkOptions, delivery: Delivery | None = None) -> None:
-        """Store the target and the delivery; None for at least once."""
+    def __init__(self, options: SinkOptions, delivery: Delivery | None = None, server: Address | None = None) -> None:
+        """Store the target, the delivery, None for at least once, and the server; None for that of the options."""
         self._options = options
         self._delivery = delivery or Delivery()
-        self._server = options.access.servers[0]
+        self._server = server or options.access.servers[0]
         self._query = query_of_task()
-        self._patience = _HoldTimer(options)
+        self._patience = _HoldTimer(options, self._target)
         self._pause = _PAUSE_SECONDS[0]
         self._connection: Connection | None = None
         self._todo: deque[_Piece] = deque()
@@ -162,6 +164,8 @@ class Sender:
         self._patience.step = min(SLICE_SECONDS, self._watch.step)
         self._again: list[_Piece] = []
         """Rows that were refused or lost; they are sent again when all blocks have their answer."""
+        self._rows = 0
+        """Rows that it was given."""
 
     def send(self, batches: Iterator["pa.RecordBatch"]) -> int:
         """Send every row; return the number of rows, all of them confirmed.
@@ -169,35 +173,69 @@ class Sender:
         Raises `PublishFailed` when the target does not exist, routes a message nowhere, or confirms nothing for the
         time of ``publishTimeout``, and `SchemaError` for what cannot be a message.
         """
-        sent = 0
         try:
             while (batch := self._next(batches)) is not None:
                 if batch.num_rows:
-                    self._begin()
-                    fresh = self._delivery.fresh(message_columns(batch, self._options), sent)
-                    sent += batch.num_rows
-                    for piece in self._pieces(fresh, sent - fresh.num_rows) if fresh.num_rows else ():
-                        piece.digest = self._delivery.digest(piece.batch)
-                        self._todo.append(piece)
-                    self._work(False)
+                    self.begin()
+                    self.put(message_columns(batch, self._options))
+            return self.complete()
+        finally:
+            self.close()
+
+    def _next(self, batches: Iterator["pa.RecordBatch"]) -> "pa.RecordBatch | None":
+        """Return the next rows; None after the last."""
+        began = time.monotonic()
+        batch = next(batches, None)
+        self.pause(time.monotonic() - began)
+        return batch
+
+    def pause(self, seconds: float) -> None:
+        """Leave out time that was no wait for the target, such as that in which rows are made."""
+        self._patience.since += seconds
+
+    def reach(self) -> None:
+        """Connect, and begin nothing. Raises `PublishFailed`."""
+        with self._refusals():
+            self._retried(lambda: shared_block_connection(self._options.access, self._server, self._query))
+
+    def begin(self) -> None:
+        """Connect, and have the partition begun, before the first row. Raises `PublishFailed`."""
+        with self._refusals():
+            if self._connection is None:
+                self._retried(self._open)
+
+    def put(self, columns: "pa.RecordBatch") -> None:
+        """Send rows as `message_columns` returns them, and wait as far as the window needs it. Raises as `send`."""
+        with self._refusals():
+            fresh = self._delivery.fresh(columns, self._rows)
+            self._rows += columns.num_rows
+            for piece in self._pieces(fresh, self._rows - fresh.num_rows) if fresh.num_rows else ():
+                piece.digest = self._delivery.digest(piece.batch)
+                self._todo.append(piece)
+            self._work(False)
+
+    def complete(self) -> int:
+        """Wait for all answers; return the number of rows. Raises as `send`."""
+        with self._refusals():
             self._work(True)
-            self._delivery.finish(sent)
+            self._delivery.finish(self._rows)
+        return self._rows
+
+    def close(self) -> None:
+        """Close what it has beside the shared connection, and that one too if it waits for answers."""
+        self._watch.close()
+        if self._unanswered:
+            self._drop()  # Nobody waits for the answers any more.
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """Raise errors as `PublishFailed` with the reason."""
+        try:
+            yield
         except _Exhausted as waited:
             raise PublishFailed(self._why(waited.seconds)) from None
         except (ChannelClosed, LinkClosed, LoginRefused, FileUnusable, MessageTooLarge) as error:
             raise PublishFailed(f"{self._target} took no message: {error}") from error
-        finally:
-            self._watch.close()
-            if self._unanswered:
-                self._drop()  # Nobody waits for the answers any more.
-        return sent
-
-    def _next(self, batches: Iterator["pa.RecordBatch"]) -> "pa.RecordBatch | None":
-        """Return the next rows; None after the last. The time in which they are made is no wait for the target."""
-        began = time.monotonic()
-        batch = next(batches, None)
-        self._patience.since += time.monotonic() - began
-        return batch
 
     @property
     def _target(self) -> str:
@@ -213,11 +251,12 @@ class Sender:
         yield from self._pieces(batch.slice(0, half), first)
         yield from self._pieces(batch.slice(half), first + half)
 
-    def _begin(self) -> None:
-        """Connect, and have the partition begun, before the first row."""
-        while self._connection is None:
+    def _retried(self, attempt: Callable[[], object]) -> None:
+        """Make attempts to reach the server, until one of them succeeds."""
+        while True:
             try:
-                self._open()
+                attempt()
+                return
             except (LoginRefused, FileUnusable):
                 raise
             except (ChannelClosed, *_LOST) as error:

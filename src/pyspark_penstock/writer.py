@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pyspark_penstock.connections import finish_task
-from pyspark_penstock.delivery import Delivery, ExactDelivery, Part, abort_batch, commit_batch, ids_of_task, mode_of
+from pyspark_penstock.delivery import (
+    Delivery,
+    ExactDelivery,
+    Part,
+    abort_batch,
+    commit_batch,
+    ids_of_task,
+    mode_of,
+    partition_of_task,
+)
 from pyspark_penstock.options import AT_LEAST_ONCE, SinkOptions
 from pyspark_penstock.publish import Sender
 from pyspark_penstock.sentences import sentence_first
+from pyspark_penstock.spread_sender import SpreadSender
 from pyspark_penstock.travel import packed
 from pyspark_penstock.versions import DataSourceStreamArrowWriter
 
@@ -25,10 +35,10 @@ if TYPE_CHECKING:
 class Sent(WriterCommitMessage):
     """Result that one task reports to the driver."""
 
-    def __init__(self, rows: int, part: Part | None) -> None:
-        """Store the number of confirmed messages, and the part of the batch; None if it is delivered at least once."""
+    def __init__(self, rows: int, parts: tuple[Part, ...]) -> None:
+        """Store the number of confirmed messages, and the parts of the batch; none if it is delivered at least once."""
         self.rows = rows
-        self.part = part
+        self.parts = parts
 
 
 def _send(options: SinkOptions, write: str, iterator: Iterator["pa.RecordBatch"]) -> Sent:
@@ -42,15 +52,20 @@ def _send(options: SinkOptions, write: str, iterator: Iterator["pa.RecordBatch"]
 def _sent(options: SinkOptions, write: str, iterator: Iterator["pa.RecordBatch"]) -> Sent:
     ids = ids_of_task(options, write)
     mode = mode_of(options, ids is not None)
-    if mode == AT_LEAST_ONCE or ids is None:
-        return Sent(Sender(options, Delivery()).send(iterator), None)
+    if mode == AT_LEAST_ONCE:
+        ids = None
+    if len(options.access.servers) > 1:
+        rows, parts = SpreadSender(options, mode, ids, partition_of_task()).send(iterator)
+        return Sent(rows, tuple(parts))
+    if ids is None:
+        return Sent(Sender(options, Delivery()).send(iterator), ())
     delivery = ExactDelivery(options, mode, ids)
     rows = Sender(options, delivery).send(iterator)
-    return Sent(rows, Part(ids.batch, mode, ids.partition, delivery.attempt, rows))
+    return Sent(rows, (Part(ids.batch, mode, ids.partition, delivery.attempt, rows),))
 
 
 def _parts(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
-    return [each.part for each in messages if isinstance(each, Sent) and each.part is not None]
+    return [part for each in messages if isinstance(each, Sent) for part in each.parts]
 
 
 @sentence_first

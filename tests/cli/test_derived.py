@@ -80,7 +80,8 @@ def test_cursors_are_listed_and_deleted(broker: BrokerProcess, name: str) -> Non
     assert (position["lag"]["messages"], position["holds_back"], position["deleted"]) == (1, True, False)
     assert (cursor["unsettled"], cursor["polling"], cursor["more_queues"]) == (1, False, 0)
     heads, *rows = run(broker, "list", "cursors").splitlines()
-    assert re.split(" {2,}", heads) == ["name", "queues", "lag", "bytes", "oldest", "blocks", "reader", "asked last"]
+    assert re.split(" {2,}", heads) == ["name", "queues", "lag", "bytes", "oldest", "blocks", "reader", "asked last",
+                                       "idle since", "expires in"]  # fmt: skip
     row = next(re.split(" {2,}", row) for row in rows if row.startswith(name))
     assert (row[:3], row[5:7]) == ([name, f"{name} 2/3", "1"], ["0", "-"])
     assert re.fullmatch(r"\d+\.\d s", row[4])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually
 from tests.support.commands import run, told
@@ -17,9 +19,11 @@ def test_cursor_is_shown_moved_and_deleted(broker: BrokerProcess, name: str) -> 
         control.plan_batch(name, control.attach_cursor(name, [name]).token, {name: 0}, rows=2)
         assert re.search(r"is in use by con:\d+", run(broker, "cursor", "move", name, "latest", code=1))
         assert f"cursor {name}: read by con:" in run(broker, "cursor", "show", name)
-    first, read, heads, row = run(broker, "cursor", "show", name).splitlines()
+    first, read, idle, heads, row = run(broker, "cursor", "show", name).splitlines()
     assert re.fullmatch(rf"cursor {name}: last read by con:\d+\(guest@[^ ]+\); \d+\.\d s ago", first)
     assert read == "read since the start: 0 messages in 0 blocks"
+    never = r"it never expires \(cursor-expires is not set\)"
+    assert re.fullmatch(rf"nobody has been attached for \d+\.\d s; {never}", idle)
     assert heads.split() == ["queue", "settled", "planned", "end", "lag", "bytes", "oldest", "blocks"]
     assert row.split()[:5] == [name, "0", "2", "3", "3"]
     assert told(broker, "cursor", "show", name)["lag"]["messages"] == 3
@@ -70,12 +74,37 @@ def test_why_of_a_queue_names_the_cursor_that_holds_producers_back(broker: Broke
         eventually(lambda: told(broker, "why", name)["gate"]["blocked"] == 1, "a publisher that is held")
         text = run(broker, "why", name)
         assert re.search(
-            rf"queue {name} waits for cursor {name}, which has settled up to 0 of 2, has 0 planned and asked last "
-            r"\d+\.\d s ago by con:\d+\([^ ]+\); it holds back 1 producer\n",
+            rf"queue {name} waits for cursor {name} of user guest, which has settled up to 0 of 2, has 0 planned "
+            r"and asked last \d+\.\d s ago by con:\d+\([^ ]+\); it holds back 1 producer\n",
             text,
         )
         assert told(broker, "cursor", "show", name)["blocks"] == 1
         assert re.search(rf"queue {name} blocks .* for \d+\.\d s", run(broker, "cursor", "show", name))
+
+
+def test_idle_cursor_shows_since_when_nobody_is_attached_and_when_it_expires(broker: BrokerProcess, name: str) -> None:
+    run(broker, "queues", "declare", name, "capacity-messages=2", "cursor-expires=1h")
+    with connect(broker.url, protocol="amqp091") as control:
+        control.attach_cursor(name, [name])
+        assert "its reader is attached; it expires 3,600.0 s after its reader has gone" in run(
+            broker, "cursors", "show", name
+        )
+        (row,) = [line for line in run(broker, "cursors", "list").splitlines() if line.startswith(f"{name} ")]
+        assert re.split(" {2,}", row)[-2:] == ["-", "3600.0 s"]
+    run(broker, "queues", "publish", name, "one")
+    ends = r"it expires in 3,\d{3}\.\d s \(cursor-expires"
+    idle = r"nobody has been attached for \d+\.\d s"
+    eventually(lambda: told(broker, "cursors", "show", name)["idle_s"] is not None, "the connection has ended")
+    assert re.search(rf"{idle}; {ends}\)", run(broker, "cursors", "show", name))
+    assert re.search(
+        rf"waits for cursor {name} of user guest, which .* which has ended; {idle}, and {ends}=3600\)",
+        run(broker, "why", name),
+    )
+    (row,) = [line for line in run(broker, "cursors", "list").splitlines() if line.startswith(f"{name} ")]
+    assert re.fullmatch(r"\d+\.\d s ago", re.split(" {2,}", row)[-2])
+    (view,) = told(broker, "why", name)["waits_for"]
+    assert view["user"] == "guest"
+    assert view["idle_s"] + view["expires_in_s"] == pytest.approx(3600)
 
 
 def test_cursor_is_created_before_its_reader_comes(broker: BrokerProcess, name: str) -> None:

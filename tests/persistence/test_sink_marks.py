@@ -203,7 +203,7 @@ def test_records_of_an_older_batch_lose_in_any_order(sink: Sink) -> None:
 
 def test_mark_is_at_most_a_kibibyte_in_the_store(sink: Sink) -> None:
     query, target = "q" * 128, "exchange '" + "x" * 200 + "'"
-    progress = sink.marks().begin_batch("/", query, target, 1 << 61, "r" * 64, "w" * 64, "u" * 255)
+    progress = sink.marks().begin_batch("/", query, target, 1 << 61, "r" * 64, "w" * 64, "u" * 255, "s" * 160)
     mark = sink.marks().begin_partition(progress, (1 << 31) - 1, 0)
     sink.marks().advance(mark, 1 << 61, True)
     sink.marks().verify(mark, 1 << 61, "d" * 64)
@@ -211,6 +211,28 @@ def test_mark_is_at_most_a_kibibyte_in_the_store(sink: Sink) -> None:
     sizes = [len(data) for (kind, _), data in sink.store.shelf.things.items() if kind == MARK]
     assert sizes
     assert max(sizes) <= 1024
+
+
+def test_spread_of_a_batch_is_stored_before_its_first_row_and_with_that_batch_only(sink: Sink) -> None:
+    spread = "servers a:5672, b:5672 by partition"
+
+    def begin(batch: int, spread: str, write: str) -> None:
+        sink.marks().begin_batch("/", "q", TARGET, batch, "", write, "u", spread)
+
+    def restored(backwards: bool) -> str:
+        things = sink.store.things()
+        driver, _ = sink.store.restored(list(reversed(things)) if backwards else things)
+        found = driver.control.ranges.batches.marks.of("/", "q", TARGET)
+        return str(found.spread)
+
+    begin(0, spread, "w0")
+    sink.store.write()
+    assert [restored(backwards) for backwards in (False, True)] == [spread, spread]
+    begin(1, "", "w1")
+    progress = sink.marks().begin_batch("/", "q", TARGET, 1, "", "w1", "u")
+    sink.marks().advance(sink.marks().begin_partition(progress, 0, 0), 2, True)
+    sink.store.write()
+    assert [restored(backwards) for backwards in (False, True)] == ["", ""]
 
 
 def test_deleting_a_virtual_host_drops_its_marks(sink: Sink) -> None:

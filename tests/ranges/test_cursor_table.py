@@ -1,4 +1,4 @@
-"""Limits of the lag of cursors: reported once, and the rest of a detached cursor."""
+"""Limits of cursors: a lag that is logged once, the rest of a detached cursor, and expiry without a reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.flow.work import SHARE
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.ranges.cursor_table import LOOK_S, LOOK_SHARE, LOOK_WORK
 from tests.support import at_once
-from tests.support.control_requests import request
+from tests.support.control_requests import known_to, request
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.longest_turn import LongestTurn
 
@@ -23,7 +23,7 @@ class Desk:
     """A driver with a queue, and readers that are behind."""
 
     def __init__(self, **settings: object) -> None:
-        self.driver = make_driver()
+        self.driver = make_driver(now=1000.0)
         self.broker = self.driver.broker
         self.vhost = self.broker.vhosts["/"]
         for name in ("q", "answers"):
@@ -45,7 +45,8 @@ class Desk:
 
     def ask(self, operation: str, cursor: str = "c", **fields: object) -> Any:
         found = self.vhost.cursors.get(cursor)
-        self.client.say(request(operation, cursor=cursor, token=found.token if found else 1, **fields))
+        holder = known_to(operation, cursor=cursor, token=found.token if found else 1)
+        self.client.say(request(operation, **holder, **fields))
         return self.answer()
 
     def answer(self) -> Any:
@@ -53,6 +54,11 @@ class Desk:
         found = [json.loads(body_of(message.content)) for message in answers.ready_queue.messages()]
         answers.purge(0.0)
         return found[-1] if found else None
+
+    def hang_up(self) -> None:
+        """End the connection of the reader, and open another one."""
+        self.driver.disconnect(self.client.connection)
+        self.client = Dialogue(self.driver)
 
     def look(self, seconds: float = LOOK_S) -> list[str]:
         """Let time pass; returns what was logged about cursors."""
@@ -165,3 +171,113 @@ def test_very_many_cursors_of_a_queue_are_looked_at_in_slices() -> None:
     assert told == count, "each line counts those that its limit has left out"
     assert steps >= count * LOOK_WORK // LOOK_SHARE
     assert turns.longest <= LOOK_SHARE + SHARE
+
+
+EXPIRED = "4 : Cursor Expired c of user guest : nobody was attached for {} s, beyond cursor-expires=60"
+
+
+def test_cursor_without_a_reader_expires_and_its_messages_stay() -> None:
+    desk = Desk(cursor_expires=60)
+    desk.ask("cursor.attach", queues=["q"])
+    desk.put(50)
+    assert desk.ask("cursor.plan", rows=20)["rows"] == 20
+    desk.hang_up()
+    assert desk.look(59) == []
+    assert desk.look(1) == [EXPIRED.format(60)]
+    assert (list(desk.vhost.cursors), desk.queue.messages, desk.queue.cursors) == ([], 50, [])
+    session = Session()
+    desk.broker.consume(session, Consumer("t", session, desk.queue, True, False, 0))
+    desk.look()
+    assert desk.queue.messages == 0, "a consumer gets what the cursor had planned, too"
+
+
+def test_cursor_with_a_connected_reader_never_expires() -> None:
+    desk = Desk(cursor_expires=60)
+    desk.ask("cursor.attach", queues=["q"])
+    for _ in range(5):
+        assert desk.look(100) == []
+    desk.hang_up()
+    assert desk.look(59) == []
+    desk.ask("cursor.attach", queues=["q"])
+    assert desk.look(59) == []
+    desk.hang_up()
+    assert [desk.look(each) for each in (59, 1)] == [[], [EXPIRED.format(60)]]
+
+
+def test_expired_cursor_lets_other_cursors_and_the_producers_go_on() -> None:
+    desk = Desk(cursor_expires=60)
+    for name in ("c", "live"):
+        desk.ask("cursor.attach", name, queues=["q"], takeover=True)
+    desk.put(50)
+    desk.ask("cursor.settle", "live", end={"q": 50})
+    assert (desk.queue.gate.open, desk.queue.messages) == (False, 50)
+    desk.hang_up()
+    desk.ask("cursor.attach", "live", queues=["q"])
+    assert desk.look(60) == [EXPIRED.format(60)]
+    desk.look(0)
+    assert (list(desk.vhost.cursors), desk.queue.messages, desk.queue.gate.open) == (["live"], 0, True)
+
+
+def test_expiry_set_later_or_shortened_applies_to_an_idle_cursor() -> None:
+    desk = Desk()
+    desk.ask("cursor.attach", queues=["q"])
+    desk.hang_up()
+    assert desk.look(1000) == []
+    desk.set(cursor_expires=3600)
+    assert [desk.look(0), desk.look(10)] == [[], []]
+    desk.set(cursor_expires=60)
+    desk.look(0)
+    assert desk.look() == [EXPIRED.format("1,011")]
+
+
+def test_cursor_of_several_queues_expires_by_the_least_of_them() -> None:
+    desk = Desk()
+    desk.vhost.declare_queue("other", {"cursor-expires": 60}, False, False, None, None)
+    desk.vhost.declare_queue("third", {"cursor-expires": 5}, False, False, None, None)
+    desk.ask("cursor.attach", queues=["q", "other"])
+    shown = desk.ask("cursor.show")
+    assert (shown["user"], shown["idle_s"], shown["expires_in_s"]) == ("guest", None, 60)
+    desk.hang_up()
+    desk.look(20)
+    shown = desk.ask("cursor.show")
+    assert (shown["idle_s"], shown["expires_in_s"]) == (20, 40)
+    assert desk.look(40) == [EXPIRED.format(60)]
+    assert desk.queue.cursors == []
+
+
+def test_cursor_made_by_an_operator_expires_if_no_reader_comes() -> None:
+    desk = Desk(cursor_expires=60)
+    desk.ask("cursor.attach", queues=["q"], create=True)
+    assert desk.look(59) == []
+    assert desk.look(1) == [EXPIRED.format(60)]
+
+
+def test_reader_of_an_expired_cursor_learns_the_reason() -> None:
+    desk = Desk(cursor_expires=60)
+    desk.ask("cursor.attach", queues=["q"])
+    desk.hang_up()
+    desk.look(60)
+    reason = (
+        "cursor 'c' has expired: nobody was attached for 60 s, beyond cursor-expires=60, in queue 'q'; what only it "
+        "had not settled stays in its queues, without a position"
+    )
+    assert desk.ask("cursor.plan")["text"] == f"{reason}. Attach it again to begin anew"
+    assert desk.ask("cursor.attach", queues=["q"], dry_run=True)["ended"] == reason
+    assert desk.ask("cursor.attach", "other", queues=["q"], dry_run=True)["ended"] is None
+    assert desk.ask("cursor.attach", queues=["q"])["created"]
+    assert desk.ask("cursor.attach", queues=["q"], dry_run=True)["ended"] is None
+
+
+def test_lease_is_no_cursor_that_expires() -> None:
+    desk = Desk(cursor_expires=5)
+    desk.ask("cursor.attach", queues=["q"])
+    desk.put(3)
+    assert desk.ask("lease.open", queues=["q"], timeout_ms=600_000)["lease"]
+    desk.hang_up()
+    assert len(desk.look(5)) == 1
+    assert len(desk.queue.cursors) == 1
+    for _ in range(3):
+        assert desk.look(100) == []
+    desk.ask("cursor.attach", queues=["q"])
+    desk.hang_up()
+    assert [line for _ in range(6) for line in desk.look()] != [], "a watch that had only a lease looks on"

@@ -237,3 +237,31 @@ def test_query_without_a_user_belongs_to_the_first_one_that_continues_it(marks: 
     progress.user = ""
     begin(marks, 1, user="v")
     refused(lambda: begin(marks, 1), AccessRefused)
+
+
+TWO = "servers a:5672, b:5672 by partition"
+
+
+def spread_batch(marks: SinkMarks, batch: int, spread: str, write: str = "w") -> BatchProgress:
+    return marks.begin_batch("/", "q", TARGET, batch, "", write, "u", spread)
+
+
+@pytest.mark.parametrize("other", ["servers a:5672, c:5672 by partition", "servers a:5672, b:5672 by column k", ""])
+def test_batch_spread_over_other_brokers_is_refused_until_the_next_one(marks: SinkMarks, other: str) -> None:
+    progress = spread_batch(marks, 0, TWO)
+    assert spread_batch(marks, 0, TWO, "w2") is progress
+    text = refused(lambda: spread_batch(marks, 0, other, "w3"), PreconditionFailed)
+    assert f"was begun with {TWO}, and is run again with {other or 'this broker alone'}: its rows would go" in text
+    assert (progress.write, progress.spread) == ("w2", TWO), "a refusal changes nothing"
+    assert spread_batch(marks, 1, other) is progress
+    assert progress.spread == other
+
+
+def test_batch_of_one_broker_is_spread_over_more_only_before_its_first_row(marks: SinkMarks) -> None:
+    begin(marks, 0)
+    assert spread_batch(marks, 0, TWO).spread == TWO
+    marks.advance(marks.begin_partition(begin(marks, 1), 0, 0), 3, True)
+    assert "was begun with this broker alone" in refused(lambda: spread_batch(marks, 1, TWO), PreconditionFailed)
+    begin(marks, 2)
+    marks.promote(begin(marks, 2), 1)
+    refused(lambda: spread_batch(marks, 2, TWO), PreconditionFailed)

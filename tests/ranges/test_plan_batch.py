@@ -16,6 +16,7 @@ from penstock.ranges.plan_batch import LOOKED_WORK, NAMED_MAX
 from tests.profiles import examples
 from tests.support.control_requests import answers, request
 from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.longest_turn import LongestTurn
 
 CHARGE = 10
 
@@ -205,3 +206,87 @@ def test_plan_of_five_thousand_queues_takes_a_share_a_turn() -> None:
     assert max(turns) <= ASKING_SHARE + LOOKED_WORK
     found = answers(desk.driver)[-1]
     assert (found["end"], found["messages"]) == ({"q4321": 1}, {"q4321": 1})
+
+
+def waiting_on_thousands() -> Readers:
+    desk = Readers({f"q{number}": [] for number in range(5_000)})
+    before = len(answers(desk.driver))
+    desk.client.say(request("cursor.plan", cursor="c", token=desk.token, changes=True, wait_ms=60_000))
+    while desk.driver.run_turn() or not desk.vhost.cursors["c"].polling:
+        pass
+    assert len(answers(desk.driver)) == before
+    return desk
+
+
+def woken(desk: Readers, *, until_answers: int, now: float | None = None) -> int:
+    """Make turns until the answers are there; return the units of work of the longest one."""
+    turns, before = LongestTurn(desk.driver), len(answers(desk.driver))
+    while len(answers(desk.driver)) < before + until_answers:
+        turns.turn(now)
+    assert turns.turns >= 5_000 // 100 * LOOKED_WORK // ASKING_SHARE
+    return turns.longest
+
+
+def test_waiting_plan_of_five_thousand_queues_wakes_in_slices() -> None:
+    desk = waiting_on_thousands()
+    desk.put("q4321", 10)
+    assert woken(desk, until_answers=1) <= 2 * ASKING_SHARE
+    found = answers(desk.driver)[-1]
+    assert (found["messages"], found["rows"]) == ({"q4321": 1}, 1)
+    assert not desk.vhost.cursors["c"].polling
+
+
+def test_deadline_of_a_waiting_plan_of_five_thousand_queues_ends_it_in_slices() -> None:
+    desk = waiting_on_thousands()
+    now = desk.driver.broker.now + 60.0
+    assert woken(desk, until_answers=1, now=now) <= 2 * ASKING_SHARE
+    assert answers(desk.driver)[-1]["rows"] == 0
+
+
+def test_message_that_comes_while_a_plan_looks_is_in_the_answer() -> None:
+    desk = waiting_on_thousands()
+    waiting = desk.driver.control.ranges.cursors.waiting["/", "c"]
+    desk.driver.control.ranges.plans.answer(waiting, False)
+    desk.driver.run_turn()
+    assert waiting.looking
+    desk.put("q0", 10)
+    woken(desk, until_answers=1)
+    assert answers(desk.driver)[-1]["messages"] == {"q0": 1}
+
+
+@pytest.mark.parametrize("way", ["delete", "move", "hang up"])
+def test_plan_that_looks_is_answered_once_or_not_at_all_when_its_cursor_goes(way: str) -> None:
+    desk = waiting_on_thousands()
+    waiting = desk.driver.control.ranges.cursors.waiting["/", "c"]
+    before = len(answers(desk.driver))
+    desk.driver.control.ranges.plans.answer(waiting, False)
+    desk.driver.run_turn()
+    assert waiting.looking
+    if way == "hang up":
+        desk.driver.disconnect(desk.client.connection)
+    else:
+        operator = Dialogue(desk.driver)
+        fields = {"cursor": "c"} if way == "delete" else {"cursor": "c", "to": "latest", "force": True}
+        operator.say(request(f"cursor.{way}", **fields))
+    while desk.driver.run_turn():
+        pass
+    found = answers(desk.driver)[before:]
+    refused = [each for each in found if "code" in each]
+    assert len(refused) == (0 if way == "hang up" else 1)
+    assert all("cursor 'c'" in each["text"] for each in refused)
+    assert len(found) == (0 if way == "hang up" else 2), "the operator has an answer as well"
+
+
+def test_next_plan_of_the_holder_ends_the_one_that_looks() -> None:
+    desk = waiting_on_thousands()
+    waiting = desk.driver.control.ranges.cursors.waiting["/", "c"]
+    desk.driver.control.ranges.plans.answer(waiting, False)
+    desk.driver.run_turn()
+    assert waiting.looking
+    other = Dialogue(desk.driver)
+    desk.put("q7", 10)
+    other.say(request("cursor.plan", cursor="c", token=desk.token, changes=True))
+    while desk.driver.run_turn():
+        pass
+    assert [each["rows"] for each in answers(desk.driver)[-2:]] == [1, 1]
+    assert ("/", "c") not in desk.driver.control.ranges.cursors.waiting

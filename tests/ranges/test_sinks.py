@@ -179,6 +179,19 @@ def test_older_batch_other_writer_and_unknown_batch_are_refused(sink: Sink) -> N
     assert sink.depth() == 0
 
 
+def test_batch_begins_without_a_partition_where_it_has_no_rows(sink: Sink) -> None:
+    spread = "servers a:5672, b:5672 by partition"
+    task = Task(sink)
+    for _ in range(2):
+        assert task.ask("sink.begin", spread=spread) == {}
+    (shown,) = sink.driver.control.ranges.sinks_of("/")
+    assert (shown.spread, shown.records()) == (spread, 1)
+    assert task.ask("sink.commit", spread=spread, partitions={"0": 0, "1": 0}) == {"promoted": False}
+    assert "was begun with servers a" in task.ask("sink.begin", spread="servers a:5672 by partition")["text"]
+    assert "was begun with servers a" in task.ask("sink.begin", partition=0, attempt=0)["text"]
+    assert "'spread' must have at most 160" in task.ask("sink.begin", spread="s" * 161)["text"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

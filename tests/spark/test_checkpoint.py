@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from pyspark_penstock.errors import CursorError
-from tests.spark.conftest import close_links, running
+from tests.spark.conftest import close_links, running, until
 from tests.support.spark_readers import ALL, bodies, numbered, stopped_readers
 
 GONE = (
-    r"cursor 'billing', with which the checkpoint has read 'orders' up to 3, does not exist at {}: it was deleted, or "
+    r"cursor 'billing', with which the checkpoint has read 'orders' up to 3, does not exist at {}: it was deleted, has "
 )
 
 
@@ -65,3 +65,66 @@ def test_cursor_that_was_renamed_continues_without_a_warning(broker, queue, open
     renamed = open_reader(broker, subscribe=queue, cursor=f"renamed-{queue}")
     assert bodies(renamed, end, renamed.latestOffset(end, ALL)) == numbered(4, 6)
     assert "does not exist" not in caplog.text
+
+
+def read_until_expired(broker: Any, make: Callable[..., Any], **fields: object) -> dict[str, Any]:
+    """Read up to 3 of 5 messages, stop the query, and wait until its cursor has expired."""
+    broker.declare(name="orders", cursor_expires=1, **fields)
+    broker.publish("orders", numbered(5), persistent=True)
+    reader = make(broker, subscribe="orders", cursor="billing")
+    end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(3))
+    assert reader.latestOffset(end, ReadMaxRows(3)) != end
+    reader.stop()
+    until(lambda: not broker.control("list", kind="cursors")["items"], "the cursor has expired")
+    return end
+
+
+def test_checkpoint_of_an_expired_cursor_is_refused_with_the_expiry():
+    with running() as broker, stopped_readers() as make:
+        end = read_until_expired(broker, make)
+        reason = "does not exist at .*: cursor 'billing' has expired: nobody was attached for [12] s, beyond "
+        with pytest.raises(
+            CursorError, match=f"{reason}cursor-expires=1, in queue 'orders'; .* new checkpoint, or set"
+        ):
+            make(broker, subscribe="orders", cursor="billing").latestOffset(end, ALL)
+        reader = make(broker, subscribe="orders", cursor="billing", failOnDataLoss="false")
+        assert bodies(reader, end, reader.latestOffset(end, ALL)) == numbered(3, 5), "what was unread stayed"
+
+
+def test_cursor_expires_after_a_restart_of_its_broker_and_stays_gone(restarts):
+    with stopped_readers() as make:
+        broker = restarts()
+        broker.declare(name="orders", durable=True)
+        broker.publish("orders", numbered(5), persistent=True)
+        reader = make(broker, subscribe="orders", cursor="billing")
+        end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(3))
+        reader.latestOffset(end, ReadMaxRows(3))
+        broker.control("settings.set", scope="queue", pattern="orders", settings={"cursor-expires": 3600})
+        reader.stop()
+        close_links()
+        broker = restarts(kill=True)
+        shown = broker.control("cursor.show", cursor="billing")
+        assert (shown["user"], shown["asked_s_ago"]) == ("guest", None)
+        assert shown["idle_s"] + shown["expires_in_s"] == pytest.approx(3600)
+        broker.control("settings.set", scope="queue", pattern="orders", settings={"cursor-expires": 1})
+        until(lambda: not broker.control("list", kind="cursors")["items"], "the cursor has expired")
+        broker = restarts(kill=True)
+        with pytest.raises(
+            CursorError, match=r"it was deleted, has expired \(cursor-expires\), or its broker was rest"
+        ):
+            make(broker, subscribe="orders", cursor="billing").latestOffset(end, ALL)
+        assert broker.depth("orders") == 2
+
+
+def test_cursor_that_is_restored_idle_expires_without_another_request(restarts):
+    with stopped_readers() as make:
+        broker = restarts()
+        broker.declare(name="orders", durable=True, cursor_expires=5)
+        reader = make(broker, subscribe="orders", cursor="billing")
+        reader.initialOffset()
+        assert broker.control("cursor.show", cursor="billing")["expires_in_s"] == 5
+        close_links()
+        broker = restarts(kill=True)
+        reader.stop()
+        assert [each["name"] for each in broker.control("list", kind="cursors")["items"]] == ["billing"]
+        until(lambda: not broker.control("list", kind="cursors")["items"], "the cursor has expired")

@@ -63,6 +63,46 @@ def test_batch_of_which_one_task_failed_is_in_the_target_once(spark, broker, che
     assert broker.depth(source) == 0
 
 
+@pytest.mark.parametrize("column", [None, "message_id"])
+def test_stream_into_two_brokers_is_run_again_once_each_and_with_the_same_brokers(
+    spark, broker, second_broker, checkpoint, tmp_path, column
+):
+    source, target = broker.declare(), broker.declare()
+    second_broker.declare(name=target)
+    pair = f"{broker.address},{second_broker.address}"
+    broker.publish(source, [b"%d" % number for number in range(ROWS)])
+
+    def run(servers):
+        frame = (
+            spark.readStream.format("penstock")
+            .options(servers=broker.address, subscribe=source, cursor=f"app-{source}", minPartitions="2")
+            .load()
+            .select("value", "message_id")
+        )
+        frame = frame.mapInArrow(failing_once(tmp_path), frame.schema)
+        writer = frame.writeStream.format("penstock").option("servers", servers).option("queue", target)
+        writer = writer.option("spreadColumn", column) if column and "," in servers else writer
+        return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+
+    def at_both():
+        return broker.depth(target) + second_broker.depth(target)
+
+    query = run(pair)
+    until(lambda: at_both() == ROWS // 2, "the first partition is in the target")
+    (tmp_path / "go").touch()
+    with pytest.raises(Exception, match="as the test wants it"):
+        query.awaitTermination(300)
+    for servers in (broker.address, second_broker.address):
+        with pytest.raises(Exception, match=r"was begun with servers .*, and is run again with this broker alone"):
+            run(servers).awaitTermination(300)
+    assert at_both() == ROWS // 2
+    assert run(pair).awaitTermination(300)
+    shares = [in_queue(each, target) for each in (broker, second_broker)]
+    assert all(len(share) > ROWS // 5 for share in shares)
+    assert sorted(int(body) for share in shares for body in share) == list(range(ROWS))
+    assert broker.depth(source) == 0
+
+
 def test_foreach_batch_write_is_recognised_and_a_second_one_to_its_queue_refused(spark, broker, checkpoint):
     source, target = broker.declare(), broker.declare()
     broker.publish(source, [b"%d" % number for number in range(ROWS)])

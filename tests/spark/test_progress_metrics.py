@@ -56,3 +56,17 @@ def test_progress_of_a_query_has_the_lag_behind_each_batch(spark, broker, queue,
     found = [each.sources[0] for each in query.recentProgress if each.numInputRows]
     assert [source_metrics(each)["maxOffsetsBehindLatest"] for each in found] == ["150", "50", "0"]
     assert [dict(each.metrics) for each in found] == [{}, {}, {}], "Spark has metrics of Python sources now: use them"
+
+
+def test_sums_of_each_server_are_there_when_the_keys_name_servers() -> None:
+    keys = ["orders@a:5672", "audit@a:5672", "orders@b:5673"]
+    start, end, latest = (offset(**dict(zip(keys, each, strict=True))) for each in ([0, 0, 5], [10, 2, 9], [30, 2, 9]))
+    found = source_metrics(SimpleNamespace(**vars(source(end, latest)), startOffset=json.dumps(start)))
+    assert {name: found[name] for name in found if "@" in name} == {
+        "offsets@a:5672": "12", "offsets@b:5673": "4",
+        "offsetsBehindLatest@a:5672": "20", "offsetsBehindLatest@b:5673": "0",
+    }  # fmt: skip
+    first = source_metrics(SimpleNamespace(**vars(source(end, latest)), startOffset=None))
+    assert sorted(name for name in first if "@" in name) == ["offsetsBehindLatest@a:5672", "offsetsBehindLatest@b:5673"]
+    mixed = source_metrics(source(offset(orders=1, **{"audit@a:5672": 1}), offset(orders=2)))
+    assert sorted(mixed) == ["avgOffsetsBehindLatest", "maxOffsetsBehindLatest", "minOffsetsBehindLatest"]

@@ -143,7 +143,8 @@ def test_waiting_task_reports_the_gate_and_then_fails_with_the_reason(broker, ca
     assert "capacity 10 messages" in str(failure.value)
     said = [record.getMessage() for record in caplog.records if record.name == "pyspark_penstock"]
     assert len(said) >= 1
-    assert all(line.startswith(f"penstock: queue '{queue}' has confirmed nothing for") for line in said)
+    begins = f"penstock: queue '{queue}' at {broker.address} has confirmed nothing for"
+    assert all(line.startswith(begins) for line in said)
     # The connection that waited is given up, and with it what the broker held for it.
     until(lambda: not broker.control("why", queue=queue)["blocked"], "nobody is blocked any more")
     assert broker.depth(queue) == 10

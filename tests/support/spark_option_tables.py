@@ -235,7 +235,13 @@ MEANINGS = {
         (
             "`servers`, `tls*`, `vhost`, `user`, `password*`",
             "as above",
-            "one server",
+            "one broker, or [several](#several-brokers) that share the rows, 16 at most",
+        ),
+        (
+            "`spreadColumn`",
+            None,
+            "with several brokers: the column whose value decides which of them gets a row; without it the partition "
+            "decides",
         ),
         (
             "`delivery`",

@@ -193,6 +193,9 @@ def show_cursor(name: Annotated[str, option(names="cursors")], as_json: Json, ur
     reader, read = found["reader"], found["read"]
     say(f"cursor {name}: {_reader(reader)}; {asked_last(found) or 'no request since the start of the broker'}")
     say(f"read since the start: {counted(read['messages'], 'message')} in {counted(read['blocks'], 'block')}")
+    say(_idle(found))
+    if found.get("share") is not None:
+        say(_share(found["share"]))
     heads = ("queue", "settled", "planned", "end", "lag", "bytes", "oldest", "blocks")
     table(heads, [_position(each) for each in found["queues"]])
     if found["more_queues"]:
@@ -216,6 +219,25 @@ def _reader(reader: dict[str, Any] | None) -> str:
         return "no reader since the start of the broker"
     query = f" for query {reader['query']}" if reader["query"] else ""
     return f"{'read' if reader['open'] else 'last read'} by {reader['connection']}{query}"
+
+
+def _share(share: dict[str, Any]) -> str:
+    """Describe the share of this broker in a batch of several."""
+    cap = "" if share["cap"] is None else f" of up to {share['cap']:,} messages"
+    return f"last batch{cap} from {share['servers']} brokers: {counted(share['messages'], 'message')} from this one"
+
+
+def _idle(found: dict[str, Any]) -> str:
+    """Describe since when a cursor has no reader, and when it expires."""
+    ends = found.get("expires_in_s")
+    expires = "it never expires (cursor-expires is not set)"
+    if found.get("idle_s") is None:
+        if ends is not None:
+            expires = f"it expires {ends:,.1f} s after its reader has gone (cursor-expires)"
+        return f"its reader is attached; {expires}"
+    if ends is not None:
+        expires = f"it expires in {ends:,.1f} s (cursor-expires)"
+    return f"nobody has been attached for {found['idle_s']:,.1f} s; {expires}"
 
 
 def _max_lag(limit: dict[str, Any]) -> str:

@@ -379,7 +379,11 @@ def cursor_row(cursor: CursorState, node: DescribedNode) -> Row:
         "blocks": blocked,
         "polling": cursor.polling,
         "asked_s_ago": asked_s_ago(cursor, at.now),
+        "user": cursor.user or None,
         "reader": _reader(cursor, node),
+        "idle_s": idle_s(cursor, at.now),
+        "expires_in_s": expires_in_s(cursor, at.now),
+        "share": _share(cursor),
         "read": cursor.counters.as_dict(),
     }
 
@@ -390,6 +394,47 @@ CURSOR: Final[Table[CursorState]] = Table(Field("cursor.*", lambda cursor, at: c
 def asked_s_ago(cursor: CursorState, now: float) -> float | None:
     """Return the seconds since the reader's last request; None if there was none since the broker's start."""
     return max(now - cursor.touched, 0.0) if cursor.touched else None
+
+
+def _share(cursor: CursorState) -> Row | None:
+    """Return the share of this broker in the last batch of several brokers; None for one broker."""
+    share = cursor.share
+    if share is None:
+        return None
+    return {"servers": int(share.servers), "cap": or_none(share.cap), "messages": int(share.messages)}
+
+
+def share_words(cursor: CursorState) -> str:
+    """Return the share of this broker in the last batch of several brokers, as a phrase; empty for one broker."""
+    share = cursor.share
+    if share is None:
+        return ""
+    cap = "" if share.cap == UNLIMITED else f" of up to {share.cap:,} messages"
+    return f"a share of {share.messages:,} messages in its last batch{cap} from {share.servers} brokers"
+
+
+def idle_s(cursor: CursorState, now: float) -> float | None:
+    """Return the seconds since which no reader is attached; None while there is one."""
+    since = cursor.idle_since()
+    return None if since == NEVER else max(now - since, 0.0)
+
+
+def expires_in_s(cursor: CursorState, now: float) -> float | None:
+    """Return the seconds after which a cursor expires if no reader attaches; None if it never does."""
+    expires_s = cursor.expires_s()
+    return None if expires_s == NEVER else max(expires_s - (idle_s(cursor, now) or 0.0), 0.0)
+
+
+def idle_words(cursor: CursorState, now: float) -> str:
+    """Return since when nobody is attached to a cursor, and when it expires; empty while there is a reader."""
+    idle = idle_s(cursor, now)
+    if idle is None:
+        return ""
+    ends = expires_in_s(cursor, now)
+    since = f"nobody has been attached for {idle:,.1f} s"
+    if ends is None:
+        return f"{since}, and it never expires (cursor-expires is not set)"
+    return f"{since}, and it expires in {ends:,.1f} s (cursor-expires={cursor.expires_s():g})"
 
 
 def _reader(cursor: CursorState, node: DescribedNode) -> Row | None:

@@ -91,6 +91,7 @@ def sink_row(sink: SinkState, now: float) -> Row:
         "client": sink.client or None,
         "target": sink.target,
         "batch": int(sink.batch),
+        "spread": sink.spread or None,
         "marks": int(sink.records()),
         "staged": staged,
         "asked_s_ago": max(now - sink.touched, 0.0),

@@ -23,7 +23,7 @@ from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.cursor_state import CursorState, LeaseState, passed_by_all, shared_of
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.describe.gate import because, gate_row, gate_state, key_of, text_of
-from penstock.describe.queue import asked_s_ago, queue_row
+from penstock.describe.queue import asked_s_ago, expires_in_s, idle_s, idle_words, queue_row, share_words
 from penstock.describe.session import (
     CONNECTIONS_SHOWN,
     CONSUMERS_SHOWN,
@@ -207,6 +207,9 @@ def waits_for(queue: Queue, now: float, work: WorkMeter) -> list[dict[str, objec
                 "planned": int(position.planned),
                 "tail": int(queue.tail),
                 "asked_s_ago": asked_s_ago(cursor, now),
+                "user": cursor.user or None,
+                "idle_s": None if cursor.lease is not None else idle_s(cursor, now),
+                "expires_in_s": None if cursor.lease is not None else expires_in_s(cursor, now),
                 "lease": None if cursor.lease is None else lease_row(cursor.lease, now, work),
             }
         )
@@ -591,9 +594,13 @@ def _cursor(queue: Queue, cursor: CursorState, now: float, work: WorkMeter) -> s
     by = f" by {cursor.reader_name}{query}{gone}" if cursor.reader_name else ""
     asked = "has not asked since the broker's start" if ago is None else f"asked last {ago:.1f} s ago{by}"
     held = len(queue.gate.blocked)
+    owner = f" of user {cursor.user}" if cursor.user else ""
+    idle, share = idle_words(cursor, now), share_words(cursor)
     return (
-        f"queue {queue.name} waits for cursor {cursor.name}, which has settled up to {position.settled} of "
+        f"queue {queue.name} waits for cursor {cursor.name}{owner}, which has settled up to {position.settled} of "
         f"{queue.tail}, has {position.planned - position.settled} planned and {asked}"
+        + (f"; it has {share}" if share else "")
+        + (f"; {idle}" if idle else "")
         + (f"; it holds back {_producers(held)}" if held else "")
     )
 

@@ -50,6 +50,17 @@ def _reader(item: Item) -> str | None:
     return str(reader["connection"]) if reader is not None and reader["open"] else None
 
 
+def _idle(item: Item) -> str | None:
+    """Return since when no reader is attached to a cursor; None while there is one."""
+    return None if item.get("idle_s") is None else f"{item['idle_s']:.1f} s ago"
+
+
+def _expires(item: Item) -> str:
+    """Return when a cursor expires if no reader attaches."""
+    ends = item.get("expires_in_s")
+    return "never" if ends is None else f"{ends:.1f} s"
+
+
 def _positions(item: Item) -> str:
     """Return a cursor's progress by queue: settled and last sequence number."""
     parts = [f"{each['queue']} {each['settled']:,}/{each['tail']:,}" for each in item["queues"][:POSITIONS_LISTED]]
@@ -113,8 +124,8 @@ LISTS: Final = (
     _listed(
         "cursors", "--sort -lag",
         "name, queues=positions, lag=lag.messages, bytes=lag.bytes, oldest=lag.oldest_s, blocks, reader=reader"
-        ", asked last=asked",
-        {"oldest": shown_seconds}, positions=_positions, reader=_reader, asked=asked_last,
+        ", asked last=asked, idle since=idle, expires in=expires",
+        {"oldest": shown_seconds}, positions=_positions, reader=_reader, asked=asked_last, idle=_idle, expires=_expires,
     ),
     _listed(
         "leases", "--sort -held",

@@ -17,7 +17,7 @@ from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequ
 from penstock.ranges.service import RangeService
 
 _HOLDER: Final = ("cursor", "token")
-_BATCH: Final = ("query", "batch", "run", "write", "exchange", "routing_key", "delivery")
+_BATCH: Final = ("query", "batch", "run", "write", "exchange", "routing_key", "delivery", "spread")
 _READ: Final = ("read queue",)
 _PUBLISH: Final = ("write exchange", "write topic")
 
@@ -86,7 +86,7 @@ def _of_readers() -> tuple[Operation, ...]:
         ), _READ),
         _work("cursor.plan", lambda ranges: ranges.plans.plan, (
             *_HOLDER, "settle", "start", "upto", "only", "rows", "bytes", "least", "wait_ms", "left_out", "changes",
-            "identity", "query",
+            "identity", "query", "servers", "cap", "before",
         ), _READ),
         _work("cursor.range", lambda ranges: ranges.reads.range,
               (*_HOLDER, "lease", "queue", "lo", "hi", "ranges", "rows", "bytes", "columns", "query"), _READ),

@@ -453,6 +453,8 @@ def _mark(record: MarkRecord) -> dict[str, object]:
     """
     fields: dict[str, object] = {"user": record.user} if record.user else {}
     if record.partition == WHOLE_BATCH:
+        if record.spread:
+            fields["spread"] = record.spread
         return {**fields, "partitions": int(record.partitions) + 1, "promoted": record.promoted}
     rows: dict[str, object] = {"rows": int(record.rows), "checked": int(record.checked), "digest": record.digest}
     return {**fields, "partition": int(record.partition), **rows}
@@ -479,6 +481,7 @@ def read_mark(fields: Fields) -> MarkRecord:
     if partition == WHOLE_BATCH:
         record.partitions = fields.number("partitions") - 1
         record.promoted = fields.flag("promoted")
+        record.spread = fields.text("spread") if fields.has("spread") else ""
         return record
     record.rows = fields.number("rows")
     record.checked = fields.number("checked")

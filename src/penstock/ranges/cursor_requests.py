@@ -58,7 +58,8 @@ class CursorRequests:
 
         A cursor whose reader is connected is refused (405), unless that is the same query (`identity`) or connection,
         or with `takeover`. With `create` one that exists is refused (405), and the requester counts as no reader. With
-        `dry_run` nothing changes: the answer is that of the attach, and names the present reader. With `holder` the
+        `dry_run` nothing changes: the answer is that of the attach, and names the present reader, or why the cursor was
+        deleted (`ended`), if a limit did and the broker still knows. With `holder` the
         holder of `token` changes its subscription, and keeps that token. With `partial` refused queues are left out and
         listed in the answer. With `release` the positions on queues that it has left are given up.
 
@@ -95,7 +96,8 @@ class CursorRequests:
         used = "" if holder else self._other_reader(cursor, request)
         if request.flag("dry_run"):
             new = cursor.check_attach(queues, starting)
-            answer = {"created": name not in cursors, "new": list(new), "refused": refused}
+            ended = "" if name in cursors else self._table.limits.reason(request.vhost.name, name)
+            answer = {"created": name not in cursors, "ended": ended or None, "new": list(new), "refused": refused}
             held = {"text": used, "plans": int(cursor.counters.plans), "polling": cursor.polling} if used else None
             return {**answer, "held": held, **_positions(cursor, queues, new, part, True)}
         if used:

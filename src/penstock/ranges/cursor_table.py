@@ -1,8 +1,12 @@
-"""Table of cursors: their holders, records and deletion, and the limits of their lag (`cursor-max-lag-...`).
+"""Table of cursors: their holders, records and deletion, and their limits: lag (`cursor-max-lag-...`), and expiry.
 
 A queue with such a limit and a cursor has a watch, which looks once a second. A cursor beyond the limit is logged, once
 for as long as it lasts. With the policy `detach` it is deleted. Messages that only this cursor had not settled leave
 the queue, so that producers go on. Its query ends with an error that names the reason.
+
+A cursor without a reader for `cursor-expires` is deleted too, as by an operator: its messages stay in the queue. A
+watch that has only this limit sleeps until the next cursor may expire. A cursor that joins, or loses its reader,
+expires later than that.
 """
 
 from __future__ import annotations
@@ -60,7 +64,7 @@ class CursorTable:
         self.broker = control.broker
         self.node = node
         self.leases = Leases(control)
-        self.limits = LagLimits(self)
+        self.limits = CursorLimits(self)
         self.waiting: dict[tuple[str, str], WaitingRequest] = {}
         """The request that waits for each cursor, by virtual host and name."""
         self._by_reader: dict[int, dict[Cursor, None]] = {}
@@ -113,6 +117,9 @@ class CursorTable:
         """Add a new cursor to its virtual host."""
         self.broker.vhosts[cursor.vhost].cursors[cursor.name] = cursor
         self.broker.pools.of(CURSORS).add(cursor.holder, 1)
+        cursor.made = self.broker.now
+        for position in cursor.positions.values():
+            self.limits.review(position.queue)
 
     def reach_settle(self, cursor: Cursor, ends: dict[str, int]) -> bool:
         """Prepare the counts of a query that pins room; False if this turn's share of work is used up."""
@@ -204,7 +211,7 @@ class CursorTable:
 
 
 class DetachedCursor(PoolUnit):
-    """A detached cursor, whose reason is remembered for its reader."""
+    """A detached or expired cursor, whose reason is remembered for its reader."""
 
     def __init__(self, vhost: str, name: str, sentence: str) -> None:
         self.holder = PoolHolder("", vhost)
@@ -212,37 +219,48 @@ class DetachedCursor(PoolUnit):
         self.sentence = sentence
 
 
-class LagLimits:
-    """The watches of queues, and the cursors that were detached."""
+class CursorLimits:
+    """The watches of queues, and the cursors that were detached or have expired."""
 
     def __init__(self, table: CursorTable) -> None:
         self.table = table
-        self._watches: dict[Queue, LagWatch] = {}
+        self._watches: dict[Queue, CursorWatch] = {}
         self._detached: dict[tuple[str, str], DetachedCursor] = {}
         """By virtual host and name."""
         self._pool = table.broker.pools.of(DETACHED)
         self._idle = IdleUnits(self._pool)
 
     def review(self, queue: Queue) -> None:
-        """Watch a queue if it has a limit and a cursor."""
-        if queue.settings.limits_lag and queue.cursors and queue not in self._watches:
-            watch = LagWatch(self, queue)
+        """Watch a queue if it has a limit and a cursor; a watch of other settings looks earlier."""
+        if not queue.settings.watches_cursors or not queue.cursors:
+            return
+        broker = self.table.broker
+        watch = self._watches.get(queue)
+        if watch is None:
+            watch = CursorWatch(self, queue)
             self._watches[queue] = watch
-            broker = self.table.broker
-            broker.timers.add(watch, broker.now + LOOK_S)
+        elif watch.settings is queue.settings:
+            return
+        watch.settings = queue.settings
+        broker.timers.add(watch, broker.now + LOOK_S)
 
     def forget(self, queue: Queue) -> None:
         """Forget a watch that has ended."""
         del self._watches[queue]
 
     def check(self, vhost: str, name: str) -> None:
-        """Raise PreconditionFailed (406) for a cursor that was detached."""
+        """Raise PreconditionFailed (406) for a cursor that was detached, or has expired."""
+        reason = self.reason(vhost, name)
+        if reason:
+            raise PreconditionFailed(f"{reason}. Attach it again to begin anew")
+
+    def reason(self, vhost: str, name: str) -> str:
+        """Return why a cursor that does not exist was deleted by a limit; empty if that is not known."""
         detached = self._detached.get((vhost, name))
-        if detached is not None:
-            raise PreconditionFailed(detached.sentence)
+        return "" if detached is None else detached.sentence
 
     def attached(self, vhost: str, name: str) -> None:
-        """Forget that a cursor of this name was detached."""
+        """Forget that a cursor of this name was deleted by a limit."""
         detached = self._detached.pop((vhost, name), None)
         if detached is not None:
             self._idle.wake(detached)
@@ -254,32 +272,46 @@ class LagLimits:
 
     def detach(self, cursor: CursorState, queue: Queue, clause: str) -> None:
         """Delete a cursor, and drop what only it had not settled."""
-        self.attached(cursor.vhost, cursor.name)
-        oldest = self._idle.to_displace(1)
-        if isinstance(oldest, DetachedCursor):
-            self.attached(oldest.holder.vhost, oldest.name)
         sentence = (
             f"cursor '{cursor.name}' was detached: in queue '{queue.name}' it was {clause}, with "
-            "cursor-max-lag-policy=detach; what only it had not settled was dropped. Attach it again to begin anew"
+            "cursor-max-lag-policy=detach; what only it had not settled was dropped"
         )
-        detached = DetachedCursor(cursor.vhost, cursor.name, sentence)
-        self._detached[(cursor.vhost, cursor.name)] = detached
-        self._pool.add(detached.holder, 1)
-        self._idle.rest(detached)
         vhost = self.table.broker.vhosts[cursor.vhost]
         alone = [each.queue for each in cursor.positions.values() if _is_alone(each.queue)]
         for each in alone:
             if has_lease(each):  # What the lease pins stays, for its read alone.
                 self.table.find(vhost, cursor.name).settle(each.name, each.tail, self.table.broker.now)
-        waiting = self.table.waiting.get((cursor.vhost, cursor.name))
-        if waiting is not None:
-            self.table.control.fail(waiting.request, PreconditionFailed(sentence))
-            waiting.stop()
-        self.table.drop(self.table.find(vhost, cursor.name))
+        self._delete(cursor, sentence)
         for left in alone:
             if not left.deleted and not has_lease(left):
                 vhost.purge_queue(left, self.table.broker.now)
         self._log(cursor, queue, "PST-1021", f"Cursor Detached {cursor.name} : {clause}")
+
+    def expire(self, cursor: CursorState, queue: Queue, clause: str) -> None:
+        """Delete a cursor without a reader; what only it had not settled stays in its queues."""
+        sentence = (
+            f"cursor '{cursor.name}' has expired: {clause}, in queue '{queue.name}'; what only it had not settled "
+            "stays in its queues, without a position"
+        )
+        self._delete(cursor, sentence)
+        owner = f" of user {cursor.user}" if cursor.user else ""
+        self._log(cursor, queue, "PST-1024", f"Cursor Expired {cursor.name}{owner} : {clause}")
+
+    def _delete(self, cursor: CursorState, sentence: str) -> None:
+        """Delete a cursor, and remember the reason for its reader."""
+        self.attached(cursor.vhost, cursor.name)
+        oldest = self._idle.to_displace(1)
+        if isinstance(oldest, DetachedCursor):
+            self.attached(oldest.holder.vhost, oldest.name)
+        detached = DetachedCursor(cursor.vhost, cursor.name, sentence)
+        self._detached[(cursor.vhost, cursor.name)] = detached
+        self._pool.add(detached.holder, 1)
+        self._idle.rest(detached)
+        waiting = self.table.waiting.get((cursor.vhost, cursor.name))
+        if waiting is not None:
+            self.table.control.fail(waiting.request, PreconditionFailed(f"{sentence}. Attach it again to begin anew"))
+            waiting.stop()
+        self.table.drop(self.table.find(self.table.broker.vhosts[cursor.vhost], cursor.name))
 
     def _log(self, cursor: CursorState, queue: Queue, number: str, text: str) -> None:
         of_queue = {"kind": "queue", "gate": queue.name, "vhost": queue.vhost, "queue": queue.name}
@@ -287,13 +319,17 @@ class LagLimits:
         self.table.node.log(LogLine(f"{subject} {number} : {text}", {"id": number, **of_queue, "cursor": cursor.name}))
 
 
-class LagWatch(TimerHandler):
+class CursorWatch(TimerHandler):
     """The watch of one queue."""
 
-    def __init__(self, limits: LagLimits, queue: Queue) -> None:
+    def __init__(self, limits: CursorLimits, queue: Queue) -> None:
         super().__init__()
         self.limits = limits
         self.queue = queue
+        self.settings = queue.settings
+        """Settings of the queue for which its next look is due."""
+        self._next: float = NEVER
+        """Time of the next look, as far as this look has come."""
         self._behind: set[str] = set()
         """Names of the cursors that are too far behind."""
         self._left: list[CursorState] = []
@@ -303,11 +339,12 @@ class LagWatch(TimerHandler):
     def on_deadline(self, now: float) -> float:
         queue = self.queue
         limit = queue.settings
-        if not limit.limits_lag or queue.deleted or not queue.cursors:
+        if not limit.watches_cursors or queue.deleted or not queue.cursors:
             self.limits.forget(queue)
             return NEVER
         if not self._left:
             self._left = list(reversed(queue.cursors))
+            self._next = now + LOOK_S if limit.limits_lag else NEVER
         work = self.limits.table.broker.work
         cursors = self.limits.table.broker.vhosts[queue.vhost].cursors
         end = work.done + LOOK_SHARE
@@ -316,7 +353,10 @@ class LagWatch(TimerHandler):
             work.done += LOOK_WORK
             if cursor.lease is not None or cursors.get(cursor.name) is not cursor or queue.name not in cursor.positions:
                 continue  # A lease has a time limit of its own, and its position is no lag. Others may have ended.
-            clause = self._beyond(cursor, limit, now)
+            if limit.cursor_expires_s != NEVER and self._expires(cursor, limit.cursor_expires_s, now):
+                self._behind.discard(cursor.name)
+                continue
+            clause = self._beyond(cursor, limit, now) if limit.limits_lag else ""
             if not clause:
                 self._behind.discard(cursor.name)
             elif limit.cursor_max_lag_policy == "detach":
@@ -325,7 +365,20 @@ class LagWatch(TimerHandler):
             elif cursor.name not in self._behind:
                 self._behind.add(cursor.name)
                 self.limits.tell(cursor, queue, clause)
-        return now if self._left else now + LOOK_S
+        if self._left:
+            return now
+        return now + LOOK_S if self._next == NEVER else max(self._next, now + LOOK_S)
+
+    def _expires(self, cursor: CursorState, expires_s: float, now: float) -> bool:
+        """Delete a cursor whose time without a reader is over; returns whether it was."""
+        since = cursor.idle_since()
+        when = (now if since == NEVER else since) + expires_s
+        if when <= now:
+            clause = f"nobody was attached for {now - since:,.0f} s, beyond cursor-expires={expires_s:g}"
+            self.limits.expire(cursor, self.queue, clause)
+            return True
+        self._next = min(self._next, when)
+        return False
 
     def _beyond(self, cursor: CursorState, limit: Settings, now: float) -> str:
         """Return how far a cursor is behind, and the limit; empty if it is within."""

@@ -142,6 +142,25 @@ class BatchProgress(SinkState):
                 f"operator hand it over: penstock sinks assign '{self.query}' '{user}'"
             )
 
+    def has_rows(self) -> bool:
+        """Return whether rows of the batch are in their queues."""
+        return self.promoted or max([mark.rows for mark in self.marks.values()], default=0) > 0
+
+    def check_spread(self, spread: str) -> None:
+        """Raise PreconditionFailed (406) for a batch that was begun with other brokers, or spread in another way.
+
+        Rows that another broker has would come twice. Only a batch of this broker alone, without rows, has none.
+        """
+        if spread == self.spread or (not self.spread and not self.has_rows()):
+            return
+        former, present = self.spread or "this broker alone", spread or "this broker alone"
+        raise PreconditionFailed(
+            f"{self.describe()} was begun with {former}, and is run again with {present}: its rows would go to other "
+            "brokers than before, and some come twice; run the batch to its end with the former servers and "
+            "spreadColumn, and change them after that. If that cannot be and doubles are acceptable: penstock sinks "
+            f"end '{self.query}'"
+        )
+
     def check(self, batch: i64) -> None:
         """Raise PreconditionFailed (406) for a batch other than the present one."""
         if batch < self.batch:
@@ -194,13 +213,14 @@ class SinkMarks(TimerHandler):
     # Batches
 
     def begin_batch(
-        self, vhost: str, query: str, target: str, batch: i64, run: str, write: str, user: str
+        self, vhost: str, query: str, target: str, batch: i64, run: str, write: str, user: str, spread: str = ""
     ) -> BatchProgress:
         """Return the progress of a batch that a task or the driver works on.
 
-        A higher batch than the present one begins, which finishes all earlier batches. Raises AccessRefused (403) if
-        the progress belongs to another user; PreconditionFailed (406) for an older batch, and for a second write of one
-        batch to the same target; ResourceError (506) at the limit.
+        A higher batch than the present one begins, which finishes all earlier batches. A `spread` is recorded, so that
+        a repetition with other brokers is refused. Raises AccessRefused (403) if the progress belongs to another user;
+        PreconditionFailed (406) for an older batch, for a second write of one batch to the same target, and for another
+        spread; ResourceError (506) at the limit.
         """
         key = (vhost, query, target)
         progress = self._progress.get(key)
@@ -221,6 +241,7 @@ class SinkMarks(TimerHandler):
             self._next_batch(progress, batch)
         else:
             progress.check(batch)
+            progress.check_spread(spread)
             if run and run == progress.run and progress.write and write != progress.write:
                 raise PreconditionFailed(
                     f"batch {batch} of query '{query}' writes to {target} twice, and the second write cannot be told "
@@ -233,6 +254,9 @@ class SinkMarks(TimerHandler):
         progress.write = write
         self._move(progress, user)
         self._touch(key, progress)
+        if spread != progress.spread:
+            progress.spread = spread
+            self._record_progress(progress)
         return progress
 
     def assign(self, vhost: str, query: str, user: str) -> list[str]:
@@ -393,6 +417,7 @@ class SinkMarks(TimerHandler):
             self._move(progress, record.user)
             progress.partitions = UNKNOWN
             progress.promoted = False
+            progress.spread = ""
         elif record.batch == progress.batch and not progress.user:
             self._move(progress, record.user)
         if partition == WHOLE_BATCH:
@@ -400,6 +425,7 @@ class SinkMarks(TimerHandler):
             if record.batch == progress.batch:
                 progress.partitions = record.partitions
                 progress.promoted = record.promoted
+                progress.spread = record.spread
             return
         self._idle.pool.add(progress.holder, 1)
         if record.batch < progress.batch:
@@ -495,6 +521,7 @@ class SinkMarks(TimerHandler):
         progress.batch = batch
         progress.partitions = UNKNOWN
         progress.promoted = False
+        progress.spread = ""
 
     def _forget_stale(self, progress: BatchProgress) -> None:
         self._broker.work.done += len(progress.stale)
@@ -545,6 +572,7 @@ def _record_of(progress: BatchProgress, partition: i64, group: i64 = 0) -> MarkR
     record.user = progress.user
     record.partitions = progress.partitions
     record.promoted = progress.promoted
+    record.spread = progress.spread
     return record
 
 

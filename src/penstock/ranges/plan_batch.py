@@ -21,9 +21,10 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.publish.admission import gates_of
-from penstock.core.queue.cursor_state import CursorState, Position
+from penstock.core.queue.cursor_state import BatchShare, CursorState, Position
 from penstock.core.queue.indexed_ready_queue import REACH_WORK
 from penstock.core.queue.queue_room import visible_tail
+from penstock.describe.table import or_none
 from penstock.errors import BrokerError
 from penstock.flow.level import UNLIMITED, Level
 from penstock.protocols.common.control_request import ControlRequest
@@ -285,7 +286,19 @@ class PlanBatch:
         if self._next_first >= 0:
             self.cursor.first_served = self._next_first
         epoch = int(self._table.broker.vhosts[self.cursor.vhost].epoch)
+        self._record_share()
+        most = most_to_plan(self.cursor)
+        answer["most"] = [or_none(most.messages), or_none(most.bytes)]
         return {**answer, "rows": int(self.rows), "bytes": int(self.bytes), "epoch": epoch}
+
+    def _record_share(self) -> None:
+        """Record the share of this broker in a batch of several; `before` counts what an earlier plan of it has."""
+        servers = self.request.amount("servers", 1)
+        if servers == 1:
+            self.cursor.share = None
+        elif self.rows > 0:
+            rows = self.request.amount("before", 0) + int(self.rows)
+            self.cursor.share = BatchShare(servers, self.request.amount("cap", UNLIMITED), rows)
 
     def _tails(self, changes: bool) -> dict[str, object]:
         cursor = self.cursor

@@ -2,7 +2,8 @@
 
 While a plan waits for the disk, the connection of its request is not read. A plan that has found too little waits for
 messages of its queues until its time is up, or another request for its cursor comes. A change of a queue finds the
-plans that wait for it by the cursors of the queue.
+plans that wait for it by the cursors of the queue. A look at many queues is done in slices, and a change meanwhile
+makes another look.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing_extensions import override
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError
 from penstock.flow.timers import NEVER
-from penstock.flow.work import Steps
-from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
+from penstock.flow.work import Steps, finish
+from penstock.protocols.common.authorization import check_read_queue
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.cursor_table import CursorTable, WaitingRequest
-from penstock.ranges.plan_batch import PlanBatch
+from penstock.ranges.cursors import Cursor
+from penstock.ranges.plan_batch import LOOKED_AT_ONCE, PlanBatch
 
 WAIT_MS_MAX: Final = 60_000
 """Longest time in milliseconds that a plan may wait for messages."""
@@ -41,6 +43,14 @@ class WaitingPlan(WaitingRequest):
         self._named: dict[str, int] = batch.request.offsets("upto")
         self._missing: i64 = 1
         """Number of messages that its queues must get before they are looked at again."""
+        self.looking: bool = False
+        """True while its queues are looked at, in slices."""
+        self.changed: bool = False
+        """True if a queue has changed meanwhile."""
+        self.ends: bool = False
+        """True if it is answered with what there is."""
+        self.stopped: bool = False
+        """True if it is answered otherwise, or nobody waits any more."""
         self.has_looked(batch)
 
     def is_due(self, queue: Queue) -> bool:
@@ -70,8 +80,17 @@ class WaitingPlan(WaitingRequest):
     def answer(self) -> None:
         self._plans.answer(self, True)
 
+    def must_look(self) -> bool:
+        """Return whether a queue has changed since the last look began, and somebody waits."""
+        return self.changed and not self.stopped
+
+    def is_stopped(self) -> bool:
+        """Return whether it is answered otherwise, or nobody waits any more."""
+        return self.stopped
+
     @override
     def stop(self) -> None:
+        self.stopped = True
         self._plans.stop_waiting(self)
 
     @override
@@ -105,20 +124,22 @@ class Plans:
         """Settle up to `settle`, and plan what comes after `start`. Returns None for a plan that is answered later.
 
         With `only` the queues are planned that `upto` names, and no others. With `changes` the answer has the queues
-        with messages alone, and the tails that have changed since the last such answer on the connection.
+        with messages alone, and the tails that have changed since the last such answer on the connection. A reader of
+        several `servers` gives their number, the most messages of the whole batch (`cap`), and how many of it an
+        earlier plan has (`before`). `most` in the answer is the largest plan here, in messages and bytes.
         """
         self.table.held(request)
         return self.table.control.answer_in_slices(request, self._plan_steps(request))
 
-    def _check_steps(self, request: ControlRequest) -> Steps[None]:
+    def _check_names(self, request: ControlRequest, cursor: Cursor) -> Steps[None]:
         """Check that all queues of the cursor may be read. Raises AccessRefused (403)."""
-        for index, name in enumerate(list(self.table.held(request).positions)):
+        for index, name in enumerate(list(cursor.positions)):
             check_read_queue(request.access, name)
             if index % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1 and self.table.broker.work.spend(CHECKED_WORK):
                 yield
 
     def _plan_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
-        yield from self._check_steps(request)
+        yield from self._check_names(request, self.table.held(request))
         cursor = self.table.held(request)
         self.table.set_reader(cursor, request)
         cursor.counters.plans += 1
@@ -146,31 +167,65 @@ class Plans:
             self._answer(batch, declared)
 
     def answer(self, waiting: WaitingPlan, at_deadline: bool) -> None:
-        """Answer a waiting plan if it has messages or its time is up."""
-        request, cursor = waiting.request, waiting.cursor
+        """Answer a waiting plan if it has messages or its time is up; a look at many queues is done in slices."""
+        waiting.changed = True
+        waiting.ends = waiting.ends or at_deadline
+        if waiting.looking:
+            return
+        waiting.looking = True
+        steps = self._wake_steps(waiting)
+        if len(waiting.cursor.positions) > LOOKED_AT_ONCE:
+            self.table.control.answer_later(waiting.request, steps)
+            return
         declared = self.table.broker.durable_changes.durable_declarations
         try:
-            cursor.check(request.number("token"), cursor.touched)
-            check_read_cursor(request.access, cursor)
-            batch = PlanBatch(self.table, request, cursor, waiting.deadline, None if at_deadline else self.planned)
-            while not batch.look():
-                pass
-            if not batch.begin():
-                self.stop_waiting(waiting)
-                return
-            if not batch.is_enough() and not at_deadline:
-                waiting.has_looked(batch)
-                return
-            self._answer(batch, declared)
+            answer = finish(steps)
+            if answer is not None:
+                self._reply(waiting.request, answer, declared)
         except BrokerError as error:
-            self.table.control.fail(request, error)
-        self.stop_waiting(waiting)
+            self.table.control.fail(waiting.request, error)
+
+    def _wake_steps(self, waiting: WaitingPlan) -> Steps[dict[str, object] | None]:
+        """Look at the queues of a waiting plan, again after each change meanwhile; None if it waits on.
+
+        It is answered too if the table does not have it any more, because another plan of the cursor waits.
+        """
+        request, cursor = waiting.request, waiting.cursor
+        try:
+            while waiting.must_look():
+                waiting.changed = False
+                cursor.check(request.number("token"), cursor.touched)
+                yield from self._check_names(request, cursor)
+                batch = PlanBatch(self.table, request, cursor, waiting.deadline, None if waiting.ends else self.planned)
+                while not batch.look():
+                    yield
+                    if waiting.is_stopped():
+                        return None
+                cursor.check(request.number("token"), cursor.touched)
+                if not batch.begin():
+                    break
+                if batch.is_enough() or waiting.ends:
+                    self.stop_waiting(waiting)
+                    self._persist(batch)
+                    return batch.answer()
+                waiting.has_looked(batch)
+            else:
+                waiting.looking = False
+                return None
+        except BrokerError:
+            self.stop_waiting(waiting)
+            raise
+        self.stop_waiting(waiting)  # It waits for the disk, and is answered by `planned`.
+        return None
 
     def _answer(self, batch: PlanBatch, declared: i64) -> None:
         self._persist(batch)
-        self.table.control.answer(batch.request, batch.answer())
-        if batch.request.connection is not None:  # After a crash its positions must stay valid.
-            batch.request.connection.output.await_change(declared)
+        self._reply(batch.request, batch.answer(), declared)
+
+    def _reply(self, request: ControlRequest, answer: dict[str, object], declared: i64) -> None:
+        self.table.control.answer(request, answer)
+        if request.connection is not None:  # After a crash its positions must stay valid.
+            request.connection.output.await_change(declared)
 
     def _persist(self, batch: PlanBatch) -> None:
         """Persist the contents of the answer: positions, and ends of queues that are reported for the first time."""
@@ -191,8 +246,10 @@ class Plans:
         return True
 
     def stop_waiting(self, waiting: WaitingPlan) -> None:
-        """Forget a plan that waited."""
+        """Forget a plan that waited; another one may wait in its place already."""
         cursor = waiting.cursor
-        self.table.waiting.pop((cursor.vhost, cursor.name), None)
-        cursor.polling = False
+        key = (cursor.vhost, cursor.name)
+        if self.table.waiting.get(key) is waiting:
+            del self.table.waiting[key]
+            cursor.polling = False
         self.table.broker.timers.drop(waiting)

@@ -73,10 +73,10 @@ class RangeService(RangePlane):
     # Changes
 
     def look_again(self, queue: Queue) -> None:
-        """Check the plans that wait for messages of a queue, and the lag of its cursors, after a change of the
+        """Check the plans that wait for messages of a queue, and the limits of its cursors, after a change of the
         queue.
         """
-        if queue.settings.limits_lag:
+        if queue.settings.watches_cursors:
             self.cursors.limits.review(queue)
         self.plans.look_again(queue)
 

@@ -42,6 +42,8 @@ from penstock.texts import worded
 QUERY_CHARACTERS: Final = 128
 ID_CHARACTERS: Final = 64
 """Most characters of a query's id, and of other ids; they are in every record of a mark."""
+SPREAD_CHARACTERS: Final = 160
+"""Most characters of a spread, which is in the record of a batch."""
 TARGET_CHARACTERS: Final = 160
 """Characters of a target above which it is cut and completed by a digest."""
 PARTITIONS_MAX: Final = 1 << 31
@@ -72,6 +74,9 @@ class BatchIds:
         self.key = request.text("routing_key") if request.fields.get("routing_key") is not None else None
         """Routing key of all rows; None if each row has its own."""
         self.target = _target(self.exchange, self.key)
+        given = request.fields.get("spread") is not None
+        self.spread = _id_of(request, "spread", SPREAD_CHARACTERS) if given else ""
+        """The brokers of the batch, and how its rows are spread over them; empty for one broker."""
         self.user = request.access.user
         self.id = QueryId(self.user, self.query)
 
@@ -85,7 +90,9 @@ class BatchIds:
     def begin(self, request: ControlRequest, marks: SinkMarks) -> BatchProgress:
         """Return the progress of the batch; see `SinkMarks.begin_batch`."""
         vhost = request.vhost.name
-        progress = marks.begin_batch(vhost, self.query, self.target, self.batch, self.run, self.write, self.user)
+        progress = marks.begin_batch(
+            vhost, self.query, self.target, self.batch, self.run, self.write, self.user, self.spread
+        )
         progress.client = request.asker()
         return progress
 
@@ -200,14 +207,17 @@ class SinkBatches:
         Answers with the number of enqueued rows and the digest of the first `checked` rows. For stages, answers with
         the number of staged rows and with `promoted`: if true, the batch is published already, and its rows are not
         needed.
+
+        A batch that is spread over several brokers begins at each of them before any has a row. Without `partition`
+        only the batch begins, for a partition whose rows go to another broker.
         """
+        if request.fields.get("partition") is None:
+            self._begin_batch(request, BatchIds(request))
+            return {}
         ids = TaskIds(request)
-        ids.check_access(request)
         transactional = _is_transactional(request)
-        check_no_cycle(self.broker.pinned_rooms, request.vhost, ids.id, self._queues(request, ids))
-        progress = ids.begin(request, self.marks)
+        progress = self._begin_batch(request, ids)
         marks = self.marks
-        marks.check_mode(progress, transactional)
         if transactional:
             if progress.promoted:
                 self._flush()
@@ -218,6 +228,15 @@ class SinkBatches:
         if mark.rows > 0:
             self._flush()
         return {"rows": int(mark.rows), "checked": int(mark.checked), "digest": mark.digest}
+
+    def _begin_batch(self, request: ControlRequest, ids: BatchIds) -> BatchProgress:
+        ids.check_access(request)
+        check_no_cycle(self.broker.pinned_rooms, request.vhost, ids.id, self._queues(request, ids))
+        progress = ids.begin(request, self.marks)
+        self.marks.check_mode(progress, _is_transactional(request))
+        if ids.spread:
+            self._flush()
+        return progress
 
     def commit(self, request: ControlRequest) -> dict[str, object] | None:
         """End a batch: publish the stages of the named attempts, or check that all rows were enqueued."""

@@ -322,6 +322,8 @@ SETTINGS: Final = (
     Setting("cursor-max-lag-bytes", QUOTA, "queue", "most bytes that a cursor may be behind", NUMBER_MAX),
     Setting("cursor-max-lag-age", SECONDS, "queue", "greatest age of the next message of a cursor", math.inf),
     Setting("cursor-max-lag-policy", LAG, "queue", "what happens to a cursor beyond", "tell"),
+    Setting("cursor-expires", SECONDS, "queue", "time without a reader after which a cursor of the queue is deleted",
+            math.inf),
     Setting("credit-window-messages", BURST, "queue broker link", "most credit of a link that publishes",
             CREDIT_WINDOW_MESSAGES, artemis="amqpCredits"),
     Setting("credit-window-bytes", CREDIT_WINDOW, "queue broker link", "most bytes for which it has credit",

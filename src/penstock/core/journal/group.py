@@ -503,6 +503,8 @@ class MarkRecord:
         """Number of partitions of the batch; -1 if unknown."""
         self.promoted = False
         """True if the batch was published as a whole."""
+        self.spread = ""
+        """The brokers of the batch, and how its rows are spread over them; empty for one broker."""
         self.rows: i64 = 0
         self.checked: i64 = 0
         self.digest = ""

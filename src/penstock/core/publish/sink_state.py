@@ -18,6 +18,8 @@ class SinkState(PoolUnit):
         self.target = target
         """Exchange and routing key, for display."""
         self.batch: i64 = 0
+        self.spread: str = ""
+        """The brokers of the batch, and how its rows are spread over them; empty for one broker."""
         self.user: str = ""
         """The user that the batch belongs to; empty while unknown, in a store whose version did not record it."""
         self.holder = PoolHolder("", vhost)

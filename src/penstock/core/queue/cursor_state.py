@@ -123,6 +123,20 @@ class ReadCounters:
         return {"plans": int(self.plans), "blocks": int(self.blocks), "messages": int(self.messages)}
 
 
+class BatchShare:
+    """Share of this broker in the last batch of a query that reads several brokers."""
+
+    __slots__ = ("servers", "cap", "messages")
+
+    def __init__(self, servers: i64, cap: i64, messages: i64) -> None:
+        self.servers: i64 = servers
+        """Number of brokers."""
+        self.cap: i64 = cap
+        """Most messages of the whole batch; UNLIMITED for no limit."""
+        self.messages: i64 = messages
+        """Messages of the batch that are at this broker."""
+
+
 class LeaseState:
     """Lease of a batch read: its owner, and its end."""
 
@@ -165,6 +179,8 @@ class CursorState:
         """Room that the cursor's query pins; None while the query is unknown."""
         self.touched: float = 0.0
         """Time of the holder's last request; 0 if there was none since the broker's start."""
+        self.made: float = 0.0
+        """Time at which the cursor was created, or restored at the broker's start."""
         self.lost: int = 0
         """Number of the cursor's queues that were deleted so far."""
         self.reader: int = 0
@@ -181,12 +197,31 @@ class CursorState:
         self.identity: str = ""
         """Id of the reader's query, unchanged by a restart of the query; empty if unknown."""
         self.counters = ReadCounters()
+        self.share: BatchShare | None = None
+        """Share of its last batch; None if its query reads one broker, or is not known to read more."""
         self.moved: bool = False
         """True if an operator has moved the cursor since the last attach."""
         self.lease: LeaseState | None = None
         """The lease that owns this cursor. Such a cursor pins the messages from `settled` to `planned`, and settles
         none.
         """
+
+    def idle_since(self) -> float:
+        """Return the time since which no reader is attached; infinity while a reader's connection is there.
+
+        After a restart of the broker this time begins again, because nobody could attach.
+        """
+        if self.reader != 0 and self.reader_ended == 0.0:
+            return NEVER
+        return max(self.made, self.touched, self.reader_ended)
+
+    def expires_s(self) -> float:
+        """Return the seconds without a reader after which it expires: the least of its queues; infinity for never."""
+        least = NEVER
+        for position in self.positions.values():
+            if position.queue.settings.cursor_expires_s < least and not position.queue.deleted:
+                least = position.queue.settings.cursor_expires_s
+        return least
 
     def hand_over(self, user: str) -> None:
         """Make the cursor belong to a user."""

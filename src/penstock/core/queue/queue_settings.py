@@ -75,6 +75,8 @@ class Settings:
     """
     cursor_max_lag_policy: str
     """ Action for a cursor beyond the lag limits: "detach" deletes it, "tell" logs it."""
+    cursor_expires_s: float
+    """Seconds without a reader after which a cursor of the queue expires; infinity for never."""
     credit_window_messages: i64
     credit_window_bytes: i64
     """Most credit of a sender, in messages and bytes, the smaller of the two; UNLIMITED for no limit."""
@@ -103,6 +105,8 @@ class Settings:
         bounded = self.cursor_max_lag_messages != UNLIMITED or self.cursor_max_lag_bytes != UNLIMITED
         self.limits_lag: bool = bounded or self.cursor_max_lag_age_s != NEVER
         """True if cursors have a limit of their lag."""
+        self.watches_cursors: bool = self.limits_lag or self.cursor_expires_s != NEVER
+        """True if cursors have a limit of their lag, or expire."""
 
 
 def stored(setting: Setting, values: dict[str, SettingValue], otherwise: object) -> Any:

@@ -6,7 +6,7 @@ import { attempt, button, confirm, field, h, input, refill, replace, select } fr
 import { bytes, count, plural, seconds } from "../format.js";
 import { grid } from "../table.js";
 import { sentences } from "../why.js";
-import { asked, remove } from "./cursors.js";
+import { asked, expires, remove } from "./cursors.js";
 import { link } from "./queues.js";
 
 const EVERY_MS = 3000;
@@ -51,6 +51,7 @@ class CursorPage {
     const facts = [
       ["Reader", this.reader ? h("a", { href: `#/connections/${encodeURIComponent(this.reader.connection)}` }, this.reader.connection) : "none is connected"],
       ["Query", found.reader?.query ?? "not told"], ["Asked", asked(found)],
+      ["Without a reader", found.idle_s === null ? "no" : `for ${seconds(found.idle_s)}`], ["Expires", expires(found)],
       ["Behind", plural(found.unsettled, "message")], ["Holds back", found.blocks ? h("span", { class: "bad-text" }, plural(found.blocks, "producer")) : "nobody"]];
     const waiting = (found.blocked_producers ?? []).map((each) => `${each.producer} waits for queue ${each.queue}${each.blocked_for_s === null ? "" : `, ${seconds(each.blocked_for_s)}`}`);
     refill(this.body, h("div", { class: "card" }, h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])), waiting.length ? sentences(waiting) : null),

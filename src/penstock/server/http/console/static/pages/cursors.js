@@ -1,4 +1,4 @@
-// Cursors: how far each reader is behind, whom it holds back, and when it asked last.
+// Cursors: how far each reader is behind, whom it holds back, when it asked last, and when it expires.
 
 import { call, path } from "../api.js";
 import { attempt, button, confirm, h, replace } from "../dom.js";
@@ -20,6 +20,7 @@ export function open(main) {
       { title: "Oldest", key: "lag.oldest_s", number: true, show: (each) => (each.lag ? seconds(each.lag.oldest_s) : "") },
       { title: "Holds back", key: "blocks", number: true, show: (each) => (each.blocks ? h("span", { class: "bad-text" }, `${count(each.blocks)} blocked`) : "nobody") },
       { title: "Asked", key: "asked_s_ago", number: true, show: asked },
+      { title: "Expires", key: "expires_in_s", number: true, show: expires },
       { title: "", show: (each) => button("Delete", () => remove(each, () => table.load()), { class: "danger", "aria-label": `Delete cursor ${each.name}` }) },
     ],
   });
@@ -31,6 +32,11 @@ const to = (each) => h("a", { href: `#/cursors/${encodeURIComponent(each.vhost)}
 
 export function asked(each) {
   return each.asked_s_ago === null ? "not since the start" : `${seconds(each.asked_s_ago)} ago`;
+}
+
+export function expires(each) {
+  if (each.expires_in_s === null) return "never";
+  return each.idle_s === null ? "not while it is read" : `in ${seconds(each.expires_in_s)}`;
 }
 
 function queuesOf(each) {
