@@ -107,6 +107,8 @@ def test_unknown_column_is_refused_by_name() -> None:
     [
         (["value", "sequence"], full(1), 20_000, 20_000),
         (list(DEFAULT_COLUMNS), Properties(), 20_000, 20_000),
+        (list(DEFAULT_COLUMNS), Properties(delivery_mode=2), 10_000, 10_000),
+        (list(DEFAULT_COLUMNS), Properties(message_id="m"), 8_000, 8_000),
         (list(DEFAULT_COLUMNS), full(1), 7_000, 3_000),
         (EVERY, full(1), 2_000, 300),
         (EVERY, Properties(headers={f"h{number}": "x" * 100 for number in range(100)}), 20, 5),

@@ -63,6 +63,8 @@ BLOCK_TENTHS: Final = 40_000
 ROW_TENTHS: Final = 2
 DECODED_TENTHS: Final = 110
 """Work of a row, and more for properties that are decoded as a whole."""
+FOUND_TENTHS: Final = 2
+"""Work of a row that has properties, before one is read; with one tenth for each that the columns want and it has."""
 TABLES: Final = ("headers", "headers_json", "deaths")
 TABLE_TENTHS: Final = 10
 TABLE_OCTETS_A_TENTH: Final = 8
@@ -147,12 +149,12 @@ def rows_within(names: list[str], messages: list[Message], formats: MessageForma
         if name in TABLES:
             tables += 1
         elif name not in _PLAIN:
-            wanted += 1
+            wanted |= _bit_of(name)
     tenths: i64 = 0
     rows: i64 = 0
     for message in messages:
         row: i64 = ROW_TENTHS
-        if wanted + tables > 0:
+        if wanted != 0 or tables > 0:
             row += _properties_tenths(message.content, formats, wanted, tables)
         if tenths + row > BLOCK_TENTHS and rows > 0:
             break
@@ -162,14 +164,36 @@ def rows_within(names: list[str], messages: list[Message], formats: MessageForma
 
 
 def _properties_tenths(content: bytes, formats: MessageFormats, wanted: i64, tables: i64) -> i64:
+    """Return the work of the properties in a row; `wanted` are those of the columns, as bits."""
     message_format = formats.find(content)
-    if not message_format.present(content):
+    present = message_format.present(content)
+    if not present:
         return 0
-    tenths = wanted
+    tenths = FOUND_TENTHS + _count_bits(present & wanted)
+    most = _count_bits(wanted)
+    if tenths > most:
+        tenths = most
     if tables > 0:
         octets = len(content) - message_format.body_bytes(content)
         tenths += tables * (TABLE_TENTHS + (octets if octets > 0 else 0) // TABLE_OCTETS_A_TENTH)
     return tenths if message_format.reads_in_place(content) else tenths + DECODED_TENTHS
+
+
+def _bit_of(name: str) -> i64:
+    """Return the bit of a column's property in `MessageFormat.present`."""
+    if name in TABLES:
+        name = "headers"
+    elif name == "message_timestamp":
+        name = "timestamp"
+    return FIRST_PROPERTY >> i64(PROPERTY_NAMES.index(name))
+
+
+def _count_bits(bits: i64) -> i64:
+    count: i64 = 0
+    while bits != 0:
+        bits &= bits - 1
+        count += 1
+    return count
 
 
 class _Rows:
@@ -204,11 +228,7 @@ class _Rows:
 
     def has(self, name: str) -> bool:
         """Return whether any of the messages may have a value in a column."""
-        if name in TABLES:
-            name = "headers"
-        elif name == "message_timestamp":
-            name = "timestamp"
-        return self.present & (FIRST_PROPERTY >> i64(PROPERTY_NAMES.index(name))) != 0
+        return self.present & _bit_of(name) != 0
 
 
 def _decoded(content: bytes, message_format: MessageFormat) -> Properties | None:
