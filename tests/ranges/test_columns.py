@@ -96,6 +96,24 @@ def test_only_the_columns_asked_for_are_encoded() -> None:
     assert list(read([], "app_id").header["columns"]) == ["app_id"]
 
 
+@pytest.mark.parametrize(("ids", "whole"), [("aba", None), ("aab", None), ("aaa", "a"), ("a", "a")])
+def test_text_column_is_one_value_only_if_all_rows_have_the_value(ids: str, whole: str | None) -> None:
+    found = read([Amqp091Format().encode(Properties(message_id=each), b"") for each in ids], "message_id")
+    if whole is None:
+        assert found.texts("message_id") == list(ids)
+    else:
+        assert found.header["columns"]["message_id"] == {"all": whole}
+
+
+def test_address_of_several_equal_envelopes_is_one_value() -> None:
+    content = Amqp091Format().encode(Properties(), b"")
+    envelopes = [Envelope("x", "k"), Envelope("x", "k"), Envelope("x", "other")]
+    messages = [Message(envelope, content, 100, at, 2.5) for at, envelope in enumerate(envelopes, 1)]
+    found = Read(encode_block("q", messages, FORMATS, 0.0, ["exchange", "routing_key"]))
+    assert found.header["columns"]["exchange"] == {"all": "x"}
+    assert found.texts("routing_key") == ["k", "k", "other"]
+
+
 def test_unknown_column_is_refused_by_name() -> None:
     check_columns(EVERY)
     with pytest.raises(PreconditionFailed, match="'columns' names 'queue', which no block has; known are sequence,"):

@@ -494,12 +494,12 @@ class BlockReads:
                 break
             part = part_of(cursor, each, messages)
             parts.append(part)
+            if part.reached < each.hi:
+                break
             count += len(messages)
             rows -= len(messages)
             for message in messages:
                 size -= message.charge
-            if part.reached < each.hi:
-                break
         self.reply(request, parts)
 
     def bodies_of(self, request: ControlRequest, messages: list[Message]) -> list[LargeBody]:

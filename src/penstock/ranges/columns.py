@@ -342,24 +342,30 @@ def _addresses(buffers: Buffers, messages: list[Message], exchange: bool) -> Col
     if not messages:
         return {"all": None}
     first = messages[0].envelope
-    last = first
+    for message in messages:
+        if message.envelope is not first:
+            return _texts(buffers, _address_values(messages, exchange))
+    return {"all": first.exchange if exchange else first.routing_key}
+
+
+def _address_values(messages: list[Message], exchange: bool) -> list[bytes | None]:
+    """Return the exchange or the routing key of each message; each envelope is encoded once in a row."""
+    last = messages[0].envelope
+    text = (last.exchange if exchange else last.routing_key).encode()
     addresses: list[bytes | None] = []
-    text = (first.exchange if exchange else first.routing_key).encode()
-    differ = False
     for message in messages:
         envelope = message.envelope
         if envelope is not last:
             last = envelope
             text = (envelope.exchange if exchange else envelope.routing_key).encode()
-            differ = True
         addresses.append(text)
-    return _texts(buffers, addresses) if differ else {"all": text.decode()}
+    return addresses
 
 
 def _texts(buffers: Buffers, values: list[bytes | None]) -> Column:
-    """Encode a column of texts in UTF-8."""
+    """Encode a column of texts in UTF-8. Ids differ at both ends of a block, and need not be counted."""
     first = values[0] if values else None
-    if values.count(first) == len(values):
+    if not values or (values[len(values) - 1] == first and values.count(first) == len(values)):
         return {"all": None if first is None else first.decode()}
     return _octets(buffers, values)
 
