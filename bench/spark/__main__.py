@@ -29,6 +29,7 @@ def options_of(words: list[str]) -> argparse.Namespace:
     """Return the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__)
     parser.add_argument("--octets", type=int, nargs="*", default=[100, 1024], help="octets of the bodies")
+    parser.add_argument("--ids", action="store_true", help="messages that are read have a message_id, too")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each way")
     parser.add_argument("--rows", type=int, help="rows of a long run, a multiple of the batch")
     parser.add_argument("--only", nargs="*", default=[], help="ways whose name has one of these texts")
@@ -98,7 +99,7 @@ def main() -> None:
             elif options.writing:
                 cases = Writing(spark, {False: node, True: durable}, Path(folder), octets, rows).cases()
             else:
-                cases = Reading(spark, node, Path(folder), octets, rows).cases(ways)
+                cases = Reading(spark, node, Path(folder), octets, rows, options.ids).cases(ways)
             cases = [case for case in cases if not options.only or any(text in case.name for text in options.only)]
             found: dict[str, list[Cpu]] = {case.name: [] for case in cases}
             for case in cases:  # The JVM compiles what it runs often.

@@ -50,10 +50,12 @@ def message(octets: int, number: int, with_id: bool = False) -> tuple[Properties
 
 
 class Reading:
-    """Reading messages of one size."""
+    """Reading messages of one size, with or without a `message_id`."""
 
-    def __init__(self, spark: "SparkSession", node: Node, scratch: Path, octets: int, rows: int) -> None:
-        self.spark, self.node, self.scratch, self.octets, self.rows = spark, node, scratch, octets, rows
+    def __init__(
+        self, spark: "SparkSession", node: Node, scratch: Path, octets: int, rows: int, ids: bool = False
+    ) -> None:
+        self.spark, self.node, self.scratch, self.octets, self.rows, self.ids = spark, node, scratch, octets, rows, ids
         self.queue = f"rows-{octets}"
 
     def cases(self, more: dict[str, dict[str, str]]) -> list[Case]:
@@ -67,7 +69,7 @@ class Reading:
 
     def fill(self, rows: int, queue: str = "") -> None:
         """Fill a queue, or else the queue that Penstock reads."""
-        self.node.fill(queue or self.queue, rows, partial(message, self.octets))
+        self.node.fill(queue or self.queue, rows, partial(message, self.octets, with_id=self.ids))
 
     def read(self, options: dict[str, str], rows: int) -> None:
         """Read the queue; what was read is settled, and the cursor deleted."""
@@ -106,7 +108,7 @@ class Reading:
         assert found == rows, f"a query read {found} of {rows} rows"
 
     def _files(self, rows: int) -> Path:
-        return self.scratch / f"files-{self.octets}-{rows}"
+        return self.scratch / f"files-{self.octets}-{rows}{'-ids' if self.ids else ''}"
 
     def _write_files(self) -> None:
         import pyarrow.parquet as pq
@@ -119,10 +121,10 @@ class Reading:
                 pq.write_table(self._table(first), target, use_dictionary=False)
 
     def _table(self, first: int) -> "pa.Table":
-        return self.table(self.queue, self.octets, FILE_ROWS, first)
+        return self.table(self.queue, self.octets, FILE_ROWS, first, self.ids)
 
     @staticmethod
-    def table(queue: str, octets: int, count: int, first: int = 0) -> "pa.Table":
+    def table(queue: str, octets: int, count: int, first: int = 0, ids: bool = False) -> "pa.Table":
         """Return rows as the source gives them; their sequences go on after `first`."""
         import pyarrow as pa
 
@@ -138,4 +140,6 @@ class Reading:
             "redelivered": [False] * count,
             "value": bodies * (count // VARIETY),
         }
+        if ids:
+            columns["message_id"] = [f"order-{number:08d}" for number in range(VARIETY)] * (count // VARIETY)
         return pa.table({name: columns.get(name, [None] * count) for name in arrow_schema().names}, arrow_schema())

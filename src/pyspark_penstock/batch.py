@@ -86,7 +86,7 @@ class PenstockBatchReader(DataSourceReader):
         """Yield the messages of one slice as record batches; runs in an executor, and may run again."""
         if partition.value is None:
             return iter(())  # Spark makes a partition where there is none.
-        return record_batches(partition.value, self._options)
+        return record_batches((partition.value,), self._options)
 
 
 class BatchPlan:

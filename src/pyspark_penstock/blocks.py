@@ -5,6 +5,7 @@ layout, each at a multiple of 64 octets. The arrays of the batch point into the 
 per message. All bounds are checked before use: a malformed block raises an error and never reads other memory.
 """
 
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,32 +50,63 @@ class Block:
 
 
 def decode(body: bytes | memoryview, columns: tuple[str, ...] = DEFAULT_COLUMNS) -> Block:
-    """Return these columns of the messages of a block, sharing its memory.
+    """Return these columns of the messages of a block, see `Decoder.decode`."""
+    return Decoder(columns).decode(body)
 
-    Raises `BlockError` when the block is malformed, or lacks a column.
-    """
-    import pyarrow as pa
 
-    header = _header(body)
-    try:
-        rows = _count(header["rows"], ROWS_MAX)
-        reads = _reads(header["ranges"], rows) if "ranges" in header else ()
-        last = 0 if reads else _count(header["last"], 2**63 - 1)
-        found = {**header["columns"], "queue": {"reads": reads} if reads else {"all": header["queue"]}}
-        missing = [name for name in columns if name not in found]
-        if missing:
-            raise BlockError(f"the broker sent no column {', '.join(missing)}: it is older than this package")
-        whole = pa.py_buffer(body)
-        schema = arrow_schema(columns)
-        arrays = [_array(whole, field.type, found[field.name], rows) for field in schema]
-        most = last if "last" in header else 2**63 - 1
-        unreadable = {
-            str(name): (_count(count, rows), _count(first, most))
-            for name, (count, first) in header.get("unreadable", {}).items()
-        }
-        return Block(rows, last, pa.RecordBatch.from_arrays(arrays, schema=schema), reads, unreadable)
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-        raise BlockError(f"a block of {len(body)} octets from the broker is malformed: {error!r}") from error
+class Decoder:
+    """Decoder of blocks of one reader. A column that has one value in all of them is made once for all."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        """Store the columns."""
+        self._columns = columns
+        self._repeated: dict[str, tuple[object, pa.Array]] = {}
+        """The last repeated value of each column, and its rows: one for each column at most."""
+
+    def decode(self, body: bytes | memoryview) -> Block:
+        """Return the messages of a block, sharing its memory.
+
+        Raises `BlockError` when the block is malformed, or lacks a column.
+        """
+        import pyarrow as pa
+
+        header = _header(body)
+        try:
+            rows = _count(header["rows"], ROWS_MAX)
+            reads = _reads(header["ranges"], rows) if "ranges" in header else ()
+            last = 0 if reads else _count(header["last"], 2**63 - 1)
+            found = {**header["columns"], "queue": _queue_column(reads) if reads else {"all": header["queue"]}}
+            missing = [name for name in self._columns if name not in found]
+            if missing:
+                raise BlockError(f"the broker sent no column {', '.join(missing)}: it is older than this package")
+            whole = pa.py_buffer(body)
+            schema = arrow_schema(self._columns)
+            arrays = [self._column(whole, field, found[field.name], rows) for field in schema]
+            most = last if "last" in header else 2**63 - 1
+            unreadable = {
+                str(name): (_count(count, rows), _count(first, most))
+                for name, (count, first) in header.get("unreadable", {}).items()
+            }
+            return Block(rows, last, pa.RecordBatch.from_arrays(arrays, schema=schema), reads, unreadable)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+            raise BlockError(f"a block of {len(body)} octets from the broker is malformed: {error!r}") from error
+
+    def _column(self, whole: "pa.Buffer", field: "pa.Field", column: dict[str, Any], rows: int) -> "pa.Array":
+        if "all" not in column:
+            return _array(whole, field.type, column, rows)
+        value = column["all"]
+        known = self._repeated.get(field.name)
+        if known is not None and type(known[0]) is type(value) and known[0] == value and len(known[1]) == rows:
+            return known[1]
+        array = _repeated(field.type, value, rows)
+        self._repeated[field.name] = value, array
+        return array
+
+
+def _queue_column(reads: tuple[Read, ...]) -> dict[str, Any]:
+    """Return the column of the queues of ranges: one value for all rows if one queue has them."""
+    queues = {read.queue for read in reads if read.rows}
+    return {"all": queues.pop() if queues else ""} if len(queues) <= 1 else {"reads": reads}
 
 
 def _header(body: bytes | memoryview) -> dict[str, Any]:
@@ -116,7 +148,7 @@ def _array(whole: "pa.Buffer", kind: "pa.DataType", column: dict[str, Any], rows
     if "all" in column:
         return _repeated(kind, column["all"], rows)
     if "reads" in column:
-        return pa.array([each.queue for each in column["reads"] for _ in range(each.rows)], type=kind)
+        return _run_by_run(kind, column["reads"])
     valid = _buffer(whole, column["valid"], -(-rows // 8)) if "valid" in column else None
     if pa.types.is_struct(kind):
         children = [_array(whole, field.type, column[field.name], rows) for field in kind]
@@ -146,6 +178,17 @@ def _repeated(kind: "pa.DataType", value: object, rows: int) -> "pa.Array":
     if isinstance(value, str) and len(value) * rows > REPEATED_MAX:
         raise ValueError(f"{rows} rows of a text of {len(value)} letters are too many")
     return pa.repeat(pa.scalar(value, type=kind), rows)
+
+
+def _run_by_run(kind: "pa.DataType", reads: tuple[Read, ...]) -> "pa.Array":
+    """Return the queue of each row of ranges."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    runs = [read for read in reads if read.rows]
+    ends = pa.array(itertools.accumulate(read.rows for read in runs), pa.int32())
+    queues = pa.array([read.queue for read in runs], kind)
+    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, queues))
 
 
 def _buffer(whole: "pa.Buffer", place: list[int], least: int) -> "pa.Buffer":

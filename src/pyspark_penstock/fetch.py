@@ -1,18 +1,20 @@
-"""Executors' half of the source: a fixed range of one queue as a stream of record batches.
+"""Executors' half of the source: the slices of a task as a stream of record batches.
 
-While Spark processes one batch, the broker prepares the next: one request is always ahead, and never more, so that a
-task holds two blocks at most. Reading removes nothing at the broker, and a range may be read again.
+A stream requests its slices together, in order, and a block has as many of them as fit. A slice alone is the usual
+case. While Spark processes one batch, the broker prepares the next: one request is always ahead, and never more, so
+that a task holds two blocks at most. Reading removes nothing at the broker, and a range may be read again.
 
 A task of a batch read may come after the end of its lease: it waited for a core, its broker was restarted, or Spark
 reads the frame again for each batch of a stream. It opens a lease for its own range then.
 """
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.client.errors import ControlError
 from pyspark_penstock.batch_options import BatchOptions, ReadOptions
-from pyspark_penstock.blocks import Block, decode
+from pyspark_penstock.blocks import Block, Decoder, Read
 from pyspark_penstock.connections import finish_task, query_of_task, shared_link
 from pyspark_penstock.errors import BlockError
 from pyspark_penstock.offsets import Range
@@ -25,52 +27,126 @@ if TYPE_CHECKING:
 
 REOPENED_MOST = 8
 """Leases that are opened in a row for one block: a lease that ends before its first block is too short to read by."""
+RANGES_MAX = 1_000
+"""Most ranges of one request: as many as the broker takes."""
+RANGES_OCTETS = 128 * 1024
+"""Octets of the ranges of one request from which on no more are added; the broker takes twice as many."""
 
 
-def record_batches(slice_: Slice, options: ReadOptions) -> Iterator["pa.RecordBatch"]:
-    """Yield the messages of a slice in order, as blocks arrive.
+def record_batches(slices: tuple[Slice, ...], options: ReadOptions) -> Iterator["pa.RecordBatch"]:
+    """Yield the messages of the slices of a task in order, as blocks arrive.
 
     Raises `CursorError` when the broker refuses (fenced, queue deleted) or has fewer messages than were planned,
     `BlockError` for a malformed block and `BrokerUnreachable` after all retries. The task's next attempt then reads the
     same rows again.
     """
-    fetch = Fetch(slice_, options)
+    fetch = Fetch(slices, options)
     try:
         yield from fetch.batches()
     except ControlError as refusal:
-        raise refused(refusal, options, slice_.server) from refusal
+        raise refused(refusal, options, slices[0].server) from refusal
     finally:
         fetch.tidy()
         finish_task()
 
 
-class Fetch:
-    """The fetching of one slice, block after block."""
+class Progress:
+    """Progress of a task through its slices."""
 
-    def __init__(self, slice_: Slice, options: ReadOptions) -> None:
-        """Store the slice; nothing is requested yet."""
-        self._slice, self._options = slice_, options
-        self._link = shared_link(options.access, slice_.server, options.retries)
-        self._lo = slice_.lo
-        self._found = 0
-        self._lease = (slice_.lease, slice_.token)
+    def __init__(self, slices: tuple[Slice, ...]) -> None:
+        """Begin before the first slice."""
+        self._slices = slices
+        self._at = 0
+        """Index of the slice that is being read."""
+        self.lo = slices[0].lo
+        """Sequence up to which this slice was read."""
+        self.found = 0
+        """Messages of this slice so far."""
+        self.holes: list[tuple[Slice, int]] = []
+        """Slices that had fewer messages than were planned, with the number of their messages."""
+
+    @property
+    def complete(self) -> bool:
+        """True if all slices were read."""
+        return self._at == len(self._slices)
+
+    def ranges(self) -> list[tuple[str, int, int]]:
+        """Return the ranges of the next request: the rest of the present slice, and the following ones."""
+        ranges: list[tuple[str, int, int]] = []
+        octets = 0
+        for each in self._slices[self._at : self._at + RANGES_MAX]:
+            ranges.append((each.queue, each.lo if ranges else self.lo, each.hi))
+            octets += len(json.dumps(ranges[-1]))
+            if octets >= RANGES_OCTETS:
+                break
+        return ranges
+
+    def advance(self, block: Block) -> None:
+        """Record a block. Raises `BlockError` if the block is no answer to a request for `ranges`."""
+        if block.reads:
+            for read in block.reads:
+                self._advance_by(read)
+            return
+        if self._at != len(self._slices) - 1:
+            raise BlockError("the broker answered a request for several ranges with a block of one")
+        slice_ = self._slices[self._at]
+        # Sequence numbers have gaps: a block without rows says that nothing is left in the range.
+        self._advance_by(Read(slice_.queue, block.rows, block.last if block.rows else slice_.hi))
+
+    def _advance_by(self, read: Read) -> None:
+        now = self._slices[self._at] if not self.complete else None
+        if now is None or read.queue != now.queue or not self.lo < read.reached <= now.hi:
+            due = "no more" if now is None else f"({self.lo}, {now.hi}] of '{now.queue}'"
+            raise BlockError(f"the broker sent '{read.queue}' up to {read.reached} where {due} was due")
+        self.found += read.rows
+        self.lo = read.reached
+        if read.reached < now.hi:
+            return
+        if self.found < now.rows:
+            self.holes.append((now, self.found))
+        self._at += 1
+        self.found = 0
+        self.lo = self._slices[self._at].lo if not self.complete else 0
+
+
+class Fetch:
+    """The fetching of the slices of a task, block after block."""
+
+    def __init__(self, slices: tuple[Slice, ...], options: ReadOptions) -> None:
+        """Store the slices; nothing is requested yet."""
+        self._options = options
+        self._first = slices[0]
+        """The only slice of a batch read."""
+        self._link = shared_link(options.access, slices[0].server, options.retries)
+        self._progress = Progress(slices)
+        self._decoder = Decoder(options.columns)
+        self._fields: dict[str, object] = {
+            **self._holder(slices[0].lease, slices[0].token),
+            "rows": options.block_rows,
+            "bytes": options.block_bytes,
+            "columns": [name for name in options.columns if name != "queue"] or ["sequence"],
+            "query": query_of_task() or None,
+        }
+        """Fields that all requests have."""
 
     def batches(self) -> Iterator["pa.RecordBatch"]:
         """Yield the blocks as record batches."""
-        slice_, options = self._slice, self._options
+        progress = self._progress
         self._request()
         while True:
-            block = decode(self._received(), options.columns)
-            warn_of_unreadable(slice_.server, [slice_.queue], block)
-            self._lo = _moved(slice_, self._lo, block)
-            if self._lo < slice_.hi:
+            block = self._decoder.decode(self._received())
+            progress.advance(block)
+            if block.unreadable:
+                queues = [read.queue for read in block.reads if read.rows] or [self._first.queue]
+                warn_of_unreadable(self._first.server, queues, block)
+            if not progress.complete:
                 self._request()
-            self._found += block.rows
-            if self._lo >= slice_.hi and self._found < slice_.rows:
-                self._report(slice_.rows - self._found)
+            for slice_, found in progress.holes:
+                self._report(slice_, slice_.rows - found)
+            progress.holes.clear()
             if block.rows:
                 yield block.batch
-            if self._lo >= slice_.hi:
+            if progress.complete:
                 return
 
     def tidy(self) -> None:
@@ -85,7 +161,7 @@ class Fetch:
             try:
                 return self._link.receive_block()
             except ControlError as refusal:
-                if not self._slice.lease or not has_ended(refusal) or reopened == REOPENED_MOST:
+                if not self._first.lease or not has_ended(refusal) or reopened == REOPENED_MOST:
                     raise
             reopened += 1
             self._reopen()
@@ -96,59 +172,43 @@ class Fetch:
 
         Raises `CursorError` if one of its messages is gone; with ``failOnDataLoss=false`` a warning is logged.
         """
-        slice_, options = self._slice, self._options
+        slice_, options, progress = self._first, self._options, self._progress
         assert isinstance(options, BatchOptions)
         answer = self._link.ask(
             "lease.open",
             {
                 "queues": [slice_.queue],
-                "borders": {slice_.queue: [self._lo, slice_.hi]},
+                "borders": {slice_.queue: [progress.lo, slice_.hi]},
                 "planned": slice_.token,
                 "timeout_ms": options.lease_ms,
                 "query": query_of_task() or None,
             },
         )
-        self._lease = (int(answer["lease"]), int(answer["token"]))
+        self._fields |= self._holder(int(answer["lease"]), int(answer["token"]))
         (rows,) = answer["rows"].get(slice_.queue, [None])
         earliest = int(answer["queues"][slice_.queue]["earliest"])
         if slice_.rows:
-            if rows is not None and rows < slice_.rows - self._found:
-                self._report(slice_.rows - self._found - rows)
-        elif slice_.pinned and earliest > self._lo:
+            if rows is not None and rows < slice_.rows - progress.found:
+                self._report(slice_, slice_.rows - progress.found - rows)
+        elif slice_.pinned and earliest > progress.lo:
             # Messages on the disk were not counted. Those before the earliest that is left have gone.
-            whole = Range(slice_.queue, self._lo, min(earliest, slice_.hi))
+            whole = Range(slice_.queue, progress.lo, min(earliest, slice_.hi))
             report_gone(whole, options.fail_on_data_loss)
 
-    def _report(self, gone: int) -> None:
+    def _report(self, slice_: Slice, gone: int) -> None:
         """Report messages that are gone. Raises `CursorError`, as `report_hole`."""
-        slice_, options = self._slice, self._options
         whole = Range(slice_.queue, slice_.lo, slice_.hi)
         reason = UNPINNED if slice_.lease else TRANSIENT
-        report_hole(whole, slice_.rows, slice_.rows - gone, options.fail_on_data_loss, reason)
+        report_hole(whole, slice_.rows, slice_.rows - gone, self._options.fail_on_data_loss, reason)
+
+    def _holder(self, lease: int, token: int) -> dict[str, object]:
+        """Return the fields that name the lease, or the cursor of a stream."""
+        return {"lease": lease, "token": token} if lease else {"cursor": self._options.cursor, "token": token}
 
     def _request(self) -> None:
-        slice_, options = self._slice, self._options
-        lease, token = self._lease
-        holder: dict[str, object] = {"lease": lease} if lease else {"cursor": options.cursor}
-        fields = {
-            **holder,
-            "token": token,
-            "queue": slice_.queue,
-            "lo": self._lo,
-            "hi": slice_.hi,
-            "rows": options.block_rows,
-            "bytes": options.block_bytes,
-            "columns": [name for name in options.columns if name != "queue"] or ["sequence"],
-            "query": query_of_task() or None,
-        }
-        self._link.send("cursor.range", fields)
-
-
-def _moved(slice_: Slice, lo: int, block: Block) -> int:
-    if block.rows == 0:
-        return slice_.hi  # Sequence numbers have gaps: nothing is left in the range.
-    if not lo < block.last <= slice_.hi:
-        raise BlockError(
-            f"the broker answered ({lo}, {slice_.hi}] of '{slice_.queue}' with a block that ends at {block.last}"
-        )
-    return block.last
+        ranges = self._progress.ranges()
+        if "lease" in self._fields:  # Under a lease a block has one range.
+            ((queue, lo, hi),) = ranges
+            self._link.send("cursor.range", {**self._fields, "queue": queue, "lo": lo, "hi": hi})
+        else:
+            self._link.send("cursor.range", {**self._fields, "ranges": ranges})

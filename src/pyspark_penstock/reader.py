@@ -19,7 +19,6 @@ from pyspark_penstock.admission import MOST_ROWS, Caps
 from pyspark_penstock.fetch import record_batches
 from pyspark_penstock.offsets import Positions
 from pyspark_penstock.options import SourceOptions
-from pyspark_penstock.packed_fetch import packed_batches
 from pyspark_penstock.planner import Planner
 from pyspark_penstock.sentences import sentence_first
 from pyspark_penstock.travel import packed
@@ -73,9 +72,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Yield the messages of a task's slices as record batches; runs in an executor, and may run again."""
-        if isinstance(partition.value, tuple):
-            return packed_batches(partition.value, self._options)
-        return record_batches(partition.value, self._options)
+        slices = partition.value if isinstance(partition.value, tuple) else (partition.value,)
+        return record_batches(slices, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Settle up to `end`; usually the request for the next batch has done so."""

@@ -96,6 +96,24 @@ def test_columns_not_asked_for_are_not_encoded() -> None:
     assert list(read([], "app_id").header["columns"]) == ["app_id"]
 
 
+@pytest.mark.parametrize(("ids", "whole"), [("aba", None), ("aab", None), ("aaa", "a"), ("a", "a")])
+def test_text_column_is_one_value_only_if_all_rows_have_the_value(ids: str, whole: str | None) -> None:
+    found = read([Amqp091Format().encode(Properties(message_id=each), b"") for each in ids], "message_id")
+    if whole is None:
+        assert found.texts("message_id") == list(ids)
+    else:
+        assert found.header["columns"]["message_id"] == {"all": whole}
+
+
+def test_address_of_several_equal_envelopes_is_one_value() -> None:
+    content = Amqp091Format().encode(Properties(), b"")
+    envelopes = [Envelope("x", "k"), Envelope("x", "k"), Envelope("x", "other")]
+    messages = [Message(envelope, content, 100, at, 2.5) for at, envelope in enumerate(envelopes, 1)]
+    found = Read(encode_block("q", messages, FORMATS, 0.0, ["exchange", "routing_key"]))
+    assert found.header["columns"]["exchange"] == {"all": "x"}
+    assert found.texts("routing_key") == ["k", "k", "other"]
+
+
 def test_unknown_column_is_refused_by_name() -> None:
     check_columns(EVERY)
     with pytest.raises(PreconditionFailed, match="'columns' names 'queue', which no block has; known are sequence,"):
@@ -107,6 +125,8 @@ def test_unknown_column_is_refused_by_name() -> None:
     [
         (["value", "sequence"], full(1), 20_000, 20_000),
         (list(DEFAULT_COLUMNS), Properties(), 20_000, 20_000),
+        (list(DEFAULT_COLUMNS), Properties(delivery_mode=2), 10_000, 10_000),
+        (list(DEFAULT_COLUMNS), Properties(message_id="m"), 8_000, 8_000),
         (list(DEFAULT_COLUMNS), full(1), 7_000, 3_000),
         (EVERY, full(1), 2_000, 300),
         (EVERY, Properties(headers={f"h{number}": "x" * 100 for number in range(100)}), 20, 5),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_penstock.blocks import decode
+from pyspark_penstock.blocks import Decoder, decode
 from pyspark_penstock.errors import BlockError
 from pyspark_penstock.schema import DEFAULT_COLUMNS, SOURCE_COLUMNS, arrow_schema
 from tests.support.block_encoder import encode
@@ -55,6 +55,24 @@ def test_columns_sent_once_for_all_rows_are_repeated():
     block = decode(encode("q", [row(n) for n in range(1, 101)], constants=("exchange", "routing_key", "message_id")))
     assert block.batch.column("routing_key").to_pylist() == ["orders"] * 100
     assert block.batch.column("message_id").null_count == 100
+
+
+def test_repeated_column_of_equal_blocks_is_made_once():
+    decoder = Decoder(DEFAULT_COLUMNS)
+
+    def block(rows, **others):
+        names = ("routing_key", "priority", "redelivered")
+        return decoder.decode(encode("q", [row(n, **others) for n in range(1, rows + 1)], constants=names)).batch
+
+    first, second = block(100), block(100)
+    for name in ("queue", "routing_key"):
+        assert first.column(name).buffers()[2].address == second.column(name).buffers()[2].address
+    assert second.equals(first)
+    assert block(7).column("routing_key").to_pylist() == ["orders"] * 7
+    assert block(7, routing_key="audit").column("routing_key").to_pylist() == ["audit"] * 7
+    assert block(7, priority=3).column("priority").to_pylist() == [3] * 7
+    assert block(7).column("priority").to_pylist() == [None] * 7
+    assert first.column("routing_key").to_pylist() == ["orders"] * 100
 
 
 def test_schema_is_exactly_the_declared_one():
@@ -159,6 +177,21 @@ def test_block_of_several_ranges_has_the_queue_of_each_row():
     block = decode(b"PSB1" + struct.pack("<I", len(text)) + text, ("queue", "priority"))
     assert [row["queue"] for row in block.batch.to_pylist()] == ["q", "q", "r"]
     assert [(read.queue, read.rows, read.reached) for read in block.reads] == [("q", 2, 5), ("none", 0, 9), ("r", 1, 8)]
+
+
+def ranges_of(*ranges):
+    rows = sum(count for _, count, _ in ranges)
+    text = json.dumps({"rows": rows, "ranges": ranges, "columns": {"priority": {"all": 4}}}).encode()
+    return decode(b"PSB1" + struct.pack("<I", len(text)) + text, ("queue", "priority")).batch
+
+
+def test_queue_of_ranges_is_repeated_for_one_queue_or_none():
+    assert ranges_of(["q", 3, 5]).column("queue").to_pylist() == ["q"] * 3
+    assert ranges_of(["none", 0, 9], ["q", 2, 5], ["q", 1, 8]).column("queue").to_pylist() == ["q"] * 3
+    assert ranges_of(["none", 0, 9]).num_rows == 0
+    batch = ranges_of(["q", 1, 5], ["r", 2, 8], ["q", 1, 9])
+    assert batch.column("queue").to_pylist() == ["q", "r", "r", "q"]
+    batch.validate(full=True)
 
 
 def test_column_that_the_broker_does_not_have_is_named():

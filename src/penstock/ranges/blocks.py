@@ -25,7 +25,7 @@ from mypy_extensions import i32, i64
 from typing_extensions import override
 
 from penstock.core.large_bodies import LargeBodies, LargeBody, LargeReader, Parts, PieceListener, Span
-from penstock.core.large_content import BodyLoad, LoadListener, body_of
+from penstock.core.large_content import BodyLoad, LoadListener, body_of, is_large
 from penstock.core.message import Message, StoredMessage
 from penstock.core.message_format import MessageFormats
 from penstock.core.queue.pager import PageReader
@@ -274,7 +274,10 @@ def large_bodies(messages: list[Message]) -> list[LargeBody]:
     bodies: list[LargeBody] = []
     total: i64 = 0
     for message in messages:
-        body = body_of(message.content)
+        content = message.content
+        if not is_large(content):  # Cheaper than to look at the type of each content.
+            continue
+        body = body_of(content)
         if body is not None:
             bodies.append(body)
             total += body.octets
@@ -497,12 +500,12 @@ class BlockReads:
                 break
             part = part_of(cursor, each, messages)
             parts.append(part)
+            if part.reached < each.hi:
+                break
             count += len(messages)
             rows -= len(messages)
             for message in messages:
                 size -= message.charge
-            if part.reached < each.hi:
-                break
         self.reply(request, parts)
 
     def bodies_of(self, request: ControlRequest, messages: list[Message]) -> list[LargeBody]:

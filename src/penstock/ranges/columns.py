@@ -63,6 +63,8 @@ BLOCK_TENTHS: Final = 40_000
 ROW_TENTHS: Final = 2
 DECODED_TENTHS: Final = 110
 """Work of a row, and more for properties that are decoded as a whole."""
+FOUND_TENTHS: Final = 2
+"""Work of a row that has properties, before one is read; with one tenth for each that the columns want and it has."""
 TABLES: Final = ("headers", "headers_json", "deaths")
 TABLE_TENTHS: Final = 10
 TABLE_OCTETS_A_TENTH: Final = 8
@@ -147,12 +149,12 @@ def rows_within(names: list[str], messages: list[Message], formats: MessageForma
         if name in TABLES:
             tables += 1
         elif name not in _PLAIN:
-            wanted += 1
+            wanted |= _bit_of(name)
     tenths: i64 = 0
     rows: i64 = 0
     for message in messages:
         row: i64 = ROW_TENTHS
-        if wanted + tables > 0:
+        if wanted != 0 or tables > 0:
             row += _properties_tenths(message.content, formats, wanted, tables)
         if tenths + row > BLOCK_TENTHS and rows > 0:
             break
@@ -162,14 +164,36 @@ def rows_within(names: list[str], messages: list[Message], formats: MessageForma
 
 
 def _properties_tenths(content: bytes, formats: MessageFormats, wanted: i64, tables: i64) -> i64:
+    """Return the work of the properties in a row; `wanted` are those of the columns, as bits."""
     message_format = formats.find(content)
-    if not message_format.present(content):
+    present = message_format.present(content)
+    if not present:
         return 0
-    tenths = wanted
+    tenths = FOUND_TENTHS + _count_bits(present & wanted)
+    most = _count_bits(wanted)
+    if tenths > most:
+        tenths = most
     if tables > 0:
         octets = len(content) - message_format.body_bytes(content)
         tenths += tables * (TABLE_TENTHS + (octets if octets > 0 else 0) // TABLE_OCTETS_A_TENTH)
     return tenths if message_format.reads_in_place(content) else tenths + DECODED_TENTHS
+
+
+def _bit_of(name: str) -> i64:
+    """Return the bit of a column's property in `MessageFormat.present`."""
+    if name in TABLES:
+        name = "headers"
+    elif name == "message_timestamp":
+        name = "timestamp"
+    return FIRST_PROPERTY >> i64(PROPERTY_NAMES.index(name))
+
+
+def _count_bits(bits: i64) -> i64:
+    count: i64 = 0
+    while bits != 0:
+        bits &= bits - 1
+        count += 1
+    return count
 
 
 class _Rows:
@@ -206,11 +230,7 @@ class _Rows:
 
     def has(self, name: str) -> bool:
         """Return whether any of the messages may have a value in a column."""
-        if name in TABLES:
-            name = "headers"
-        elif name == "message_timestamp":
-            name = "timestamp"
-        return self.present & (FIRST_PROPERTY >> i64(PROPERTY_NAMES.index(name))) != 0
+        return self.present & _bit_of(name) != 0
 
 
 def _decoded(content: bytes, message_format: MessageFormat) -> Properties | None:
@@ -324,24 +344,30 @@ def _addresses(buffers: Buffers, messages: list[Message], exchange: bool) -> Col
     if not messages:
         return {"all": None}
     first = messages[0].envelope
-    last = first
+    for message in messages:
+        if message.envelope is not first:
+            return _texts(buffers, _address_values(messages, exchange))
+    return {"all": first.exchange if exchange else first.routing_key}
+
+
+def _address_values(messages: list[Message], exchange: bool) -> list[bytes | None]:
+    """Return the exchange or the routing key of each message; each envelope is encoded once in a row."""
+    last = messages[0].envelope
+    text = (last.exchange if exchange else last.routing_key).encode()
     addresses: list[bytes | None] = []
-    text = (first.exchange if exchange else first.routing_key).encode()
-    differ = False
     for message in messages:
         envelope = message.envelope
         if envelope is not last:
             last = envelope
             text = (envelope.exchange if exchange else envelope.routing_key).encode()
-            differ = True
         addresses.append(text)
-    return _texts(buffers, addresses) if differ else {"all": text.decode()}
+    return addresses
 
 
 def _texts(buffers: Buffers, values: list[bytes | None]) -> Column:
-    """Encode a column of texts in UTF-8."""
+    """Encode a column of texts in UTF-8. Ids differ at both ends of a block, and need not be counted."""
     first = values[0] if values else None
-    if values.count(first) == len(values):
+    if not values or (values[len(values) - 1] == first and values.count(first) == len(values)):
         return {"all": None if first is None else first.decode()}
     return _octets(buffers, values)
 

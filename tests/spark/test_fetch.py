@@ -7,8 +7,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from pyspark_penstock.blocks import Block, Read
 from pyspark_penstock.errors import BlockError, CursorError
-from pyspark_penstock.options import source_options
-from pyspark_penstock.packed_fetch import RANGES_MAX, Reading
+from pyspark_penstock.fetch import RANGES_MAX, Progress
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.reader import PenstockStreamReader
 from pyspark_penstock.slices import Slice
@@ -113,7 +112,6 @@ def test_more_queues_than_a_request_may_have_are_read(broker, open_reader):
 
 
 def test_block_that_is_no_answer_to_its_request_is_refused():
-    options = source_options({"servers": "a:1", "subscribe": "q,r", "cursor": "c"})
     task = (Slice(Address("a", 1), "q", 1, 0, 3, 3), Slice(Address("a", 1), "r", 1, 5, 6, 1))
 
     def reads(*found: tuple[str, int, int]) -> Block:
@@ -121,6 +119,7 @@ def test_block_that_is_no_answer_to_its_request_is_refused():
 
     wrong = [
         reads(),
+        Block(3, 3, None),
         reads(("r", 1, 6)),
         reads(("q", 4, 4)),
         reads(("q", 0, 0)),
@@ -128,10 +127,26 @@ def test_block_that_is_no_answer_to_its_request_is_refused():
     ]
     for block in wrong:
         with pytest.raises(BlockError):
-            Reading(task, options).advance(block)
-    reading = Reading(task, options)
-    reading.advance(reads(("q", 2, 2)))
-    assert reading.request()["ranges"] == [("q", 2, 3), ("r", 5, 6)]
-    reading.advance(reads(("q", 1, 3), ("r", 1, 6)))
-    assert reading.complete
-    reading.report_holes()
+            Progress(task).advance(block)
+    progress = Progress(task)
+    progress.advance(reads(("q", 2, 2)))
+    assert progress.ranges() == [("q", 2, 3), ("r", 5, 6)]
+    progress.advance(reads(("q", 1, 3), ("r", 1, 6)))
+    assert progress.complete
+    assert progress.holes == []
+
+
+def test_slice_of_a_lease_ends_with_its_last_message_or_an_empty_block():
+    slice_ = Slice(Address("a", 1), "q", 1, 0, 9, 5, lease=7)
+    progress = Progress((slice_,))
+    progress.advance(Block(2, 4, None))
+    assert (progress.ranges(), progress.found, progress.complete) == ([("q", 4, 9)], 2, False)
+    progress.advance(Block(0, 0, None))
+    assert progress.complete
+    assert progress.holes == [(slice_, 2)]
+    whole = Progress((slice_,))
+    whole.advance(Block(5, 9, None))
+    assert whole.complete
+    assert whole.holes == []
+    with pytest.raises(BlockError, match=r"the broker sent 'q' up to 10 where \(0, 9\] of 'q' was due"):
+        Progress((slice_,)).advance(Block(5, 10, None))
