@@ -48,4 +48,3 @@ def test_queues_of_every_program_and_page_are_found() -> None:
     }
     declared = queues_of(EXAMPLES / "README.md") | queues_of(EXAMPLES / "rabbitmq_to_parquet" / "README.md")
     assert {"clicks", "purchases", "sales", "receipts"} <= declared
-    assert not declared & {"orders", *(name for each in ("pika", "celery") for name in (f"{each}-orders",))}

@@ -10,7 +10,6 @@ from shop import charged, place, service
 
 from penstock.testing import aio, assert_depth_never_above, assert_lost_nothing
 
-
 pytestmark = pytest.mark.asyncio
 
 
