@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
 
-from penstock.cli.common import say, writing
+from penstock.cli.common import say
 from penstock.cli.parameters import command, option, parameter
 from penstock.settings.start import DEFAULTS, NAMES, RULES
 
@@ -204,8 +204,7 @@ def _tell_ready(broker: Server) -> None:
         if broker.storage_location
         else "keeps nothing that must outlive it"
     )
-    with writing():
-        print(f"ready {' '.join(urls)} {stored}", flush=True)
+    say(f"ready {' '.join(urls)} {stored}")
 
 
 async def _first(one: Awaitable[object], other: Awaitable[object]) -> bool:
