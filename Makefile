@@ -28,7 +28,8 @@ test-clients: setup  ## Other people's suites and applications, on Penstock and 
 	@scripts/suites.sh || true
 	@PENSTOCK_FETCH=1 $(RUN) -m tests.support.client_report; found=$$?; $(RUN) -m compat && exit $$found
 
-pages: setup  ## Write the tables and lists of pages that follow from the code, such as settings and modules
+pages: setup  ## Write what follows from the code: tables and lists of pages, types of keywords
+	@$(RUN) scripts/option_types.py
 	@$(RUN) scripts/pages.py
 
 docs: setup  ## The documentation as a site in build/site: links, anchors and completeness are checked, nothing is fetched

@@ -10,7 +10,7 @@ The same thread reads pages that queues request, between two transactions. The e
 A failed transaction is retried until it succeeds. Nothing of it is confirmed or lost meanwhile. The gate of the store
 is closed during that time: no persistent messages are accepted, all else continues. The backlog is bounded: messages by
 the capacity of their queues, settlements by the messages in stored rows, and changes by `CHANGES_MAX`
-(core/journal/journal.py; tests/bounds.md). A transaction that takes very long closes the gate as well, until it is done.
+(core/journal/journal.py; tests/bounds.md). A transaction that takes very long closes the gate as well, until its end.
 """
 
 from __future__ import annotations
