@@ -205,6 +205,9 @@ def _tell_ready(broker: Server) -> None:
         else "keeps nothing that must outlive it"
     )
     say(f"ready {' '.join(urls)} {stored}")
+    if broker.console_problem:
+        with contextlib.suppress(OSError):  # Nobody may read standard error.
+            say(f"no console: {broker.console_problem}; `--http 127.0.0.1:0` takes a free port", err=True)
 
 
 async def _first(one: Awaitable[object], other: Awaitable[object]) -> bool:
