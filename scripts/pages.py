@@ -16,7 +16,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PLACE = re.compile(r"^<!-- (?!end )([^>\n]+) -->$(?:(?:\n(?!<!-- ).*)*\n<!-- end -->$)?", re.MULTILINE)
+PLACE = re.compile(
+    r"^<!-- (table: [^>\n]+|modules|client|decisions) -->$(?:(?:\n(?!<!-- ).*)*\n<!-- end -->$)?", re.MULTILINE
+)
 """The place of a part, with what it has now."""
 STATUS = re.compile(r"^\*\*Status\.\*\* (.+)\. \*\*Subject\.\*\* (.+)\.$", re.MULTILINE)
 """The line of a decision below its title."""
