@@ -23,7 +23,10 @@ DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *OF_CONTRIBUTORS,
+    ROOT / "bench" / "README.md",
     ROOT / "bench" / "costs.md",
+    ROOT / "compat" / "README.md",
+    ROOT / "requirements" / "README.md",
 ]
 SOURCES = [path for folder in ("src", "tests", "scripts", "bench") for path in sorted((ROOT / folder).rglob("*.py"))]
 LONGEST_SENTENCE = 30
