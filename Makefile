@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long unit t test-clients test-spark demo bench profile bench-scrape bench-flow bench-spark crash victim quota paging large console guard dist docs docs-serve lint format lock clean
+.PHONY: help setup test test-long unit t test-clients test-spark demo bench profile bench-scrape bench-flow bench-spark crash victim quota paging large console guard dist pages docs docs-serve lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -27,6 +27,10 @@ t: setup  ## The tests that ARGS names, interpreted from the sources: make t ARG
 test-clients: setup  ## Other people's suites and applications, on Penstock and on RabbitMQ where it is installed
 	@scripts/suites.sh || true
 	@PENSTOCK_FETCH=1 $(RUN) -m tests.support.client_report; found=$$?; $(RUN) -m compat && exit $$found
+
+pages: setup  ## Write what follows from the code: tables and lists of pages, types of keywords
+	@$(RUN) scripts/option_types.py
+	@$(RUN) scripts/pages.py
 
 docs: setup  ## The documentation as a site in build/site: links, anchors and completeness are checked, nothing is fetched
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict && echo "Open build/site/index.html; the search needs 'make docs-serve'."

@@ -1,1 +1,4 @@
-"""What runs on RabbitMQ runs here: other people's suites and applications of ours, on both brokers, in one table."""
+"""What runs on RabbitMQ runs here: other people's suites and applications of ours, on both brokers, in one table.
+
+`tests/compat` has our tests of single methods, and `tests/clients` those with real clients (README.md).
+"""

@@ -11,8 +11,8 @@ from pathlib import Path
 from compat.substitutions import SourcesUnavailable
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements" / "suites.lock"
-TOOLS_LOCK = ROOT / "requirements" / "suites-tools.lock"
+LOCK = ROOT / "requirements" / "clients" / "suites.lock"
+TOOLS_LOCK = ROOT / "requirements" / "clients" / "suites-tools.lock"
 
 
 def _pip(words: list[str], lock: Path, environment: dict[str, str]) -> None:

@@ -7,6 +7,8 @@ requirements/build.lock and requirements/dist.lock, in an environment of their o
 
 import argparse
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 LOCKS = (ROOT / "requirements" / "build.lock", ROOT / "requirements" / "dist.lock")
 TRIAL = ROOT / "scripts" / "first_message.py"
+PAGE = ROOT / "docs" / "packages.md"
+SIZES = re.compile(r"(?<=<!-- sizes: written by make dist -->\n\n).*?(?=\n\n<!-- end -->)", re.DOTALL)
+"""The table of sizes in that page."""
 MOST_OCTETS = {"interpreted": 5_000_000, "compiled": 7_000_000}
 """Most octets that a wheel may have, by its form; docs/packages.md says what is in it."""
 SHOWN = 20
@@ -152,6 +157,30 @@ def check_wheel(wheel: Path) -> str:
     return f"{wheel.name}: {octets:,} octets, {len(files)} files, {sum(files.values()):,} octets unpacked"
 
 
+def size_row(package: Path) -> str:
+    """Return the row of a package in the table of sizes."""
+    octets = f"{package.stat().st_size:,}"
+    if package.suffix != ".whl":
+        return f"| source package | {octets} | | |"
+    files = contents(package)
+    pure = package.name.endswith("-none-any.whl")
+    version = ".".join(sys.version.split()[0].split(".")[:2])
+    name = "pure wheel" if pure else f"compiled wheel (CPython {version}, {platform.machine()})"
+    return f"| {name} | {octets} | {len(files):,} | {sum(files.values()) / 1e6:.1f} MB |"
+
+
+def with_sizes(page: str, packages: Sequence[Path]) -> str:
+    """Return the page with the sizes of packages; a row of a package that was not built stays as it is."""
+    found = SIZES.search(page)
+    if found is None:
+        raise DistError(
+            f"{PAGE.name} has no table of sizes: put its lines `<!-- sizes ... -->` and `<!-- end -->` back"
+        )
+    head, line, *rows = found[0].splitlines()
+    by_kind = {row.split(" (")[0].split(" |")[0]: row for row in (*rows, *map(size_row, packages))}
+    return SIZES.sub(lambda _: "\n".join((head, line, *by_kind.values())), page)
+
+
 def try_wheel(wheel: Path, form: str) -> None:
     """Install a wheel into a new environment, and let it take its first message there."""
     with tempfile.TemporaryDirectory() as folder:
@@ -216,6 +245,7 @@ def main() -> int:
                 say(check_wheel(wheel))
             return 0
         made = build_all(arguments.pure)
+        PAGE.write_text(with_sizes(PAGE.read_text(), made))
     except DistError as error:
         say(str(error))
         return 1

@@ -13,11 +13,11 @@ compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version
     --constraint requirements/build.lock --output-file requirements/development.lock
 "${compile[@]}" pyproject.toml --extra spark --extra uvloop --group demo \
     --constraint requirements/development.lock --output-file requirements/demo.lock
-"${compile[@]}" --group proton --constraint requirements/build.lock --output-file requirements/proton.lock
+"${compile[@]}" --group proton --constraint requirements/build.lock --output-file requirements/clients/proton.lock
 "${compile[@]}" pyproject.toml --extra postgres --extra oauth --extra tls --extra uvloop --extra terminal --extra otel \
     --constraint requirements/development.lock --output-file requirements/runtime.lock
 "${compile[@]}" --group dist --constraint requirements/build.lock --output-file requirements/dist.lock
 for client in azure interop uamqp; do
-    "${compile[@]}" --group "$client" --output-file "requirements/$client.lock"
+    "${compile[@]}" --group "$client" --output-file "requirements/clients/$client.lock"
 done
-echo "Wrote build.lock, development.lock, demo.lock, proton.lock, runtime.lock, dist.lock, azure.lock, interop.lock and uamqp.lock in requirements."
+echo "Wrote build.lock, development.lock, demo.lock, runtime.lock and dist.lock in requirements, and in its folder clients proton.lock, azure.lock, interop.lock and uamqp.lock."

@@ -20,7 +20,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCKS = (ROOT / "requirements" / "build.lock", ROOT / "requirements" / "development.lock")
 DEMO_LOCKS = (ROOT / "requirements" / "build.lock", ROOT / "requirements" / "demo.lock")
-PROTON_LOCK = ROOT / "requirements" / "proton.lock"
+PROTON_LOCK = ROOT / "requirements" / "clients" / "proton.lock"
 NODE_CLIENT = ROOT / "tests" / "clients" / "node"
 PIP = (str(PYTHON), "-m", "pip", "--disable-pip-version-check")
 

@@ -5,14 +5,14 @@
 Only the publishing coroutine waits at a full queue. The event loop and the consumer, on a connection of its own, go on.
 """
 
+import argparse
 import asyncio
 import os
-import sys
 
 import aio_pika
 
 URL = os.environ.get("PENSTOCK_URL", "amqp://guest:guest@127.0.0.1:5672/")
-QUEUE = "orders"
+QUEUE = "aio-pika-orders"
 ARGUMENTS = {"capacity-messages": 20, "stop-messages": 10, "resume-messages": 5, "hold-deadline": 60}
 
 
@@ -49,4 +49,6 @@ async def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1])))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("count", type=int, help="number of orders, such as 40")
+    asyncio.run(main(parser.parse_args().count))

@@ -1,20 +1,20 @@
 """Send and receive orders over AMQP 1.0 with Qpid Proton.
 
-    penstock queues declare orders capacity-messages=20 stop-messages=10 resume-messages=5
+    penstock queues declare amqp10-orders capacity-messages=20 stop-messages=10 resume-messages=5
     python amqp10_orders.py send 40
     python amqp10_orders.py receive 40
 
 A sender of AMQP 1.0 has credit for as many messages as there is room for. `send` waits for credit and for the outcome.
 """
 
+import argparse
 import os
-import sys
 
 from proton import Message
 from proton.utils import BlockingConnection
 
 URL = os.environ.get("PENSTOCK_URL", "amqp://guest:guest@127.0.0.1:5672/").rstrip("/")
-ADDRESS = "/queues/orders"
+ADDRESS = "/queues/amqp10-orders"
 
 
 def send(connection: BlockingConnection, count: int) -> None:
@@ -35,6 +35,10 @@ def receive(connection: BlockingConnection, count: int) -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("task", choices=("send", "receive"))
+    parser.add_argument("count", type=int, help="number of orders, such as 40")
+    given = parser.parse_args()
     opened = BlockingConnection(URL, timeout=120)
-    {"send": send, "receive": receive}[sys.argv[1]](opened, int(sys.argv[2]))
+    {"send": send, "receive": receive}[given.task](opened, given.count)
     opened.close()

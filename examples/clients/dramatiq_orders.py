@@ -1,6 +1,6 @@
 """Send messages to actors of Dramatiq, and learn whether each is in its queue.
 
-    penstock queues set orders capacity-messages=20 hold-deadline=60
+    penstock queues set dramatiq-orders capacity-messages=20 hold-deadline=60
     dramatiq dramatiq_orders --processes 1 --threads 2     # in this folder
     python dramatiq_orders.py 40
 
@@ -8,8 +8,8 @@ With `confirm_delivery` the call `send()` waits at a full queue. Dramatiq takes 
 capacity is set by name.
 """
 
+import argparse
 import os
-import sys
 
 import dramatiq
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
@@ -19,14 +19,17 @@ broker = RabbitmqBroker(url=url, confirm_delivery=True, middleware=[])
 dramatiq.set_broker(broker)
 
 
-@dramatiq.actor(queue_name="orders")
+@dramatiq.actor(queue_name="dramatiq-orders")
 def charge(number: int) -> None:
     """Charge an order."""
     print(f"order {number} is done", flush=True)
 
 
 if __name__ == "__main__":
-    for each in range(1, int(sys.argv[1]) + 1):
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("count", type=int, help="number of orders, such as 40")
+    count = parser.parse_args().count
+    for each in range(1, count + 1):
         charge.send(each)
-    print(f"{sys.argv[1]} orders are confirmed")
+    print(f"{count} orders are confirmed")
     broker.close()

@@ -6,13 +6,13 @@ A window of 0 bytes (Artemis: consumerWindowSize=0) is one message at a time. On
 and the other one gets all that follow.
 """
 
+import argparse
 import os
-import sys
 
 import pika
 
 URL = os.environ.get("PENSTOCK_URL", "amqp://guest:guest@127.0.0.1:5672/")
-QUEUE = "orders"
+QUEUE = "shared-orders"
 
 
 def main(count: int) -> None:
@@ -40,4 +40,6 @@ def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("count", type=int, help="number of orders, such as 40")
+    main(parser.parse_args().count)

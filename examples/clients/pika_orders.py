@@ -7,6 +7,7 @@ A publish returns when the order is safe: in the queue, and on the disk if the b
 waits, and after the hold deadline it raises `NackError` with the reason.
 """
 
+import argparse
 import os
 import sys
 
@@ -14,7 +15,7 @@ import pika
 from pika.exceptions import NackError
 
 URL = os.environ.get("PENSTOCK_URL", "amqp://guest:guest@127.0.0.1:5672/")
-QUEUE = "orders"
+QUEUE = "pika-orders"
 ARGUMENTS = {"capacity-messages": 20, "stop-messages": 10, "resume-messages": 5, "hold-deadline": 60}
 
 
@@ -42,7 +43,11 @@ def work(channel: pika.adapters.blocking_connection.BlockingChannel, count: int)
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("task", choices=("publish", "work"))
+    parser.add_argument("count", type=int, help="number of orders, such as 40")
+    given = parser.parse_args()
     with pika.BlockingConnection(pika.URLParameters(URL)) as connection:
         opened = connection.channel()
         opened.queue_declare(QUEUE, durable=True, arguments=ARGUMENTS)
-        {"publish": publish, "work": work}[sys.argv[1]](opened, int(sys.argv[2]))
+        {"publish": publish, "work": work}[given.task](opened, given.count)

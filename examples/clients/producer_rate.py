@@ -8,14 +8,14 @@ its connection, and the broker lets each of its channels pass no more. The opera
     penstock producers set guest producerMaxRate=5
 """
 
+import argparse
 import os
-import sys
 import time
 
 import pika
 
 URL = os.environ.get("PENSTOCK_URL", "amqp://guest:guest@127.0.0.1:5672/")
-QUEUE = "orders"
+QUEUE = "paced-orders"
 
 
 def main(count: int, rate: int) -> None:
@@ -33,4 +33,8 @@ def main(count: int, rate: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("count", type=int, help="number of orders, such as 40")
+    parser.add_argument("rate", type=int, help="most orders in a second, such as 10")
+    given = parser.parse_args()
+    main(given.count, given.rate)

@@ -1,12 +1,12 @@
 """Read a queue with Spark's Structured Streaming, and write to another one.
 
-    penstock queues declare orders; penstock queues declare bills
-    penstock queues publish orders 'order 1' 'order 2'
+    penstock queues declare spark-orders; penstock queues declare bills
+    penstock queues publish spark-orders 'order 1' 'order 2'
     python spark_orders.py                             # reads what is there, and ends
 
 The folder `checkpoints` belongs to the query's cursor: a second run reads what has come since, and a new broker needs a
-new folder. The cursor holds messages back until they are in the target. So a slow query closes the gate of `orders`,
-and a full queue `bills` makes the query wait.
+new folder. The cursor holds messages back until they are in the target. So a slow query closes the gate of
+`spark-orders`, and a full queue `bills` makes the query wait.
 """
 
 import os
@@ -22,8 +22,8 @@ spark = SparkSession.builder.appName("orders").getOrCreate()
 orders = (
     spark.readStream.format("penstock")
     .option("servers", SERVERS)
-    .option("subscribe", "orders")
-    .option("cursor", "billing")
+    .option("subscribe", "spark-orders")
+    .option("cursor", "spark-billing")
     .load()
 )
 bills = orders.selectExpr("CAST(upper(CAST(value AS STRING)) AS BINARY) AS value", "message_id")

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.common import wrapped
 from tests.support.brokers import PATIENCE, BrokerProcess, penstock_command
 from tests.support.commands import run
+from tests.support.terminals import in_terminal
 
 
 @pytest.mark.parametrize(
@@ -77,3 +79,37 @@ def test_url_that_is_none_is_one_sentence() -> None:
     done = penstock_command("list", "queues", "--url", "http://127.0.0.1")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "penstock: --url: a broker's URL starts with amqp:// or amqps://, not with http://\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("one two three", ["one two three"]),
+        ("one two three four five", ["one two three four", "  five"]),
+        ("exactly twenty chars", ["exactly twenty chars"]),
+        ("amqp://127.0.0.1:5672/a-long-host is there", ["amqp://127.0.0.1:5672/a-long-host", "  is there"]),
+        ("no-space-anywhere-in-this-word", ["no-space-anywhere-in-this-word"]),
+        ("  indented text is kept so", ["  indented text is", "  kept so"]),
+        ("first\nsecond line that is long", ["first", "second line that is", "  long"]),
+        ("", [""]),
+    ],
+)
+def test_wrapped_sentence_has_lines_of_its_terminal(text: str, lines: list[str]) -> None:
+    found = wrapped(text, 20)
+    assert found.split("\n") == lines
+    assert found.split() == text.split(), "no word is lost"
+
+
+def test_wrapped_sentence_of_a_tiny_terminal_is_one_line() -> None:
+    assert wrapped("one two three four five", 5) == "one two three four five"
+
+
+def test_sentence_is_wrapped_in_a_terminal_alone(broker: BrokerProcess, name: str) -> None:
+    words = ("queues", "declare", name, "capacity-messages=20")
+    sentence = run(broker, *words).rstrip()
+    assert len(sentence) > 60
+    assert "\n" not in sentence
+    with in_terminal(*words, "--url", broker.url, columns=60, lines=24) as terminal:
+        assert terminal.ended() == 0
+        lines = [line.rstrip() for line in terminal.screen.display if line.strip()]
+    assert "\n".join(lines) == wrapped(sentence, 60)

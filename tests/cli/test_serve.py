@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -119,6 +120,26 @@ def test_settings_file_is_obeyed(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait(GRACE) == 0
         process.stdout.close()
+
+
+def test_second_broker_says_that_the_port_of_the_console_is_in_use() -> None:
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # Somebody else has it.
+            held.enter_context(socket.create_server(("127.0.0.1", 15672)))
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        words = [sys.executable, "-m", "penstock", "serve", "--memory", "--quiet", "--listen", f"127.0.0.1:{port}"]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout.readline().startswith(f"ready amqp://127.0.0.1:{port} keeps")
+            assert process.stderr.readline() == (
+                "no console: cannot serve HTTP on 127.0.0.1:15672: the port is in use; "
+                "`--http 127.0.0.1:0` takes a free port\n"
+            )
+        finally:
+            process.terminate()
+            process.communicate(timeout=GRACE)
+        assert process.returncode == 0
 
 
 @pytest.mark.skipif(not SMAPS.exists(), reason="the mappings are read from /proc")

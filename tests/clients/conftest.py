@@ -1,4 +1,8 @@
-"""One broker for all tests with real clients, and one of its own for a test that looks at the whole of it."""
+"""One broker for all tests with real clients, and one of its own for a test that looks at the whole of it.
+
+These are our tests of clients at a full queue, and of the programs of pages and examples. `compat` beside `tests` runs
+the clients' own suites, and `tests/compat` tests what each method answers.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pika
 import pytest
 
 from penstock.flow.token_bucket import smooth
@@ -31,20 +30,11 @@ def environment(broker: BrokerProcess) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker for all examples, which share the name of their queue."""
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker for all examples, each of which has a queue of its own."""
     with serving(tmp_path_factory.mktemp("examples")) as process:
         yield process
         assert "Traceback" not in process.log()
-
-
-@pytest.fixture
-def broker(node: BrokerProcess) -> Iterator[BrokerProcess]:
-    """The broker without queues and settings."""
-    yield node
-    with pika.BlockingConnection(pika.URLParameters(node.url)) as connection:
-        connection.channel().queue_delete("orders")
-    run(node, "-m", "penstock", "unset", "queue", "orders", "--if-exists")
 
 
 @contextmanager
@@ -71,15 +61,15 @@ def run(broker: BrokerProcess, *words: str) -> str:
     return (done.stdout.splitlines() or [""])[-1]
 
 
-def blocked(broker: BrokerProcess) -> bool:
-    printed = penstock_command("why", "orders", "--url", broker.url).stdout  # The queue may not be there yet.
+def blocked(broker: BrokerProcess, queue: str) -> bool:
+    printed = penstock_command("why", queue, "--url", broker.url).stdout  # The queue may not be there yet.
     return "is blocked" in printed or "has no credit" in printed
 
 
 def test_celerys_example_waits_for_its_worker(broker: BrokerProcess, tmp_path: Path) -> None:
     worker = ("-m", "celery", "-A", "celery_orders", "worker", "--pool", "solo", "--without-gossip", "--without-mingle")
     with beside(broker, tmp_path / "caller", "celery_orders.py", str(COUNT)) as caller:
-        eventually(lambda: blocked(broker), "the caller waits")
+        eventually(lambda: blocked(broker, "celery-orders"), "the caller waits")
         with beside(broker, tmp_path / "worker", *worker):
             eventually(lambda: f"order {COUNT} is done" in (tmp_path / "worker").read_text(), "all tasks have run")
         assert caller.wait(GRACE) == 0
@@ -88,9 +78,9 @@ def test_celerys_example_waits_for_its_worker(broker: BrokerProcess, tmp_path: P
 
 def test_protons_example_sends_as_fast_as_it_receives(broker: BrokerProcess, tmp_path: Path) -> None:
     pytest.importorskip("proton", reason="python-qpid-proton is not installed: there was no C compiler")
-    declare(broker, "orders", capacity_messages=20, stop_messages=10, resume_messages=5)
+    declare(broker, "amqp10-orders", capacity_messages=20, stop_messages=10, resume_messages=5)
     with beside(broker, tmp_path / "log", "amqp10_orders.py", "send", str(COUNT)) as sender:
-        eventually(lambda: blocked(broker), "the sender has no credit")
+        eventually(lambda: blocked(broker, "amqp10-orders"), "the sender has no credit")
         assert run(broker, "amqp10_orders.py", "receive", str(COUNT)) == f"{COUNT} orders are done"
         assert sender.wait(GRACE) == 0
     assert (tmp_path / "log").read_text() == f"{COUNT} orders are accepted\n"
@@ -106,3 +96,17 @@ def test_example_of_a_rate_takes_its_time(broker: BrokerProcess, program: str, o
     said = re.fullmatch(rf"15 orders are {outcome} in ([0-9.]+) s", run(broker, program, "15", "20"))
     per_s, burst = smooth(20)
     assert float(said[1]) + 0.01 >= (15 - burst) / per_s, "as printed, with two digits"
+
+
+PROGRAMS = sorted(
+    path.name for path in FOLDER.glob("*.py") if "sys.argv" in path.read_text() or "argparse" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_example_without_arguments_prints_its_usage(program: str) -> None:
+    words = [sys.executable, "-W", "ignore", program]
+    done = subprocess.run(words, cwd=FOLDER, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2, "wrong usage"
+    assert done.stderr.startswith(f"usage: {program} "), done.stderr
+    assert "the following arguments are required: " in done.stderr

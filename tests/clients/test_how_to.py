@@ -10,7 +10,7 @@ import pika
 import pytest
 
 from penstock.sync import connect
-from scripts.site_hooks import with_programs, with_tables
+from scripts.site_hooks import with_programs
 from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
 from tests.support.pika_helpers import channel_of
 from tests.support.walkthrough import BLOCK, Walkthrough, steps
@@ -33,8 +33,8 @@ NOT_RUN = {
 
 
 def text_of(page: str) -> str:
-    """Return a guide with the programs and tables that its page of the site has."""
-    return with_programs(with_tables((FOLDER / f"{page}.md").read_text()))
+    """Return a guide with the programs that its page of the site has."""
+    return with_programs((FOLDER / f"{page}.md").read_text())
 
 
 def commands_in_sentences(page: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """One broker for all tests of compatibility: ours, and RabbitMQ beside it where PENSTOCK_BESIDE=rabbitmq asks for it.
 
-What a test here says holds for both, so nobody argues from memory what RabbitMQ does.
+What a test here says holds for both, so nobody argues from memory what RabbitMQ does. These are our tests of single
+methods; the folder `compat` beside `tests` runs suites of other people, and `tests/clients` tests real clients.
 """
 
 from __future__ import annotations

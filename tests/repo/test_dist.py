@@ -127,6 +127,29 @@ def test_module_of_compiled_code_belongs_into_a_wheel(tmp_path: Path) -> None:
     assert dist.check_wheel(wheel).endswith("1 files, 15 octets unpacked")
 
 
+def test_sizes_of_the_page_are_those_of_the_packages(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "packages.md").read_text()
+    source = tmp_path / "penstock-1.tar.gz"
+    source.write_bytes(bytes(1_234))
+    wheel = wheel_of(tmp_path, {"penstock/a": bytes(2_000_000), "penstock/b": b""})
+    found = dist.with_sizes(page, [source, wheel])
+    assert "| source package | 1,234 | | |" in found
+    assert f"| pure wheel | {wheel.stat().st_size:,} | 2 | 2.0 MB |" in found
+    (kept,) = [line for line in page.splitlines() if line.startswith("| compiled wheel")]
+    assert kept in found, "it was not built"
+    compiled = wheel.rename(tmp_path / "penstock-1-cp311-cp311-linux_x86_64.whl")
+    row = dist.size_row(compiled)
+    assert row.startswith("| compiled wheel (CPython 3.")
+    again = dist.with_sizes(found, [compiled])
+    assert [line for line in again.splitlines() if line.startswith("| compiled wheel")] == [row]
+    assert again.count("\n") == page.count("\n")
+
+
+def test_page_without_a_table_of_sizes_is_refused() -> None:
+    with pytest.raises(dist.DistError, match="has no table of sizes"):
+        dist.with_sizes("# Packages\n", [])
+
+
 def test_command_that_fails_is_reported_with_its_last_lines() -> None:
     with pytest.raises(dist.DistError, match=r"(?s)no such form.*exit code 3: "):
         dist.run(sys.executable, "-c", "print('no such form'); raise SystemExit(3)")

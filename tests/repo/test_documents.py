@@ -11,14 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from scripts.site_hooks import decisions, purpose, with_programs
+from scripts.pages import purpose
+from scripts.site_hooks import with_programs
 from tests.repo.test_glossary import BANNED_NAMES, BANNED_WORDS
-from tests.support.page_tables import with_tables
 from tests.support.source_trees import tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS = ROOT / "docs" / "decisions"
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+OF_CONTRIBUTORS = [ROOT / "tests" / name for name in ("README.md", "attacks.md", "bounds.md", "checklists/README.md")]
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *OF_CONTRIBUTORS,
+    ROOT / "bench" / "README.md",
+    ROOT / "bench" / "costs.md",
+    ROOT / "compat" / "README.md",
+    ROOT / "requirements" / "README.md",
+]
 SOURCES = [path for folder in ("src", "tests", "scripts", "bench") for path in sorted((ROOT / folder).rglob("*.py"))]
 LONGEST_SENTENCE = 30
 FENCE = re.compile(r"^```.*?^```[^\n]*$", re.DOTALL | re.MULTILINE)
@@ -38,8 +47,8 @@ NAMES_IN_LOWER_CASE = {"aiormq", "amqplib", "kombu", "pika", "uamqp", "zopfli"}
 
 
 def text_of(document: Path) -> str:
-    """Return a document with the tables and programs that its page of the site has."""
-    return with_programs(with_tables(document.read_text()))
+    """Return a document with the programs that its page of the site has."""
+    return with_programs(document.read_text())
 
 
 def without_code(text: str) -> str:
@@ -134,8 +143,12 @@ def test_lines_of_a_document_do_not_go_on_after_an_ended_sentence(document: Path
 
 
 def test_decisions_are_numbered_in_order() -> None:
-    titles = [line.partition("[")[2] for line in decisions()]
-    assert [int(title.partition(".")[0]) for title in titles] == list(range(1, len(titles) + 1))
+    pages = sorted(DECISIONS.glob("[0-9]*.md"))
+    titles = [page.read_text().splitlines()[0] for page in pages]
+    assert [int(title.removeprefix("# ").partition(".")[0]) for title in titles] == [
+        int(page.name[:4]) for page in pages
+    ]
+    assert len({page.name[:4] for page in pages}) == len(pages)
 
 
 def methods() -> Iterator[str]:
@@ -173,14 +186,15 @@ def test_log_ids_of_the_sources_are_documented_and_no_others() -> None:
 
 
 def test_cells_of_the_memory_bounds_have_at_most_25_words() -> None:
-    rows = [line for line in (ROOT / "docs" / "memory.md").read_text().splitlines() if line.startswith("|")]
+    pages = (ROOT / "docs" / "memory.md", ROOT / "tests" / "bounds.md")
+    rows = [line for page in pages for line in page.read_text().splitlines() if line.startswith("|")]
     cells = [cell for row in rows for cell in LINK.sub("LINK", row).strip("|").split("|")]
     assert len(cells) > 200
     assert [cell for cell in cells if len(cell.split()) > 25] == []
 
 
 def test_files_that_the_guide_for_contributors_names_exist() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+    text = (ROOT / "CONTRIBUTING.md").read_text() + (ROOT / "tests" / "README.md").read_text()
     named = re.findall(r"`((?:[\w]+/)+[\w]*(?:\.py)?)`", text)
     assert len(named) > 15
     assert [path for path in named if not ((ROOT / path).exists() or (PACKAGE / path).exists())] == []

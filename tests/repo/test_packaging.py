@@ -43,7 +43,7 @@ def test_version_has_one_place() -> None:
     assert settings["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "penstock.version.VERSION"}
 
 
-@pytest.mark.parametrize("lock", sorted((ROOT / "requirements").glob("*.lock")), ids=lambda path: path.name)
+@pytest.mark.parametrize("lock", sorted((ROOT / "requirements").rglob("*.lock")), ids=lambda path: path.name)
 def test_lock_pins_every_package_by_hash_and_names_no_registry(lock: Path) -> None:
     lines = lock.read_text().splitlines()
     pins = [number for number, line in enumerate(lines) if "==" in line and not line.startswith((" ", "#"))]

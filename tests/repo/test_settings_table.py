@@ -11,14 +11,13 @@ from penstock.cli.serve import serve
 from penstock.config import Settings, load
 from penstock.settings.start import AT_START, RULES
 from tests.support import settings_tables
-from tests.support.page_tables import with_tables
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
 
 def rows(first_column: str) -> list[list[str]]:
     """Return the table whose first column is called so, without its head."""
-    lines = with_tables(DOCUMENT.read_text()).splitlines()
+    lines = DOCUMENT.read_text().splitlines()
     start = next(at for at, line in enumerate(lines) if line.startswith(f"| {first_column} |"))
     found: list[list[str]] = []
     for line in lines[start + 2 :]:

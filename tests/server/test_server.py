@@ -139,6 +139,7 @@ async def test_broker_starts_without_a_console_when_its_port_is_in_use(caplog: p
         with caplog.at_level(logging.INFO, "penstock"):
             async with penstock.Broker(listen=f"127.0.0.1:{port}") as broker:
                 assert broker.http_addresses == []
+                assert broker.console_problem == "cannot serve HTTP on 127.0.0.1:15672: the port is in use"
         assert "the console is not served: cannot serve HTTP on 127.0.0.1:15672: the port is in use" in caplog.text
 
 

@@ -135,7 +135,7 @@ def test_cluster_of_two_workers_reads_two_brokers_as_one_source(broker, second_b
 
 
 def test_declarative_pipeline_goes_on_in_its_second_run(broker, tmp_path):
-    broker.declare(name="orders")
+    broker.declare(name="sales")
     project = tmp_path / "pipelines"
     shutil.copytree(ROOT / "examples" / "pipelines", project)
     for file in (project / "spark-pipeline.yml", project / "conf" / "spark-defaults.conf"):
@@ -150,7 +150,7 @@ def test_declarative_pipeline_goes_on_in_its_second_run(broker, tmp_path):
     totals = []
     for orders in ([("ann", 3), ("bob", 4)], [("ann", 5)]):
         bodies = [json.dumps({"customer": customer, "amount": amount}).encode() for customer, amount in orders]
-        broker.publish("orders", bodies)
+        broker.publish("sales", bodies)
         run_spark(*pipelines, cwd=project, env=environment(**settings))
         done = subprocess.run(
             [sys.executable, "-c", found], env=environment(**settings), cwd=project, capture_output=True, check=True,
@@ -158,4 +158,4 @@ def test_declarative_pipeline_goes_on_in_its_second_run(broker, tmp_path):
         )  # fmt: skip
         totals.append(json.loads(done.stdout.splitlines()[-1]))
     assert totals == [{"ann": 3, "bob": 4}, {"ann": 8, "bob": 4}]
-    assert broker.depth("orders") == 0
+    assert broker.depth("sales") == 0

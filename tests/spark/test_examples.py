@@ -26,10 +26,10 @@ def folder(tmp_path: Path) -> Path:
 def test_orders_are_billed_once_over_two_runs(folder: Path) -> None:
     program = str(EXAMPLES / "clients" / "spark_orders.py")
     with running() as broker:
-        for queue in ("orders", "bills"):
+        for queue in ("spark-orders", "bills"):
             broker.declare(name=queue)
         for run_of, orders in enumerate((range(10), range(10, 13))):
-            broker.publish("orders", [b"order %d" % number for number in orders])
+            broker.publish("spark-orders", [b"order %d" % number for number in orders])
             done = run(folder, program, PENSTOCK_SERVERS=broker.address)
             assert done.returncode == 0, done.stderr[-4000:]
             assert done.stdout == f"{len(orders)} orders billed\n", run_of

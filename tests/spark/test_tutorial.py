@@ -45,6 +45,7 @@ def test_first_hours_query_is_the_brake_of_its_publisher(tmp_path: Path) -> None
                 interrupt(process)
                 assert shows(output.read_text().splitlines(), printed), output.read_text()
                 assert process.returncode != 0
+                assert [line for line in output.read_text().splitlines() if line.startswith("penstock: ")] == []
         finally:
             reader.kill()
 

@@ -1,4 +1,4 @@
-"""The tables of docs/checklists.md: lines of other brokers' tests with the test here, and lines without one.
+"""The tables of tests/checklists/README.md: lines of other brokers' tests with the test here, and lines without one.
 
 A line is the docstring of its test in
 tests/checklists; those without a test there have a reason here, or a test elsewhere.

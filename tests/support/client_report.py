@@ -73,7 +73,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    requirements, proton, java = ROOT / "requirements", "python-qpid-proton", HERE / "java"
+    requirements, proton, java = ROOT / "requirements" / "clients", "python-qpid-proton", HERE / "java"
     version = r"</artifactId><version>(.+?)<"
     artemis = _pinned(java / "artemis/pom.xml", "apache-artemis" + version)
     modules = ("test_proton", "test_proton_links", "test_proton_transactions", "test_proton_operator")

@@ -193,7 +193,7 @@ def interop_python() -> Path:
 
 def _python_with(what: str, lock: str) -> Path:
     """Return the interpreter of an environment with what a lock lists, and nothing else of ours."""
-    source = ROOT / "requirements"
+    source = ROOT / "requirements" / "clients"
     found = _place(source, lock)
     python = found / "bin" / "python"
     if not found.is_dir():

@@ -1,10 +1,14 @@
-"""The programs in examples/testing, with their own tests; those of a framework that is not installed are skipped."""
+"""Programs of the guide on tests, copied from its page into an empty folder, pass their own tests there.
+
+Those of a framework that is not installed are skipped.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,17 +25,21 @@ TESTS = {"pika": 2, "celery": 3, "faststream": 3, "django": 4}
 OPTIONS = (
     *("-c", os.devnull, "--rootdir", ".", "-q", "-p", "no:cacheprovider"),
     *("-p", "no:penstock", "-p", "penstock.testing.plugin"),
-    *("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function"),
 )
 
 
 @pytest.mark.clients
 @pytest.mark.parametrize("framework", TESTS)
-def test_example_passes_its_own_tests(framework: str) -> None:
+def test_example_copied_from_the_page_passes_its_own_tests(framework: str, tmp_path: Path) -> None:
     if importlib.util.find_spec(framework) is None:
         pytest.skip(f"{framework} is not installed")
+    files = rf"^\[`[\w.]+`\]\((?:\.\./)*(examples/testing/{framework}/\w+\.py)\)$"
+    links = re.findall(files, PAGE.read_text(), re.MULTILINE)
+    assert links
+    for link in links:
+        shutil.copy(ROOT / link, tmp_path)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *OPTIONS], cwd=FOLDER / framework, capture_output=True, text=True,
+        [sys.executable, "-m", "pytest", *OPTIONS], cwd=tmp_path, capture_output=True, text=True,
         timeout=2 * PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""A streaming table of what the queue `orders` brings, and totals by customer."""
+"""A streaming table of what the queue `sales` brings, and totals by customer."""
 
 import os
 
@@ -13,7 +13,7 @@ spark = SparkSession.active()
 def orders() -> DataFrame:
     """Return the orders, one row for each message of the queue."""
     source = spark.readStream.format("penstock").option("servers", os.environ.get("BROKER", "127.0.0.1:5672"))
-    messages = source.option("subscribe", "orders").option("cursor", "pipeline").load()
+    messages = source.option("subscribe", "sales").option("cursor", "pipeline").load()
     order = from_json(col("value").cast("string"), "customer STRING, amount BIGINT").alias("order")
     return messages.select("sequence", order).select("sequence", "order.*")
 

@@ -3,14 +3,17 @@
 import asyncio
 
 import pytest
+import pytest_asyncio
 from aio_pika.exceptions import DeliveryError
 from faststream.rabbit import RabbitBroker
 from shop import charged, place, service
 
 from penstock.testing import aio, assert_depth_never_above, assert_lost_nothing
 
+pytestmark = pytest.mark.asyncio
 
-@pytest.fixture
+
+@pytest_asyncio.fixture
 async def front(penstock_url):
     """Return the connection of the service that takes orders."""
     async with RabbitBroker(penstock_url) as shop:

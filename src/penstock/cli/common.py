@@ -32,6 +32,8 @@ OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Error numbers of the system when help cannot be written."""
 NARROWEST: Final = 12
 """Letters of the narrowest column that a terminal makes of a wider one."""
+WRAPPED: Final = "  "
+"""Indentation of the further lines of a sentence that is wider than its terminal."""
 
 
 # Colours: on a terminal only, and never with NO_COLOR (https://no-color.org)
@@ -128,9 +130,36 @@ def write_private(path: Path, text: str) -> None:
 
 
 def say(sentence: str, err: bool = False) -> None:
-    """Print a line for people; control characters in names are escaped, so that no name controls the terminal."""
+    """Print a line for people; control characters in names are escaped, so that no name controls the terminal.
+
+    A terminal gets it wrapped at spaces. Programs that read a pipe get one line.
+    """
+    text = printable(sentence)
+    if (sys.stderr if err else sys.stdout).isatty():
+        import shutil  # It takes 3 ms, and imports libraries of compression.
+
+        text = wrapped(text, shutil.get_terminal_size().columns)
     with contextlib.nullcontext() if err else writing():
-        click.echo(printable(sentence), err=err)
+        click.echo(text, err=err)
+
+
+def wrapped(text: str, columns: int) -> str:
+    """Return a sentence in lines of a terminal, the further ones indented; a longer word has a line of its own."""
+    if columns < NARROWEST:
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        rest = line
+        while len(rest) > columns:
+            begin = len(rest) - len(rest.lstrip())
+            end = rest.rfind(" ", begin, columns + 1)
+            end = rest.find(" ", columns) if end < 0 else end
+            if end < 0:
+                break
+            lines.append(rest[:end].rstrip())
+            rest = f"{WRAPPED}{rest[end:].lstrip()}"
+        lines.append(rest)
+    return "\n".join(lines)
 
 
 def say_json(value: object, indent: int | None = None) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
 
-from penstock.cli.common import say, writing
+from penstock.cli.common import say
 from penstock.cli.parameters import command, option, parameter
 from penstock.settings.start import DEFAULTS, NAMES, RULES
 
@@ -204,8 +204,10 @@ def _tell_ready(broker: Server) -> None:
         if broker.storage_location
         else "(in memory: nothing is kept after it stops)"
     )
-    with writing():
-        print(f"ready {' '.join(urls)} {stored}", flush=True)
+    say(f"ready {' '.join(urls)} {stored}")
+    if broker.console_problem:
+        with contextlib.suppress(OSError):  # Nobody may read standard error.
+            say(f"no console: {broker.console_problem}; `--http 127.0.0.1:0` takes a free port", err=True)
 
 
 async def _first(one: Awaitable[object], other: Awaitable[object]) -> bool:

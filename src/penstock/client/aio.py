@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Generator, Iterable
 from itertools import islice
 from types import TracebackType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
@@ -33,6 +33,9 @@ from penstock.client.options import Address, Options
 from penstock.client.shells import AsyncShell
 from penstock.flow.timers import NEVER
 from penstock.markers import override
+
+if TYPE_CHECKING:
+    from penstock.client.option_types import ConnectionOptions
 
 __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
 
@@ -213,7 +216,7 @@ class Transaction(TransactionShell[Publisher, Receiver], AsyncShell):
     _publisher, _receiver = Publisher, Receiver
 
 
-def connect(url: str = "amqp://", **options: object) -> Connection:
+def connect(url: str = "amqp://", **options: Unpack[ConnectionOptions]) -> Connection:
     """Return a connection to the broker at `url`: use it in `async with`, or await it and close it.
 
     Options are in the URL or keywords (docs/how-to/client.md). Raises `ValueError` for an option that is unknown or out

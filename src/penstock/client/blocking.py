@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
 
 from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
@@ -41,6 +41,9 @@ from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
 from penstock.client.shells import BlockingShell
 from penstock.markers import override
+
+if TYPE_CHECKING:
+    from penstock.client.option_types import ConnectionOptions
 
 __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
 
@@ -243,7 +246,7 @@ class Transaction(TransactionShell[Publisher, Receiver], BlockingShell):
     _publisher, _receiver = Publisher, Receiver
 
 
-def connect(url: str = "amqp://", **options: object) -> Connection:
+def connect(url: str = "amqp://", **options: Unpack[ConnectionOptions]) -> Connection:
     """Return a connection to the broker at `url`: use it in `with`, or close it.
 
     Options are those of `penstock.connect`.

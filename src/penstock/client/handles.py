@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
 
 from penstock.client import calls
 from penstock.client.engine.connection import ENDED, Engine
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.client.counters import ConnectionCounters, PublisherCounters, ReceiverCounters
     from penstock.client.engine.receiver import ReceiverCore
     from penstock.client.engine.transaction import TransactionCore
+    from penstock.client.option_types import PublisherOptions, ReceiverOptions
 
 PublisherT = TypeVar("PublisherT", bound="PublisherShell")
 ReceiverT = TypeVar("ReceiverT", bound="ReceiverShell")
@@ -78,12 +79,14 @@ class Linked(Shell, Generic[PublisherT, ReceiverT]):
         """Return the connection."""
         raise NotImplementedError
 
-    def publisher(self, queue: str = "", *, exchange: str = "", routing_key: str = "", **options: object) -> PublisherT:
+    def publisher(
+        self, queue: str = "", *, exchange: str = "", routing_key: str = "", **options: Unpack[PublisherOptions]
+    ) -> PublisherT:
         """Return a publisher to a queue, or to an exchange with a routing key; `options` are those of publishers."""
         terms = self.connection().options.publisher_terms(queue, exchange, routing_key, options)
         return self._publisher(self.connection(), lambda: self.core().publisher(terms))
 
-    def receiver(self, queue: str, **options: object) -> ReceiverT:
+    def receiver(self, queue: str, **options: Unpack[ReceiverOptions]) -> ReceiverT:
         """Return a receiver of a queue, for a `with` block; `options` are those of receivers.
 
         In asyncio it may be awaited instead; with blocking calls it has begun, and may be closed instead.

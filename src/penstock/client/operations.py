@@ -6,7 +6,7 @@ A connection of either shell derives from `Operations`, and gets a method for ea
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from penstock.client.answers import Why, why_of
 from penstock.client.engine.connection import Engine
@@ -15,6 +15,9 @@ from penstock.client.engine.waits import Steps, Wait
 from penstock.client.errors import ClientError
 from penstock.client.options import queue_arguments
 from penstock.client.shells import Listing, Operation, Pages, Shell
+
+if TYPE_CHECKING:
+    from penstock.client.option_types import QueueSettings
 
 Answer = dict[str, Any]
 """Answer of the broker, an object of JSON."""
@@ -34,7 +37,7 @@ def declare_queue(
     durable: bool = True,
     exclusive: bool = False,
     auto_delete: bool = False,
-    **settings: object,
+    **settings: Unpack[QueueSettings],
 ) -> Steps[str]:
     """Declare a queue, and return its name, which is chosen if it is empty. Raises `ChannelClosed`.
 

@@ -117,6 +117,8 @@ class Server:
         self._http: dict[str, HttpListener] = {}
         """Listeners of HTTP: `api`, and `metrics` without a login."""
         self.http_addresses: list[tuple[str, int]] = []
+        self.console_problem = ""
+        """Reason why the console is not served although nobody has turned it off; empty if there is none."""
         """Addresses of the HTTP API without TLS: host and port."""
         self.https_addresses: list[tuple[str, int]] = []
         """Addresses of the HTTP API with TLS."""
@@ -489,6 +491,7 @@ class Server:
             except StartError as error:
                 if not self._http_at.optional:
                     raise
+                self.console_problem = str(error).partition(";")[0]
                 log(CONSOLE_UNSERVED, "the console is not served: %s", error)
         if settings.http_tls is not None:
             at = parse_address(settings.http_tls, "--http-tls")

@@ -10,7 +10,7 @@ The same thread reads pages that queues request, between two transactions. The e
 A failed transaction is retried until it succeeds. None of its changes is confirmed or lost meanwhile. The gate of the
 store is closed during that time: no persistent messages are accepted, all other work continues. The backlog is bounded:
 messages by the capacity of their queues, settlements by the messages in stored rows, and changes by `CHANGES_MAX`
-(core/journal/journal.py; docs/memory.md). A transaction that takes very long also closes the gate, until it ends.
+(core/journal/journal.py; tests/bounds.md). A transaction that takes very long also closes the gate, until it ends.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 from bench import victim, victim_credit
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "attacks.md").read_text()
+PAGE = (ROOT / "tests" / "attacks.md").read_text()
 NAMED = re.findall(r"`([^`]+)`", "".join(re.findall(r"\| ([^|]*) \|$", PAGE, re.MULTILINE)))
 
 
