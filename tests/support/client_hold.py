@@ -34,6 +34,7 @@ from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, 
 from tests.support.fetched_clients import (
     ClientMissingError,
     azure_python,
+    framework_jars,
     go_program,
     jms_jars,
     lapin_program,
@@ -73,6 +74,8 @@ class Client:
     """Those with `@` stand for what is fetched."""
     ways: tuple[str, ...] = ("confirms",)
     """How it is held: "confirms", "plain" without them, or "credit" of AMQP 1.0."""
+    shows_reason: bool = False
+    """Whether it passes the reason of connection.blocked on to its application, and its driver tells it."""
 
     def missing(self) -> str:
         """Say in a sentence what is not installed; empty if nothing is."""
@@ -105,17 +108,21 @@ class Client:
     def command(self) -> list[str]:
         """Return its words, those of what is fetched replaced."""
         fetched = {word: FETCHED[word]() for word in self.words if word in FETCHED}
-        return [f"{fetched[word]}/*" if word == "@JARS" else str(fetched.get(word, word)) for word in self.words]
+        return [f"{fetched[word]}/*" if word in JAR_FOLDERS else str(fetched.get(word, word)) for word in self.words]
 
 
 FETCHED = {
     "@JARS": jms_jars,
+    "@FRAMEWORKS": framework_jars,
     "@GO": go_program,
     "@RUST": rust_program,
     "@LAPIN": lapin_program,
     "@AZURE": azure_python,
     "@UAMQP": uamqp_python,
 }
+
+
+JAR_FOLDERS = ("@JARS", "@FRAMEWORKS")
 
 
 @cache
@@ -138,6 +145,9 @@ def _python(module: str) -> tuple[str, ...]:
 
 
 _JAVA = ("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, JARS)))
+_FRAMEWORKS = (
+    "java", "-Xmx160m", "-XX:TieredStopAtLevel=1", "-cp", "@FRAMEWORKS", str(HERE / "java" / "frameworks" / "Hold.java"),
+)  # fmt: skip
 CLIENTS = (
     Client("pika", _python("with_pika")),
     Client("aio-pika", _python("with_aio_pika")),
@@ -147,8 +157,10 @@ CLIENTS = (
     Client("amqplib", ("node", str(HERE / "node" / "hold.js"))),
     Client("RabbitMQ's Java client", (*_JAVA, str(HERE / "java" / "Hold.java")), ("confirms", "plain")),
     Client("librabbitmq", _python("with_amqp_tools"), ("plain",)),
-    Client("amqp091-go", ("@GO", "amqp091-go"), ("confirms", "plain")),
-    Client("Watermill", ("@GO", "watermill")),
+    Client("amqp091-go", ("@GO", "amqp091-go"), ("confirms", "plain"), shows_reason=True),
+    Client("Watermill", ("@GO", "watermill"), shows_reason=True),
+    Client("Spring AMQP", (*_FRAMEWORKS, "spring"), shows_reason=True),
+    Client("reactor-rabbitmq", (*_FRAMEWORKS, "reactor"), shows_reason=True),
     Client("Bunny", ("ruby", str(HERE / "ruby" / "hold.rb")), ("confirms", "plain")),
     Client("rabbitmq-client", ("node", str(HERE / "node" / "hold_rabbitmq_client.js")), ("confirms", "plain")),
     Client("lapin", ("@LAPIN",), ("confirms", "plain")),
@@ -342,6 +354,8 @@ class Refused:
     told: dict[str, list[object]]
     kept: list[int]
     """What is in the queue."""
+    queue: str
+    """The queue that was full."""
 
 
 def refuse(broker: BrokerProcess, client: Client, way: str) -> Refused:
@@ -360,7 +374,7 @@ def refuse(broker: BrokerProcess, client: Client, way: str) -> Refused:
         assert left == 0, f"{left} messages more than the queue takes"
         channel.queue_delete(held)
         channel.queue_delete(beside)
-    return Refused(driver.told, kept)
+    return Refused(driver.told, kept, held)
 
 
 @contextmanager

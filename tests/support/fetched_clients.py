@@ -1,7 +1,7 @@
 """Clients that tests fetch and build, pinned by hashes.
 
-Qpid JMS, Artemis, RabbitMQ's client of AMQP 1.0 for Java and what Broker-J's protocol tests need come from Maven
-Central, go-amqp, amqp091-go and Watermill from the Go module proxy, fe2o3-amqp and lapin from crates.io, and
+Qpid JMS, Artemis, RabbitMQ's client of AMQP 1.0 for Java, Spring AMQP, reactor-rabbitmq, PerfTest and what Broker-J's
+protocol tests need come from Maven Central, go-amqp, amqp091-go and Watermill from the Go module proxy, fe2o3-amqp and lapin from crates.io, and
 azure-servicebus and uamqp from PyPI.
 They are fetched where PENSTOCK_FETCH=1 asks for it, as `make test-clients` does. Other test runs use what is there.
 """
@@ -39,6 +39,12 @@ def jms_jars() -> Path:
 def rabbitmq_jars() -> Path:
     """Return the folder with the jars of RabbitMQ's client of AMQP 1.0. Raises ClientMissingError."""
     return _jars("RabbitMQ's client of AMQP 1.0", HERE / "java" / "rabbitmq")
+
+
+@cache
+def framework_jars() -> Path:
+    """Return the folder with the jars of Java's frameworks. Raises ClientMissingError."""
+    return _jars("Spring AMQP, reactor-rabbitmq and PerfTest", HERE / "java" / "frameworks")
 
 
 def _jars(what: str, source: Path) -> Path:
