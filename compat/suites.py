@@ -74,6 +74,8 @@ SUITES = (
     Suite("amqp-client-js", "CloudAMQP's JavaScript client: an application of ours", None, "test_cloudamqp.py"),
     Suite("amqp-tools", "librabbitmq's amqp-tools: an application of ours", None, "test_amqp_tools.py"),
     Suite("java", "RabbitMQ's Java client: an application of ours", None, "test_java.py"),
+    Suite("nestjs", "NestJS over RMQ: an application of ours", None, "test_nestjs.py"),
+    Suite("perf-test", "RabbitMQ PerfTest: 32 sets of options", None, "test_perf_test.py", limit=1200.0),
 )  # fmt: skip
 
 
@@ -129,6 +131,7 @@ def environment_of(suite: Suite, broker: ControlledBroker, results: Path, scratc
         "RABBITMQ_5672_TCP": str(broker.port),
         "COMPAT_URL": f"{url}%2f",
         "COMPAT_BROKER": broker.name,
+        "PENSTOCK_FETCH": "1",
         "AMQP_URL": url,
         "WATERMILL_TEST_AMQP_URI": url,
         "AMQP_HOST": "127.0.0.1",
