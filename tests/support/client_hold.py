@@ -38,6 +38,7 @@ from tests.support.fetched_clients import (
     go_program,
     jms_jars,
     lapin_program,
+    nest_packages,
     rust_program,
     uamqp_python,
 )
@@ -86,7 +87,11 @@ class Client:
                 FETCHED.get(word, Path)()
             except ClientMissingError as missing:
                 return str(missing)
-        if self.words[0] == "node" and not (HERE / "node" / "node_modules" / self.name).is_dir():
+        if (
+            self.words[0] == "node"
+            and "@NEST" not in self.words
+            and not (HERE / "node" / "node_modules" / self.name).is_dir()
+        ):
             return f"{self.name} is not installed in tests/clients/node: npm was not found by `make setup`"
         if self.name in PACKAGES and not all(path.exists() for path in PACKAGES[self.name][1]):
             return f"{self.name} is not installed (on Debian: apt-get install {PACKAGES[self.name][0]})"
@@ -115,6 +120,7 @@ FETCHED = {
     "@JARS": jms_jars,
     "@FRAMEWORKS": framework_jars,
     "@GO": go_program,
+    "@NEST": nest_packages,
     "@RUST": rust_program,
     "@LAPIN": lapin_program,
     "@AZURE": azure_python,
@@ -159,6 +165,7 @@ CLIENTS = (
     Client("librabbitmq", _python("with_amqp_tools"), ("plain",)),
     Client("amqp091-go", ("@GO", "amqp091-go"), ("confirms", "plain"), shows_reason=True),
     Client("Watermill", ("@GO", "watermill"), shows_reason=True),
+    Client("NestJS", ("node", str(HERE / "node" / "nest" / "hold.js"), "@NEST"), shows_reason=True),
     Client("Spring AMQP", (*_FRAMEWORKS, "spring"), shows_reason=True),
     Client("reactor-rabbitmq", (*_FRAMEWORKS, "reactor"), shows_reason=True),
     Client("Bunny", ("ruby", str(HERE / "ruby" / "hold.rb")), ("confirms", "plain")),

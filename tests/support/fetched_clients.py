@@ -1,8 +1,8 @@
 """Clients that tests fetch and build, pinned by hashes.
 
 Qpid JMS, Artemis, RabbitMQ's client of AMQP 1.0 for Java, Spring AMQP, reactor-rabbitmq, PerfTest and what Broker-J's
-protocol tests need come from Maven Central, go-amqp, amqp091-go and Watermill from the Go module proxy, fe2o3-amqp and lapin from crates.io, and
-azure-servicebus and uamqp from PyPI.
+protocol tests need come from Maven Central, go-amqp, amqp091-go and Watermill from the Go module proxy, fe2o3-amqp and
+lapin from crates.io, NestJS from npm, and azure-servicebus and uamqp from PyPI.
 They are fetched where PENSTOCK_FETCH=1 asks for it, as `make test-clients` does. Other test runs use what is there.
 """
 
@@ -142,6 +142,20 @@ def go_tests() -> Path:
             program = Path(folder, "tests")
             _run(["go", "test", "-mod=readonly", "-c", "-o", str(program), "github.com/Azure/go-amqp"], source)
             shutil.copy(program, found)
+    return found
+
+
+@cache
+def nest_packages() -> Path:
+    """Return the folder with NestJS in `node_modules`. Raises ClientMissingError."""
+    source = HERE / "node" / "nest"
+    found = _place(source, "package.json", "package-lock.json")
+    if not found.is_dir():
+        with _fetching("NestJS", "npm", found) as folder:
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(source / name, folder)
+            _run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], Path(folder))
+            shutil.copytree(folder, found, symlinks=True)
     return found
 
 
