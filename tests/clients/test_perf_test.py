@@ -1,8 +1,7 @@
-"""RabbitMQ PerfTest at a full queue: its publishers are held and told why, its consumers go on (Maven: perf-test)."""
+"""RabbitMQ PerfTest at a full queue: its publishers are held, its consumers go on (Maven: perf-test)."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 
 import pytest

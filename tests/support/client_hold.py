@@ -151,9 +151,7 @@ def _python(module: str) -> tuple[str, ...]:
 
 
 _JAVA = ("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, JARS)))
-_FRAMEWORKS = (
-    "java", "-Xmx160m", "-XX:TieredStopAtLevel=1", "-cp", "@FRAMEWORKS", str(HERE / "java" / "frameworks" / "Hold.java"),
-)  # fmt: skip
+_FRAMEWORKS = ("java", "-Xmx160m", _JAVA[2], "-cp", "@FRAMEWORKS", str(HERE / "java" / "frameworks" / "Hold.java"))
 CLIENTS = (
     Client("pika", _python("with_pika")),
     Client("aio-pika", _python("with_aio_pika")),
