@@ -47,6 +47,9 @@ CRATES = {
     )),
     "rabbitmq_http_client": Crate((
         *_helpers(f"{_TESTS}/test_helpers.rs"),
+        # Their tests with TLS need another library of TLS.
+        Substitution(f"{_TESTS}/main.rs", "mod async_tls_tests;\n", ""),
+        Substitution(f"{_TESTS}/main.rs", "mod blocking_tls_tests;\n", ""),
         Substitution(f"{_TESTS}/test_helpers.rs", "5672, USERNAME", f"{AMQP_PORT}, USERNAME"),
         Substitution(f"{_TESTS}/async_connection_tests.rs", "5672, USERNAME", f"{AMQP_PORT}, USERNAME", 2),
         Substitution(f"{_TESTS}/async_channel_tests.rs", "5672, USERNAME", f"{AMQP_PORT}, USERNAME", 4),

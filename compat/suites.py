@@ -74,6 +74,7 @@ SUITES = (
     Suite("amqp-client-js", "CloudAMQP's JavaScript client: an application of ours", None, "test_cloudamqp.py"),
     Suite("amqp-tools", "librabbitmq's amqp-tools: an application of ours", None, "test_amqp_tools.py"),
     Suite("java", "RabbitMQ's Java client: an application of ours", None, "test_java.py"),
+    Suite("spring", "Spring AMQP, reactor-rabbitmq: an application of ours", None, "test_spring.py"),
     Suite("nestjs", "NestJS over RMQ: an application of ours", None, "test_nestjs.py"),
     Suite("perf-test", "RabbitMQ PerfTest: 32 sets of options", None, "test_perf_test.py", limit=1200.0),
 )  # fmt: skip

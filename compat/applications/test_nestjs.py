@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from compat.applications import programs
-from tests.support.fetched_clients import ClientMissingError, nest_packages
 from tests.support.fetched_clients import HERE as CLIENTS
+from tests.support.fetched_clients import ClientMissingError, nest_packages
 
 HERE = Path(__file__).parent / "nestjs"
 CHECKS = re.findall(r'^  "([^":{}]+?)": async \(', (HERE / "checks.js").read_text(), re.MULTILINE)

@@ -40,7 +40,7 @@ SETS = {
     "transactions": "-m 10 -n 10 -r 500",
     "topic exchange": "-t topic -e amq.topic -k a.b -r 500 -c 10",
     "random routing keys": "-t fanout -e NAME -rkcs 100 -r 500",
-    "headers and priorities": "-mp priority=5,header1=x,timestamp=2023-01-01T00:00:00+00:00 -qa x-max-priority=10 -r 300",
+    "headers and priorities": "-mp priority=5,header1=x,timestamp=2023-01-01T00:00:00+00:00 -qa x-max-priority=9",
     "limit that refuses": "-qa x-max-length=100,x-overflow=reject-publish -u NAME -c 20 -r 1000 -R 100",
     "limit that drops": "-qa x-max-length=100 -u NAME -r 1000 -R 100",
     "single active consumer": "-qa x-single-active-consumer=true -u NAME -x 1 -y 3 -r 300",
