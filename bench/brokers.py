@@ -209,10 +209,13 @@ def _rabbitmq_title() -> str:
 class RabbitmqNode:
     """A RabbitMQ node of our own, with default settings; the system's service is not touched.
 
-    With `http_port` its management plugin is enabled, and serves its HTTP API there. `plugins` are enabled as well.
+    With `http_port` its management plugin is enabled, and serves its HTTP API there. `plugins` are enabled as well;
+    with `port` the node listens there.
     """
 
-    def __init__(self, scratch: Path, http_port: int | None = None, plugins: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, scratch: Path, http_port: int | None = None, plugins: tuple[str, ...] = (), *, port: int | None = None
+    ) -> None:
         epmd = shutil.which("epmd")
         if not RABBITMQ_SCRIPT.exists() or not epmd:
             raise BrokerUnavailable("RabbitMQ is not installed (Debian: apt-get install rabbitmq-server).")
@@ -220,7 +223,7 @@ class RabbitmqNode:
         self.data = scratch / "rabbitmq" / "mnesia"
         self.log = scratch / "rabbitmq.log"
         self._scratch = scratch
-        self._port, epmd_port = processes.free_port(), processes.free_port()
+        self._port, epmd_port = port or processes.free_port(), processes.free_port()
         enabled = plugins if http_port is None else (*plugins, "rabbitmq_management")
         self._environment = _rabbitmq_environment(scratch, self._port, epmd_port, http_port, enabled)
         # The node would start a daemon that outlives it; a child of ours ends with us.

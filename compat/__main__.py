@@ -12,13 +12,15 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import penstock
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, STARTERS
-from compat import golang, javaclient, results, suites
+from compat import golang, javaclient, results, rust, suites
 from compat.explained import EXPLAINED
-from compat.nodes import ControlledBroker, start
+from compat.nodes import ControlledBroker, free_ports, start
+from compat.preparing import prepare
 from compat.results import FAILED, PASSED, SKIPPED, Outcome
 from compat.sources import fetch
 from compat.substitutions import SourcesUnavailable
@@ -80,12 +82,54 @@ def possible(wanted: list[Suite], scratch: Path) -> tuple[list[Suite], dict[str,
             say(f"Without the tests of {', '.join(sorted(needed))}: {reason}")
             absent.update(needed)
 
-    foreign = {golang.PROJECT, javaclient.PROJECT}
-    python = {suite.project for suite in wanted if suite.project} - foreign
+    fetchers: dict[str, Callable[[Path], Path]] = {
+        **{name: partial(golang.fetch, module) for name, module in golang.MODULES.items()},
+        **{name: partial(rust.fetch, name) for name in rust.CRATES},
+        javaclient.PROJECT: javaclient.fetch,
+    }
+    python = {suite.project for suite in wanted if suite.project} - set(fetchers)
     had(python, lambda: fetch(scratch / "sources", scratch / TOOLS))
-    had({golang.PROJECT}, lambda: {golang.PROJECT: golang.fetch(scratch / golang.PROJECT)})
-    had({javaclient.PROJECT}, lambda: {javaclient.PROJECT: javaclient.fetch(scratch / javaclient.PROJECT)})
+    for name, of_one in fetchers.items():
+        had({name}, lambda name=name, of_one=of_one: {name: of_one(scratch / name)})  # type: ignore[misc]
     return [suite for suite in wanted if suite.project not in absent], sources
+
+
+Found = dict[str, list[Outcome]]
+"""Outcomes by broker."""
+
+
+def run_together(chosen: list[Suite], names: list[str], sources: dict[str, Path], scratch: Path, output: Path) -> Found:
+    """Run suites on one broker of each name. Exits where a broker ends meanwhile."""
+    found: Found = {}
+    with ExitStack() as stack:
+        started = {name: start(name, scratch, stack, say) for name in (names if chosen else [])}
+        brokers = {name: broker for name, broker in started.items() if broker is not None}
+        for suite in chosen:
+            if suite.why_not:
+                say(f"{suite.title}: left out are {suite.why_not}")
+            for name, broker in brokers.items():
+                found.setdefault(name, []).extend(run(suite, broker, sources, scratch, output))
+                if broker.process.poll() is not None:
+                    sys.exit(f"{name} has ended with {broker.process.returncode}.")
+    return found
+
+
+def run_alone(chosen: list[Suite], names: list[str], sources: dict[str, Path], scratch: Path, output: Path) -> Found:
+    """Run each suite on a broker of its own, one after the other, always at the same ports: some are compiled in."""
+    found: Found = {}
+    ports = free_ports()
+    for suite in chosen:
+        if suite.why_not:
+            say(f"{suite.title}: left out are {suite.why_not}")
+        for name in names:
+            place = scratch / f"{suite.key}-{name}"
+            place.mkdir()
+            with ExitStack() as stack:
+                broker = start(name, place, stack, say, ports)
+                if broker is not None:
+                    prepare(suite.key, broker.http_port)
+                    found.setdefault(name, []).extend(run(suite, broker, sources, scratch, output))
+    return found
 
 
 def main() -> int:
@@ -95,20 +139,14 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     output: Path = wanted.output
     output.mkdir(parents=True, exist_ok=True)
-    found: dict[str, list[Outcome]] = {}
-    with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-compat-")))
+    with tempfile.TemporaryDirectory(prefix="penstock-compat-") as folder:
+        scratch = Path(folder)
         chosen, sources = possible([suite for suite in SUITES if suite.key in wanted.only], scratch)
-        started = {name: start(name, scratch, stack, say) for name in wanted.brokers}
-        brokers = {name: broker for name, broker in started.items() if broker is not None}
-        for suite in chosen:
-            if suite.why_not:
-                say(f"{suite.title}: left out are {suite.why_not}")
-            for name, broker in brokers.items():
-                found.setdefault(name, []).extend(run(suite, broker, sources, scratch, output))
-                if broker.process.poll() is not None:
-                    say(f"{name} has ended with {broker.process.returncode}.")
-                    return 1
+        found: Found = {}
+        for alone, run_them in ((False, run_together), (True, run_alone)):
+            some = [suite for suite in chosen if suite.alone is alone]
+            for name, outcomes in run_them(some, wanted.brokers, sources, scratch, output).items():
+                found.setdefault(name, []).extend(outcomes)
     return conclude(chosen, found, output)
 
 

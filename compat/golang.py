@@ -1,4 +1,4 @@
-"""The tests of amqp091-go: they are in the module as the Go module proxy has it; go.sum has the hashes.
+"""Tests of Go modules: they are in the modules as the Go module proxy has them; each go.sum has the hashes.
 
 `python -m compat.golang WORDS` runs `go test` with these words and writes a line for each test (compat/reporting.py).
 """
@@ -12,24 +12,47 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from compat.reporting import FILE
-from compat.substitutions import SourcesUnavailable, Substitution, substitute
+from compat.substitutions import AMQP_PORT, HTTP_PORT, SourcesUnavailable, Substitution, copy_at, substitute
 
-PROJECT = "amqp091-go"
-MODULE = "github.com/rabbitmq/amqp091-go"
-HERE = Path(__file__).resolve().parent / "amqp091"
-HTTP_PORT = "@HTTP_PORT@"
+HERE = Path(__file__).resolve().parent
 
-SUBSTITUTIONS = (
-    Substitution("recovery_test.go", '"15672"', f'"{HTTP_PORT}"'),
-    Substitution("internal/utils/http.go", "localhost:15672", f"127.0.0.1:{HTTP_PORT}"),
-    # Some tests do nothing, and leave their connections open, where the product is not called so.
-    Substitution("integration_test.go", ' == "RabbitMQ" {', ' != "" {', 2),
-)
-OLDEST = (1, 20)
-"""What the module asks for, and the first that can leave tests out (`-skip`)."""
+
+@dataclass(frozen=True)
+class Module:
+    """A Go module with tests."""
+
+    path: str
+    folder: str
+    """The folder below compat/ that has go.mod and go.sum: the version and the hashes."""
+    oldest: tuple[int, int]
+    """The oldest Go that can run the tests."""
+    substitutions: tuple[Substitution, ...] = ()
+    runner: str = "compat.golang"
+    """The program that runs the tests and writes a line for each."""
+
+
+MODULES = {
+    # -skip came with Go 1.20.
+    "amqp091-go": Module("github.com/rabbitmq/amqp091-go", "amqp091", (1, 20), (
+        Substitution("recovery_test.go", '"15672"', f'"{HTTP_PORT}"'),
+        Substitution("internal/utils/http.go", "localhost:15672", f"127.0.0.1:{HTTP_PORT}"),
+        # Some tests do nothing, and leave their connections open, where the product is not called so.
+        Substitution("integration_test.go", ' == "RabbitMQ" {', ' != "" {', 2),
+    )),
+    "rabbit-hole": Module("github.com/michaelklishin/rabbit-hole/v3", "rabbithole", (1, 24), (
+        Substitution("health_checks_test.go", "127.0.0.1:15672", f"127.0.0.1:{HTTP_PORT}"),
+        Substitution("health_checks_test.go", "HealthCheckPortListener(5672)", f"HealthCheckPortListener({AMQP_PORT})"),
+        Substitution("rabbithole_test.go", "127.0.0.1:15672", f"127.0.0.1:{HTTP_PORT}", 3),
+        Substitution("rabbithole_test.go", "@localhost:5672/", f"@localhost:{AMQP_PORT}/", 2),
+        Substitution("rabbithole_test.go", "BeEquivalentTo(5672)", f"BeEquivalentTo({AMQP_PORT})"),
+    ), "compat.ginkgo"),
+    "watermill-amqp": Module("github.com/ThreeDotsLabs/watermill-amqp/v3", "watermill", (1, 23)),
+}  # fmt: skip
+"""Modules by the project that a suite names."""
 WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
 
@@ -39,31 +62,29 @@ def _version(go: str) -> tuple[int, ...]:
     return tuple(map(int, found.groups())) if found else (0,)
 
 
-def fetch(folder: Path) -> Path:
+def fetch(module: Module, folder: Path) -> Path:
     """Return a copy of the module. Raises SourcesUnavailable."""
     go = shutil.which("go")
-    if go is None or _version(go) < OLDEST:
-        raise SourcesUnavailable(f"go {'.'.join(map(str, OLDEST))} or later is not installed.")
-    words = [go, "mod", "download", "-json", MODULE]
-    done = subprocess.run(words, cwd=HERE, capture_output=True, text=True, check=False)
+    if go is None or _version(go) < module.oldest:
+        raise SourcesUnavailable(f"go {'.'.join(map(str, module.oldest))} or later is not installed.")
+    words = [go, "mod", "download", "-json", module.path]
+    done = subprocess.run(words, cwd=HERE / module.folder, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (f"{done.stdout}\n{done.stderr}".strip().splitlines() or ["it said nothing"])[-1]
-        raise SourcesUnavailable(f"go could not fetch {MODULE}: {last}")
+        raise SourcesUnavailable(f"go could not fetch {module.path}: {last}")
     shutil.copytree(json.loads(done.stdout)["Dir"], folder)
     for path in (folder, *folder.rglob("*")):
         path.chmod(path.stat().st_mode | 0o200)  # a module's files are read-only
-    substitute(folder, SUBSTITUTIONS)
+    substitute(folder, module.substitutions)
     return folder
 
 
-def at(folder: Path, http_port: int, scratch: Path) -> Path:
-    """Return a copy that asks for the HTTP API at this port."""
-    copy = scratch / f"{PROJECT}-{http_port}"
-    shutil.copytree(folder, copy)
-    for one in SUBSTITUTIONS:
-        path = copy / one.path
-        path.write_text(path.read_text().replace(HTTP_PORT, str(http_port)))
-    return copy
+def command(
+    module: Module, folder: Path, words: list[str], ports: tuple[int, int], scratch: Path
+) -> tuple[list[str], Path]:
+    """Return the command that runs the tests with words for `go test`, and a copy of them that knows the ports."""
+    copy = copy_at(folder, module.substitutions, ports, scratch)
+    return [sys.executable, "-m", module.runner, *words], copy
 
 
 def outcomes(events: Iterable[str]) -> Iterator[dict[str, str]]:

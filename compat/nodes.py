@@ -20,6 +20,11 @@ ALARM = "a resource alarm that a test has set"
 """What `penstock why` says while a test has set an alarm."""
 
 
+def free_ports() -> tuple[int, int]:
+    """Return two ports that nobody listens on, for AMQP and HTTP."""
+    return processes.free_port(), processes.free_port()
+
+
 def _answer(words: list[str], code: int, output: str = "", error: str = "") -> CompletedProcess[str]:
     return CompletedProcess(words, code, output, error)
 
@@ -63,12 +68,16 @@ class ControlledBroker(Broker):
         return done
 
 
-class RabbitmqBroker(ControlledBroker):
-    """A RabbitMQ node of our own; its commands are its own."""
+PLUGINS = ("rabbitmq_shovel_management", "rabbitmq_federation_management")
+"""What RabbitMQ has enabled where clients of its HTTP API are tested."""
 
-    def __init__(self, scratch: Path) -> None:
-        self.http_port = processes.free_port()
-        self._node = RabbitmqNode(scratch, self.http_port)
+
+class RabbitmqBroker(ControlledBroker):
+    """A RabbitMQ node of our own; its commands are its own. `ports` are those of AMQP and HTTP."""
+
+    def __init__(self, scratch: Path, ports: tuple[int, int] | None = None) -> None:
+        port, self.http_port = ports or free_ports()
+        self._node = RabbitmqNode(scratch, self.http_port, PLUGINS if ports else (), port=port)
         process = self._node.launch()
         try:
             super().__init__(RABBITMQ, self._node.title, self._node.port(process), process, self._node.close)
@@ -97,9 +106,9 @@ class RabbitmqBroker(ControlledBroker):
 class PenstockBroker(ControlledBroker):
     """A Penstock whose port stays; commands go by way of its HTTP API and of `penstock`."""
 
-    def __init__(self, name: str, scratch: Path) -> None:
-        self.http_port = processes.free_port()
-        self._node = PenstockNode(name, scratch, port=processes.free_port(), http_port=self.http_port)
+    def __init__(self, name: str, scratch: Path, ports: tuple[int, int] | None = None) -> None:
+        port, self.http_port = ports or free_ports()
+        self._node = PenstockNode(name, scratch, port=port, http_port=self.http_port)
         self._alarms: set[str] = set()
         process = self._node.launch()
         try:
@@ -155,10 +164,12 @@ def attempt(action: Callable[[list[str]], CompletedProcess[str]], words: list[st
         return _answer(words, 70, error=f"{' '.join(words)}: {reason}\n")
 
 
-def start(name: str, scratch: Path, stack: ExitStack, say: Callable[[str], None]) -> ControlledBroker | None:
+def start(
+    name: str, scratch: Path, stack: ExitStack, say: Callable[[str], None], ports: tuple[int, int] | None = None
+) -> ControlledBroker | None:
     """Start a broker until the stack unwinds; None where it cannot be, after a sentence that says why."""
     try:
-        broker = RabbitmqBroker(scratch) if name == RABBITMQ else PenstockBroker(name, scratch)
+        broker = RabbitmqBroker(scratch, ports) if name == RABBITMQ else PenstockBroker(name, scratch, ports)
     except BrokerUnavailable as reason:
         say(f"Without {name}: {reason}")
         return None

@@ -8,11 +8,21 @@ import sys
 import tarfile
 from pathlib import Path
 
-from compat.substitutions import SourcesUnavailable
+from compat.substitutions import SourcesUnavailable, Substitution, substitute
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "clients" / "suites.lock"
 TOOLS_LOCK = ROOT / "requirements" / "clients" / "suites-tools.lock"
+_PORT = 'PASSWORD, port=int(__import__("os").environ["RABBITMQ_5672_TCP"]),'
+_AMQPSTORM = "amqpstorm/tests/functional"
+SUBSTITUTIONS = {
+    "amqpstorm": (
+        Substitution(f"{_AMQPSTORM}/utility.py", "PASSWORD, **", f"{_PORT} **"),
+        Substitution(f"{_AMQPSTORM}/management/test_connection.py", "PASSWORD,\n", f"{_PORT}\n", 2),
+        Substitution(f"{_AMQPSTORM}/test_web_based.py", "PASSWORD,\n", f"{_PORT}\n"),
+    ),
+}
+"""What is changed in a project's tests: they take the port for granted."""
 
 
 def _pip(words: list[str], lock: Path, environment: dict[str, str]) -> None:
@@ -47,5 +57,7 @@ def fetch(folder: Path, tools: Path) -> dict[str, Path]:
         with tarfile.open(archive) as packed:
             packed.extractall(folder, filter="data")
         root = folder / archive.name.removesuffix(".tar.gz")
-        found[root.name.rpartition("-")[0]] = root
+        project = root.name.rpartition("-")[0]
+        substitute(root, SUBSTITUTIONS.get(project, ()))
+        found[project] = root
     return found

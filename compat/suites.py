@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import processes
-from compat import control, golang, javaclient, reporting
+from compat import control, golang, javaclient, reporting, rust
 from compat.nodes import ControlledBroker
 from compat.sources import with_tools
 
@@ -37,7 +37,9 @@ class Suite:
     limit: float = 300.0
     """Seconds after which the rest of the suite is given up."""
     options: tuple[str, ...] = ()
-    """More words for pytest."""
+    """More words for pytest, `go test`, or the test program of Rust."""
+    alone: bool = False
+    """Whether it runs on a broker of its own, since it changes users and virtual hosts, or lists all there is."""
 
 
 SUITES = (
@@ -49,8 +51,17 @@ SUITES = (
           "not amqps and not external and not ssl and not publish_drain and not (closing_waiter and connection-True)",
           "the tests with TLS, and two that fail now and then on either broker, by chance.", 900.0,
           ("-p", "no:asyncio", "-p", "compat.aiormq_fixtures")),
-    Suite("amqp091-go", "amqp091-go: all tests", golang.PROJECT, "^TestIntegrationConsumeFlow$", "",
-          "TestIntegrationConsumeFlow, which asserts that channel.flow from a client is refused with 540.", 900.0),
+    Suite("amqp091-go", "amqp091-go: all tests", "amqp091-go", ".", "",
+          "TestIntegrationConsumeFlow, which asserts that channel.flow from a client is refused with 540.", 900.0,
+          ("-tags", "integration", "-skip", "^TestIntegrationConsumeFlow$")),
+    Suite("watermill", "Watermill's publisher and subscriber: all tests", "watermill-amqp", "./pkg/amqp", limit=1200.0,
+          options=("-short",)),
+    Suite("rabbit-hole", "rabbit-hole (Go, HTTP API): all specs", "rabbit-hole", ".", limit=900.0, alone=True),
+    Suite("rabbitmqadmin", "rabbitmqadmin 2 (Rust): integration tests", "rabbitmqadmin", "", limit=1800.0, alone=True),
+    Suite("rabbitmq_http_client", "rabbitmq_http_client (Rust): integration tests", "rabbitmq_http_client", "",
+          limit=1800.0, alone=True),
+    Suite("amqpstorm-tests", "AMQPStorm: amqpstorm/tests/functional", "amqpstorm", "amqpstorm/tests/functional",
+          "not ssl", "the tests with TLS, whose certificates are not in the source package.", 900.0, alone=True),
     Suite("java-functional", "RabbitMQ's Java client: FunctionalTests", javaclient.PROJECT,
           "com.rabbitmq.client.test.functional.FunctionalTests", limit=1200.0),
     Suite("java-server", "RabbitMQ's Java client: ServerTests", javaclient.PROJECT,
@@ -63,6 +74,9 @@ SUITES = (
     Suite("amqp-client-js", "CloudAMQP's JavaScript client: an application of ours", None, "test_cloudamqp.py"),
     Suite("amqp-tools", "librabbitmq's amqp-tools: an application of ours", None, "test_amqp_tools.py"),
     Suite("java", "RabbitMQ's Java client: an application of ours", None, "test_java.py"),
+    Suite("spring", "Spring AMQP, reactor-rabbitmq: an application of ours", None, "test_spring.py"),
+    Suite("nestjs", "NestJS over RMQ: an application of ours", None, "test_nestjs.py"),
+    Suite("perf-test", "RabbitMQ PerfTest: 32 sets of options", None, "test_perf_test.py", limit=1200.0),
 )  # fmt: skip
 
 
@@ -97,10 +111,12 @@ def _pytest(suite: Suite, sources: dict[str, Path]) -> tuple[list[str], Path]:
 
 def _command(suite: Suite, broker: ControlledBroker, sources: dict[str, Path], scratch: Path) -> tuple[list[str], Path]:
     """Return the command that runs a suite, and the folder to run it in."""
-    if suite.project == golang.PROJECT:
-        words = ["-tags", "integration", f"-timeout={suite.limit:.0f}s", "-skip", suite.tests, "."]
-        copy = golang.at(sources[golang.PROJECT], broker.http_port, scratch)
-        return [sys.executable, "-m", "compat.golang", *words], copy
+    ports = (broker.port, broker.http_port)
+    if suite.project in golang.MODULES:
+        words = [f"-timeout={suite.limit:.0f}s", *suite.options, suite.tests]
+        return golang.command(golang.MODULES[suite.project], sources[suite.project], words, ports, scratch)
+    if suite.project in rust.CRATES:
+        return rust.command(suite.project, sources[suite.project], list(suite.options), ports, scratch)
     if suite.project == javaclient.PROJECT:
         folder = sources[javaclient.PROJECT]
         return javaclient.command(folder, suite.tests, broker.port, scratch / "commands"), folder
@@ -116,7 +132,14 @@ def environment_of(suite: Suite, broker: ControlledBroker, results: Path, scratc
         "RABBITMQ_5672_TCP": str(broker.port),
         "COMPAT_URL": f"{url}%2f",
         "COMPAT_BROKER": broker.name,
+        "PENSTOCK_FETCH": "1",
         "AMQP_URL": url,
+        "WATERMILL_TEST_AMQP_URI": url,
+        "AMQP_HOST": "127.0.0.1",
+        "AMQP_USERNAME": "guest",
+        "AMQP_PASSWORD": "guest",
+        "AMQP_URI": f"{url}%2F",
+        "AMQP_HTTP_URL": f"http://127.0.0.1:{broker.http_port}",
         "RABBITMQ_RABBITMQCTL_PATH": str(control.commands(scratch / "commands") / "rabbitmqctl"),
     }
     environment = (with_tools(scratch / TOOLS) if suite.project else dict(os.environ)) | mine

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.access.access_table import GUEST, check_limits, check_user_name
-from penstock.access.password_hash import SHA256, PasswordHash, file_password, read_hash
+from penstock.access.password_hash import PasswordHash, file_password, read_hash
 from penstock.access.permission import ADMINISTRATOR, TAGS, Permission, TopicPermission
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.errors import BrokerError, ConfigError
@@ -82,7 +82,7 @@ def _password(table: dict[str, Any], folder: Path, environment: Mapping[str, str
         if not isinstance(table.get(key, ""), str):
             raise ConfigError(f"{key} must be a string")
     if "password_hash" in table:
-        return read_hash(table["password_hash"], table.get("hashing_algorithm", SHA256))
+        return read_hash(table["password_hash"], table.get("hashing_algorithm", ""))
     if "hashing_algorithm" in table:
         raise ConfigError("hashing_algorithm is for a password_hash only")
     if "password" in table:

@@ -50,6 +50,13 @@ def test_hashes_of_rabbitmq_survive_their_text(algorithm: str, password: str, sa
     assert not made.verify(password + "x")
 
 
+@pytest.mark.parametrize("algorithm", [SHA256, SHA512, MD5])
+def test_hash_without_an_algorithm_is_told_by_its_length(algorithm: str) -> None:
+    given = read_hash(rabbitmq_hash("secret", b"salt", algorithm).text())
+    assert given.algorithm == algorithm
+    assert given.verify("secret")
+
+
 def test_new_hash_is_scrypt_with_its_parameters() -> None:
     made = hash_password("secret", SALT)
     assert made.text().startswith("$scrypt$ln=14,r=8,p=1$")

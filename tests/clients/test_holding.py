@@ -85,6 +85,8 @@ def test_client_is_refused_at_the_deadline(holds: Holds, client: Client, way: st
     seen = holds["refuse", client, way].result()
     assert isinstance(seen, Refused)
     assert seen.kept == [0, 1], "what was not refused is in the queue"
+    if client.shows_reason:
+        assert f"queue {seen.queue}: " in str(seen.told["blocked"][0])
     if way == "confirms":
         assert (seen.told["confirmed"], seen.told["refused"]) == ([0, 1], [2, 3])
         assert "failed" not in seen.told

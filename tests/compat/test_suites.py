@@ -12,9 +12,10 @@ import pika
 import pytest
 
 from bench.brokers import INTERPRETED
-from compat import control, golang, suites
+from compat import control, ginkgo, golang, rust, suites
 from compat.nodes import PenstockBroker
-from compat.substitutions import SourcesUnavailable, Substitution, substitute
+from compat.preparing import PREPARATIONS, prepare
+from compat.substitutions import AMQP_PORT, HTTP_PORT, SourcesUnavailable, Substitution, copy_at, substitute
 from tests.support.brokers import PATIENCE, eventually
 from tests.support.raw_channel import Connection
 
@@ -140,3 +141,73 @@ def test_go_test_with_subtests_counts_once() -> None:
 def test_package_of_go_that_fails_without_a_test_of_its_own_is_a_failure() -> None:
     found = list(golang.outcomes(events({"Action": "pass", "Test": "TestA"}, {"Action": "fail"})))
     assert [(one["test"], one["outcome"]) for one in found] == [("TestA", "passed"), ("the whole package", "failed")]
+
+
+def test_sources_at_a_broker_name_its_ports_and_are_copied_once(tmp_path: Path) -> None:
+    wanted = (Substitution("tests", "5672", AMQP_PORT), Substitution("tests", "15673", HTTP_PORT))
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "tests").write_text("amqp 5672, http 15673")
+    substitute(tmp_path / "theirs", wanted)
+    copy = copy_at(tmp_path / "theirs", wanted, (1, 2), tmp_path)
+    assert (copy / "tests").read_text() == "amqp 1, http 2"
+    (copy / "built").touch()
+    assert (copy_at(tmp_path / "theirs", wanted, (1, 2), tmp_path) / "built").exists()
+    assert (copy_at(tmp_path / "theirs", wanted, (3, 4), tmp_path) / "tests").read_text() == "amqp 3, http 4"
+
+
+def spec(state: str, leaf: str, kind: str = "It", *containers: str, why: str = "") -> dict[str, object]:
+    failure = {"Failure": {"Message": why}} if why else {}
+    return {"State": state, "LeafNodeText": leaf, "LeafNodeType": kind, "ContainerHierarchyTexts": containers} | failure
+
+
+def test_ginkgo_specs_count_once_each_and_repeated_names_get_numbers() -> None:
+    specs = [
+        spec("passed", "", "BeforeSuite"),
+        spec("passed", "lists", "It", "GET /queues", "without arguments"),
+        spec("failed", "lists", "It", "GET /queues", "without arguments", why="Expected\n    <int>: 1\nto equal 2"),
+        spec("pending", "waits"),
+        spec("panicked", "breaks", why="nil"),
+        spec("failed", "", "AfterSuite", why="left"),
+    ]
+    found = list(ginkgo.outcomes([{"SpecReports": specs}, {"SpecReports": None}]))
+    assert [(one["test"], one["outcome"], one["why"]) for one in found] == [
+        ("GET /queues without arguments lists", "passed", ""),
+        ("GET /queues without arguments lists (2)", "failed", "Expected <int>: 1 to equal 2"),
+        ("waits", "skipped", ""),
+        ("breaks", "failed", "nil"),
+        ("AfterSuite", "failed", "left"),
+    ]
+
+
+def test_rust_outcomes_are_read_beside_what_tests_print() -> None:
+    printed = """
+running 4 tests
+test a::passes ... ok
+test a::prints ... SKIPPED: test requires 4.1
+ok
+test b::fails ... FAILED
+test b::waits ... ignored, needs a cluster
+
+failures:
+
+---- b::fails stdout ----
+thread 'b::fails' (12) panicked at tests/b.rs:5:9:
+assertion failed: status is 404
+note: run with `RUST_BACKTRACE=1`
+"""
+    assert rust.outcomes(printed.splitlines()) == [
+        {"test": "a::passes", "outcome": "passed", "why": ""},
+        {"test": "a::prints", "outcome": "passed", "why": ""},
+        {"test": "b::fails", "outcome": "failed", "why": "assertion failed: status is 404"},
+        {"test": "b::waits", "outcome": "skipped", "why": ""},
+    ]
+
+
+@pytest.mark.parametrize("suite", PREPARATIONS)
+def test_preparation_of_a_suite_is_accepted(controlled: PenstockBroker, suite: str) -> None:
+    prepare(suite, controlled.http_port)
+    prepare(suite, controlled.http_port)
+
+
+def test_suites_that_need_preparation_run_alone() -> None:
+    assert {suite.key for suite in suites.SUITES if suite.alone} >= set(PREPARATIONS)

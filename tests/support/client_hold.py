@@ -34,10 +34,11 @@ from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, 
 from tests.support.fetched_clients import (
     ClientMissingError,
     azure_python,
-    go091_program,
+    framework_jars,
     go_program,
     jms_jars,
     lapin_program,
+    nest_packages,
     rust_program,
     uamqp_python,
 )
@@ -74,6 +75,8 @@ class Client:
     """Those with `@` stand for what is fetched."""
     ways: tuple[str, ...] = ("confirms",)
     """How it is held: "confirms", "plain" without them, or "credit" of AMQP 1.0."""
+    shows_reason: bool = False
+    """Whether it passes the reason of connection.blocked on to its application, and its driver tells it."""
 
     def missing(self) -> str:
         """Say in a sentence what is not installed; empty if nothing is."""
@@ -84,7 +87,11 @@ class Client:
                 FETCHED.get(word, Path)()
             except ClientMissingError as missing:
                 return str(missing)
-        if self.words[0] == "node" and not (HERE / "node" / "node_modules" / self.name).is_dir():
+        if (
+            self.words[0] == "node"
+            and "@NEST" not in self.words
+            and not (HERE / "node" / "node_modules" / self.name).is_dir()
+        ):
             return f"{self.name} is not installed in tests/clients/node: npm was not found by `make setup`"
         if self.name in PACKAGES and not all(path.exists() for path in PACKAGES[self.name][1]):
             return f"{self.name} is not installed (on Debian: apt-get install {PACKAGES[self.name][0]})"
@@ -106,18 +113,22 @@ class Client:
     def command(self) -> list[str]:
         """Return its words, those of what is fetched replaced."""
         fetched = {word: FETCHED[word]() for word in self.words if word in FETCHED}
-        return [f"{fetched[word]}/*" if word == "@JARS" else str(fetched.get(word, word)) for word in self.words]
+        return [f"{fetched[word]}/*" if word in JAR_FOLDERS else str(fetched.get(word, word)) for word in self.words]
 
 
 FETCHED = {
     "@JARS": jms_jars,
+    "@FRAMEWORKS": framework_jars,
     "@GO": go_program,
-    "@GO091": go091_program,
+    "@NEST": nest_packages,
     "@RUST": rust_program,
     "@LAPIN": lapin_program,
     "@AZURE": azure_python,
     "@UAMQP": uamqp_python,
 }
+
+
+JAR_FOLDERS = ("@JARS", "@FRAMEWORKS")
 
 
 @cache
@@ -140,6 +151,7 @@ def _python(module: str) -> tuple[str, ...]:
 
 
 _JAVA = ("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, JARS)))
+_FRAMEWORKS = ("java", "-Xmx160m", _JAVA[2], "-cp", "@FRAMEWORKS", str(HERE / "java" / "frameworks" / "Hold.java"))
 CLIENTS = (
     Client("pika", _python("with_pika")),
     Client("aio-pika", _python("with_aio_pika")),
@@ -149,7 +161,11 @@ CLIENTS = (
     Client("amqplib", ("node", str(HERE / "node" / "hold.js"))),
     Client("RabbitMQ's Java client", (*_JAVA, str(HERE / "java" / "Hold.java")), ("confirms", "plain")),
     Client("librabbitmq", _python("with_amqp_tools"), ("plain",)),
-    Client("amqp091-go", ("@GO091",), ("confirms", "plain")),
+    Client("amqp091-go", ("@GO", "amqp091-go"), ("confirms", "plain"), shows_reason=True),
+    Client("Watermill", ("@GO", "watermill"), shows_reason=True),
+    Client("NestJS", ("node", str(HERE / "node" / "nest" / "hold.js"), "@NEST"), shows_reason=True),
+    Client("Spring AMQP", (*_FRAMEWORKS, "spring"), shows_reason=True),
+    Client("reactor-rabbitmq", (*_FRAMEWORKS, "reactor"), shows_reason=True),
     Client("Bunny", ("ruby", str(HERE / "ruby" / "hold.rb")), ("confirms", "plain")),
     Client("rabbitmq-client", ("node", str(HERE / "node" / "hold_rabbitmq_client.js")), ("confirms", "plain")),
     Client("lapin", ("@LAPIN",), ("confirms", "plain")),
@@ -161,7 +177,7 @@ AMQP10_CLIENTS = (
     Client("Qpid Proton", _python("with_proton"), ("credit",)),
     Client("Qpid JMS", _JMS, ("credit",)),
     Client("rhea", ("node", str(HERE / "node" / "hold_rhea.js")), ("credit",)),
-    Client("go-amqp", ("@GO", "hold"), ("credit",)),
+    Client("go-amqp", ("@GO", "go-amqp"), ("credit",)),
     Client("fe2o3-amqp", ("@RUST", "hold"), ("credit",)),
     Client("azure-servicebus", ("@AZURE", "-m", "tests.clients.drivers.with_azure"), ("credit",)),
     Client("uamqp", ("@UAMQP", "-m", "tests.clients.drivers.with_uamqp"), ("credit",)),
@@ -343,6 +359,8 @@ class Refused:
     told: dict[str, list[object]]
     kept: list[int]
     """What is in the queue."""
+    queue: str
+    """The queue that was full."""
 
 
 def refuse(broker: BrokerProcess, client: Client, way: str) -> Refused:
@@ -361,7 +379,7 @@ def refuse(broker: BrokerProcess, client: Client, way: str) -> Refused:
         assert left == 0, f"{left} messages more than the queue takes"
         channel.queue_delete(held)
         channel.queue_delete(beside)
-    return Refused(driver.told, kept)
+    return Refused(driver.told, kept, held)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Clients that tests fetch and build, pinned by hashes.
 
-Qpid JMS, Artemis, RabbitMQ's client of AMQP 1.0 for Java and what Broker-J's protocol tests need come from Maven
-Central, go-amqp and amqp091-go from the Go module proxy, fe2o3-amqp and lapin from crates.io, and azure-servicebus and
-uamqp from PyPI.
+Qpid JMS, Artemis, RabbitMQ's client of AMQP 1.0 for Java, Spring AMQP, reactor-rabbitmq, PerfTest and what Broker-J's
+protocol tests need come from Maven Central, go-amqp, amqp091-go and Watermill from the Go module proxy, fe2o3-amqp and
+lapin from crates.io, NestJS from npm, and azure-servicebus and uamqp from PyPI.
 They are fetched where PENSTOCK_FETCH=1 asks for it, as `make test-clients` does. Other test runs use what is there.
 """
 
@@ -39,6 +39,12 @@ def jms_jars() -> Path:
 def rabbitmq_jars() -> Path:
     """Return the folder with the jars of RabbitMQ's client of AMQP 1.0. Raises ClientMissingError."""
     return _jars("RabbitMQ's client of AMQP 1.0", HERE / "java" / "rabbitmq")
+
+
+@cache
+def framework_jars() -> Path:
+    """Return the folder with the jars of Java's frameworks. Raises ClientMissingError."""
+    return _jars("Spring AMQP, reactor-rabbitmq and PerfTest", HERE / "java" / "frameworks")
 
 
 def _jars(what: str, source: Path) -> Path:
@@ -115,21 +121,11 @@ def _compile_brokerj(source: Path, absent: Path, folder: Path) -> None:
 
 @cache
 def go_program() -> Path:
-    """Return the program with go-amqp. Raises ClientMissingError."""
-    return _go("go-amqp", "golang")
-
-
-@cache
-def go091_program() -> Path:
-    """Return the program with amqp091-go. Raises ClientMissingError."""
-    return _go("amqp091-go", "golang091")
-
-
-def _go(what: str, folder: str) -> Path:
-    source = HERE / folder
-    found = _place(source, "go.mod", "go.sum", "main.go")
+    """Return the program with go-amqp, amqp091-go and Watermill. Raises ClientMissingError."""
+    source = HERE / "golang"
+    found = _place(source, "go.mod", "go.sum", *sorted(path.name for path in source.glob("*.go")))
     if not found.exists():
-        with _fetching(what, "go", found) as scratch:
+        with _fetching("the program of Go's clients", "go", found) as scratch:
             program = Path(scratch, "program")
             _run(["go", "build", "-mod=readonly", "-o", str(program), "."], source)
             shutil.copy(program, found)
@@ -146,6 +142,20 @@ def go_tests() -> Path:
             program = Path(folder, "tests")
             _run(["go", "test", "-mod=readonly", "-c", "-o", str(program), "github.com/Azure/go-amqp"], source)
             shutil.copy(program, found)
+    return found
+
+
+@cache
+def nest_packages() -> Path:
+    """Return the folder with NestJS in `node_modules`. Raises ClientMissingError."""
+    source = HERE / "node" / "nest"
+    found = _place(source, "package.json", "package-lock.json")
+    if not found.is_dir():
+        with _fetching("NestJS", "npm", found) as folder:
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(source / name, folder)
+            _run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], Path(folder))
+            shutil.copytree(folder, found, symlinks=True)
     return found
 
 

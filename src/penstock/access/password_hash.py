@@ -28,6 +28,8 @@ ALGORITHMS: Final = (SCRYPT, SHA256, SHA512, MD5)
 """Accepted algorithms of hashes; hashes of all except the first are replaced at the next login."""
 RABBITMQ_SALT: Final = 4
 """Bytes of salt in RabbitMQ's hashes."""
+BY_LENGTH: Final = {RABBITMQ_SALT + 32: SHA256, RABBITMQ_SALT + 64: SHA512, RABBITMQ_SALT + 16: MD5}
+"""RabbitMQ's algorithms by the bytes of a hash with its salt."""
 SCRYPT_SALT: Final = 16
 """Bytes of salt of a new hash, from a source of random bytes."""
 SCRYPT_DIGEST: Final = 32
@@ -124,22 +126,24 @@ def file_password(password: str) -> PasswordHash:
     return PasswordHash(PLAIN, b"", _checked(password))
 
 
-def read_hash(text: str, algorithm: str = SHA256) -> PasswordHash | None:
+def read_hash(text: str, algorithm: str = "") -> PasswordHash | None:
     """Read a hash from definitions: `password_hash` and `hashing_algorithm`; None for "", no login by password.
 
-    Raises PreconditionFailed for an unknown algorithm, and for a text that is no such hash. The error never quotes the
-    hash.
+    Without an algorithm the length decides between RabbitMQ's algorithms: RabbitMQ's tools send salted SHA-512 without
+    a name. Raises PreconditionFailed for an unknown algorithm, and for a text that is no hash of it. The error never
+    quotes the hash.
     """
     if not text:
         return None
     if algorithm == SCRYPT or text.startswith("$scrypt$"):
         return _read_scrypt(text)
-    if algorithm not in DIGESTS:
+    if algorithm and algorithm not in DIGESTS:
         raise PreconditionFailed(f"unknown hashing_algorithm '{algorithm}'; known are {', '.join(ALGORITHMS)}")
     try:
         octets = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise PreconditionFailed(f"password_hash is not base64, as {algorithm} needs") from None
+        raise PreconditionFailed(f"password_hash is not base64, as {algorithm or SHA256} needs") from None
+    algorithm = algorithm or BY_LENGTH.get(len(octets), SHA256)
     length = RABBITMQ_SALT + hashlib.new(DIGESTS[algorithm], usedforsecurity=False).digest_size
     if len(octets) != length:
         raise PreconditionFailed(f"password_hash has {len(octets)} octets; {algorithm} needs {length}")

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from penstock.access.permission import ADMINISTRATOR, MONITORING
 from penstock.access.rules import Rules
+from penstock.access.user import User
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import browsers_of
 from penstock.core.consume.session import Session
@@ -31,7 +32,7 @@ from penstock.describe.queue import CURSOR, POSITION_WORK, QUEUE
 from penstock.describe.session import CONNECTION, CONSUMER, SESSION, channel_name
 from penstock.describe.spark import LEASE, SINK
 from penstock.describe.table import DescribedNode, Field, Key, Reading, Row, Table, field_at, key_of, reading
-from penstock.describe.vhost import BINDING, DEFAULT_BINDING, EXCHANGE, SUMMED_A_UNIT, VHOST
+from penstock.describe.vhost import BINDING, DEFAULT_BINDING, EXCHANGE, SUMMED_A_UNIT, USER, VHOST
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import STRANGER, IdleUnits, PoolHolder, Pools, PoolUnit
 from penstock.flow.work import Steps, WorkMeter
@@ -71,6 +72,7 @@ TABLES: Final[tuple[tuple[type, Table[Any]], ...]] = (
     (LeaseState, LEASE),
     (SinkState, SINK),
     (VirtualHost, VHOST),
+    (User, USER),
 )
 
 

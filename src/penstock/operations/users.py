@@ -19,13 +19,13 @@ from penstock.access.password_hash import (
     read_scram_keys,
 )
 from penstock.access.user import FILE, USER_LIMITS, User
-from penstock.describe.table import Row, reading
-from penstock.describe.vhost import USER, user_row
+from penstock.describe.table import Row
+from penstock.describe.vhost import user_row
 from penstock.errors import BrokerError, ConnectionForced, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.log_ids import CHANGED
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route, looking, rows_steps
+from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import OWN_HASH, Entry, Section
 from penstock.protocols.common.control_request import ControlRequest
@@ -151,15 +151,6 @@ def list_users(node: Node, request: ControlRequest) -> Row:
     return {"users": shown, "more": len(later) > count}
 
 
-def _rows_of(node: Node, users: list[User]) -> Steps[list[Row]]:
-    at = reading(node)
-    return rows_steps(node, users, lambda user: USER.row(user, at))
-
-
-def _without_permissions(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    return _rows_of(node, [user for user in node.broker.access.users() if not user.permissions and not user.everywhere])
-
-
 def asked_users(node: Node, request: ControlRequest) -> list[User]:
     """Return the user that a request names, or all. Raises NotFound (404)."""
     if "user" in request.fields:
@@ -176,7 +167,7 @@ def _hash(request: ControlRequest) -> PasswordHash | None:
     """Return the hash of a request; None without one: no login with a password."""
     if request.fields.get("password_hash") is None:
         return None
-    return read_hash(request.text("password_hash"), request.text("hashing_algorithm", SHA256))
+    return read_hash(request.text("password_hash"), request.text("hashing_algorithm", ""))
 
 
 def _scram(request: ControlRequest) -> ScramKeys | None:
@@ -312,7 +303,7 @@ def _given_hash(entry: Entry) -> PasswordHash | None:
     own = entry.text(OWN_HASH)
     if own:
         return read_hash(own, SCRYPT)
-    return read_hash(entry.text("password_hash"), entry.text("hashing_algorithm", SHA256))
+    return read_hash(entry.text("password_hash"), entry.text("hashing_algorithm", ""))
 
 
 def _salt(name: str) -> bytes:
@@ -382,10 +373,4 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
               needed=("users",), silent=True),
     )),
     looking("user.list", list_users, ("after", "count", "user")),
-    looking("", lambda node, request: _rows_of(node, node.broker.access.users()), routes=(
-        Route("GET /users", "List users."),
-    )),
-    looking("", _without_permissions, routes=(
-        Route("GET /users/without-permissions", "List the users who may enter no virtual host."),
-    )),
 )  # fmt: skip

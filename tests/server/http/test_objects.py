@@ -97,6 +97,27 @@ def test_single_active_consumer_is_named_and_the_others_wait(served: BrokerProce
     assert states == {first: (True, "single_active"), second: (False, "waiting")}
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "queues/%2F/nosuch/bindings",
+        "exchanges/%2F/nosuch/bindings/source",
+        "exchanges/%2F/nosuch/bindings/destination",
+        "bindings/%2F/e/nosuch/q/nosuch",
+        "bindings/%2F/e/amq.direct/q/nosuch",
+        "bindings/%2F/e/nosuch/e/amq.direct",
+        "bindings/%2F/e/amq.direct/e/nosuch",
+    ],
+)
+def test_bindings_of_missing_names_are_an_empty_list(web: Web, path: str) -> None:
+    assert web.get(f"/{path}") == []
+    assert web.ask("GET", f"/{path.replace('%2F', 'nosuch')}").status == 404
+
+
+def test_bindings_to_an_unknown_kind_are_not_found(web: Web) -> None:
+    assert web.ask("GET", "/bindings/%2F/e/amq.direct/x/nosuch").status == 404
+
+
 def test_bindings_in_all_their_forms(web: Web, name: str) -> None:
     web.do("PUT", f"/exchanges/%2F/{name}", {"type": "topic", "durable": True}, status=201)
     web.do("PUT", f"/exchanges/%2F/{name}", {"type": "topic", "durable": True}, status=204)
@@ -120,6 +141,7 @@ def test_bindings_in_all_their_forms(web: Web, name: str) -> None:
     assert web.get(f"/exchanges/%2F/{name}/bindings/destination")[0]["routing_key"] == "x y"
     assert web.get(f"/bindings/%2F/e/amq.direct/e/{name}")[0]["destination_type"] == "exchange"
     assert web.get(f"/bindings/%2F/e/amq.default/q/{name}")[0]["routing_key"] == name
+    assert web.get(f"/bindings/%2F/e/amq.direct/q/{name}") == []
     web.do("POST", between, {"routing_key": "c~1 d"}, status=201)
     web.do("DELETE", f"{between}/c~1+d")
     for wrong in ("b", "b~", "b~00", "b~b", "c~1+d"):

@@ -65,7 +65,9 @@ def test_empty_lists_are_answered_for_links_that_do_not_exist(web: Web) -> None:
 
 def test_features_have_the_fields_of_rabbitmq(web: Web) -> None:
     flags = web.get("/feature-flags")
-    assert {"message_containers", "user_limits"} <= {flag["name"] for flag in flags}
+    assert {"message_containers", "user_limits", "detailed_queues_endpoint", "rabbitmq_4.0.0"} <= {
+        flag["name"] for flag in flags
+    }
     for flag in flags:
         assert {"name", "state", "stability", "desc", "doc_url", "provided_by"} <= flag.keys()
         web.do("PUT", f"/feature-flags/{flag['name']}/enable", {})
@@ -75,10 +77,18 @@ def test_features_have_the_fields_of_rabbitmq(web: Web) -> None:
     assert web.get("/extensions") == [{"javascript": "dispatcher.js"}]
 
 
+def test_plugins_are_those_whose_features_are_served(web: Web, node: str) -> None:
+    assert web.get(f"/nodes/{node}")["enabled_plugins"] == ["rabbitmq_management", "rabbitmq_prometheus"]
+
+
 def test_memory_of_the_node_is_shown_by_use(web: Web, node: str) -> None:
     memory = web.get(f"/nodes/{node}/memory")["memory"]
     assert memory["queue_procs"] + memory["other_proc"] == memory["total"]["rss"] > 1024 * 1024
+    # Typed clients (rabbitmqadmin 2) need each of RabbitMQ's names.
+    assert {"connection_channels", "quorum_queue_procs", "metadata_store", "mgmt_db", "binary", "atom"} <= memory.keys()
+    assert {type(size) for part, size in memory.items() if part not in ("total", "strategy")} == {int}
     relative = web.get(f"/nodes/{node}/memory/relative")["memory"]
+    assert relative.keys() == memory.keys() - {"strategy"}
     assert relative["total"] == 100
     assert 90 <= relative["queue_procs"] + relative["other_proc"] <= 101
     assert web.get(f"/nodes/{node}/memory/ets") == {"ets_tables_memory": "no_tables"}

@@ -35,6 +35,19 @@ def test_user_is_added_logs_in_and_is_deleted(web: Web, served: BrokerProcess) -
     assert web.ask("DELETE", f"/users/{name}").status == 404
 
 
+def test_users_are_listed_in_pages_and_columns(web: Web) -> None:
+    name = some_name("paged")
+    names = [f"{name}-{letter}" for letter in "abc"]
+    for each in names:
+        web.do("PUT", f"/users/{each}", {"password": "x", "tags": ""}, 201)
+    for path in ("/users", "/users/without-permissions"):
+        page = web.get(f"{path}?page=2&page_size=2&name={name}&sort=name&columns=name")
+        assert (page["filtered_count"], page["page_count"], page["item_count"]) == (3, 2, 1)
+        assert page["items"] == [{"name": names[2]}]
+    for each in names:
+        web.do("DELETE", f"/users/{each}")
+
+
 def test_user_comes_with_a_hash_of_rabbitmq(web: Web) -> None:
     name = some_name("user")
     given = web.get("/auth/hash_password/a%2Fb")["ok"]

@@ -153,6 +153,8 @@ OWN: Final = (
     Own("GET /auth", MANAGEMENT, node.auth),
     Own("GET /version", MANAGEMENT, node.version),
     Own("GET /whoami", MANAGEMENT, objects.whoami),
+    Own("GET /users", ADMINISTRATOR, objects.users),
+    Own("GET /users/without-permissions", ADMINISTRATOR, objects.users_without_permissions),
     Own("GET /users/{user}", ADMINISTRATOR, objects.user),
     Own("GET /auth/hash_password/{password}", ADMINISTRATOR, objects.password_hash),
     Own("GET /vhosts", MANAGEMENT, objects.vhosts),

@@ -39,6 +39,8 @@ from penstock.server.http.request import (
 )
 from penstock.server.process_limits import mapped_bytes, memory_bytes
 
+PLUGINS: Final = ("rabbitmq_management", "rabbitmq_prometheus")
+"""RabbitMQ's names of plugins whose features Penstock always has."""
 NO_ERLANG: Final = "0"
 """Version of Erlang in the overview: typed readers want one."""
 DISK_UNLIMITED: Final = 1 << 53
@@ -150,7 +152,7 @@ async def _node(request: ApiRequest) -> Row:
         ],
         "applications": [{"name": "penstock", "description": "Penstock", "version": driver.version}],
         "contexts": [{name: item for name, item in each.items() if name != "node"} for each in _contexts(request)],
-        "enabled_plugins": [],
+        "enabled_plugins": list(PLUGINS),
     }
 
 

@@ -26,6 +26,7 @@ from penstock.access.password_hash import (
     scram_text,
 )
 from penstock.access.permission import ADMINISTRATOR, MONITORING
+from penstock.access.user import User
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.policies import PolicyPattern
 from penstock.core.vhost import VirtualHost
@@ -338,33 +339,47 @@ async def exchange(request: ApiRequest) -> Response:
 
 
 async def bindings_of_queue(request: ApiRequest) -> Response:
-    """List the bindings that lead to a queue."""
-    return await listed(request, bindings_to(request.vhost(), request.queue(), None), as_bindings=True)
+    """List the bindings that lead to a queue; none for a missing one, as in RabbitMQ."""
+    vhost = request.live_vhost()
+    queue = vhost.queues.get(request.part("name"))
+    return await listed(request, [] if queue is None else bindings_to(vhost, queue, None), as_bindings=True)
 
 
 async def bindings_from_exchange(request: ApiRequest) -> Response:
-    """List the bindings that lead from an exchange."""
-    source, vhost = request.exchange(), request.vhost()
-    if source.name == "":
+    """List the bindings that lead from an exchange; none for a missing one, as in RabbitMQ."""
+    vhost = request.live_vhost()
+    source = vhost.exchanges.get(request.exchange_name())
+    if source is not None and source.name == "":
         items = await request.in_steps(collected_steps(request.driver, "queues", vhost))
     else:
-        items = [Item(source.name, vhost, binding) for binding in source.bindings.values()]
+        bindings = [] if source is None else source.bindings.values()
+        items = [Item(binding.source.name, vhost, binding) for binding in bindings]
     return await listed(request, items, as_bindings=True)
 
 
 async def bindings_to_exchange(request: ApiRequest) -> Response:
-    """List the bindings that lead to an exchange."""
-    return await listed(request, bindings_to(request.vhost(), None, request.exchange()), as_bindings=True)
+    """List the bindings that lead to an exchange; none for a missing one, as in RabbitMQ."""
+    vhost = request.live_vhost()
+    target = vhost.exchanges.get(request.exchange_name())
+    return await listed(request, [] if target is None else bindings_to(vhost, None, target), as_bindings=True)
 
 
 async def bindings_between(request: ApiRequest) -> Response:
-    """List the bindings from an exchange to a queue or exchange."""
+    """List the bindings from an exchange to a queue or exchange; none if one is missing, as in RabbitMQ."""
     return await listed(request, _between(request), as_bindings=True)
 
 
 def _between(request: ApiRequest) -> list[Item]:
-    vhost, source = request.vhost(), request.exchange("source")
-    origin, target = destination(vhost, request.part("kind"), request.part("destination"))
+    vhost, kind = request.live_vhost(), request.part("kind")
+    source = vhost.exchanges.get(request.exchange_name("source"))
+    try:
+        origin, target = destination(vhost, kind, request.part("destination"))
+    except NotFound:
+        if kind not in ("q", "e"):
+            raise
+        return []
+    if source is None:
+        return []
     if source.name == "":
         return [] if origin is None else [Item(origin.name, vhost, origin)]
     return [
@@ -463,6 +478,21 @@ async def vhost(request: ApiRequest) -> Response:
 async def whoami(request: ApiRequest) -> Response:
     """Return the user of the request."""
     return json_response({"name": request.user, "tags": request.rules.tags()})
+
+
+async def users(request: ApiRequest) -> Response:
+    """List users."""
+    return await _listed_users(request, request.driver.broker.access.users())
+
+
+async def users_without_permissions(request: ApiRequest) -> Response:
+    """List the users who may enter no virtual host."""
+    everybody = request.driver.broker.access.users()
+    return await _listed_users(request, [user for user in everybody if not user.permissions and not user.everywhere])
+
+
+async def _listed_users(request: ApiRequest, listed_users: list[User]) -> Response:
+    return await listed(request, [Item(user.name, None, user) for user in listed_users])
 
 
 async def user(request: ApiRequest) -> Response:

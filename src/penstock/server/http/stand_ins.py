@@ -13,7 +13,7 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.describe.session import session_in_full
-from penstock.describe.table import Row
+from penstock.describe.table import API_VERSION, Row
 from penstock.server.http.login import check_own
 from penstock.server.http.node import used_memory
 from penstock.server.http.objects import connection_of, reading_of
@@ -32,13 +32,24 @@ AMQP10: Final = "AMQP 1.0"
 """Protocol of a connection with sessions, as its engine names it."""
 STABLE: Final = "stable"
 FEATURES: Final = {
+    "detailed_queues_endpoint": "Queues with all their fields are listed at /queues/detailed",
     "direct_exchange_routing_v2": "Routing by the key of a direct exchange takes constant time",
     "feature_flags_v2": "Feature flags subsystem V2",
     "message_containers": "Messages of all protocols go through the same queues",
+    "quorum_queue": "Queues of the type quorum",
+    f"rabbitmq_{API_VERSION}": f"The HTTP API is that of RabbitMQ {API_VERSION}",
     "user_limits": "Limits of connections and channels for a user",
     "virtual_host_metadata": "Virtual hosts have a description and tags",
 }
 """RabbitMQ's names of features that Penstock always has."""
+NOT_OF_PENSTOCK: Final = (
+    *("connection_readers", "connection_writers", "connection_channels", "connection_other", "quorum_queue_procs"),
+    *("quorum_queue_dlx_procs", "stream_queue_procs", "stream_queue_replica_reader_procs"),
+    *("stream_queue_coordinator_procs", "plugins", "metadata_store", "metrics", "mgmt_db", "mnesia", "quorum_ets"),
+    *("metadata_store_ets", "other_ets", "binary", "msg_index", "code", "atom", "other_system", "allocated_unused"),
+    "reserved_unallocated",
+)
+"""RabbitMQ's names of parts of Erlang's memory, which are 0 here: typed clients need each of them."""
 REMOVED: Final = {
     "amqp_address_v1": "AMQP 1.0 address format version 1 is not served: addresses are /queues/... and /exchanges/...",
     "classic_queue_mirroring": "Classic mirrored queues are not served: there is one node",
@@ -180,8 +191,8 @@ async def _memory(request: ApiRequest) -> Row:
     request.begin_turn()
     gate = request.driver.broker.gates.memory
     messages = 0 if gate is None else min(int(gate.bytes), used)
-    # RabbitMQ's names, without those of parts of Erlang's machine that are nothing here.
     return {
+        **dict.fromkeys(NOT_OF_PENSTOCK, 0),
         "queue_procs": messages,
         "other_proc": used - messages,
         "total": {"erlang": used, "rss": used, "allocated": used},
