@@ -3,8 +3,8 @@
 Theory of operation. The broker counts work in units of about a microsecond (compiled), on a meter that only grows. A
 client's input is handled until its *share* is used up. The rest waits in the `WorkQueue`, and the socket is not read
 meanwhile. A turn of the event loop takes clients from the queue, each once, until the *turn* is used up. So a turn is
-bounded whatever clients send, except for the one action that exceeds the bound; tests/bounds.md lists the bounds of such
-actions.
+bounded whatever clients send, except for the one action that exceeds the bound; tests/bounds.md lists the bounds of
+such actions.
 
 The order is start-time fair queueing (Goyal, Vin, Cheng 1996): a client's position is where its last share ended, on a
 scale of units. No position is more than one share before the clock, which is the position of the last client served. So
