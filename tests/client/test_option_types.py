@@ -82,7 +82,7 @@ def test_typed_setting_of_a_queue_is_known_to_the_broker(name: str) -> None:
         read("q", given)
 
 
-def test_every_setting_of_queues_is_typed() -> None:
+def test_queue_settings_are_all_typed() -> None:
     assert {name.replace("-", "_") for name in OURS} <= names_of(option_types.QueueSettings)
 
 

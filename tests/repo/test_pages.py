@@ -23,14 +23,14 @@ def test_page_has_its_parts_as_they_follow_from_the_code(page: Path) -> None:
     assert filled(text) == text, "`make pages` writes it"
 
 
-def test_every_table_that_is_made_is_on_one_page() -> None:
+def test_generated_table_is_on_one_page() -> None:
     named = Counter(name for page in pages() for name in PLACE.findall(page.read_text()))
     assert len(named) > 20
     others = {"modules", "client", "decisions"}
     assert named == Counter({f"table: {name}" for name in tables()} | others)
 
 
-def test_every_table_has_rows_or_transitions() -> None:
+def test_generated_table_has_rows_or_transitions() -> None:
     assert [name for name, table in tables().items() if table.count("\n|") + table.count("-->") < 3] == []
 
 

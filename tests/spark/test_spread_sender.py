@@ -270,7 +270,7 @@ def test_restarted_broker_still_refuses_another_list(second_broker, restarts):
     assert first.depth(pair.queue) == 0
 
 
-def test_transactional_batch_published_at_one_broker_is_completed_with_other_partitions(broker, second_broker):
+def test_transactional_batch_published_at_one_broker_ends_with_other_partitions(broker, second_broker):
     full = {"capacity_messages": 400, "hold_deadline": 0}
     given = {"spreadColumn": "message_id"}
     pair = Pair.declared(broker, second_broker, "transactional", (full, full), **given)

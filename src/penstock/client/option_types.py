@@ -134,6 +134,7 @@ class QueueSettings(TypedDict, total=False):
     cursor_max_lag_bytes: SettingOfQueue
     cursor_max_lag_age: SettingOfQueue
     cursor_max_lag_policy: SettingOfQueue
+    cursor_expires: SettingOfQueue
     credit_window_messages: SettingOfQueue
     credit_window_bytes: SettingOfQueue
     credit_idle: SettingOfQueue
@@ -195,6 +196,7 @@ class QueueSettings(TypedDict, total=False):
     x_cursor_max_lag_bytes: SettingOfQueue
     x_cursor_max_lag_age: SettingOfQueue
     x_cursor_max_lag_policy: SettingOfQueue
+    x_cursor_expires: SettingOfQueue
     x_credit_window_messages: SettingOfQueue
     x_credit_window_bytes: SettingOfQueue
     x_credit_idle: SettingOfQueue
