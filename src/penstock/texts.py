@@ -42,7 +42,7 @@ SCOPE_NOUNS: Final = {
     "vhost": "vhosts",
     "user": "users",
     "connection": "connections",
-    "producer": "producers",
+    "producer": "users",
     "broker": "broker",
 }
 """Scopes of settings by pattern, with their nouns at the command line."""

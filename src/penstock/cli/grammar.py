@@ -101,7 +101,7 @@ FORMER: Final[dict[str, str]] = {
         f"{verb} {scope}": f"{noun} {verb}"
         for verb in ("set", "unset", "show", "block", "unblock")
         for scope, noun in SCOPE_NOUNS.items()
-        if verb in ("set", "unset", "show") or scope not in ("producer", "broker")
+        if scope != "producer" and (verb in ("set", "unset", "show") or scope != "broker")
     },
     "connection close": "connections close",
     "sink assign": "sinks assign",

@@ -87,7 +87,7 @@ def status(as_json: Json, url: Url) -> None:
         state = ", blocked" if each["blocked"] else ""
         if each["held"]["messages"]:
             state += f", {each['held']['messages']:,} publishes held"
-        say(f"{each['name']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
+        say(f"{each['label']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
     more = answer["connection_count"] - CONNECTIONS_LISTED
     if more > 0:
         say(f"and {more:,} more connections")

@@ -49,6 +49,7 @@ from penstock.management.operation import CHANGES, LOOKS, Answer, Operation
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.protocols.common.authorization import check_reply_queue, check_tag
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_names import label
 from penstock.protocols.common.control_request import (
     IMPORT,
     PUBLISH_BLOCK,
@@ -349,7 +350,7 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[Row]:
         "version": node.version,
         "build": node.control.build,
         "turns": node.turns_view(),
-        "slowed": [wait.connection.name() for wait in node.slowed().slowed()[:SLOWED_SHOWN]],
+        "slowed": [label(wait.connection) for wait in node.slowed().slowed()[:SLOWED_SHOWN]],
         "connections": connections,
         "connection_count": len(node.connections),
         "vhost": vhost.name,

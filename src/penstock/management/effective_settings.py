@@ -198,13 +198,15 @@ def source_of(value: SettingValue) -> str:
     return f"argument {given}" if value.origin == ARGUMENT else f"{value.source()}: {given}"
 
 
-def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, object]]:
+def scope_settings(
+    broker: Broker, scope: str, name: str, given: dict[str, SettingValue] | None = None
+) -> list[dict[str, object]]:
     """Return all settings of a scope other than queue, for a name, in the order of the documentation.
 
-    Raises PreconditionFailed (406) if two sources contradict each other.
+    `given` are those of one connection. Raises PreconditionFailed (406) if two sources contradict each other.
     """
-    values = broker.table.resolve(scope, name)
-    limits = broker.table.limits(scope, name)
+    values = broker.table.resolve(scope, name) | (given or {})
+    limits = broker.table.limits(scope, name, given)
     rows: list[dict[str, object]] = []
     for setting in SCOPES[scope]:
         setting_value = values.get(setting)

@@ -43,12 +43,12 @@ from penstock.flow.level import amount, amounts
 from penstock.flow.shared_limit import CountedDepth
 from penstock.flow.work import WorkMeter
 from penstock.management import dead_letter_lines
-from penstock.management.client_names import channel_named, connection_named
 from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.node import Node
 from penstock.management.operation import only_one
 from penstock.management.refusals import Refusal
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_names import channel_named, connection_named
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.texts import SCOPE_NOUNS
 
@@ -79,9 +79,9 @@ def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     if subject == "queue":
         return of_queue(request.vhost.queue(name, request.connection), node.broker)
     if subject == "connection":
-        return of_connection(connection_named(node, name, _owner(request)), node)
+        return of_connection(connection_named(node.connections, name, _owner(request)), node)
     if subject == "channel":
-        return of_channel(channel_named(node, name, _owner(request)), node)
+        return of_channel(channel_named(node.connections, name, _owner(request)), node)
     if subject == "link":
         return of_link(find_link(node, name), node.broker)
     asker = request.connection

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from penstock.operations.command import Answer, Columns, Field, Given, Item, Listing, Value
-from penstock.operations.commands import EVERYWHERE, NOUNS, OPERATOR, Noun
+from penstock.operations.commands import EVERYWHERE, NOUNS, OF_EACH, OPERATOR, Noun, each_of
 from penstock.texts import shown_bytes, shown_capacity, shown_percent, shown_time
 
 POSITIONS_LISTED: Final = 3
@@ -95,17 +95,17 @@ LISTS: Final = (
     _listed("bindings", "--filter source=logs", "source, routing_key, destination, destination_type, arguments"),
     _listed(
         "connections", "--filter 'state!=running'",
-        "name=penstock.name, user, protocol, state, channels, recv_oct, send_oct, client=client_properties.product",
+        "name=penstock.label, user, protocol, state, channels, recv_oct, send_oct, client=client_properties.product",
     ),
     _listed(
         "channels", "--filter 'held>0'",
-        "name=penstock.name, messages_unacknowledged, consumer_count, prefetch_count, confirm"
+        "name=penstock.label, messages_unacknowledged, consumer_count, prefetch_count, confirm"
         ", held=penstock.held.messages, withheld=penstock.withheld, credit=credit",
         credit=_credit,
     ),
     _listed(
         "consumers", "--filter queue=orders",
-        "queue=queue.name, consumer_tag=tag, channel=channel_details.penstock.name, prefetch_count"
+        "queue=queue.name, consumer_tag=tag, channel=channel_details.penstock.label, prefetch_count"
         ", credit=penstock.link_credit, window=penstock.adaptive_window.messages, window_bytes=penstock.window_bytes"
         ", ack_required, waits for=waits",
         tag=_consumer_tag, waits=lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
@@ -166,16 +166,23 @@ def _value(row: Item) -> str:
     return f"({text})" if row.get("hidden") else text
 
 
+def _of_each(given: Given) -> tuple[str, Answer]:
+    each = each_of(given)
+    return "show", {"user": given["user"], **({"each": each} if each else {})}
+
+
 def _shown(noun: str, row: Noun) -> Listing:
     scope = row.scope
     name = () if scope == "broker" else (Field(scope, metavar="NAME", names=row.names),)
+    each = OF_EACH if scope == "user" else ()
     example = "broker show" if scope == "broker" else f"{noun} show {row.example}"
     return Listing(
         f"{noun} show", "show",
         f"Show the effective settings of {'the broker' if scope == 'broker' else f'{scope} NAME'}, each with its "
         "source.\n\nA value in parentheses is one that the source before it hides. For example: penstock " + example,
-        Columns(("setting", "value", "from"), of_items={"value": _value}), "settings", name,
-        {"broker": ""} if scope == "broker" else {}, rows=_with_hidden, raw=True, whole="",
+        Columns(("setting", "value", "from"), of_items={"value": _value}), "settings",
+        (*name, *each), {"broker": ""} if scope == "broker" else {}, rows=_with_hidden, raw=True, whole="",
+        request=_of_each if each else None,
     )  # fmt: skip
 
 

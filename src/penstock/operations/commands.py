@@ -49,7 +49,6 @@ NOUNS: Final[dict[str, Noun]] = {
     "connections": Noun(CLIENTS, "List, close and block connections of clients.", "connection", "connections", "con:2"),
     "channels": Noun(CLIENTS, "List channels of AMQP 0-9-1 and sessions of AMQP 1.0."),
     "consumers": Noun(CLIENTS, "List consumers, with what they wait for."),
-    "producers": Noun(CLIENTS, "Set and show settings of producers.", "producer", "", "nightly"),
     "policies": Noun(RULES, "Set, delete and list policies: settings for queues and exchanges, as in RabbitMQ."),
     "operator-policies": Noun(RULES, "Set, delete and list operator policies, which limit what others may set."),
     "parameters": Noun(RULES, "List parameters, which are kept without effect."),
@@ -228,8 +227,21 @@ EXAMPLES: Final = {
 """Settings in the help, by scope."""
 
 
+def _scope(given: Given) -> str:
+    """Return the scope of a command: of a user it may be that of each of its connections or producers."""
+    return each_of(given) or str(given["scope"])
+
+
+def each_of(given: Given) -> str:
+    """Return the scope of the options of a user's settings; "" without one. Raises ConfigError for both."""
+    found = [each for each in EACH if given.get(f"each_{each}")]
+    if len(found) > 1:
+        raise ConfigError("--each-connection and --each-producer are two settings: give one of them at a time")
+    return found[0] if found else ""
+
+
 def _setting(given: Given) -> tuple[str, Answer]:
-    scope, pattern, words = given["scope"], given.get("pattern", ""), given["settings"]
+    scope, pattern, words = _scope(given), given.get("pattern", ""), given["settings"]
     if not words:
         raise ConfigError(f"no settings for {scope} '{pattern}': give at least one NAME=VALUE after the pattern")
     settings = named(words, ": give a setting such as capacity-messages=10000", "setting ")
@@ -239,7 +251,7 @@ def _setting(given: Given) -> tuple[str, Answer]:
 
 def _unsetting(given: Given) -> tuple[str, Answer]:
     names = list(given["names"]) or None
-    return "settings.unset", {"scope": given["scope"], "pattern": given.get("pattern", ""), "names": names}
+    return "settings.unset", {"scope": _scope(given), "pattern": given.get("pattern", ""), "names": names}
 
 
 def _changed(given: Given, answer: Answer) -> Iterable[str]:
@@ -248,12 +260,56 @@ def _changed(given: Given, answer: Answer) -> Iterable[str]:
     return [" ".join(part for part in parts if part), *answer["sentences"]]
 
 
+EACH: Final = ("connection", "producer")
+OF_EACH: Final = (
+    Field("each_connection", "Of each of the user's connections, not of all together.", bool),
+    Field("each_producer", "Of each of its producers: channels, and links that send.", bool),
+)
+"""Options of a user's settings."""
+
+
+def _of_connection(given: Given, answer: Answer) -> Iterable[str]:
+    shown = " ".join(f"{name}={value}" for name, value in answer["settings"].items())
+    return [f"connection {answer['connection']} {shown or 'has no settings of its own'}", *answer["sentences"]]
+
+
+def _connection_setting(given: Given) -> tuple[str, Answer]:
+    settings = named(given["settings"], ": give a setting such as rate-messages=100", "setting ")
+    return "connection.set", {"connection": given["connection"], "settings": settings}
+
+
+def _connection_unsetting(given: Given) -> tuple[str, Answer]:
+    return "connection.unset", {"connection": given["connection"], "names": list(given["names"]) or None}
+
+
+_CONNECTION: Final = Field("connection", metavar="NAME", names="connections")
+OF_CONNECTIONS: Final = (
+    Command(
+        "connections set", "connection.set",
+        "Set rates of connection NAME, at once and until it closes: its number, its name in the log, or its client's "
+        "connection_name.\n\nFor all connections of a user, `penstock users set USER --each-connection`. For example: "
+        "penstock connections set con:2 rate-messages=100",
+        (_CONNECTION, Field("settings", metavar="NAME=VALUE...", many=True)), _of_connection, _connection_setting,
+    ),
+    Command(
+        "connections unset", "connection.unset",
+        "Remove settings of connection NAME that `penstock connections set` has made: the named ones, or all.\n\n"
+        "For example: penstock connections unset con:2",
+        (_CONNECTION, Field("names", metavar="[NAME...]", many=True, required=False)),
+        _of_connection, _connection_unsetting,
+        absent=Absent("nothing is set for connection {connection}",
+                      lambda given: {"connection": given["connection"], "existed": False}),
+    ),
+)  # fmt: skip
+
+
 def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
     """Return the commands that set and unset settings of a noun."""
     scope = row.scope
     pattern = () if scope == "broker" else (Field("pattern"),)
     where = "of the broker" if scope == "broker" else "for all names that match PATTERN"
     setting, shown = EXAMPLES.get(scope, "rate-messages=100"), f" {row.example}" if row.example else ""
+    each = OF_EACH if scope == "user" else ()
     of = f"nothing is set for {scope}" + ("" if scope == "broker" else " {pattern}")
     return (
         Command(
@@ -263,7 +319,7 @@ def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
                "most specific pattern wins. ")
             + "The exit code is 1 if a stronger source hides a setting. For example: "
             + f"penstock {noun} set{shown} {setting}",
-            (*pattern, Field("settings", metavar="NAME=VALUE...", many=True, required=scope == "broker"),
+            (*pattern, *each, Field("settings", metavar="NAME=VALUE...", many=True, required=scope == "broker"),
              Field("override", "Be stronger than arguments of queues, and than all policies.", bool)),
             _changed, _setting, {"scope": scope},
         ),
@@ -272,7 +328,7 @@ def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
             f"Remove settings of {'the broker' if scope == 'broker' else 'PATTERN'} that `penstock {noun} set` has "
             "made: the named ones, or all.\n\n"
             f"For example: penstock {noun} unset{shown}",
-            (*pattern, Field("names", metavar="[NAME...]", many=True, required=False)),
+            (*pattern, *each, Field("names", metavar="[NAME...]", many=True, required=False)),
             _changed, _unsetting, {"scope": scope},
             absent=Absent(of, lambda given: {"scope": scope, "pattern": given.get("pattern", ""), "existed": False}),
         ),
@@ -307,7 +363,10 @@ OBJECTS: Final = tuple(
     command
     for noun, row in NOUNS.items()
     if row.scope
-    for command in (*_settings_of(noun, row), *(_gate_of(noun, row) if row.names else ()))
+    for command in (
+        *(OF_CONNECTIONS if row.scope == "connection" else _settings_of(noun, row)),
+        *(_gate_of(noun, row) if row.names else ()),
+    )
 )
 
 
@@ -479,8 +538,7 @@ OTHERS: Final = (
         "Close connection NAME: its number, its name in the log, its client's connection_name or port.\n\n"
         "Its client hears connection-forced (320) with the reason. It may connect again; `penstock users block NAME` "
         "holds publishes. For example: penstock connections close 2 --reason 'maintenance'",
-        (Field("connection", metavar="NAME", names="connections"),
-         Field("reason", "Send this reason to the client.", default="")),
+        (_CONNECTION, Field("reason", "Send this reason to the client.", default="")),
         "connection {closed} is closed", absent=_gone("connection", "connection"),
     ),
     Command(

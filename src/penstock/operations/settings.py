@@ -7,6 +7,7 @@ from typing import Final
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
 from penstock.access.rules import Rules
 from penstock.core.broker import Broker
+from penstock.core.publish.connection_gates import NO_SETTINGS
 from penstock.core.queue.pager import check
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
@@ -34,6 +35,7 @@ from penstock.management.operation import Answer, Operation, Route, looking, onl
 from penstock.operations.definitions_kinds import Definitions, Together
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common.authorization import check_tag
+from penstock.protocols.common.connection_names import connection_named, label
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
 from penstock.settings.table import DEFAULT, FOREIGN_BYTES, SCOPES, WITHOUT_BURST, SettingValue, shown
@@ -41,6 +43,10 @@ from penstock.texts import worded
 
 USERS: Final = ("user", "connection", "producer")
 """Scopes whose patterns match names of users."""
+EACH: Final = ("connection", "producer")
+"""Scopes of what each connection, or each producer, of a user may do."""
+SHOWN: Final = tuple(scope for scope in SCOPES if scope != "producer")
+"""Scopes with objects that can be named."""
 ENTRY_WORK: Final = 3
 """Units of work per listed pattern, besides one for each of its settings."""
 RUN_TIME: Final = "run-time change"
@@ -144,9 +150,18 @@ def list_settings(node: Node, request: ControlRequest) -> Steps[Row]:
 
 
 def show(node: Node, request: ControlRequest) -> Row:
-    """Answer show {queue} or {another scope}: the effective values with their sources."""
-    scope = only_one(SCOPES, [scope for scope in SCOPES if scope in request.fields])
+    """Answer show {queue} or {another scope}: the effective values with their sources.
+
+    A connection is an open one. Those of each connection or producer of a user are shown by {user, each}.
+    """
+    scope = only_one(SHOWN, [scope for scope in SHOWN if scope in request.fields])
     name = request.text(scope)
+    if scope == "connection":
+        return _show_connection(node, request, name)
+    if scope == "user" and request.fields.get("each") is not None:
+        scope = request.text("each")
+        if scope not in EACH:
+            raise PreconditionFailed(f"'each' must be connection or producer, not {worded(scope)}")
     _check_shown(request, scope, name)
     if scope == "queue":
         queue = request.vhost.queue(name, request.connection)
@@ -161,6 +176,17 @@ def show(node: Node, request: ControlRequest) -> Row:
     else:
         node.check_user(name)
     return {"scope": scope, "name": name, "settings": _with_units(scope, scope_settings(node.broker, scope, name))}
+
+
+def _show_connection(node: Node, request: ControlRequest, name: str) -> Row:
+    seen = request.access.rules.has_tag(MONITORING)
+    connection = connection_named(node.connections, name, "" if seen else request.access.user)
+    given = NO_SETTINGS if connection.origin is None else connection.origin.given
+    rows = scope_settings(node.broker, "connection", connection.user, given)
+    for row in rows:
+        if row["setting"] in given:
+            row["from"] = f"set by command for this connection, until it closes: {row['name']}={row['given']}"
+    return {"scope": "connection", "name": label(connection), "settings": _with_units("connection", rows)}
 
 
 def _with_units(scope: str, rows: list[Row]) -> list[Row]:
@@ -404,11 +430,12 @@ def _listed_or_shown(node: Node, request: ControlRequest) -> Answer | Steps[Answ
     scope = request.fields.get("scope")
     if scope is None:
         return list_settings(node, request)
-    return show(node, request.part({str(scope): request.text("name", "")}))
+    name = request.text("name", "")
+    return show(node, request.part({"user": name, "each": scope} if scope == "producer" else {str(scope): name}))
 
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("show", show, tuple(SCOPES), tag=MANAGEMENT),
+    looking("show", show, (*SHOWN, "each"), tag=MANAGEMENT),
     looking("settings.list", list_settings, tag=MANAGEMENT),
     looking("", _listed_or_shown, ("scope", "name"), tag=MANAGEMENT, routes=(
         Route("GET /penstock/settings", "List the settings of all patterns; with `scope` and `name`, those in effect "

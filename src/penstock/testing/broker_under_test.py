@@ -23,8 +23,8 @@ from penstock.core.queue.length_limit import RefusalOrder
 from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.errors import NotFound
 from penstock.management import why
-from penstock.management.client_names import is_at, is_given
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_names import connection_named
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.settings.start import NO_LOG
 from penstock.testing.broker_thread import BrokerThread, FaultyTransport
@@ -144,14 +144,7 @@ class BrokerUnderTest(Observed):
     def _connection(self, name: str) -> Connection:
         """Return a connection of this virtual host. Raises NotFound."""
         own = [each.connection for each in self._transports() if each.connection is not None]
-        for connection in own:
-            if name in (connection.name(), connection.peer.ends()):
-                return connection
-        for connection in own:
-            if is_given(connection, name) or is_at(connection, name):
-                return connection
-        known = ", ".join(str(each.peer.properties.get("connection_name") or each.name()) for each in own) or "none"
-        raise NotFound(f"no connection '{name}' in vhost '{self.vhost}'; there are: {known}")
+        return connection_named({each.number: each for each in own}, name)
 
     def _transports(self) -> list[FaultyTransport]:
         return self.server.broker.transports(self.vhost)

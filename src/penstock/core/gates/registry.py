@@ -318,7 +318,8 @@ class Gates(NodeMemory):
         if rate is not None:
             self.user_rates[origin.user] = rate
             gates.append(rate.gate)
-        origin.rate = self._rate(origin.rate, f"connection {origin.name}", table.limits(CONNECTION, origin.user))
+        limits = table.limits(CONNECTION, origin.user, origin.given)
+        origin.rate = self._rate(origin.rate, f"connection {origin.name}", limits)
         if origin.rate is not None:
             gates.append(origin.rate.gate)
         origin.gates = gates

@@ -419,13 +419,15 @@ class SettingsTable:
         """Forget what queues share, after a change of policies."""
         self._common.clear()
 
-    def limits(self, scope: str, name: str) -> Limits:
+    def limits(self, scope: str, name: str, given: dict[str, SettingValue] | None = None) -> Limits:
         """Resolve the limits of an address, virtual host, user, connection, producer, or of the broker.
 
-        `name` is the user's name for users, connections and producers; "" for the broker. Raises PreconditionFailed
-        (406) as `queue` does.
+        `name` is the user's name for users, connections and producers; "" for the broker. `given` are settings of the
+        object itself, which are stronger. Raises PreconditionFailed (406) as `queue` does.
         """
         values = self.resolve(scope, name)
+        if given:
+            values |= given
         if scope == BROKER:
             for setting in ("capacity-bytes", *CREDITS):
                 values.pop(setting, None)  # The defaults of queues, and not limits of the broker itself.
