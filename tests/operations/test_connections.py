@@ -74,7 +74,7 @@ def test_named_setting_of_a_connection_is_removed_alone(driver: BrokerDriver) ->
     answer = ask(driver, "connection.unset", {"connection": "1", "names": ["rate-messages"]})
     assert answer["settings"] == {"rate-bytes": "1kB"}
     assert rate_of(connection) is None
-    with pytest.raises(NotFound, match="rate-messages of con:1.* is not set; `penstock connections show 1` lists"):
+    with pytest.raises(NotFound, match=r"rate-messages of con:1.* is not set; `penstock connections show 1` lists"):
         ask(driver, "connection.unset", {"connection": "1", "names": ["rate-messages"]})
 
 
@@ -83,8 +83,8 @@ def test_name_of_no_connection_has_no_settings(driver: BrokerDriver, operation: 
     """A pattern or a user's name is none: it would never match."""
     Dialogue(driver)
     for name in ("guest", "#", "con:2"):
+        fields: dict[str, object] = {"settings": {"rate-messages": 5}} if operation == "connection.set" else {}
         with pytest.raises(NotFound, match=f"no connection '{name}'; the first of 1 are con:1"):
-            fields = {"settings": {"rate-messages": 5}} if operation == "connection.set" else {}
             ask(driver, operation, {"connection": name, **fields}, access=access_of(driver.broker, "guest"))
 
 

@@ -124,6 +124,23 @@ def rows() -> dict[str, Command | Listing]:
 
 
 @functools.cache
+def places() -> dict[str, str]:
+    """Return where each command acts, by its path; the others ask no broker, or start one."""
+    from penstock.operations.command import BROKER, EITHER, VHOST, acts_in
+
+    one_by_one = ("queues publish", "queues consume", "queues get", "queues watch", "cursors show")
+    return {
+        **{path: acts_in(row) for path, row in rows().items()},
+        **dict.fromkeys(one_by_one, VHOST),
+        "status": f"{VHOST} for queues, the whole broker for the rest",
+        "why": f"{VHOST} for a queue, the whole broker for the rest",
+        "top": EITHER,
+        **dict.fromkeys(("config", "report", "users add", "users passwd"), BROKER),
+        **dict.fromkeys(("definitions export", "definitions import"), f"{BROKER}, or {VHOST} with --here"),
+    }
+
+
+@functools.cache
 def groups() -> dict[str, str]:
     """Return the help of each group."""
     from penstock.operations.commands import NOUNS

@@ -140,7 +140,7 @@ def config(
 ) -> None:
     """Show the settings of a broker in effect, each with its source, without secrets.
 
-    A source is FILE:LINE, an environment variable, the command line, a run-time change (`penstock set`), or the
+    A source is FILE:LINE, an environment variable, the command line, a run-time change (`penstock queues set`), or the
     default. For example: penstock config --changed
     """
     found = asked(url, "config.show") if file is None else _of_file(file)

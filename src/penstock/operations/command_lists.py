@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from penstock.operations.command import Answer, Columns, Field, Given, Item, Listing, Value
-from penstock.operations.commands import EVERYWHERE, NOUNS, OF_EACH, OPERATOR, Noun, each_of
+from penstock.operations.command import BROKER, VHOST, Answer, Columns, Field, Given, Item, Listing, Value
+from penstock.operations.commands import EVERYWHERE, NOUNS, OF_EACH, OPERATOR, PLACED, Noun, each_of
 from penstock.texts import shown_bytes, shown_capacity, shown_percent, shown_time
 
 POSITIONS_LISTED: Final = 3
@@ -79,7 +79,8 @@ def _listed(
         f"(docs/http.md). For example: penstock {kind} list {example}"
     )
     columns = _columns(names, texts, **computed)
-    return Listing(f"{kind} list", "list", text, columns, "items", (EVERYWHERE,), {"kind": kind}, rows=rows)
+    field, where = (EVERYWHERE._replace(hidden=True), BROKER) if kind == "vhosts" else (EVERYWHERE, VHOST)
+    return Listing(f"{kind} list", "list", text, columns, "items", (field,), {"kind": kind}, rows=rows, where=where)
 
 
 LISTS: Final = (
@@ -138,7 +139,13 @@ another."""
 
 def _set(items: list[Item]) -> list[Item]:
     return [
-        {"scope": each["scope"], "pattern": each["pattern"], "setting": f"{name}={value}", "by": by}
+        {
+            "scope": each["scope"],
+            "pattern": each["pattern"],
+            "vhost": each.get("vhost"),
+            "setting": f"{name}={value}",
+            "by": by,
+        }
         for each in items
         for by in ("command", "override", "file")
         for name, value in each.get(by, {}).items()
@@ -182,15 +189,11 @@ def _shown(noun: str, row: Noun) -> Listing:
         "source.\n\nA value in parentheses is one that the source before it hides. For example: penstock " + example,
         Columns(("setting", "value", "from"), of_items={"value": _value}), "settings",
         (*name, *each), {"broker": ""} if scope == "broker" else {}, rows=_with_hidden, raw=True, whole="",
-        request=_of_each if each else None,
+        request=_of_each if each else None, where=VHOST if scope in PLACED else BROKER,
     )  # fmt: skip
 
 
 # Users, permissions and limits
-
-
-def _of_user(given: Given) -> tuple[str, Answer]:
-    return "user.list", {"user": given["user"]}
 
 
 def _permissions(users: list[Item]) -> list[Item]:
@@ -246,9 +249,10 @@ LISTINGS: Final[tuple[Listing, ...]] = (
     *(_shown(noun, row) for noun, row in NOUNS.items() if row.scope),
     Listing(
         "settings", "settings.list",
-        "List all settings by pattern, from commands and from the settings file.\n\n"
-        "For example: penstock settings --filter scope=queue",
-        Columns(("scope", "pattern", "setting", "by")), "settings", rows=_set, raw=True, whole="",
+        "List settings by pattern, from commands and from the settings file: of the broker, of all virtual hosts, and "
+        "of the one in --url.\n\nFor example: penstock settings --filter scope=queue",
+        Columns(("scope", "pattern", "vhost", "setting", "by")), "settings", (EVERYWHERE,), rows=_set, raw=True,
+        whole="",
     ),
     Listing(
         "policies list", "policy.list", f"List the policies; {POLICY_HELP} policies list",
@@ -268,18 +272,18 @@ LISTINGS: Final[tuple[Listing, ...]] = (
     Listing(
         "users list", "user.list",
         "List users, without their passwords.\n\nFor example: penstock users list --filter tags~administrator",
-        USERS, "users", whole="users",
+        USERS, "users", whole="users", where=BROKER,
     ),
     Listing(
-        "permissions list", "user.list",
+        "permissions list", "permission.list",
         "List permissions and topic permissions.\n\nFor example: penstock permissions list --user anna",
-        PERMISSIONS, "users", (Field("user", "Only those of this user.", names="users"),), request=_of_user,
+        PERMISSIONS, "users", (Field("user", "Only those of this user.", names="users"), EVERYWHERE),
         rows=_permissions, whole="permissions",
     ),
     Listing(
         "limits list", "limit.list",
         "List all limits of users and virtual hosts.\n\nFor example: penstock limits list",
         Columns(("scope", "name", "limits"), texts={"limits": _limits}), "", rows=_limited, whole="limits",
-        as_object=_limits_by_name,
+        as_object=_limits_by_name, where=BROKER,
     ),
 )  # fmt: skip

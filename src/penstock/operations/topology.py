@@ -76,7 +76,7 @@ def _plan_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned) -
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
     check_exchange_arguments(name, arguments)
     alternate_of(name, host, arguments)
-    planned.table.limits("address", name)
+    planned.table.limits("address", name, None, host)
     planned.exchanges[(host, name)] = entry.text("type")
 
 

@@ -272,7 +272,7 @@ class Gates(NodeMemory):
         held = self.operator_gates.get((ADDRESS, vhost.name, name))
         if held is not None:
             gates.append(held.gate)
-        limits = self.table.limits(ADDRESS, name)
+        limits = self.table.limits(ADDRESS, name, None, vhost.name)
         key = _address(vhost, name)
         rate = self._rate(self.address_rates.pop(key, None), f"address {name}", limits)
         if rate is not None:
