@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -199,6 +199,13 @@ def shown_capacity(level: Mapping[str, int | None]) -> str:
         if value is not None
     ]
     return " and ".join(parts) or "no limit"
+
+
+def road_text(road: Mapping[str, Any]) -> str:
+    """Return the state of a queue's road: open, closed by its own gate, or closed with the kind of another."""
+    if road["open"]:
+        return "open"
+    return "closed" if road["held_by"] == "own" else f"closed ({road['held_by']})"
 
 
 def shown_percent(value: float | None) -> str:

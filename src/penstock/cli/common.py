@@ -78,7 +78,7 @@ def of_fill(text: str) -> str | None:
 
 
 COLUMN_COLOURS: Final[dict[str, Colour]] = {
-    "gate": lambda text: "alarm" if text == "closed" else "good",
+    "gate": lambda text: "good" if text == "open" else "alarm",
     "blocked": alarm_unless("0", "-"),
     "blocks": alarm_unless("0", "-"),
     "fill": of_fill,

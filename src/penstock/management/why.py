@@ -24,6 +24,7 @@ from penstock.core.queue.cursor_state import CursorState, LeaseState, passed_by_
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.describe.gate import because, gate_row, gate_state, key_of, text_of
 from penstock.describe.queue import asked_s_ago, queue_row
+from penstock.describe.road import source_gates
 from penstock.describe.session import (
     CONNECTIONS_SHOWN,
     CONSUMERS_SHOWN,
@@ -102,9 +103,9 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     """Return the row of a queue: its blocked producers, their gates, and the cursors and consumers it waits for."""
     now = broker.now
     blocks = queue.gate.stats.blocked()
-    row = queue_row(queue, now)
+    row = queue_row(queue, broker)
     row["gate"] = {**gate_state(queue.gate, now), **queue.gate.stats.as_dict(now)}
-    gates = gates_of(queue)
+    gates = [*gates_of(queue), *[gate for gate in source_gates(queue, broker) if gate.in_line() or not gate.open]]
     row["gates"] = [gate_row(gate, now) for gate in gates[1:]]
     row["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_LISTED]]
     row["waiting"] = waiting_at(gates)

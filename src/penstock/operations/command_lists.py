@@ -87,10 +87,10 @@ LISTS: Final = (
     _listed(
         "queues", "--filter gate=closed --sort -messages --limit 20",
         "name, messages, bytes=penstock.depth.bytes, capacity=penstock.capacity, fill=penstock.fill_percent"
-        ", messages_unacknowledged, consumers, gate=gate, blocked=penstock.gate.blocked, in/s=penstock.rates.publish"
-        ", out/s=penstock.rates.deliver_get, policy, durable, arguments",
+        ", messages_unacknowledged, consumers, gate=gate, held by=penstock.road.held_by, blocked=penstock.road.blocked"
+        ", in/s=penstock.rates.publish, out/s=penstock.rates.deliver_get, policy, durable, arguments",
         {"capacity": shown_capacity, "fill": shown_percent},
-        gate=lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
+        gate=lambda item: "open" if item["penstock"]["road"]["open"] else "closed",
     ),
     _listed("exchanges", "--filter type=topic", "name, type, durable, auto_delete, internal, policy, arguments"),
     _listed("bindings", "--filter source=logs", "source, routing_key, destination, destination_type, arguments"),

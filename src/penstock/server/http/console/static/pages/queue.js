@@ -76,7 +76,7 @@ class QueuePage {
     const cycle = gate ? duty(gate) : null;
     const [incoming, outgoing] = [rateOf(queue, "publish"), rateOf(queue, "deliver_get")];
     replace(this.facts, h("dl", { class: "facts" },
-      fact("Gate", gateText(own.gate)),
+      fact("Gate", gateText(own.road)),
       fact("Crossings", `${plural(own.gate.crossings, "time")}, closed ${seconds(own.gate.closed_s)} in all${cycle ? `; ${percent(cycle.percent)} of the last ${seconds(cycle.over)}` : ""}`),
       fact("Depth", `${level(own.depth)}; highest ${level(own.highest)}`),
       fact("Limits", `resume ${level(own.resume)}; stop ${level(own.stop)}; capacity ${level(own.capacity)}`),
