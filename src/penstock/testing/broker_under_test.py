@@ -26,6 +26,7 @@ from penstock.management import why
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_names import connection_named
 from penstock.protocols.common.single_publish import SinglePublish
+from penstock.protocols.common.topology import Asker, declare_queue
 from penstock.settings.start import NO_LOG
 from penstock.testing.broker_thread import BrokerThread, FaultyTransport
 from penstock.testing.expectations import WITHIN_S, Observed, Subject, View
@@ -156,7 +157,8 @@ class BrokerUnderTest(Observed):
         given = {key.replace("_", "-"): value for key, value in arguments.items()}
 
         def declare() -> None:
-            self.server.core.vhost(self.vhost).declare_queue(name, given, durable, False, None, None)
+            asker = Asker(self.server.core, self.server.driver.services)
+            declare_queue(asker, self.server.core.vhost(self.vhost), name, given, durable)
 
         self.server.call(declare)
         return self.queue(name)
