@@ -41,13 +41,14 @@ def tables() -> dict[str, str]:
 
 
 def _of_places() -> Iterator[str]:
-    yield "| where | commands |"
-    yield "| --- | --- |"
-    by_place: dict[str, list[str]] = {}
+    yield "| commands | verbs | where |"
+    yield "| --- | --- | --- |"
+    verbs: dict[tuple[str, str], list[str]] = {}
     for path, place in places().items():
-        by_place.setdefault(place, []).append(f"`{path}`")
-    for place, paths in by_place.items():
-        yield f"| {place} | {', '.join(sorted(paths))} |"
+        noun, _, verb = path.partition(" ")
+        verbs.setdefault((noun, place), []).append(verb)
+    for (noun, place), found in sorted(verbs.items()):
+        yield f"| `{noun}` | {', '.join(f'`{verb}`' for verb in sorted(found) if verb)} | {place} |"
 
 
 def _of_commands() -> Iterator[str]:

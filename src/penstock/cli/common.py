@@ -283,7 +283,7 @@ def listed(connection: Connection, operation: str, fields: dict[str, Any], key: 
     """Yield the items of a list, in pages where the broker has pages."""
     if operation == "list":
         yield from connection.list(fields["kind"], everywhere=fields["everywhere"])
-    elif operation in ("user.list", "permission.list"):
+    elif key == "users":
         more, fields = True, {**fields, "count": PAGE}
         while more:
             answer = connection.request(operation, **fields)

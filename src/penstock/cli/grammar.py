@@ -125,7 +125,7 @@ def rows() -> dict[str, Command | Listing]:
 
 @functools.cache
 def places() -> dict[str, str]:
-    """Return where each command acts, by its path; the others ask no broker, or start one."""
+    """Return the place in which each command acts, by its path; the others ask no broker, or start one."""
     from penstock.operations.command import BROKER, EITHER, VHOST, acts_in
 
     one_by_one = ("queues publish", "queues consume", "queues get", "queues watch", "cursors show")

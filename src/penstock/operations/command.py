@@ -24,7 +24,7 @@ _INTEGER: Final = re.compile(r"-?\d{1,18}")
 VHOST: Final = "the virtual host of --url"
 EITHER: Final = "the virtual host of --url, or all with --everywhere"
 BROKER: Final = "the whole broker"
-"""Where a command acts."""
+"""Places in which a command acts."""
 
 
 class Field(NamedTuple):
@@ -84,7 +84,7 @@ class Command(NamedTuple):
     remarks: Callable[[Given], Iterable[str]] | None = None
     """Function that returns sentences for standard error."""
     where: str = VHOST
-    """Where it acts, if it has no option for that."""
+    """Place in which it acts, if it has no option for that."""
 
 
 class Columns(NamedTuple):
@@ -118,11 +118,11 @@ class Listing(NamedTuple):
     as_object: Callable[[list[Item]], Answer] | None = None
     """Function that makes the one object that --json prints of whole rows."""
     where: str = VHOST
-    """Where it looks, if it has no option for that."""
+    """Place that it looks at, if it has no option for that."""
 
 
 def acts_in(row: Command | Listing) -> str:
-    """Return where a command acts: what acts in several virtual hosts asks for the option."""
+    """Return the place in which a command acts: in several virtual hosts only with the option for that."""
     return EITHER if any(field.name == "everywhere" and not field.hidden for field in row.fields) else row.where
 
 

@@ -178,9 +178,9 @@ def test_link_is_found_by_the_label_of_its_connection() -> None:
 
 def test_explanation_names_a_connection_as_its_client_does() -> None:
     driver = make_driver()
-    Amqp10Dialogue(driver, properties={Symbol("connection_name"): "web-1"})
+    Dialogue(driver).connection.peer.introduce({"connection_name": "web-1"}, ["connection_name"])
     (sentence,) = ask(driver, "why", {"connection": "1"}, access=access_of(driver.broker, "guest"))["sentences"]
-    assert sentence.startswith("web-1 (con:1)/ssn:0 ")
+    assert sentence.startswith("web-1 (con:1)/ch:1 ")
 
 
 def test_log_names_a_connection_as_its_client_does_after_its_opening() -> None:

@@ -22,7 +22,7 @@ from penstock.settings.table import AT_LEAST_ONCE
 
 
 class Asker:
-    """Who changes the topology: a client's connection, or somebody without one, as over HTTP and by an import."""
+    """Author of a change: a client's connection, or a user or program without one, as over HTTP and by an import."""
 
     __slots__ = ("broker", "services", "access", "connection")
 
@@ -36,7 +36,7 @@ class Asker:
         self.broker = broker
         self.services = services
         self.access = access
-        """Permissions that are checked; None for somebody who may do everything."""
+        """Permissions that are checked; None for an author who may do everything."""
         self.connection = connection
         """Owner of its exclusive queues; None without a connection."""
 
@@ -92,7 +92,7 @@ def remarks_on_queue(queue: Queue) -> list[str]:
 
 
 def observe_queue(asker: Asker, queue: Queue) -> None:
-    """Make the counts of a queue current, because somebody asks for them: it counts as a use of the queue."""
+    """Make the counts of a queue current, because a client asks for them: it counts as a use of the queue."""
     asker.services.deliver_first(queue)
     asker.broker.touch_queue(queue)
 
@@ -100,8 +100,8 @@ def observe_queue(asker: Asker, queue: Queue) -> None:
 def purge_queue(asker: Asker, vhost: VirtualHost, name: str, checked: bool = True) -> int:
     """Drop all ready messages; return their number. `checked`: False for a queue that needs no permission.
 
-    Raises AccessRefused (403), NotFound (404), and ResourceLocked (405) for one that is exclusive to somebody else, or
-    that a cursor reads.
+    Raises AccessRefused (403), NotFound (404), and ResourceLocked (405) for one that is exclusive to another
+    connection, or that a cursor reads.
     """
     if asker.access is not None and checked:
         authorization.check_read_queue(asker.access, name)
@@ -200,7 +200,7 @@ def unbind(asker: Asker, vhost: VirtualHost, terms: BindingTerms, is_there: bool
     """Remove a binding; a missing source, destination or binding is no error (as in RabbitMQ).
 
     `is_there`: False if it is known that there is none, and only the permission is checked. Raises AccessRefused (403),
-    ResourceLocked (405) for a binding of a queue that is exclusive to somebody else.
+    ResourceLocked (405) for a binding of a queue that is exclusive to another connection.
     """
     _check_binding(asker, vhost, terms)
     key, arguments = terms.key, terms.arguments
