@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -42,7 +42,7 @@ SCOPE_NOUNS: Final = {
     "vhost": "vhosts",
     "user": "users",
     "connection": "connections",
-    "producer": "producers",
+    "producer": "users",
     "broker": "broker",
 }
 """Scopes of settings by pattern, with their nouns at the command line."""
@@ -203,6 +203,13 @@ def shown_capacity(level: Mapping[str, int | None]) -> str:
         if value is not None
     ]
     return " and ".join(parts) or "no limit"
+
+
+def road_text(road: Mapping[str, Any]) -> str:
+    """Return the state of a queue's road: open, closed by its own gate, or closed with the kind of another."""
+    if road["open"]:
+        return "open"
+    return "closed" if road["held_by"] == "own" else f"closed ({road['held_by']})"
 
 
 def shown_percent(value: float | None) -> str:

@@ -16,7 +16,7 @@ from tests.support.commands import run, told
         (("unset", "queue", "NAME"), "NAME", "nothing is set for queue NAME"),
         (("policies", "clear", "NAME"), "no policy 'NAME'", "policy NAME does not exist"),
         (("users", "delete", "NAME"), "no user 'NAME'", "user NAME does not exist"),
-        (("permissions", "clear", "NAME"), "NAME", "user NAME has no permission in vhost /"),
+        (("permissions", "clear", "NAME"), "NAME", "user NAME has no permission in this virtual host"),
         (("cursor", "release", "NAME", "q"), "no cursor 'NAME'", "cursor NAME does not exist"),
         (("connection", "close", "NAME"), "no connection 'NAME'", "connection NAME does not exist"),
         *(

@@ -50,7 +50,7 @@ def test_set_names_the_stronger_source_and_an_override_counts_over_a_restart(tmp
             "overflow changes for queue orders: holds publishers at 1,000 messages; before: holds publishers at 10 "
             "messages",
         ]
-        raised = (1000, "pattern 'orders', set by override: capacity-messages=1000")
+        raised = (1000, "pattern 'orders' of vhost '/', set by override: capacity-messages=1000")
         assert _shown(broker, "orders", "capacity-messages") == raised
         run(broker, "publish", "orders", *(["one"] * 20))
         run(broker, "policies", "set", "ceiling", ".*", "--operator", "capacity-messages=5")
@@ -59,9 +59,12 @@ def test_set_names_the_stronger_source_and_an_override_counts_over_a_restart(tmp
         assert _shown(broker, "bills", "capacity-messages")[0] == 9
         run(broker, "declare", "queue", "orders", "--durable", "capacity-messages=10")
         exported = _exported(broker)
-        assert {"scope": "queue", "pattern": "orders", "settings": {}, "override": {"capacity-messages": "1000"}} in (
-            exported["settings"]
-        )
+        assert {
+            "scope": "queue",
+            "pattern": "%2F/orders",
+            "settings": {},
+            "override": {"capacity-messages": "1000"},
+        } in (exported["settings"])
     with serving(tmp_path, "--data", str(data)) as broker:
         assert _shown(broker, "orders", "capacity-messages") == raised
         audit = "".join(each.read_text() for each in data.glob("audit-log/*"))
@@ -89,7 +92,7 @@ def test_set_reports_settings_that_some_of_its_queues_hide(own_broker: BrokerPro
     assert "capacity-messages=9 has no effect on queue orders.us: argument x-max-length=4 is stronger" in run(
         own_broker, "set", "queue", "orders.#", "capacity-messages=9", code=1
     )
-    own = "pattern 'orders.eu', set by command: capacity-messages=3 is stronger"
+    own = "pattern 'orders.eu' of vhost '/', set by command: capacity-messages=3 is stronger"
     run(own_broker, "set", "queue", "#", "hold-deadline=9", "stop-percent=70")
     assert own in run(own_broker, "set", "queue", "*.eu", "capacity-messages=9", code=1)
     hidden = run(own_broker, "policies", "set", "length", ".*", "max-length=7", "capacity-messages=9")

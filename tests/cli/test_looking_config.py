@@ -34,7 +34,7 @@ def test_config_of_a_broker_has_every_source(tmp_path: Path) -> None:
         ("heartbeat-s ", f"{file}:2"),
         ("slow-turn-ms ", "environment PENSTOCK_SLOW_TURN_MS"),
         ("listen ", "command line"),
-        ('queue "orders.#" stop-percent ', "run-time change"),
+        ('queue "%2F/orders.#" stop-percent ', "run-time change"),
     ):
         assert any(line.startswith(begin) and line.endswith(end) for line in lines), (begin, rows)
     assert '"guest": "***"' in json.dumps(found)

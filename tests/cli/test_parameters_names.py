@@ -18,8 +18,8 @@ OTHERS = [
     ("bind lgos orders", "logs"), ("publish key one --exchange lgos", "logs"), ("delete exchange lgos", "logs"),
     ("block address lgos", "logs"), ("show address lgos", "logs"), ("block vhost stagnig", "staging"),
     ("show vhost stagnig", "staging"), ("delete vhost stagnig", "staging"), ("permissions clear aad", "ada"),
-    ("permissions set ada .* .* .* --vhost stagnig", "staging"), ("block user aad", "ada"), ("show user aad", "ada"),
-    ("show connection aad", "ada"), ("users tags aad monitoring", "ada"), ("limits set user aad max-channels=1", "ada"),
+    ("block user aad", "ada"), ("show user aad", "ada"), ("users show aad --each-connection", "ada"),
+    ("users tags aad monitoring", "ada"), ("limits set user aad max-channels=1", "ada"),
     ("policies clear shrot", "short"),
 ]  # fmt: skip
 

@@ -46,7 +46,7 @@ def item(**changed: Any) -> dict[str, Any]:
         "depth": {"messages": 1200, "bytes": 2048},
         "capacity": {"messages": None, "bytes": 4096},
         "fill_percent": 45.0,
-        "gate": {"open": False, "blocked": 2, "closed_for_s": 3.0},
+        "road": {"open": False, "held_by": "own", "blocked": 2, "closed_for_s": 3.0},
     }
     return {"name": "a\x1b[31m", "vhost": "/", "messages_unacknowledged": 3, "consumers": 1, "penstock": own, **changed}
 

@@ -110,11 +110,11 @@ def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher]
     shown = tuned.command("show", "queue", "orders.eu").splitlines()
     assert shown[0].split() == ["setting", "value", "from"]
     table = {line.split()[0]: " ".join(line.split()[1:]) for line in shown}
-    assert table["capacity-messages"] == "1000 pattern 'orders.#', set by command: capacity-messages=1000"
+    assert table["capacity-messages"] == "1000 pattern 'orders.#' of vhost '/', set by command: capacity-messages=1000"
     assert table["capacity-bytes"] == "5000 bytes argument x-max-length-bytes=5000"
-    assert table["stop-messages"] == "600 pattern 'orders.#', set by command: stop-percent=60"
-    assert table["resume-bytes"] == "500 bytes pattern 'orders.#', set by command: resume-percent=10"
-    assert table["stop-bytes"] == "3000 bytes pattern 'orders.#', set by command: stop-percent=60"
+    assert table["stop-messages"] == "600 pattern 'orders.#' of vhost '/', set by command: stop-percent=60"
+    assert table["resume-bytes"] == "500 bytes pattern 'orders.#' of vhost '/', set by command: resume-percent=10"
+    assert table["stop-bytes"] == "3000 bytes pattern 'orders.#' of vhost '/', set by command: stop-percent=60"
     assert table["overflow"] == "block argument x-overflow=block"
     assert table["hold-deadline"] == "25 s default"
     assert table["message-ttl"] == "none default"
@@ -133,11 +133,11 @@ def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher]
     }
     assert found["capacity-messages"]["pattern"] == "orders.#"
     assert tuned.command("settings").splitlines() == [
-        "scope   pattern   setting                 by",
-        "queue   orders.#  capacity-messages=1000  command",
-        "queue   orders.#  stop-percent=60         command",
-        "queue   orders.#  resume-percent=10       command",
-        "broker            hold-deadline=5         command",
+        "scope   pattern   vhost  setting                 by",
+        "queue   orders.#  /      capacity-messages=1000  command",
+        "queue   orders.#  /      stop-percent=60         command",
+        "queue   orders.#  /      resume-percent=10       command",
+        "broker            -      hold-deadline=5         command",
     ]
     assert tuned.command("unset", "queue", "orders.#", "stop-percent", "resume-percent").splitlines() == [
         "queue orders.# capacity-messages=1000",

@@ -116,7 +116,8 @@ def test_view_of_a_queue_has_its_depth_its_thresholds_and_its_gate() -> None:
     house = House("a", capacity_messages=10, stop_messages=3, resume_messages=1)
     house.publish_now("a", 100, count=4)
     house.session.get(house.vhost.queue("a"), False, 100.0)
-    view = queue_row(house.vhost.queue("a"), 101.0)
+    house.broker.now = 101.0
+    view = queue_row(house.vhost.queue("a"), house.broker)
     assert view["depth"] == {"messages": 4, "bytes": 400}
     assert view["unacknowledged"] == {"messages": 1, "bytes": 100}
     assert (view["overflow"], view["fill_percent"], view["paged"], view["max_length"]) == ("block", 40.0, None, None)

@@ -237,3 +237,35 @@ def test_query_that_waits_for_itself_is_named() -> None:
     assert len(sentences) == 1
     assert "results of cursor of q1, whose messages leave" in sentences[0]
     assert "maxOffsetsPerTrigger" in sentences[0]
+
+
+# A queue behind the gates of others
+
+
+def test_queue_behind_a_closed_exchange_says_so() -> None:
+    scene = Scene()
+    producer = scene.join()
+    producer.declare("orders", **GATED)
+    producer.vhost.declare_exchange("logs", "topic", {}, False, False, False)
+    producer.vhost.bind("logs", producer.vhost.queue("orders"), None, "eu", {})
+    scene.control("block", address="logs", reason="upgrade")
+    scene.at(103.0)
+    assert scene.ask(queue="orders") == [
+        "the operator, who holds address logs: upgrade, closed for 3.0 s; nobody is blocked by it"
+    ]
+    producer.say(publish("eu", b"order", exchange="logs"))
+    scene.at(105.0)
+    (sentence,) = scene.ask(queue="orders")
+    assert "is blocked 2.0 s by the operator, who holds address logs: upgrade, closed for 5.0 s" in sentence
+    answer = asked(scene.driver, queue="orders")
+    assert (answer["road"]["held_by"], answer["road"]["blocked"]) == ("exchange", 1)
+    assert [gate["name"] for gate in answer["gates"]] == ["address logs"]
+
+
+def test_queue_of_a_closed_virtual_host_says_so() -> None:
+    scene = Scene()
+    scene.join().declare("orders", **GATED)
+    scene.control("block", vhost="/")
+    scene.at(103.0)
+    (sentence,) = scene.ask(queue="orders")
+    assert sentence.startswith("the operator, who holds vhost /, closed for 3.0 s")

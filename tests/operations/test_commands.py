@@ -78,7 +78,7 @@ def test_binding_of_an_exchange_has_a_method_of_its_own() -> None:
 
 def test_permission_that_was_not_there_is_an_error_unless_it_may_be_missing() -> None:
     row = ROWS["permissions delete"]
-    given = {"user": "ada", "vhost": "/", "if_exists": False}
+    given, answer = {"user": "ada", "if_exists": False}, {"vhost": "/", "cleared": False}
     with pytest.raises(ConfigError, match="nothing was changed"):
-        said(row, given, {"cleared": False})
-    assert said(row, {**given, "if_exists": True}, {"cleared": False}) == ["user ada has no permission in vhost /"]
+        said(row, given, answer)
+    assert said(row, {**given, "if_exists": True}, answer) == ["user ada has no permission in vhost /"]

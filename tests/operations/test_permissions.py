@@ -6,7 +6,7 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
-from tests.support.operation_calls import asked
+from tests.support.operation_calls import ask, asked
 
 ALL = {"configure": ".*", "write": ".*", "read": ".*"}
 
@@ -17,9 +17,25 @@ def test_permissions_are_set_and_cleared(driver: BrokerDriver) -> None:
     asked(driver, "topic-permission.set", user="anna", vhost="/", exchange="amq.topic", write="a", read="b")
     assert driver.broker.access.permits("anna", "write", "/", "q")
     assert driver.broker.access.topic_permission("anna", "/", "amq.topic") is not None
-    assert asked(driver, "topic-permission.clear", user="anna", vhost="/") == {"cleared": 1}
-    assert asked(driver, "permission.clear", user="anna", vhost="/") == {"cleared": True}
-    assert asked(driver, "permission.clear", user="anna", vhost="/") == {"cleared": False}
+    assert asked(driver, "topic-permission.clear", user="anna", vhost="/") == {"vhost": "/", "cleared": 1}
+    assert asked(driver, "permission.clear", user="anna", vhost="/") == {"vhost": "/", "cleared": True}
+    assert asked(driver, "permission.clear", user="anna", vhost="/") == {"vhost": "/", "cleared": False}
+
+
+def test_permission_without_a_virtual_host_is_of_that_of_the_request(driver: BrokerDriver) -> None:
+    driver.broker.add_vhost("shop")
+    asked(driver, "user.declare", name="anna")
+    topic = {"user": "anna", "exchange": "amq.topic", "write": "a", "read": "b"}
+    assert ask(driver, "permission.set", {"user": "anna", **ALL}, vhost="shop") == {"vhost": "shop"}
+    assert ask(driver, "topic-permission.set", topic, vhost="shop") == {"vhost": "shop"}
+    assert driver.broker.access.user("anna").permissions.keys() == {"shop"}
+    assert asked(driver, "permission.list", user="anna")["users"][0]["permissions"] == []
+    for seen in (ask(driver, "permission.list", {"user": "anna"}, vhost="shop"),
+                 asked(driver, "permission.list", user="anna", everywhere=True)):  # fmt: skip
+        (anna,) = seen["users"]
+        assert [each["vhost"] for each in (*anna["permissions"], *anna["topic_permissions"])] == ["shop", "shop"]
+    assert ask(driver, "topic-permission.clear", {"user": "anna"}, vhost="shop")["cleared"] == 1
+    assert ask(driver, "permission.clear", {"user": "anna"}, vhost="shop") == {"vhost": "shop", "cleared": True}
 
 
 @pytest.mark.parametrize(

@@ -487,10 +487,10 @@ def test_producer_is_never_faster_than_its_rate(queue: Callable[..., str], proto
 def test_rate_of_a_producer_must_be_a_positive_integer(broker: BrokerProcess, rate: str) -> None:
     """'The rate must be a positive integer to enable this functionality ... Setting this to -1 disables rate limited
     flow control. The default value is -1': yes; anything else is refused."""
-    said = run(broker, "set", "producer", "nobody", f"producerMaxRate={rate}", code=1)
+    said = run(broker, "users", "set", "nobody", f"producerMaxRate={rate}", "--each-producer", code=1)
     assert "producerMaxRate" in said
-    run(broker, "set", "producer", "nobody", "producerMaxRate=-1")
-    run(broker, "unset", "producer", "nobody")
+    run(broker, "users", "set", "nobody", "producerMaxRate=-1", "--each-producer")
+    run(broker, "users", "unset", "nobody", "--each-producer")
 
 
 @pytest.mark.parametrize("how", ["pattern", "client-properties"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from penstock.cli import main
-from penstock.cli.grammar import FORMER, sections
+from penstock.cli.grammar import FORMER, places, sections
 
 OWN = ("-h", "--help")
 LINKS = {
@@ -36,7 +36,19 @@ LINKS = {
 
 def tables() -> dict[str, str]:
     """Return the tables by their names."""
-    return {"commands": "\n".join(_of_commands()), "former names": "\n".join(_of_former_names())}
+    makers = {"commands": _of_commands, "former names": _of_former_names, "where commands act": _of_places}
+    return {name: "\n".join(maker()) for name, maker in makers.items()}
+
+
+def _of_places() -> Iterator[str]:
+    yield "| commands | verbs | where |"
+    yield "| --- | --- | --- |"
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for path, place in places().items():
+        noun, _, verb = path.partition(" ")
+        verbs.setdefault((noun, place), []).append(verb)
+    for (noun, place), found in sorted(verbs.items()):
+        yield f"| `{noun}` | {', '.join(f'`{verb}`' for verb in sorted(found) if verb)} | {place} |"
 
 
 def _of_commands() -> Iterator[str]:

@@ -80,7 +80,7 @@ def of_fill(text: str) -> str | None:
 
 
 COLUMN_COLOURS: Final[dict[str, Colour]] = {
-    "gate": lambda text: "alarm" if text == "closed" else "good",
+    "gate": lambda text: "good" if text == "open" else "alarm",
     "blocked": alarm_unless("0", "-"),
     "blocks": alarm_unless("0", "-"),
     "fill": of_fill,
@@ -312,7 +312,7 @@ def listed(connection: Connection, operation: str, fields: dict[str, Any], key: 
     """Yield the items of a list, in pages where the broker has pages."""
     if operation == "list":
         yield from connection.list(fields["kind"], everywhere=fields["everywhere"])
-    elif operation == "user.list":
+    elif key == "users":
         more, fields = True, {**fields, "count": PAGE}
         while more:
             answer = connection.request(operation, **fields)

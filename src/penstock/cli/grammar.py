@@ -101,7 +101,7 @@ FORMER: Final[dict[str, str]] = {
         f"{verb} {scope}": f"{noun} {verb}"
         for verb in ("set", "unset", "show", "block", "unblock")
         for scope, noun in SCOPE_NOUNS.items()
-        if verb in ("set", "unset", "show") or scope not in ("producer", "broker")
+        if scope != "producer" and (verb in ("set", "unset", "show") or scope != "broker")
     },
     "connection close": "connections close",
     "sink assign": "sinks assign",
@@ -121,6 +121,23 @@ def rows() -> dict[str, Command | Listing]:
     from penstock.operations.commands import COMMANDS
 
     return {**{row.path: row for row in LISTINGS}, **{row.path: row for row in COMMANDS}}
+
+
+@functools.cache
+def places() -> dict[str, str]:
+    """Return the place in which each command acts, by its path; the others ask no broker, or start one."""
+    from penstock.operations.command import BROKER, EITHER, VHOST, acts_in
+
+    one_by_one = ("queues publish", "queues consume", "queues get", "queues watch", "cursors show")
+    return {
+        **{path: acts_in(row) for path, row in rows().items()},
+        **dict.fromkeys(one_by_one, VHOST),
+        "status": f"{VHOST} for queues, the whole broker for the rest",
+        "why": f"{VHOST} for a queue, the whole broker for the rest",
+        "top": EITHER,
+        **dict.fromkeys(("config", "report", "users add", "users passwd"), BROKER),
+        **dict.fromkeys(("definitions export", "definitions import"), f"{BROKER}, or {VHOST} with --here"),
+    }
 
 
 @functools.cache

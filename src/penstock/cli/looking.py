@@ -11,7 +11,7 @@ import click
 from penstock.cli.common import asked, cell, control_session, say, say_json, table
 from penstock.cli.parameters import Json, Url, command, option
 from penstock.operations.command_lists import asked_last, shown_seconds
-from penstock.texts import counted, shown_capacity, shown_percent
+from penstock.texts import counted, road_text, shown_capacity, shown_percent
 
 CONNECTIONS_LISTED: Final = 100
 """Most connections that `penstock status` lists; the others are counted."""
@@ -87,7 +87,7 @@ def status(as_json: Json, url: Url) -> None:
         state = ", blocked" if each["blocked"] else ""
         if each["held"]["messages"]:
             state += f", {each['held']['messages']:,} publishes held"
-        say(f"{each['name']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
+        say(f"{each['label']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
     more = answer["connection_count"] - CONNECTIONS_LISTED
     if more > 0:
         say(f"and {more:,} more connections")
@@ -95,12 +95,12 @@ def status(as_json: Json, url: Url) -> None:
 
 def _queue(each: dict[str, Any]) -> str:
     """Return a queue as one line."""
-    depth, gate = each["depth"], each["gate"]
+    depth, road = each["depth"], each["road"]
     fill = f" ({shown_percent(each['fill_percent'])} full)" if each["fill_percent"] is not None else ""
     return (
         f"{each['queue']}: {counted(depth['messages'], 'message')}, {depth['bytes']:,} bytes, "
         f"{'of at most ' if any(each['capacity'].values()) else ''}{shown_capacity(each['capacity'])}{fill}, "
-        f"gate {'open' if gate['open'] else 'closed'}, {counted(gate['blocked'], 'producer')} blocked, "
+        f"gate {road_text(road)}, {counted(road['blocked'], 'producer')} blocked, "
         f"{counted(each['consumers'], 'consumer')}{''.join(f', cursor {name}' for name in each['cursors'])}, "
         f"in {each['rates']['publish']:,.1f}/s, out {each['rates']['deliver_get']:,.1f}/s"
     )
@@ -140,7 +140,7 @@ def config(
 ) -> None:
     """Show the settings of a broker in effect, each with its source, without secrets.
 
-    A source is FILE:LINE, an environment variable, the command line, a run-time change (`penstock set`), or the
+    A source is FILE:LINE, an environment variable, the command line, a run-time change (`penstock queues set`), or the
     default. For example: penstock config --changed
     """
     found = asked(url, "config.show") if file is None else _of_file(file)

@@ -139,7 +139,7 @@ def _parts(connection: Connection) -> Iterator[tuple[str, Part]]:
     yield "status", lambda: _short_status(connection.status())
     yield "configuration", lambda: connection.request("config.show")
     yield "settings of the broker", lambda: connection.show("broker")
-    yield "settings by pattern", lambda: connection.settings()
+    yield "settings by pattern", lambda: connection.settings(everywhere=True)
     for kind in (row.fixed["kind"] for row in LISTS):
         yield kind, lambda kind=kind: _some(connection.list(kind, everywhere=True))  # type: ignore[misc]
     for title, operation, fields in (

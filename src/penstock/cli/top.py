@@ -16,7 +16,7 @@ from penstock.cli import top_view
 from penstock.cli.common import COLUMN_COLOURS, INTERRUPTED, Feed, Seconds, say, say_json, styled, table, writing
 from penstock.cli.parameters import Url, command, option
 from penstock.errors import ConfigError, PenstockError
-from penstock.texts import counted, printable, shown_capacity, shown_percent
+from penstock.texts import counted, printable, road_text, shown_capacity, shown_percent
 
 INTERVAL_S: Final = 1.0
 """Seconds between two pictures."""
@@ -156,8 +156,9 @@ def _sample(item: dict[str, Any]) -> dict[str, object]:
         "fill_percent": own["fill_percent"],
         "publish_rate": came,
         "deliver_rate": went,
-        "gate_open": own["gate"]["open"],
-        "blocked": own["gate"]["blocked"],
+        "gate_open": own["road"]["open"],
+        "held_by": own["road"]["held_by"],
+        "blocked": own["road"]["blocked"],
         "consumers": item["consumers"],
     }
 
@@ -172,8 +173,8 @@ def _line(item: dict[str, Any]) -> str:
         f"{shown_percent(own['fill_percent'])} full",
         *([] if came is None else [f"in {came:,.1f}/s"]),
         *([] if went is None else [f"out {went:,.1f}/s"]),
-        f"gate {'open' if own['gate']['open'] else 'closed'}",
-        f"{counted(own['gate']['blocked'], 'producer')} blocked",
+        f"gate {road_text(own['road'])}",
+        f"{counted(own['road']['blocked'], 'producer')} blocked",
     ]
     return "  ".join(parts)
 
@@ -209,17 +210,19 @@ class Lines:
 
     def _picture(self, item: dict[str, Any], lost: str | None, cells: int) -> list[str]:
         own = item["penstock"]
-        depth, gate, capacity = own["depth"], own["gate"], own["capacity"]
+        depth, road, capacity = own["depth"], own["road"], own["capacity"]
         items = list(self._items)[-cells:]
         depths = [None if each is None else float(each["penstock"]["depth"]["messages"]) for each in items]
         most = capacity["messages"] if own["fill_percent"] is not None else None
         least = top_view.amounts(depths) or (0.0, 0.0)
-        state = "gate open" if gate["open"] else f"gate closed for {top_view.seconds(gate['closed_for_s'])}"
+        state = f"gate {road_text(road)}"
+        if not road["open"]:
+            state += f" for {top_view.seconds(road['closed_for_s'])}"
         found = [
             printable(
                 f"{item['name']}: {counted(depth['messages'], 'message')}, {top_view.size(depth['bytes'])} of "
                 f"{shown_capacity(capacity)} ({shown_percent(own['fill_percent'])}), {state}, "
-                f"{counted(gate['blocked'], 'producer')} blocked, {counted(item['consumers'], 'consumer')}"
+                f"{counted(road['blocked'], 'producer')} blocked, {counted(item['consumers'], 'consumer')}"
             ),
             f"{'depth':<{LABEL_CELLS}}{top_view.spark(depths, most)}  {least[0]:,.0f} to {least[1]:,.0f}",
         ]

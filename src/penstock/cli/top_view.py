@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from penstock.texts import counted, printable
+from penstock.texts import counted, printable, road_text
 
 Item = dict[str, Any]
 Row = tuple[str, ...]
@@ -93,7 +93,7 @@ def seconds(value: float | None) -> str:
 def cells_of(item: Item, everywhere: bool) -> Row:
     """Return the cells of a queue, in the order of HEADS; names of other virtual hosts are before a colon."""
     own = item["penstock"]
-    gate, depth, fill = own["gate"], own["depth"], own["fill_percent"]
+    road, depth, fill = own["road"], own["depth"], own["fill_percent"]
     came, went = rates(item)
     name = f"{item['vhost']}: {item['name']}" if everywhere else item["name"]
     return (
@@ -105,9 +105,9 @@ def cells_of(item: Item, everywhere: bool) -> Row:
         "-" if came is None else f"{came:,.1f}",
         "-" if went is None else f"{went:,.1f}",
         f"{item['consumers']:,}",
-        "open" if gate["open"] else "closed",
-        f"{gate['blocked']:,}",
-        seconds(gate["closed_for_s"]),
+        road_text(road),
+        f"{road['blocked']:,}",
+        seconds(road["closed_for_s"]),
     )
 
 

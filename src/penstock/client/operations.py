@@ -230,25 +230,39 @@ def unblock(engine: Engine, scope: str, name: str) -> Steps[Answer]:
 
 
 def set_(
-    engine: Engine, scope: str, pattern: str, settings: Mapping[str, object], *, override: bool = False
+    engine: Engine,
+    scope: str,
+    pattern: str,
+    settings: Mapping[str, object],
+    *,
+    override: bool = False,
+    everywhere: bool = False,
 ) -> Steps[Answer]:
     """Set settings for matching names, with `_` or `-`; return all settings of the pattern, and remarks.
 
-    An `override` of queues is stronger than their arguments and policies.
+    Those of queues and exchanges (scope "address") count in this connection's virtual host, or `everywhere`. An
+    `override` of queues is stronger than their arguments and policies.
     """
     fields = {"scope": scope, "pattern": pattern, "settings": queue_arguments(settings)}
-    return (yield from _asking(engine, "settings.set", {**fields, "override": override or None}))
+    more = {"override": override or None, "everywhere": everywhere or None}
+    return (yield from _asking(engine, "settings.set", {**fields, **more}))
 
 
-def unset(engine: Engine, scope: str, pattern: str, names: Names | None = None) -> Steps[Answer]:
+def unset(
+    engine: Engine, scope: str, pattern: str, names: Names | None = None, *, everywhere: bool = False
+) -> Steps[Answer]:
     """Remove settings that were set by command: the named ones, or all of a pattern."""
     listed = None if names is None else list(names)
-    return (yield from _asking(engine, "settings.unset", {"scope": scope, "pattern": pattern, "names": listed}))
+    fields = {"scope": scope, "pattern": pattern, "names": listed, "everywhere": everywhere or None}
+    return (yield from _asking(engine, "settings.unset", fields))
 
 
-def settings(engine: Engine) -> Steps[list[Answer]]:
-    """Return all settings, from commands and from the settings file, pattern by pattern."""
-    answer = yield from _asking(engine, "settings.list", {})
+def settings(engine: Engine, *, everywhere: bool = False) -> Steps[list[Answer]]:
+    """Return settings, from commands and from the settings file, pattern by pattern.
+
+    Those of patterns in other virtual hosts are left out without `everywhere`.
+    """
+    answer = yield from _asking(engine, "settings.list", {"everywhere": everywhere})
     return list(answer["settings"])
 
 

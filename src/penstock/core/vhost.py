@@ -322,7 +322,8 @@ class VirtualHost(Topology):
         self.gates.metadata.admit(f"exchange '{name}' in vhost '{self.name}'", self.name, arguments)
         check_exchange_arguments(name, arguments)
         alternate_of(name, self.name, arguments)
-        self.table.limits("address", name)  # Settings of matching patterns must not contradict each other.
+        # Settings of matching patterns must not contradict each other.
+        self.table.limits("address", name, None, self.name)
         check_writable(self.broker.journal, durable)
         made.durable = durable
         made.auto_delete = auto_delete

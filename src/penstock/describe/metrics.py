@@ -38,7 +38,7 @@ from penstock.describe.pools import HOLDER_FIGURES, POOL_FIGURES, labelled_holde
 from penstock.describe.queue import POSITION, QUEUE, SUMMED, Progress
 from penstock.describe.reply_queues import REPLY_QUEUES, ReplyTotals
 from penstock.describe.session import CONNECTION, OCTETS, SESSION
-from penstock.describe.table import DescribedNode, Field, Reading, reading
+from penstock.describe.table import DescribedNode, Field, LabelledValue, Reading, reading
 from penstock.describe.vhost import EXCHANGE, churn
 from penstock.protocols.common.connection import Connection
 
@@ -248,7 +248,9 @@ class Scrape:
                 done += len(part)
                 for labels, subject in part:
                     value = None if isinstance(subject, Queue) and subject.deleted else family.value(subject, at)
-                    if value is not None:
+                    if isinstance(value, LabelledValue):
+                        self._out.add(shown.name, f"{labels},{value.labels}", value.value)
+                    elif value is not None:
                         self._out.add(shown.name, labels, value)
 
     def _collected(self, kind: str, parts: Parts[T], most: int) -> Generator[str, None, Labelled[T]]:

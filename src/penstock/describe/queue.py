@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.core.broker import Broker
 from penstock.core.consume.rotation import browsers_of, consumers_of, has_exclusive, single_active
 from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.queue.cursor_state import CursorState, Lag, Position, holds_back, lag_of
@@ -18,11 +19,13 @@ from penstock.describe.message_stats import (
     queue_rates,
     queue_stats,
 )
+from penstock.describe.road import road_of, road_row
 from penstock.describe.session import CONSUMER, CONSUMERS_DETAILED, connection_details
 from penstock.describe.table import (
     ABSENT,
     DescribedNode,
     Field,
+    LabelledValue,
     Reading,
     Row,
     Table,
@@ -116,6 +119,11 @@ def _active_tag(queue: Queue, at: Reading) -> object:
     return None if active is None else active.tag
 
 
+def _held(queue: Queue, at: Reading) -> object:
+    held_by = road_of(queue, at.broker).held_by()
+    return None if held_by is None else LabelledValue(f'kind="{held_by}"', 1)
+
+
 def _lengths(queue: Queue, at: Reading) -> object:
     series = queue.counters.series or Series(at.node.stats.times, QUEUE_COUNTERS, len(QUEUE_LEVELS), False, False)
     return length_details(series, QUEUE_COUNTERS, at.ranges)
@@ -174,6 +182,7 @@ QUEUE: Final[Table[Queue]] = Table(
     Field("penstock.consumers", lambda queue, at: len(queue.consumers), "consumers"),
     Field("penstock.cursors", lambda queue, at: [cursor.name for cursor in queue.cursors]),
     Field("penstock.gate", lambda queue, at: gate_state(queue.gate, at.now)),
+    Field("penstock.road", lambda queue, at: road_row(queue, at.broker)),
     Field("penstock.rates", lambda queue, at: queue_rates(queue)),
     Field("message_stats", lambda queue, at: queue_stats(queue, at.now, at.ranges) or ABSENT),
     Field("lengths.*", _lengths),
@@ -181,6 +190,7 @@ QUEUE: Final[Table[Queue]] = Table(
         connection_details(queue.owner) if isinstance(queue.owner, Connection) else ABSENT)),
 
     Field("penstock.gate.blocked", lambda queue, at: len(queue.gate.blocked), "producers"),
+    Field("penstock.road.blocked", lambda queue, at: road_of(queue, at.broker).blocked, "producers"),
     Field("message_stats.publish_details.rate", lambda queue, at: publish_rate(queue), "messages/s"),
     Field("message_stats.deliver_get_details.rate", lambda queue, at: deliver_rate(queue), "messages/s"),
 
@@ -208,6 +218,9 @@ QUEUE: Final[Table[Queue]] = Table(
            "Bytes (charges) of messages on the disk only", DEPTHS),
     metric("penstock_queue_gate_open", lambda queue, at: queue.gate.open,
            "Whether the gate of the queue is open (1), or its publishers wait (0)", GATES),
+    metric("penstock_queue_held", _held,
+           "Whether publishes to the queue are held (1), with the kind of the first closed gate of its road; no sample "
+           "for others", GATES),
     metric("penstock_queue_gate_crossings_total", lambda queue, at: queue.gate.stats.transitions,
            "Times that the gate closed", GATES),
     metric("penstock_queue_gate_closed_seconds_total", lambda queue, at: closed_s(queue.gate, at.now),
@@ -250,9 +263,9 @@ SUMMED: Final = tuple([each for each in QUEUE.families if each.group in (COARSE,
 """Families that `/metrics` sums over all queues."""
 
 
-def queue_row(queue: Queue, now: float) -> Row:
+def queue_row(queue: Queue, broker: Broker) -> Row:
     """Return the row of a queue in `status` and `why`."""
-    return {"queue": queue.name, "vhost": queue.vhost, **QUEUE.own(queue, Reading(now))}
+    return {"queue": queue.name, "vhost": queue.vhost, **QUEUE.own(queue, Reading(broker.now, broker=broker))}
 
 
 def queue_in_full(queue: Queue, at: Reading) -> Row:

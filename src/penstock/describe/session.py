@@ -22,6 +22,7 @@ from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_names import label
 from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import ClientSession
 from penstock.protocols.common.peer import Traffic, rabbitmq_fields
@@ -45,6 +46,13 @@ def channel_name(session: Session) -> str:
     return f"{session.connection.peer.ends()} ({session.number})"
 
 
+def session_label(session: Session) -> str:
+    """Return the name of a session for people: it begins with the connection's."""
+    if not isinstance(session, ClientSession):
+        return session.name
+    return label(session.connection) + session.name.removeprefix(session.connection.name())
+
+
 def connection_details(connection: Connection) -> Row:
     """Return the fields of a connection in other rows."""
     return {
@@ -64,7 +72,7 @@ def channel_details(session: Session, node: DescribedNode) -> Row:
         "node": node.name,
         "connection_name": "" if connection is None else connection.peer.ends(),
         **peer_of("" if connection is None else connection.peer.address),
-        "penstock": {"name": session.name},
+        "penstock": {"name": session.name, "label": session_label(session)},
     }
 
 
@@ -141,6 +149,7 @@ CONNECTION: Final[Table[Connection]] = Table(
     Field("client_properties", lambda connection, at: plain(connection.peer.properties)),
     Field("user_provided_name", lambda connection, at: plain(connection.peer.properties.get("connection_name"))),
     Field("penstock.name", lambda connection, at: connection.name()),
+    Field("penstock.label", lambda connection, at: label(connection)),
     Field("penstock.number", lambda connection, at: connection.number),
     Field("penstock.blocked", lambda connection, at: connection.blocks > 0, "", "penstock_connection_blocked",
            "Connections of which a gate blocks a producer: 1 for each", CONNECTION_FLOW),
@@ -162,6 +171,7 @@ def connection_row(connection: Connection) -> Row:
     """Return the row of a connection in `status`."""
     return {
         "name": connection.name(),
+        "label": label(connection),
         "product": str(connection.peer.properties.get("product", "")),
         "protocol": connection.engine.details().get("protocol"),
         "state": connection.state.word(),
@@ -380,8 +390,8 @@ def _publishing(session: Session, at: Reading) -> object:
     """
     producers, links = producers_of(session), links_of(session)
     if not producers:
-        return {"name": session.name, **NOTHING_PUBLISHED}
-    row = {"name": session.name, **PRODUCER.row(producers[0], at, PUBLISHED)}
+        return {"name": session.name, "label": session_label(session), **NOTHING_PUBLISHED}
+    row = {"name": session.name, "label": session_label(session), **PRODUCER.row(producers[0], at, PUBLISHED)}
     if links:
         shown = links[:PRODUCERS_SHOWN]
         row["links"] = [{"name": each.name, **PRODUCER.row(each, at, PUBLISHED)} for each in shown]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import isfinite
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -88,13 +88,26 @@ Key = tuple[int, str | float]
 class Reading:
     """Arguments of the functions of fields: the time, the node, and the requested samples."""
 
-    __slots__ = ("now", "ranges", "_node")
+    __slots__ = ("now", "ranges", "_node", "_broker")
 
-    def __init__(self, now: float, node: DescribedNode | None = None, ranges: SampleRanges | None = None) -> None:
+    def __init__(
+        self,
+        now: float,
+        node: DescribedNode | None = None,
+        ranges: SampleRanges | None = None,
+        broker: Broker | None = None,
+    ) -> None:
         self.now = now
         """Monotonic seconds."""
         self.ranges = ranges
         self._node = node
+        self._broker = broker if node is None else node.broker
+
+    @property
+    def broker(self) -> Broker:
+        """The broker."""
+        assert self._broker is not None
+        return self._broker
 
     @property
     def node(self) -> DescribedNode:
@@ -132,6 +145,14 @@ class Field(Family, Generic[T]):
         self.leaf: str = leaf
 
 
+class LabelledValue(NamedTuple):
+    """Value of a sample with labels of its own."""
+
+    labels: str
+    """As they are written: kind="own"."""
+    value: int
+
+
 def metric(family: str, value: Callable[[T, Reading], object], help: str, group: str = "", kind: str = "") -> Field[T]:
     """Return a field only for metrics."""
     return Field("", value, "", family, help, group, kind)
@@ -151,6 +172,7 @@ class Table(Generic[T]):
     def row(self, subject: T, at: Reading, fields: list[Field[T]] | None = None) -> Row:
         """Return the row of an object, or only these fields."""
         row: Row = {}
+        inner, inside = row, ""
         for field in self._listed if fields is None else fields:
             value = field.value(subject, at)
             if value is ABSENT:
@@ -158,12 +180,13 @@ class Table(Generic[T]):
             if field.leaf == SPREAD:
                 assert isinstance(value, dict)
                 row.update(value)
-            elif field.inside:
-                inner = row.setdefault(field.inside, {})
-                assert isinstance(inner, dict)
-                inner[field.leaf] = value
-            else:
-                row[field.leaf] = value
+                continue
+            if field.inside != inside:  # Fields of one object follow each other.
+                inside = field.inside
+                found = row.setdefault(inside, {}) if inside else row
+                assert isinstance(found, dict)
+                inner = found
+            inner[field.leaf] = value
         return row
 
     def own(self, subject: T, at: Reading) -> Row:

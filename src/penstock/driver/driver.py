@@ -235,7 +235,7 @@ class BrokerDriver(Node):
         self.audit = AuditTrail(broker)
         self.control = ControlApi(self, broker, version, OPERATIONS, build)
         self.connections = {}
-        self.log_queue = LogQueue(broker)
+        self.log_queue = LogQueue(broker, self.connections)
         self.failures = Failures(self.log_queue)
         self.scheduler = Scheduler(broker, self.connections, self.failures, self.log_queue)
         self.notifier = Notifier(self, self.log_queue)

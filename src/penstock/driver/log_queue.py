@@ -9,8 +9,9 @@ from typing_extensions import override
 
 from penstock.core.broker import Broker
 from penstock.errors import InternalError
-from penstock.log_ids import INTERNAL_ERROR, LOG_CROWDED, TRACEBACK
+from penstock.log_ids import INTERNAL_ERROR, LOG_CROWDED, OPENED, TRACEBACK
 from penstock.management.node import FailureReports
+from penstock.protocols.common.connection_names import Connections, labelled
 from penstock.protocols.common.log_line import LimitedLines, LogLine
 from penstock.texts import printable
 
@@ -23,8 +24,10 @@ LINE_MOST: Final = 4096
 class LogQueue:
     """Waiting log lines of one broker, the oldest first."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, connections: Connections | None = None) -> None:
         self._broker = broker
+        self._connections = {} if connections is None else connections
+        """Open connections, which have the names that their clients gave them in lines."""
         self._lines: list[LogLine] = []
         self._dropped: int = 0
         """Number of lines that were dropped since the last report."""
@@ -40,7 +43,10 @@ class LogQueue:
 
     def _append(self, entry: LogLine) -> None:
         if len(self._lines) < LINES_KEPT:
-            entry.text = printable(entry.text[:LINE_MOST])
+            text = entry.text[:LINE_MOST]
+            if entry.fields.get("id") != OPENED:  # That line has both names.
+                text = labelled(text, self._connections)
+            entry.text = printable(text)
             entry.now = self._broker.now
             self._lines.append(entry)
         else:

@@ -36,6 +36,7 @@ from penstock.describe.lists import KINDS, PAGE_MOST, Best, Item, PagedLists, Ro
 from penstock.describe.message_stats import Depths, deliver_rate, publish_rate
 from penstock.describe.pools import pool_rows
 from penstock.describe.queue import QUEUE, fill_percent, queue_row
+from penstock.describe.road import Road, road_of
 from penstock.describe.session import connection_row
 from penstock.describe.stats_sampler import recent
 from penstock.describe.table import Row, amounts, or_none, reading
@@ -49,6 +50,7 @@ from penstock.management.operation import CHANGES, LOOKS, Answer, Operation
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.protocols.common.authorization import check_reply_queue, check_tag
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_names import label
 from penstock.protocols.common.control_request import (
     IMPORT,
     PUBLISH_BLOCK,
@@ -341,7 +343,7 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[Row]:
     queues: list[Row] = []
     for queue in shown[:STATUS_MOST]:
         if not queue.deleted:
-            queues.append(queue_row(queue, broker.now))
+            queues.append(queue_row(queue, broker))
         if broker.work.spend(VIEW_WORK):
             yield
     lingering = broker.closed_session_budget
@@ -349,7 +351,7 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[Row]:
         "version": node.version,
         "build": node.control.build,
         "turns": node.turns_view(),
-        "slowed": [wait.connection.name() for wait in node.slowed().slowed()[:SLOWED_SHOWN]],
+        "slowed": [label(wait.connection) for wait in node.slowed().slowed()[:SLOWED_SHOWN]],
         "connections": connections,
         "connection_count": len(node.connections),
         "vhost": vhost.name,
@@ -392,12 +394,15 @@ class Sums:
 
     def __init__(self) -> None:
         self.depths = Depths()
+        self.closed: int = 0
+        """Queues with a closed gate on their road."""
         self.publish_rate: float = 0.0
         self.deliver_rate: float = 0.0
 
-    def add(self, queue: Queue) -> None:
+    def add(self, queue: Queue, road: Road) -> None:
         """Add a queue."""
         self.depths.add(queue)
+        self.closed += 1 if road.closed else 0
         self.publish_rate += publish_rate(queue)
         self.deliver_rate += deliver_rate(queue)
 
@@ -406,7 +411,7 @@ class Sums:
         depths = self.depths
         return {
             "queues": int(depths.queues),
-            "gates_closed": int(depths.closed),
+            "gates_closed": self.closed,
             "messages": int(depths.messages),
             "messages_unacknowledged": int(depths.unacknowledged),
             "bytes": int(depths.bytes),
@@ -414,19 +419,24 @@ class Sums:
         }
 
 
-def _by_fill(queue: Queue, now: float) -> float:
+def _by_fill(queue: Queue) -> float:
     return (fill_percent(queue) or 0.0) if queue.depth_messages() else 0.0
 
 
-ORDERS: Final[dict[str, Callable[[Queue, float], float]]] = {
-    "blocked": lambda queue, now: -1.0 if queue.gate.stats.since is None else now - queue.gate.stats.since,
-    "fill": _by_fill,
-    "messages": lambda queue, now: 0.0,
-    "bytes": lambda queue, now: float(queue.measure().bytes),
-    "rate": lambda queue, now: publish_rate(queue) + deliver_rate(queue),
+def _by_closed(queue: Queue, road: Road, now: float) -> float:
+    since = road.since() if road.closed else None
+    return -1.0 if since is None else now - since
+
+
+ORDERS: Final[dict[str, Callable[[Queue, Road, float], float]]] = {
+    "blocked": _by_closed,
+    "fill": lambda queue, road, now: _by_fill(queue),
+    "messages": lambda queue, road, now: 0.0,
+    "bytes": lambda queue, road, now: float(queue.measure().bytes),
+    "rate": lambda queue, road, now: publish_rate(queue) + deliver_rate(queue),
 }
-"""Orders of queues, each descending, and of equals by messages; `blocked` is by the time that a gate is closed, then by
-fill. `rate` is by messages in and out a second.
+"""Orders of queues, each descending, and of equals by messages; `blocked` is by the time that a gate of the road is
+closed, then by fill. `rate` is by messages in and out a second.
 """
 
 
@@ -445,7 +455,7 @@ def answer_top(node: Node, request: ControlRequest) -> Steps[Row]:
     sums = Sums()
     if isinstance(name, str):
         queue = request.vhost.queue(name, request.connection)
-        sums.add(queue)
+        sums.add(queue, road_of(queue, node.broker))
         queues = [queue]
     else:
         count = max(min(request.amount("count", COUNT_DEFAULT), COUNT_MOST), 1)
@@ -484,9 +494,10 @@ def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Su
             for queue in part:
                 if queue.deleted or answers_control(queue.name) or not queue.name.startswith(begins):
                     continue
-                sums.add(queue)
-                fill = _by_fill(queue, now) if order == "blocked" else 0.0
-                highest.offer((ORDERS[order](queue, now), fill, float(queue.depth_messages())), queue)
+                road = road_of(queue, node.broker)
+                sums.add(queue, road)
+                fill = _by_fill(queue) if order == "blocked" else 0.0
+                highest.offer((ORDERS[order](queue, road, now), fill, float(queue.depth_messages())), queue)
             if work.spend(RANKED_AT_ONCE * RANKED_WORK):
                 yield
     return highest.ranked()

@@ -57,13 +57,14 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     sources = [settings.given]
     for policy in (settings.policies.operator, settings.policies.policy):
         sources += [] if policy is None else [policy.values]
-    sources.append(broker.table.resolve("queue", queue.name))
+    sources.append(broker.table.resolve("queue", queue.name, queue.vhost))
     for row in rows:
         found = [source[str(row["setting"])] for source in sources if row["setting"] in source]
         hides: list[dict[str, object]] = [
             {"value": shown(value.raw), "from": source_of(value)}
             for value in found
-            if value.origin != row["origin"] or (value.pattern, value.by) != (row.get("pattern", ""), row.get("by", ""))
+            if value.origin != row["origin"]
+            or (value.pattern, value.by, value.vhost) != (row.get("pattern", ""), row.get("by", ""), row.get("vhost"))
         ]
         if hides:
             row["hides"] = hides
@@ -198,13 +199,16 @@ def source_of(value: SettingValue) -> str:
     return f"argument {given}" if value.origin == ARGUMENT else f"{value.source()}: {given}"
 
 
-def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, object]]:
+def scope_settings(
+    broker: Broker, scope: str, name: str, given: dict[str, SettingValue] | None = None, vhost: str | None = None
+) -> list[dict[str, object]]:
     """Return all settings of a scope other than queue, for a name, in the order of the documentation.
 
-    Raises PreconditionFailed (406) if two sources contradict each other.
+    `given` are those of one connection; `vhost` is that of an exchange. Raises PreconditionFailed (406) if two
+    sources contradict each other.
     """
-    values = broker.table.resolve(scope, name)
-    limits = broker.table.limits(scope, name)
+    values = broker.table.resolve(scope, name, vhost) | (given or {})
+    limits = broker.table.limits(scope, name, given, vhost)
     rows: list[dict[str, object]] = []
     for setting in SCOPES[scope]:
         setting_value = values.get(setting)
@@ -331,4 +335,6 @@ def _row(setting: str, value: object, setting_value: SettingValue | None, otherw
     if setting_value.origin != ARGUMENT:
         row["pattern"] = setting_value.pattern
         row["by"] = setting_value.by
+        if setting_value.vhost is not None:
+            row["vhost"] = setting_value.vhost
     return row

@@ -20,6 +20,7 @@ from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.credit import LinkCredit
 from penstock.flow.level import amount
 from penstock.management.node import Node
+from penstock.protocols.common.connection_names import own_name
 
 LINKS_NAMED: Final = 10
 """Most links in an error."""
@@ -44,6 +45,7 @@ def find_link(node: Node, name: str) -> FoundLink:
 
     Raises NotFound (404), and PreconditionFailed (406) for a name that several links have.
     """
+    name = own_name(name, node.connections)
     links: list[FoundLink] = []
     for connection in node.connections.values():
         for session in connection.engine.sessions():

@@ -9,8 +9,8 @@ from penstock.access.permission import MONITORING
 from penstock.access.rules import ConnectionAccess
 from penstock.errors import NotFound
 from penstock.management import why
-from penstock.management.client_names import NUMBER_LETTERS
 from penstock.management.node import Node
+from penstock.protocols.common.connection_names import NUMBER_LETTERS
 from penstock.protocols.common.control_request import ControlRequest
 
 _NUMBERED: Final = re.compile(r"con:(\d+)\(")

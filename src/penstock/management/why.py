@@ -24,6 +24,7 @@ from penstock.core.queue.cursor_state import CursorState, LeaseState, passed_by_
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.describe.gate import because, gate_row, gate_state, key_of, text_of
 from penstock.describe.queue import asked_s_ago, expires_in_s, idle_s, idle_words, queue_row, share_words
+from penstock.describe.road import source_gates
 from penstock.describe.session import (
     CONNECTIONS_SHOWN,
     CONSUMERS_SHOWN,
@@ -43,12 +44,12 @@ from penstock.flow.level import amount, amounts
 from penstock.flow.shared_limit import CountedDepth
 from penstock.flow.work import WorkMeter
 from penstock.management import dead_letter_lines
-from penstock.management.client_names import channel_named, connection_named
 from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.node import Node
 from penstock.management.operation import only_one
 from penstock.management.refusals import Refusal
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_names import channel_named, connection_named
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.texts import SCOPE_NOUNS
 
@@ -79,9 +80,9 @@ def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     if subject == "queue":
         return of_queue(request.vhost.queue(name, request.connection), node.broker)
     if subject == "connection":
-        return of_connection(connection_named(node, name, _owner(request)), node)
+        return of_connection(connection_named(node.connections, name, _owner(request)), node)
     if subject == "channel":
-        return of_channel(channel_named(node, name, _owner(request)), node)
+        return of_channel(channel_named(node.connections, name, _owner(request)), node)
     if subject == "link":
         return of_link(find_link(node, name), node.broker)
     asker = request.connection
@@ -102,9 +103,9 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     """Return the row of a queue: its blocked producers, their gates, and the cursors and consumers it waits for."""
     now = broker.now
     blocks = queue.gate.stats.blocked()
-    row = queue_row(queue, now)
+    row = queue_row(queue, broker)
     row["gate"] = {**gate_state(queue.gate, now), **queue.gate.stats.as_dict(now)}
-    gates = gates_of(queue)
+    gates = [*gates_of(queue), *[gate for gate in source_gates(queue, broker) if gate.in_line() or not gate.open]]
     row["gates"] = [gate_row(gate, now) for gate in gates[1:]]
     row["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_LISTED]]
     row["waiting"] = waiting_at(gates)

@@ -1,17 +1,16 @@
-"""Blocks: the operator's gates of queues, addresses, virtual hosts, users and connections; and closed connections."""
+"""Blocks: the operator's gates of queues, addresses, virtual hosts, users and connections."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
+from penstock.access.permission import ADMINISTRATOR, POLICYMAKER
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, VHOST
 from penstock.describe.table import Row
-from penstock.errors import ConnectionForced, NotFound, PreconditionFailed
-from penstock.management.client_names import connection_named
 from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, only_one
 from penstock.protocols.common.authorization import check_tag
+from penstock.protocols.common.connection_names import connection_named
 from penstock.protocols.common.control_request import ControlRequest
 
 
@@ -33,30 +32,6 @@ def unblock(node: Node, request: ControlRequest) -> Row:
     return {"unblocked": gate.gate.name}
 
 
-def close_connection(node: Node, request: ControlRequest) -> Row:
-    """Close a connection (320), by a name of it (management/client_names.py), with a reason for its client.
-
-    A user closes its own connections, an administrator all. Raises NotFound (404), AccessRefused (403), and
-    PreconditionFailed (406) for the connection of the request.
-    """
-    name = request.text("connection")
-    access = request.access
-    sees_all = access.rules.has_tag(MONITORING)
-    try:
-        connection = connection_named(node, name, "" if sees_all else access.user)
-    except NotFound:
-        if sees_all:
-            raise
-        raise NotFound(f"no connection '{name}' of user '{access.user}'") from None
-    if connection.user != access.user:
-        check_tag(access, ADMINISTRATOR, f"closing connection '{name}' of user '{connection.user}'")
-    if connection is request.connection:
-        raise PreconditionFailed(f"connection '{name}' is the one that asks: close it yourself")
-    reason = request.fields.get("reason")
-    connection.close(ConnectionForced(reason if isinstance(reason, str) and reason else CLOSED))
-    return {"closed": connection.name()}
-
-
 def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, str]:
     """Return scope, virtual host and name of a request's object; with `there` it must exist."""
     scope = only_one(SCOPES, [scope for scope in SCOPES if scope in request.fields])
@@ -73,7 +48,7 @@ def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, s
     if scope == VHOST:
         return scope, node.vhost(name).name, name
     if scope == CONNECTION:
-        return scope, "", str(connection_named(node, name).number)
+        return scope, "", str(connection_named(node.connections, name).number)
     if there:
         node.check_user(name)
     return scope, "", name
@@ -87,10 +62,7 @@ def _check_scope(request: ControlRequest, scope: str, name: str) -> None:
     check_tag(request.access, ADMINISTRATOR, f"an operator's command on {scope} '{name}'")
 
 
-CLOSED: Final = "closed by an operator"
-"""Default of the reason that a client hears when its connection is closed."""
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation("connection.close", close_connection, ("connection", "reason"), tag=MANAGEMENT),
     Operation("block", block, (*SCOPES, "reason"), tag=POLICYMAKER, routes=(
         Route("POST /penstock/block", "Close the operator's gate of a queue, address, virtual host, user or "
               "connection, as `penstock block`.", queried=True),

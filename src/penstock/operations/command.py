@@ -21,6 +21,12 @@ Says = Callable[[Given, Answer], Iterable[str]]
 _INTEGER: Final = re.compile(r"-?\d{1,18}")
 
 
+VHOST: Final = "the virtual host of --url"
+EITHER: Final = "the virtual host of --url, or all with --everywhere"
+BROKER: Final = "the whole broker"
+"""Places in which a command acts."""
+
+
 class Field(NamedTuple):
     """Field of a request: an argument, or an option if it has a help."""
 
@@ -77,6 +83,8 @@ class Command(NamedTuple):
     """Reason with which the broker closes this connection if the operation succeeds; "": it stays open."""
     remarks: Callable[[Given], Iterable[str]] | None = None
     """Function that returns sentences for standard error."""
+    where: str = VHOST
+    """Place in which it acts, if it has no option for that."""
 
 
 class Columns(NamedTuple):
@@ -109,6 +117,13 @@ class Listing(NamedTuple):
     """Name of the one list that --json prints; "" for a list without an object; None: one object per line."""
     as_object: Callable[[list[Item]], Answer] | None = None
     """Function that makes the one object that --json prints of whole rows."""
+    where: str = VHOST
+    """Place that it looks at, if it has no option for that."""
+
+
+def acts_in(row: Command | Listing) -> str:
+    """Return the place in which a command acts: in several virtual hosts only with the option for that."""
+    return EITHER if any(field.name == "everywhere" and not field.hidden for field in row.fields) else row.where
 
 
 # Words of a command line

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from penstock.operations.command import Answer, Columns, Field, Given, Item, Listing, Value
-from penstock.operations.commands import EVERYWHERE, NOUNS, OPERATOR, Noun
+from penstock.operations.command import BROKER, VHOST, Answer, Columns, Field, Given, Item, Listing, Value
+from penstock.operations.commands import EVERYWHERE, NOUNS, OF_EACH, OPERATOR, PLACED, Noun, each_of
 from penstock.texts import shown_bytes, shown_capacity, shown_percent, shown_time
 
 POSITIONS_LISTED: Final = 3
@@ -90,33 +90,34 @@ def _listed(
         f"(docs/http.md). For example: penstock {kind} list {example}"
     )
     columns = _columns(names, texts, **computed)
-    return Listing(f"{kind} list", "list", text, columns, "items", (EVERYWHERE,), {"kind": kind}, rows=rows)
+    field, where = (EVERYWHERE._replace(hidden=True), BROKER) if kind == "vhosts" else (EVERYWHERE, VHOST)
+    return Listing(f"{kind} list", "list", text, columns, "items", (field,), {"kind": kind}, rows=rows, where=where)
 
 
 LISTS: Final = (
     _listed(
         "queues", "--filter gate=closed --sort -messages --limit 20",
         "name, messages, bytes=penstock.depth.bytes, capacity=penstock.capacity, fill=penstock.fill_percent"
-        ", messages_unacknowledged, consumers, gate=gate, blocked=penstock.gate.blocked, in/s=penstock.rates.publish"
-        ", out/s=penstock.rates.deliver_get, policy, durable, arguments",
+        ", messages_unacknowledged, consumers, gate=gate, held by=penstock.road.held_by, blocked=penstock.road.blocked"
+        ", in/s=penstock.rates.publish, out/s=penstock.rates.deliver_get, policy, durable, arguments",
         {"capacity": shown_capacity, "fill": shown_percent},
-        gate=lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
+        gate=lambda item: "open" if item["penstock"]["road"]["open"] else "closed",
     ),
     _listed("exchanges", "--filter type=topic", "name, type, durable, auto_delete, internal, policy, arguments"),
     _listed("bindings", "--filter source=logs", "source, routing_key, destination, destination_type, arguments"),
     _listed(
         "connections", "--filter 'state!=running'",
-        "name=penstock.name, user, protocol, state, channels, recv_oct, send_oct, client=client_properties.product",
+        "name=penstock.label, user, protocol, state, channels, recv_oct, send_oct, client=client_properties.product",
     ),
     _listed(
         "channels", "--filter 'held>0'",
-        "name=penstock.name, messages_unacknowledged, consumer_count, prefetch_count, confirm"
+        "name=penstock.label, messages_unacknowledged, consumer_count, prefetch_count, confirm"
         ", held=penstock.held.messages, withheld=penstock.withheld, credit=credit",
         credit=_credit,
     ),
     _listed(
         "consumers", "--filter queue=orders",
-        "queue=queue.name, consumer_tag=tag, channel=channel_details.penstock.name, prefetch_count"
+        "queue=queue.name, consumer_tag=tag, channel=channel_details.penstock.label, prefetch_count"
         ", credit=penstock.link_credit, window=penstock.adaptive_window.messages, window_bytes=penstock.window_bytes"
         ", ack_required, waits for=waits",
         tag=_consumer_tag, waits=lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
@@ -149,7 +150,13 @@ another."""
 
 def _set(items: list[Item]) -> list[Item]:
     return [
-        {"scope": each["scope"], "pattern": each["pattern"], "setting": f"{name}={value}", "by": by}
+        {
+            "scope": each["scope"],
+            "pattern": each["pattern"],
+            "vhost": each.get("vhost"),
+            "setting": f"{name}={value}",
+            "by": by,
+        }
         for each in items
         for by in ("command", "override", "file")
         for name, value in each.get(by, {}).items()
@@ -177,24 +184,27 @@ def _value(row: Item) -> str:
     return f"({text})" if row.get("hidden") else text
 
 
+def _of_each(given: Given) -> tuple[str, Answer]:
+    each = each_of(given)
+    return "show", {"user": given["user"], **({"each": each} if each else {})}
+
+
 def _shown(noun: str, row: Noun) -> Listing:
     scope = row.scope
     name = () if scope == "broker" else (Field(scope, metavar="NAME", names=row.names),)
+    each = OF_EACH if scope == "user" else ()
     example = "broker show" if scope == "broker" else f"{noun} show {row.example}"
     return Listing(
         f"{noun} show", "show",
         f"Show the effective settings of {'the broker' if scope == 'broker' else f'{scope} NAME'}, each with its "
         "source.\n\nA value in parentheses is one that the source before it hides. For example: penstock " + example,
-        Columns(("setting", "value", "from"), of_items={"value": _value}), "settings", name,
-        {"broker": ""} if scope == "broker" else {}, rows=_with_hidden, raw=True, whole="",
+        Columns(("setting", "value", "from"), of_items={"value": _value}), "settings",
+        (*name, *each), {"broker": ""} if scope == "broker" else {}, rows=_with_hidden, raw=True, whole="",
+        request=_of_each if each else None, where=VHOST if scope in PLACED else BROKER,
     )  # fmt: skip
 
 
 # Users, permissions and limits
-
-
-def _of_user(given: Given) -> tuple[str, Answer]:
-    return "user.list", {"user": given["user"]}
 
 
 def _permissions(users: list[Item]) -> list[Item]:
@@ -250,9 +260,10 @@ LISTINGS: Final[tuple[Listing, ...]] = (
     *(_shown(noun, row) for noun, row in NOUNS.items() if row.scope),
     Listing(
         "settings", "settings.list",
-        "List all settings by pattern, from commands and from the settings file.\n\n"
-        "For example: penstock settings --filter scope=queue",
-        Columns(("scope", "pattern", "setting", "by")), "settings", rows=_set, raw=True, whole="",
+        "List settings by pattern, from commands and from the settings file: of the broker, of all virtual hosts, and "
+        "of the one in --url.\n\nFor example: penstock settings --filter scope=queue",
+        Columns(("scope", "pattern", "vhost", "setting", "by")), "settings", (EVERYWHERE,), rows=_set, raw=True,
+        whole="",
     ),
     Listing(
         "policies list", "policy.list", f"List the policies; {POLICY_HELP} policies list",
@@ -272,18 +283,18 @@ LISTINGS: Final[tuple[Listing, ...]] = (
     Listing(
         "users list", "user.list",
         "List users, without their passwords.\n\nFor example: penstock users list --filter tags~administrator",
-        USERS, "users", whole="users",
+        USERS, "users", whole="users", where=BROKER,
     ),
     Listing(
-        "permissions list", "user.list",
+        "permissions list", "permission.list",
         "List permissions and topic permissions.\n\nFor example: penstock permissions list --user anna",
-        PERMISSIONS, "users", (Field("user", "Only those of this user.", names="users"),), request=_of_user,
+        PERMISSIONS, "users", (Field("user", "Only those of this user.", names="users"), EVERYWHERE),
         rows=_permissions, whole="permissions",
     ),
     Listing(
         "limits list", "limit.list",
         "List all limits of users and virtual hosts.\n\nFor example: penstock limits list",
         Columns(("scope", "name", "limits"), texts={"limits": _limits}), "", rows=_limited, whole="limits",
-        as_object=_limits_by_name,
+        as_object=_limits_by_name, where=BROKER,
     ),
 )  # fmt: skip

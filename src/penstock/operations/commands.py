@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 
 from penstock.errors import ConfigError
 from penstock.operations.command import (
+    BROKER,
+    VHOST,
     Absent,
     Answer,
     Command,
@@ -49,7 +51,6 @@ NOUNS: Final[dict[str, Noun]] = {
     "connections": Noun(CLIENTS, "List, close and block connections of clients.", "connection", "connections", "con:2"),
     "channels": Noun(CLIENTS, "List channels of AMQP 0-9-1 and sessions of AMQP 1.0."),
     "consumers": Noun(CLIENTS, "List consumers, with what they wait for."),
-    "producers": Noun(CLIENTS, "Set and show settings of producers.", "producer", "", "nightly"),
     "policies": Noun(RULES, "Set, delete and list policies: settings for queues and exchanges, as in RabbitMQ."),
     "operator-policies": Noun(RULES, "Set, delete and list operator policies, which limit what others may set."),
     "parameters": Noun(RULES, "List parameters, which are kept without effect."),
@@ -74,7 +75,7 @@ DURABLE: Final = Field(
 )
 AUTO_DELETE: Final = Field("auto_delete", "Delete it with its last consumer or binding.", bool)
 IF_UNUSED: Final = Field("if_unused", "Delete it only if nothing uses it.", bool)
-VHOST: Final = Field("vhost", "In this virtual host.", default="/")
+IN_ALL: Final = Field("everywhere", "In all virtual hosts, not only in the one in --url.", bool)
 
 
 def _gone(kind: str, field: str, key: str = "existed") -> Absent:
@@ -82,7 +83,9 @@ def _gone(kind: str, field: str, key: str = "existed") -> Absent:
     return Absent(f"{kind} {{{field}}} does not exist", lambda given: {kind: given[field], key: False})
 
 
-def _deletion(kind: str, text: str, *more: Field, says: str | Says = "", first: str = "", field: str = "") -> Command:
+def _deletion(
+    kind: str, text: str, *more: Field, says: str | Says = "", first: str = "", field: str = "", where: str = VHOST
+) -> Command:
     """Return the command that deletes an object by its name; its JSON has the messages of a queue."""
     name = field or kind
 
@@ -93,6 +96,7 @@ def _deletion(kind: str, text: str, *more: Field, says: str | Says = "", first: 
     return Command(
         f"{kind}s delete", f"{kind}.delete", text, (Field(name, metavar="NAME", names=f"{kind}s"), *more),
         says or f"{kind} {{{name}}} is deleted", answer=shown, absent=_gone(kind, name, "deleted"), first=first,
+        where=where,
     )  # fmt: skip
 
 
@@ -197,6 +201,7 @@ TOPOLOGY: Final = (
         (Field("name"),),
         lambda given, answer: [f"vhost {given['name']} {'is created' if answer['created'] else 'exists already'}"],
         answer=lambda given, answer: {"vhost": given["name"], "created": bool(answer["created"])},
+        where=BROKER,
     ),
     Command(
         "vhosts protect", "vhost.protect",
@@ -208,10 +213,11 @@ TOPOLOGY: Final = (
         ],
         request=lambda given: ("vhost.protect", {"name": given["name"], "protected": not given["off"]}),
         answer=lambda given, answer: {"vhost": given["name"], "protected": not given["off"]},
+        where=BROKER,
     ),
     _deletion(
         "vhost", "Delete virtual host NAME with all its objects, and close its connections. --url must name another "
-        "one.\n\nFor example: penstock vhosts delete staging", field="name",
+        "one.\n\nFor example: penstock vhosts delete staging", field="name", where=BROKER,
     ),
 )  # fmt: skip
 
@@ -228,18 +234,36 @@ EXAMPLES: Final = {
 """Settings in the help, by scope."""
 
 
+def _scope(given: Given) -> str:
+    """Return the scope of a command: of a user it may be that of each of its connections or producers."""
+    return each_of(given) or str(given["scope"])
+
+
+def each_of(given: Given) -> str:
+    """Return the scope of the options of a user's settings; "" without one. Raises ConfigError for both."""
+    found = [each for each in EACH if given.get(f"each_{each}")]
+    if len(found) > 1:
+        raise ConfigError("--each-connection and --each-producer are two settings: give one of them at a time")
+    return found[0] if found else ""
+
+
 def _setting(given: Given) -> tuple[str, Answer]:
-    scope, pattern, words = given["scope"], given.get("pattern", ""), given["settings"]
+    scope, pattern, words = _scope(given), given.get("pattern", ""), given["settings"]
     if not words:
         raise ConfigError(f"no settings for {scope} '{pattern}': give at least one NAME=VALUE after the pattern")
     settings = named(words, ": give a setting such as capacity-messages=10000", "setting ")
     fields = {"scope": scope, "pattern": pattern, "settings": settings, "override": given["override"] or None}
-    return "settings.set", fields
+    return "settings.set", {**fields, **_everywhere(given)}
+
+
+def _everywhere(given: Given) -> Answer:
+    return {"everywhere": True} if given.get("everywhere") else {}
 
 
 def _unsetting(given: Given) -> tuple[str, Answer]:
     names = list(given["names"]) or None
-    return "settings.unset", {"scope": given["scope"], "pattern": given.get("pattern", ""), "names": names}
+    fields = {"scope": _scope(given), "pattern": given.get("pattern", ""), "names": names}
+    return "settings.unset", {**fields, **_everywhere(given)}
 
 
 def _changed(given: Given, answer: Answer) -> Iterable[str]:
@@ -248,12 +272,60 @@ def _changed(given: Given, answer: Answer) -> Iterable[str]:
     return [" ".join(part for part in parts if part), *answer["sentences"]]
 
 
+PLACED: Final = ("queue", "address")
+"""Scopes of objects in virtual hosts."""
+EACH: Final = ("connection", "producer")
+OF_EACH: Final = (
+    Field("each_connection", "Of each of the user's connections, not of all together.", bool),
+    Field("each_producer", "Of each of its producers: channels, and links that send.", bool),
+)
+"""Options of a user's settings."""
+
+
+def _of_connection(given: Given, answer: Answer) -> Iterable[str]:
+    shown = " ".join(f"{name}={value}" for name, value in answer["settings"].items())
+    return [f"connection {answer['connection']} {shown or 'has no settings of its own'}", *answer["sentences"]]
+
+
+def _connection_setting(given: Given) -> tuple[str, Answer]:
+    settings = named(given["settings"], ": give a setting such as rate-messages=100", "setting ")
+    return "connection.set", {"connection": given["connection"], "settings": settings}
+
+
+def _connection_unsetting(given: Given) -> tuple[str, Answer]:
+    return "connection.unset", {"connection": given["connection"], "names": list(given["names"]) or None}
+
+
+_CONNECTION: Final = Field("connection", metavar="NAME", names="connections")
+OF_CONNECTIONS: Final = (
+    Command(
+        "connections set", "connection.set",
+        "Set rates of connection NAME, at once and until it closes: its number, its name in the log, or its client's "
+        "connection_name.\n\nFor all connections of a user, `penstock users set USER --each-connection`. For example: "
+        "penstock connections set con:2 rate-messages=100",
+        (_CONNECTION, Field("settings", metavar="NAME=VALUE...", many=True)), _of_connection, _connection_setting,
+        where=BROKER,
+    ),
+    Command(
+        "connections unset", "connection.unset",
+        "Remove settings of connection NAME that `penstock connections set` has made: the named ones, or all.\n\n"
+        "For example: penstock connections unset con:2",
+        (_CONNECTION, Field("names", metavar="[NAME...]", many=True, required=False)),
+        _of_connection, _connection_unsetting,
+        absent=Absent("nothing is set for connection {connection}",
+                      lambda given: {"connection": given["connection"], "existed": False}),
+        where=BROKER,
+    ),
+)  # fmt: skip
+
+
 def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
     """Return the commands that set and unset settings of a noun."""
     scope = row.scope
     pattern = () if scope == "broker" else (Field("pattern"),)
     where = "of the broker" if scope == "broker" else "for all names that match PATTERN"
     setting, shown = EXAMPLES.get(scope, "rate-messages=100"), f" {row.example}" if row.example else ""
+    each = OF_EACH if scope == "user" else (IN_ALL,) if scope in PLACED else ()
     of = f"nothing is set for {scope}" + ("" if scope == "broker" else " {pattern}")
     return (
         Command(
@@ -263,18 +335,19 @@ def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
                "most specific pattern wins. ")
             + "The exit code is 1 if a stronger source hides a setting. For example: "
             + f"penstock {noun} set{shown} {setting}",
-            (*pattern, Field("settings", metavar="NAME=VALUE...", many=True, required=scope == "broker"),
+            (*pattern, *each, Field("settings", metavar="NAME=VALUE...", many=True, required=scope == "broker"),
              Field("override", "Be stronger than arguments of queues, and than all policies.", bool)),
-            _changed, _setting, {"scope": scope},
+            _changed, _setting, {"scope": scope}, where=BROKER,
         ),
         Command(
             f"{noun} unset", "settings.unset",
             f"Remove settings of {'the broker' if scope == 'broker' else 'PATTERN'} that `penstock {noun} set` has "
             "made: the named ones, or all.\n\n"
             f"For example: penstock {noun} unset{shown}",
-            (*pattern, Field("names", metavar="[NAME...]", many=True, required=False)),
+            (*pattern, *each, Field("names", metavar="[NAME...]", many=True, required=False)),
             _changed, _unsetting, {"scope": scope},
             absent=Absent(of, lambda given: {"scope": scope, "pattern": given.get("pattern", ""), "existed": False}),
+            where=BROKER,
         ),
     )  # fmt: skip
 
@@ -292,6 +365,7 @@ def _gate_of(noun: str, row: Noun) -> tuple[Command, ...]:
             f"penstock {noun} block {row.example} --reason 'database upgrade'",
             (*fields, Field("reason", "Send this reason to blocked clients.", default="")),
             f"{scope} {{{scope}}} is blocked; `penstock {noun} unblock {{{scope}}}` releases it",
+            where=VHOST if scope in PLACED else BROKER,
         ),
         Command(
             f"{noun} unblock", "unblock",
@@ -299,6 +373,7 @@ def _gate_of(noun: str, row: Noun) -> tuple[Command, ...]:
             f"For example: penstock {noun} unblock {row.example}",
             fields, f"{scope} {{{scope}}} is not blocked any more",
             absent=Absent(f"{scope} {{{scope}}} is not blocked", lambda given: {scope: given[scope], "existed": False}),
+            where=VHOST if scope in PLACED else BROKER,
         ),
     )  # fmt: skip
 
@@ -307,7 +382,10 @@ OBJECTS: Final = tuple(
     command
     for noun, row in NOUNS.items()
     if row.scope
-    for command in (*_settings_of(noun, row), *(_gate_of(noun, row) if row.names else ()))
+    for command in (
+        *(OF_CONNECTIONS if row.scope == "connection" else _settings_of(noun, row)),
+        *(_gate_of(noun, row) if row.names else ()),
+    )
 )
 
 
@@ -368,23 +446,24 @@ def _permitting(given: Given) -> tuple[str, Answer]:
     kinds = ("configure", "write", "read") if topic is None else ("write", "read")
     if len(expressions) != len(kinds):
         raise ConfigError(f"give {len(kinds)} expressions, {', '.join(kinds)}, not {len(expressions)}")
-    fields = {"user": given["user"], "vhost": given["vhost"], **dict(zip(kinds, expressions, strict=True))}
+    fields = {"user": given["user"], **dict(zip(kinds, expressions, strict=True))}
     return ("permission.set", fields) if topic is None else ("topic-permission.set", {**fields, "exchange": topic})
 
 
 def _permitted(given: Given, answer: Answer) -> Iterable[str]:
-    where = f"vhost {given['vhost']}"
+    where = f"vhost {answer['vhost']}"
     where = where if given["topic"] is None else f"exchange {given['topic']} in {where}"
     return [f"user {given['user']} has a permission for {where}"]
 
 
 def _forbidding(given: Given) -> tuple[str, Answer]:
-    fields = {"user": given["user"], "vhost": given["vhost"], "exchange": given["topic"]}
-    return "permission.clear" if given["topic"] is None else "topic-permission.clear", fields
+    if given["topic"] is None:
+        return "permission.clear", {"user": given["user"]}
+    return "topic-permission.clear", {"user": given["user"], "exchange": given["topic"]}
 
 
 def _forbidden(given: Given, answer: Answer) -> Iterable[str]:
-    user, vhost = given["user"], given["vhost"]
+    user, vhost = given["user"], answer["vhost"]
     if not answer["cleared"] and not given["if_exists"]:
         raise ConfigError(f"user '{user}' has no such permission in vhost '{vhost}': nothing was changed")
     return [f"user {user} has no permission in vhost {vhost}"]
@@ -407,44 +486,46 @@ USERS: Final = (
         "Give user NAME these TAGS and no others; none takes all away.\n\n"
         "For example: penstock users tags anna monitoring policymaker",
         (Field("name", names="users"), Field("tags", many=True, required=False, read=list)),
-        _tagged, remarks=unknown_tags,
+        _tagged, remarks=unknown_tags, where=BROKER,
     ),
     Command(
         "users delete", "user.delete",
         "Delete user NAME with its permissions, and close its connections.\n\nFor example: penstock users delete anna",
         (Field("name", names="users"),), "user {name} is deleted", answer=lambda given, answer: {},
         absent=_gone("user", "name"), ends="user '{name}' was deleted",
+        where=BROKER,
     ),
     Command(
         "permissions set", "permission.set",
-        "Permit USER what CONFIGURE WRITE READ match; '.*' is everything, '' nothing. It counts at once.\n\n"
+        "Permit USER what CONFIGURE WRITE READ match in the virtual host of --url; '.*' is everything, '' nothing.\n\n"
         "For example: penstock permissions set anna '^anna-' '.*' '.*'",
-        (Field("user", names="users"), Field("expressions", many=True), VHOST,
+        (Field("user", names="users"), Field("expressions", many=True),
          Field("topic", "Set a topic permission for this exchange: WRITE READ.", metavar="EXCHANGE")),
         _permitted, _permitting,
     ),
     Command(
         "permissions delete", "permission.clear",
-        "Take away what USER may do, and close its connections there.\n\n"
-        "For example: penstock permissions delete anna --vhost staging",
-        (Field("user", names="users"), VHOST,
+        "Take away what USER may do in the virtual host of --url, and close its connections there.\n\n"
+        "For example: penstock permissions delete anna --url amqp://127.0.0.1/staging",
+        (Field("user", names="users"),
          Field("topic", "Delete the topic permission for this exchange.", metavar="EXCHANGE")),
         _forbidden, _forbidding,
-        absent=Absent("user {user} has no permission in vhost {vhost}",
-                      lambda given: {"user": given["user"], "vhost": given["vhost"], "existed": False}),
+        absent=Absent("user {user} has no permission in this virtual host",
+                      lambda given: {"user": given["user"], "existed": False}),
     ),
     Command(
         "limits set", "limit.set",
         "Set limits: max-connections and max-channels of a user, max-connections and max-queues of a vhost.\n\n"
         "For example: penstock limits set user anna max-connections=10",
         (*_LIMITED, Field("limits", metavar="LIMIT=NUMBER...", many=True, read=limit_numbers)), _limited, _limiting,
+        where=BROKER,
     ),
     Command(
         "limits delete", "limit.set",
         "Remove limits of a user or of a virtual host.\n\n"
         "For example: penstock limits delete user anna max-connections",
         (*_LIMITED, Field("limits", metavar="LIMIT...", many=True, read=lambda names: dict.fromkeys(names, -1))),
-        _limited, _limiting,
+        _limited, _limiting, where=BROKER,
     ),
 )  # fmt: skip
 
@@ -479,9 +560,8 @@ OTHERS: Final = (
         "Close connection NAME: its number, its name in the log, its client's connection_name or port.\n\n"
         "Its client hears connection-forced (320) with the reason. It may connect again; `penstock users block NAME` "
         "holds publishes. For example: penstock connections close 2 --reason 'maintenance'",
-        (Field("connection", metavar="NAME", names="connections"),
-         Field("reason", "Send this reason to the client.", default="")),
-        "connection {closed} is closed", absent=_gone("connection", "connection"),
+        (_CONNECTION, Field("reason", "Send this reason to the client.", default="")),
+        "connection {closed} is closed", absent=_gone("connection", "connection"), where=BROKER,
     ),
     Command(
         "sinks assign", "sink.assign",
@@ -547,7 +627,7 @@ OTHERS: Final = (
         "Read the files of the certificates again: new connections get them, and open ones stay.\n\n"
         "If a file cannot be used, the old certificates stay and the reason is printed. For example: penstock tls "
         "reload",
-        says=_certificates, answer=lambda given, answer: answer["certificates"],
+        says=_certificates, answer=lambda given, answer: answer["certificates"], where=BROKER,
     ),
 )  # fmt: skip
 

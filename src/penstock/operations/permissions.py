@@ -15,7 +15,7 @@ from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, lists_steps, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
-from penstock.operations.users import asked_users, close_connections, in_file
+from penstock.operations.users import asked_users, close_connections, in_file, list_users
 from penstock.protocols.common.control_request import ControlRequest
 from penstock.protocols.common.log_line import LogLine
 
@@ -25,7 +25,7 @@ def set_permission(node: Node, request: ControlRequest) -> Row:
     user, vhost = _both(node, request)
     given = Permission(request.text("configure"), request.text("write"), request.text("read"))
     node.broker.access.set_permission(user.name, vhost, given)
-    return {}
+    return {"vhost": vhost}
 
 
 def clear_permission(node: Node, request: ControlRequest) -> Row:
@@ -35,7 +35,7 @@ def clear_permission(node: Node, request: ControlRequest) -> Row:
     if cleared:
         close_connections(node, user.name, vhost, f"permission of user '{user.name}' in vhost '{vhost}' was deleted")
         node.log(LogLine(f"[user({user.name})] permission in vhost '{vhost}' deleted", {"id": CHANGED}))
-    return {"cleared": cleared}
+    return {"vhost": vhost, "cleared": cleared}
 
 
 def set_topic_permission(node: Node, request: ControlRequest) -> Row:
@@ -43,24 +43,46 @@ def set_topic_permission(node: Node, request: ControlRequest) -> Row:
     (user, vhost), exchange = _both(node, request), request.text("exchange")
     given = TopicPermission(request.text("write"), request.text("read"))
     node.broker.access.set_topic_permission(user.name, vhost, exchange, given)
-    return {}
+    return {"vhost": vhost}
 
 
 def clear_topic_permission(node: Node, request: ControlRequest) -> Row:
     """Remove the topic permission of a user for an exchange, or all in a virtual host."""
     user, vhost = _named(node, request)
-    return {"cleared": node.broker.access.clear_topic_permissions(user.name, vhost, _given(request, "exchange"))}
+    cleared = node.broker.access.clear_topic_permissions(user.name, vhost, _given(request, "exchange"))
+    return {"vhost": vhost, "cleared": cleared}
+
+
+def list_permissions(node: Node, request: ControlRequest) -> Row:
+    """Answer permission.list {user, after, count, everywhere}: users with their permissions, as user.list.
+
+    Those in other virtual hosts than that of the request are left out unless `everywhere` is given.
+    """
+    answer = list_users(node, request)
+    if request.flag("everywhere"):
+        return answer
+    users = answer["users"]
+    assert isinstance(users, list)
+    for row in users:
+        for field in ("permissions", "topic_permissions"):
+            row[field] = [each for each in row[field] if each["vhost"] == request.vhost.name]
+    return answer
+
+
+def _host(request: ControlRequest) -> str:
+    """Return the virtual host that a request names, or else the one that it is in."""
+    return request.text("vhost") if "vhost" in request.fields else request.vhost.name
 
 
 def _named(node: Node, request: ControlRequest) -> tuple[User, str]:
     """Return the user and the name of the virtual host of a request. Raises NotFound (404) for the user."""
-    name, vhost = request.text("user"), request.text("vhost")
+    name, vhost = request.text("user"), _host(request)
     return node.broker.access.user(name), vhost
 
 
 def _both(node: Node, request: ControlRequest) -> tuple[User, str]:
     """Return user and virtual host of what is set. Raises PreconditionFailed (406) if one is not there."""
-    name, vhost = request.text("user"), request.text("vhost")
+    name, vhost = request.text("user"), _host(request)
     user = node.broker.access.find(name)
     if user is None:
         raise PreconditionFailed(f"no user '{name}'")
@@ -75,13 +97,13 @@ def _given(request: ControlRequest, field: str) -> str | None:
 
 def _permission_before(node: Node, request: ControlRequest) -> Row | None:
     user = node.broker.access.find(request.text("user"))
-    permission = None if user is None else user.permission(request.text("vhost"))
+    permission = None if user is None else user.permission(_host(request))
     return None if permission is None else permission_row(permission)
 
 
 def _topics_before(node: Node, request: ControlRequest) -> Row | None:
     user, exchange = node.broker.access.find(request.text("user")), _given(request, "exchange")
-    topics = {} if user is None else user.topic_permissions.get(request.text("vhost"), {})
+    topics = {} if user is None else user.topic_permissions.get(_host(request), {})
     return {name: topic_row(each) for name, each in topics.items() if exchange is None or name == exchange} or None
 
 
@@ -193,6 +215,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         Route(f"DELETE /topic-{ONE} /topic-{ONE}/{{exchange}}", "Remove all topic permissions of a user in a virtual "
               "host, or that for an exchange, which is in the path or the query.", query=("exchange",), silent=True),
     )),
+    looking("permission.list", list_permissions, ("user", "after", "count", "everywhere")),
     looking("", _row, routes=(Route(f"GET /{ONE}", "Show the permission of a user in a virtual host."),)),
     looking("", _rows, routes=(
         Route("GET /permissions /users/{user}/permissions /vhosts/{vhost}/permissions",

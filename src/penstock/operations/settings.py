@@ -7,6 +7,7 @@ from typing import Final
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
 from penstock.access.rules import Rules
 from penstock.core.broker import Broker
+from penstock.core.publish.connection_gates import NO_SETTINGS
 from penstock.core.queue.pager import check
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
@@ -14,7 +15,8 @@ from penstock.core.settings import changes
 from penstock.core.settings.changes import EntryBefore, matching_steps
 from penstock.core.settings.overflow_changes import OverflowChanges, describe_overflow
 from penstock.core.settings.policies import kind_of
-from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
+from penstock.core.settings.table import COMMAND, SettingsEntry
+from penstock.core.vhost import PREDECLARED
 from penstock.describe.gate import thresholds_row
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
@@ -34,27 +36,37 @@ from penstock.management.operation import Answer, Operation, Route, looking, onl
 from penstock.operations.definitions_kinds import Definitions, Together
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.protocols.common.authorization import check_tag
+from penstock.protocols.common.connection_names import connection_named, label
 from penstock.protocols.common.control_request import ControlRequest
+from penstock.settings.placed import SEPARATORS, place, placed
 from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
 from penstock.settings.table import DEFAULT, FOREIGN_BYTES, SCOPES, WITHOUT_BURST, SettingValue, shown
 from penstock.texts import worded
 
 USERS: Final = ("user", "connection", "producer")
 """Scopes whose patterns match names of users."""
+RESERVED: Final = "amq."
+"""Beginning of names of exchanges that nobody may declare."""
+EACH: Final = ("connection", "producer")
+"""Scopes of what each connection, or each producer, of a user may do."""
+SHOWN: Final = tuple(scope for scope in SCOPES if scope != "producer")
+"""Scopes with objects that can be named."""
 ENTRY_WORK: Final = 3
 """Units of work per listed pattern, besides one for each of its settings."""
 RUN_TIME: Final = "run-time change"
-"""Source of a setting by `penstock set`, an import of definitions, or the HTTP API."""
+"""Source of a setting by command, an import of definitions, or the HTTP API."""
 
 
 def set_settings(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Answer settings.set {scope, pattern, settings, override}: all of them or none, in effect with the answer.
+    """Answer settings.set {scope, pattern, settings, override, everywhere}: all or none, in effect with the answer.
 
-    `warnings` are those of its `sentences` that name a stronger source. Raises PreconditionFailed (406) for invalid
-    values, ResourceError (506) at the bound of patterns.
+    Patterns of queues and exchanges count in the virtual host of the request, or `everywhere`. `warnings` are those
+    of its `sentences` that name a stronger source. Raises PreconditionFailed (406) for invalid values, ResourceError
+    (506) at the bound of patterns.
     """
     scope, pattern = _target(node, request)
-    values = given_settings(request, scope, pattern)
+    vhost, name = placed(scope, pattern)
+    values = given_settings(request, scope, name)
     plan = yield from changes.set_settings_steps(node.broker, scope, pattern, values)
     matched = yield from matching_steps(node.broker, scope, pattern)
     warnings: list[str] = []
@@ -64,15 +76,15 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[Row]:
     for unit in ("messages", "bytes"):
         if f"burst-{unit}" in values and not _has_rate(node.broker, scope, unit):
             sentences.append(f"burst-{unit} has no effect without rate-{unit}: set that as well")
-    rate = node.broker.table.resolve(scope, pattern).get("rate-messages") if "burst-messages" in values else None
+    rate = node.broker.table.resolve(scope, name, vhost).get("rate-messages") if "burst-messages" in values else None
     if rate is not None and rate.alias in WITHOUT_BURST:
         sentences.append(f"burst-messages has no effect beside {rate.alias}: set rate-messages instead")
-    if scope == "address" and "/" in pattern and not {"rate-messages", "rate-bytes"}.isdisjoint(values):
+    if scope == "address" and "/" in name and not {"rate-messages", "rate-bytes"}.isdisjoint(values):
         sentences.append("a rate is one of a whole exchange: it has no effect on its routing keys")
-    for name in node.broker.table.entries_of(scope, pattern, FILE):
-        if name in values:
+    for setting in node.broker.table.of_file(scope, pattern):
+        if setting in values:
             sentences.append(
-                f"{name} takes precedence over the settings file for {_subject(scope, pattern)}, until it is unset"
+                f"{setting} takes precedence over the settings file for {_asked(scope, pattern)}, until it is unset"
             )
     how = "set as an override" if request.flag("override") else "set"
     node.record_setting(_subject(scope, pattern), f"{how} by {request.asker()}: {_listed(values)}", request.access.user)
@@ -92,12 +104,12 @@ def given_settings(request: ControlRequest, scope: str, pattern: str) -> dict[st
             f"'settings' must be an object of at least one setting and its value, not {worded(given)}"
         )
     if override:  # It is stronger than operator policies, which are for administrators too.
-        check_tag(request.access, ADMINISTRATOR, f"an override of the settings of {_subject(scope, pattern)}")
+        check_tag(request.access, ADMINISTRATOR, f"an override of the settings of {_quoted(scope, pattern)}")
     return read_settings(scope, pattern, given, override)
 
 
 def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Answer settings.unset {scope, pattern, names}: remove settings made by command; names null removes all.
+    """Answer settings.unset {scope, pattern, names, everywhere}: remove settings made by command; null names, all.
 
     Raises NotFound (404) if nothing was set by command, PreconditionFailed (406) if the rest is invalid.
     """
@@ -108,7 +120,7 @@ def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
     plan = yield from changes.remove_steps(node.broker, scope, pattern, names)
     matched = yield from matching_steps(node.broker, scope, pattern)
     sentences = _whereto(scope, pattern, matched) + plan.overflow.sentences()
-    for name, value in node.broker.table.entries_of(scope, pattern, FILE).items():
+    for name, value in node.broker.table.of_file(scope, pattern).items():
         if not names or name in names:
             sentences.append(f"{name}: the settings file's {shown(value.raw)} is in effect again")
     node.record_setting(
@@ -124,19 +136,23 @@ def _before(node: Node, request: ControlRequest) -> Row:
 
 
 def list_settings(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Answer settings.list: settings, pattern by pattern; bounded by the number of patterns.
+    """Answer settings.list {everywhere}: settings, pattern by pattern; bounded by the number of patterns.
 
-    Without the tag monitoring those of other users and of virtual hosts that the requester may not enter are left out.
+    Patterns of other virtual hosts than that of the request are left out unless `everywhere` is given. Without the
+    tag monitoring those of other users and of virtual hosts that the requester may not enter are left out.
     """
     rows: list[Row] = []
-    work = node.broker.work
+    work, rules, everywhere = node.broker.work, request.access.rules, request.flag("everywhere")
     for entry in node.broker.table.entries():
         if work.spend(ENTRY_WORK + len(entry.command) + len(entry.file)):
             yield
-        if not _may_see(request.access.rules, request.access.user, entry.scope, entry.pattern):
+        if entry.vhost is not None and entry.vhost != request.vhost.name:
+            if not everywhere or not (rules.has_tag(MONITORING) or rules.enters(entry.vhost)):
+                continue
+        if not _may_see(rules, request.access.user, entry.scope, entry.name):
             continue
         values: Row = {"command": _by_name(entry.commands(False)), "file": _by_name(entry.file)}
-        rows.append({"scope": entry.scope, "pattern": entry.pattern, **values})
+        rows.append({"scope": entry.scope, "pattern": entry.name, **_vhost_field(entry.vhost), **values})
         overrides = entry.commands(True)
         if overrides:
             rows[-1]["override"] = _by_name(overrides)
@@ -144,15 +160,26 @@ def list_settings(node: Node, request: ControlRequest) -> Steps[Row]:
 
 
 def show(node: Node, request: ControlRequest) -> Row:
-    """Answer show {queue} or {another scope}: the effective values with their sources."""
-    scope = only_one(SCOPES, [scope for scope in SCOPES if scope in request.fields])
+    """Answer show {queue} or {another scope}: the effective values with their sources.
+
+    A connection is an open one. Those of each connection or producer of a user are shown by {user, each}.
+    """
+    scope = only_one(SHOWN, [scope for scope in SHOWN if scope in request.fields])
     name = request.text(scope)
+    if scope == "connection":
+        return _show_connection(node, request, name)
+    if scope == "user" and request.fields.get("each") is not None:
+        scope = request.text("each")
+        if scope not in EACH:
+            raise PreconditionFailed(f"'each' must be connection or producer, not {worded(scope)}")
     _check_shown(request, scope, name)
     if scope == "queue":
         queue = request.vhost.queue(name, request.connection)
         rows = _with_units(scope, queue_settings(node.broker, queue))
         return {"scope": scope, "name": name, "overflow": describe_overflow(queue.settings), "settings": rows}
+    vhost: str | None = None
     if scope == "address":
+        vhost = request.vhost.name
         request.vhost.exchange(name if name in request.vhost.exchanges else name.partition("/")[0])
     elif scope == "vhost":
         node.vhost(name)
@@ -160,7 +187,19 @@ def show(node: Node, request: ControlRequest) -> Row:
         name = ""
     else:
         node.check_user(name)
-    return {"scope": scope, "name": name, "settings": _with_units(scope, scope_settings(node.broker, scope, name))}
+    rows = scope_settings(node.broker, scope, name, None, vhost)
+    return {"scope": scope, "name": name, "settings": _with_units(scope, rows)}
+
+
+def _show_connection(node: Node, request: ControlRequest, name: str) -> Row:
+    seen = request.access.rules.has_tag(MONITORING)
+    connection = connection_named(node.connections, name, "" if seen else request.access.user)
+    given = NO_SETTINGS if connection.origin is None else connection.origin.given
+    rows = scope_settings(node.broker, "connection", connection.user, given)
+    for row in rows:
+        if row["setting"] in given:
+            row["from"] = f"set by command for this connection, until it closes: {row['name']}={row['given']}"
+    return {"scope": "connection", "name": label(connection), "settings": _with_units("connection", rows)}
 
 
 def _with_units(scope: str, rows: list[Row]) -> list[Row]:
@@ -173,22 +212,43 @@ def _with_units(scope: str, rows: list[Row]) -> list[Row]:
 
 
 def _target(node: Node, request: ControlRequest) -> tuple[str, str]:
+    """Return the scope of a request and the stored form of its pattern. Raises PreconditionFailed (406)."""
     scope = request.text("scope")
     check_scope(scope)
+    everywhere = request.flag("everywhere")
+    if everywhere and scope not in SEPARATORS:
+        raise PreconditionFailed(f"settings of scope {scope} are of the whole broker: leave out 'everywhere'")
     _check_scope(node, request, scope)
-    pattern = request.fields.get("pattern")
-    return scope, read_pattern(scope, "" if pattern is None else request.text("pattern"))
+    pattern = "" if request.fields.get("pattern") is None else request.text("pattern")
+    _check_possible(scope, pattern)
+    if scope in SEPARATORS and pattern:
+        pattern = place(scope, None if everywhere else request.vhost.name, pattern)
+    return scope, read_pattern(scope, pattern)
+
+
+def _check_possible(scope: str, pattern: str) -> None:
+    """Raise PreconditionFailed (406) for a name of an exchange that cannot be declared: it would never match."""
+    exchange = pattern.partition("/")[0]
+    is_one = not {"*", "#"}.intersection(exchange.split("."))
+    names = [name for name, _ in PREDECLARED if name.startswith(RESERVED)]
+    if scope == "address" and is_one and exchange.startswith(RESERVED) and exchange not in names:
+        raise PreconditionFailed(
+            f"address '{exchange}' can never match: of exchanges whose names begin with {RESERVED} there are only "
+            f"{', '.join(names)}"
+        )
 
 
 def _check_scope(node: Node, request: ControlRequest, scope: str) -> None:
     """Check who may change the settings of a scope.
 
-    Patterns of queues and addresses count in all virtual hosts: a policymaker must be able to enter each of them.
-    Everything else is for administrators.
+    A policymaker must be able to enter each virtual host in which a pattern counts. Everything else is for
+    administrators.
     """
     rules = request.access.rules
-    if scope in ("queue", "address") and [name for name in node.broker.vhosts if not rules.enters(name)] == []:
-        return
+    if scope in SEPARATORS:
+        vhosts = list(node.broker.vhosts) if request.flag("everywhere") else [request.vhost.name]
+        if all(rules.enters(name) for name in vhosts):
+            return
     check_tag(request.access, ADMINISTRATOR, f"a change of the settings of scope {scope}")
 
 
@@ -205,19 +265,38 @@ def _may_see(rules: Rules, user: str, scope: str, name: str) -> bool:
     return rules.enters(name) if scope == "vhost" else name == user
 
 
+def _quoted(scope: str, name: str) -> str:
+    return f"{scope} '{name}'" if name else scope
+
+
 def _subject(scope: str, pattern: str) -> str:
-    return f"{scope} '{pattern}'" if pattern else scope
+    """Return the subject of a log line: a pattern in its stored form with its virtual host."""
+    vhost, name = placed(scope, pattern)
+    return _quoted(scope, name) + ("" if vhost is None else f" of vhost '{vhost}'")
+
+
+def _asked(scope: str, pattern: str) -> str:
+    """Return the subject of an answer to somebody in the virtual host of the pattern."""
+    vhost, name = placed(scope, pattern)
+    everywhere = scope in SEPARATORS and vhost is None
+    return _quoted(scope, name) + (" of all virtual hosts" if everywhere else "")
+
+
+def _vhost_field(vhost: str | None) -> Row:
+    return {} if vhost is None else {"vhost": vhost}
 
 
 def _answer(broker: Broker, scope: str, pattern: str, matched: list[str]) -> Row:
     values = broker.table.entries_of(scope, pattern, COMMAND)
-    return {"scope": scope, "pattern": pattern, "settings": _by_name(values), "matches": len(matched)}
+    vhost, name = placed(scope, pattern)
+    row = {"scope": scope, "pattern": name, **_vhost_field(vhost)}
+    return {**row, "settings": _by_name(values), "matches": len(matched)}
 
 
 def _whereto(scope: str, pattern: str, matched: list[str]) -> list[str]:
     if not matched:
-        return [f"{_subject(scope, pattern)} matches nothing yet; it will count for what comes"]
-    return [f"{_subject(scope, pattern)} matches {some(matched)}"] if pattern else []
+        return [f"{_asked(scope, pattern)} matches nothing yet; it will count for what comes"]
+    return [f"{_asked(scope, pattern)} matches {some(matched)}"] if pattern else []
 
 
 def _has_rate(broker: Broker, scope: str, unit: str) -> bool:
@@ -241,8 +320,8 @@ def preview_steps(node: Node, request: ControlRequest) -> Steps[Row]:
     """
     name = request.text("queue")
     queue = request.vhost.queue(name, request.connection)
-    pattern = read_pattern("queue", name)
-    values = given_settings(request, "queue", pattern)
+    pattern = read_pattern("queue", place("queue", queue.vhost, name))
+    values = given_settings(request, "queue", name)
     matched = yield from matching_steps(node.broker, "queue", pattern)
     after, without_effect = resolved(node.broker, queue, pattern, values)
     sentences = consequences(queue, after.thresholds)
@@ -254,7 +333,7 @@ def preview_steps(node: Node, request: ControlRequest) -> Steps[Row]:
     others = len(matched) - 1
     if others > 0:
         noun = "queue" if others == 1 else "queues"
-        sentences.append(f"the pattern '{pattern}' matches {others:,} more {noun}, which would change as well")
+        sentences.append(f"the pattern '{name}' matches {others:,} more {noun}, which would change as well")
     sentences += without_effect
     before = thresholds_row(queue.thresholds)
     return {"before": before, "after": thresholds_row(after.thresholds), "sentences": sentences}
@@ -404,25 +483,27 @@ def _listed_or_shown(node: Node, request: ControlRequest) -> Answer | Steps[Answ
     scope = request.fields.get("scope")
     if scope is None:
         return list_settings(node, request)
-    return show(node, request.part({str(scope): request.text("name", "")}))
+    name = request.text("name", "")
+    return show(node, request.part({"user": name, "each": scope} if scope == "producer" else {str(scope): name}))
 
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("show", show, tuple(SCOPES), tag=MANAGEMENT),
-    looking("settings.list", list_settings, tag=MANAGEMENT),
-    looking("", _listed_or_shown, ("scope", "name"), tag=MANAGEMENT, routes=(
+    looking("show", show, (*SHOWN, "each"), tag=MANAGEMENT),
+    looking("settings.list", list_settings, ("everywhere",), tag=MANAGEMENT),
+    looking("", _listed_or_shown, ("scope", "name", "everywhere"), tag=MANAGEMENT, routes=(
         Route("GET /penstock/settings", "List the settings of all patterns; with `scope` and `name`, those in effect "
-              "there, with their sources.", query=("scope", "name"), queried=True),
+              "there, with their sources. Patterns of other virtual hosts are listed with `everywhere=true`.",
+              query=("scope", "name", "everywhere"), queried=True, flags=("everywhere",)),
     )),
-    Operation("settings.set", set_settings, ("scope", "pattern", "settings", "override"), tag=POLICYMAKER,
+    Operation("settings.set", set_settings, ("scope", "pattern", "settings", "override", "everywhere"), tag=POLICYMAKER,
               before=_before, routes=(
-        Route("PUT /penstock/settings", "Set settings of a pattern: `scope`, `pattern`, `settings`, `override`, as "
-              "`penstock set`.", queried=True),
+        Route("PUT /penstock/settings", "Set settings of a pattern: `scope`, `pattern`, `settings`, `override`, "
+              "`everywhere`, as `penstock queues set`.", queried=True),
     )),
-    Operation("settings.unset", unset_settings, ("scope", "pattern", "names"), tag=POLICYMAKER, before=_before,
-              routes=(
-        Route("DELETE /penstock/settings", "Remove settings of a pattern: `scope`, `pattern`, `names`, as `penstock "
-              "unset`.", queried=True, body=True),
+    Operation("settings.unset", unset_settings, ("scope", "pattern", "names", "everywhere"), tag=POLICYMAKER,
+              before=_before, routes=(
+        Route("DELETE /penstock/settings", "Remove settings of a pattern: `scope`, `pattern`, `names`, `everywhere`, "
+              "as `penstock queues unset`.", queried=True, body=True),
     )),
     looking("", preview_steps, ("queue", "settings", "override"), tag=POLICYMAKER, routes=(
         Route("POST /penstock/settings/preview", "Tell what settings would do to a queue: `queue`, `settings`, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.permission import MANAGEMENT, MONITORING
+from penstock.describe.table import Row
 from penstock.flow.work import Steps
 from penstock.management import blocked_overview, control_api, why
 from penstock.management.flow_log_records import answer_watch
@@ -13,6 +14,7 @@ from penstock.management.operation import Answer, Operation, Route, looking
 from penstock.management.redaction import answer_why
 from penstock.operations import (
     blocks,
+    connections,
     definitions_import,
     limits,
     parameters,
@@ -25,14 +27,27 @@ from penstock.operations import (
     vhosts,
 )
 from penstock.protocols.common.authorization import check_tag
+from penstock.protocols.common.connection_names import labelled
 from penstock.protocols.common.control_request import ControlRequest
 
 
 def _why(node: Node, request: ControlRequest) -> Answer | Steps[Answer]:
     if blocked_overview.is_named(request):
-        return answer_why(request, node)
+        return _for_people(node, answer_why(request, node))
     check_tag(request.access, MONITORING, "an overview of all that is blocked")
-    return blocked_overview.of_everything_steps(node, request.vhost.name)
+    return _everything_steps(node, request.vhost.name)
+
+
+def _everything_steps(node: Node, vhost: str) -> Steps[Answer]:
+    return _for_people(node, (yield from blocked_overview.of_everything_steps(node, vhost)))
+
+
+def _for_people(node: Node, answer: Row) -> Row:
+    """Give connections in the sentences of an answer the names that their clients gave them."""
+    sentences = answer["sentences"]
+    assert isinstance(sentences, list)
+    answer["sentences"] = [labelled(sentence, node.connections) for sentence in sentences]
+    return answer
 
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -49,6 +64,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("tls.reload", lambda node, request: answer_reload(node.certificates, request)),
     *settings.OPERATIONS,
     *blocks.OPERATIONS,
+    *connections.OPERATIONS,
     *policies.OPERATIONS,
     *parameters.OPERATIONS,
     *users.OPERATIONS,

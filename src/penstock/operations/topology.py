@@ -20,19 +20,33 @@ from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
 from penstock.describe.lists import Rows
 from penstock.describe.table import Row
 from penstock.describe.vhost import properties_key
-from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceLocked
+from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
 from penstock.limits import NAME_MAX
 from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
-from penstock.protocols.common import authorization
 from penstock.protocols.common.control_request import ControlRequest
+from penstock.protocols.common.topology import (
+    Asker,
+    BindingTerms,
+    bind,
+    check_not_reserved,
+    declare_exchange,
+    declare_queue,
+    delete_exchange,
+    delete_queue,
+    purge_queue,
+    unbind,
+)
 from penstock.settings.read import check_exchange_arguments, check_flags, read_arguments, read_features
 from penstock.settings.table import shown
 from penstock.settings.without_effect import in_exchange, in_queue
 
 PREDECLARED_KINDS: Final = dict(PREDECLARED)
+KINDS: Final = {"q": QUEUE, "e": EXCHANGE}
+"""Kinds of destinations, as paths have them."""
+NO_KIND: Final = "no kind '{}' of destinations; there are q (queues) and e (exchanges)"
 STREAM: Final = "stream"
 STREAM_ARGUMENTS: Final = (
     "x-max-age",
@@ -76,13 +90,14 @@ def _plan_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned) -
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
     check_exchange_arguments(name, arguments)
     alternate_of(name, host, arguments)
-    planned.table.limits("address", name)
+    planned.table.limits("address", name, None, host)
     planned.exchanges[(host, name)] = entry.text("type")
 
 
 def _make_exchange(node: Node, entry: Entry, arguments: Row, before: Exchange | None) -> Undo:
     vhost = node.vhost(entry.text("vhost"))
-    exchange = vhost.declare_exchange(entry.text("name"), entry.text("type"), arguments, *_flags(entry))
+    asker = Asker(node.broker, node.services)
+    exchange = declare_exchange(asker, vhost, entry.text("name"), entry.text("type"), arguments, *_flags(entry))
 
     def undo() -> str:
         if vhost.exchanges.get(exchange.name) is exchange:
@@ -144,8 +159,8 @@ def _plan_queue(node: Node, entry: Entry, value: Declared, planned: Planned) -> 
 
 def _make_queue(node: Node, entry: Entry, value: Declared, before: Declared | None) -> Undo:
     vhost = node.vhost(entry.text("vhost"))
-    queue = vhost.declare_queue(entry.text("name"), value[0], value[1], entry.flag("auto_delete"), None, None)
-    node.broker.touch_queue(queue)
+    asker, durable, arguments = Asker(node.broker, node.services), value[1], value[0]
+    queue = declare_queue(asker, vhost, entry.text("name"), arguments, durable, entry.flag("auto_delete"))
 
     def undo() -> str:
         if queue.deleted:
@@ -225,11 +240,9 @@ def _is_bound(node: Node, entry: Entry, before: Row | None, arguments: Row) -> b
 
 
 def _make_binding(node: Node, entry: Entry, arguments: Row, before: Row | None) -> Undo:
-    vhost, name = node.vhost(entry.text("vhost")), entry.text("destination")
-    source, to_queue = vhost.exchange(entry.text("source")), entry.text("destination_type") == "queue"
-    queue = vhost.queue(name) if to_queue else None
-    target = None if to_queue else vhost.exchange(name)
-    binding = vhost.bind(source.name, queue, target, entry.text("routing_key"), arguments)
+    vhost, kind = node.vhost(entry.text("vhost")), entry.text("destination_type")
+    terms = BindingTerms(entry.text("source"), kind, entry.text("destination"), entry.text("routing_key"), arguments)
+    binding = bind(Asker(node.broker, node.services), vhost, terms)
 
     def undo() -> str:
         existing = binding.source.find(binding.queue, binding.exchange, binding.key, binding.arguments)
@@ -288,28 +301,30 @@ def put_queue(node: Node, request: ControlRequest) -> Row:
     """Declare a queue, or check that the one that is there is equal."""
     vhost, name = request.vhost, short(request.text("name"), "a queue's name")
     there = name in vhost.queues
-    if name.startswith("amq.") and not there:
-        raise AccessRefused(f"queue name '{name}' contains the reserved prefix amq.*")
-    arguments = _arguments(request)
-    authorization.check_declare_queue(request.access, vhost, name, arguments)
-    queue = vhost.declare_queue(name, arguments, request.flag("durable"), request.flag("auto_delete"), None, None)
-    node.broker.touch_queue(queue)
-    for sentence in in_queue(arguments):
-        node.services.log_without_effect(sentence)
+    if not there:
+        check_not_reserved(name)
+    flags = (request.flag("durable"), request.flag("auto_delete"))
+    queue = declare_queue(_asker(node, request), vhost, name, _arguments(request), *flags)
     return {"created": not there, "overflow": [f"queue {name} {describe_overflow(queue.settings)}"]}
 
 
-def delete_queue(node: Node, request: ControlRequest) -> Row | None:
+def _asker(node: Node, request: ControlRequest) -> Asker:
+    return Asker(node.broker, node.services, request.access, request.connection)
+
+
+def remove_queue(node: Node, request: ControlRequest) -> Row | None:
     """Delete a queue; `if-empty` and `if-unused` are conditions."""
+    conditions = (request.flag("if-unused"), request.flag("if-empty"))
+    count = delete_queue(_asker(node, request), request.vhost, request.text("name"), *conditions)
+    return None if count is None else {}
+
+
+def purge(node: Node, request: ControlRequest) -> Row | None:
+    """Drop the ready messages of a queue."""
     name = request.text("name")
-    authorization.check_delete_queue(request.access, name)
-    queue = request.vhost.queues.get(name)
-    if queue is None:
+    if name not in request.vhost.queues:
         return None
-    if queue.owner is not None:
-        raise ResourceLocked(f"queue '{name}' is exclusive: it belongs to the connection that declared it")
-    node.broker.delete_queue(queue, request.flag("if-unused"), request.flag("if-empty"))
-    return {}
+    return {"purged": purge_queue(_asker(node, request), request.vhost, name)}
 
 
 def put_exchange(node: Node, request: ControlRequest) -> Row:
@@ -319,44 +334,34 @@ def put_exchange(node: Node, request: ControlRequest) -> Row:
     if name == "":
         raise AccessRefused("the default exchange cannot be declared")
     arguments, kind = _arguments(request), request.text("type", "direct")
-    authorization.check_declare_exchange(request.access, vhost, name, arguments)
     flags = (request.flag("durable"), request.flag("auto_delete"), request.flag("internal"))
-    vhost.declare_exchange(name, kind, arguments, *flags)
-    for sentence in in_exchange(arguments):
-        node.services.log_without_effect(sentence)
+    declare_exchange(_asker(node, request), vhost, name, kind, arguments, *flags)
     return {"created": not there}
 
 
-def delete_exchange(node: Node, request: ControlRequest) -> Row | None:
+def remove_exchange(node: Node, request: ControlRequest) -> Row | None:
     """Delete an exchange; `if-unused` is a condition."""
-    vhost, name = request.vhost, _exchange_name(request, "name")
-    authorization.check_delete_exchange(request.access, vhost, name)
-    if name not in vhost.exchanges:
-        return None
-    vhost.delete_exchange(name, request.flag("if-unused"))
-    return {}
+    asker, name = _asker(node, request), _exchange_name(request, "name")
+    return {} if delete_exchange(asker, request.vhost, name, request.flag("if-unused")) else None
 
 
-def bind(node: Node, request: ControlRequest) -> Row:
+def add_binding(node: Node, request: ControlRequest) -> Row:
     """Bind a queue or an exchange to an exchange; answer with the binding's path."""
-    vhost, source, name = request.vhost, _exchange_name(request, "source"), request.text("destination")
+    name = request.text("destination")
     key, arguments = short(request.text("routing_key", ""), "a routing key"), _arguments(request)
-    _check_binding(request, key)
-    queue, target = destination(vhost, request.text("kind"), name)
-    made = vhost.bind(source, queue, target, key, arguments)
+    made = bind(_asker(node, request), request.vhost, _terms(request, key, arguments))
     where = quote(properties_key(key, arguments_digest(made)), safe="")
     return {"created": True, "location": f"{quote(name, safe='')}/{where}"}
 
 
-def unbind(node: Node, request: ControlRequest) -> Row | None:
+def remove_binding(node: Node, request: ControlRequest) -> Row | None:
     """Remove a binding, by its key."""
     binding = _named(request)
     if binding is None:
         return None
     if not isinstance(binding, Binding):
         raise AccessRefused("operation not permitted on the default exchange")
-    _check_binding(request, binding.key)
-    request.vhost.unbind(binding.source.name, binding.queue, binding.exchange, binding.key, binding.arguments)
+    unbind(_asker(node, request), request.vhost, _terms(request, binding.key, binding.arguments))
     return {}
 
 
@@ -371,7 +376,7 @@ def destination(vhost: VirtualHost, kind: str, name: str) -> tuple[Queue | None,
         return vhost.queue(name), None
     if kind == "e":
         return None, vhost.exchange("" if name == DEFAULT_EXCHANGE else name)
-    raise NotFound(f"no kind '{kind}' of destinations; there are q (queues) and e (exchanges)")
+    raise NotFound(NO_KIND.format(kind))
 
 
 def _named(request: ControlRequest) -> Binding | Queue | None:
@@ -394,12 +399,14 @@ def _named(request: ControlRequest) -> Binding | Queue | None:
     return source.find_named(what, name, unquote_plus(key), digest) if named is None else named
 
 
-def _check_binding(request: ControlRequest, key: str) -> None:
-    """Check that the binding in the path, with a routing key, may be made or removed. Raises AccessRefused."""
-    what = EXCHANGE if request.text("kind") == "e" else QUEUE
+def _terms(request: ControlRequest, key: str, arguments: dict[str, object]) -> BindingTerms:
+    """Return the binding in the path, with a routing key. Raises NotFound (404) for another kind of destination."""
+    kind = request.text("kind")
+    if kind not in KINDS:
+        raise NotFound(NO_KIND.format(kind))
+    what = KINDS[kind]
     name = _exchange_name(request, "destination") if what == EXCHANGE else request.text("destination")
-    source = _exchange_name(request, "source")
-    authorization.check_binding(request.access, request.vhost, source, what, name, key)
+    return BindingTerms(_exchange_name(request, "source"), what, name, key, arguments)
 
 
 def _exchange_name(request: ControlRequest, field: str) -> str:
@@ -434,23 +441,26 @@ _BIND: Final = ("write queue", "read exchange", "read topic")
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("", put_queue, ("durable", "auto_delete", "arguments"), tag=MANAGEMENT, permissions=("configure queue",),
               routes=(Route(f"PUT {QUEUES}", f"Declare a queue: {DECLARED}", flags=FLAGS, silent=True),)),
-    Operation("", delete_queue, tag=MANAGEMENT, permissions=("configure queue",), routes=(
+    Operation("", remove_queue, tag=MANAGEMENT, permissions=("configure queue",), routes=(
         Route(f"DELETE {QUEUES}", "Delete a queue; if-empty=true and if-unused=true are conditions.",
               query=("if-unused", "if-empty"), flags=FLAGS, silent=True),
+    )),
+    Operation("", purge, tag=MANAGEMENT, permissions=("read queue",), routes=(
+        Route(f"DELETE {QUEUES}/contents", "Drop the ready messages of a queue.", silent=True),
     )),
     Operation("", put_exchange, ("type", "durable", "auto_delete", "internal", "arguments"), tag=MANAGEMENT,
               permissions=("configure exchange",), routes=(
         Route(f"PUT {EXCHANGES}", f"Declare an exchange: {DECLARED}", flags=FLAGS, silent=True),
     )),
-    Operation("", delete_exchange, tag=MANAGEMENT, permissions=("configure exchange",), routes=(
+    Operation("", remove_exchange, tag=MANAGEMENT, permissions=("configure exchange",), routes=(
         Route(f"DELETE {EXCHANGES}", "Delete an exchange; if-unused=true is a condition.", query=("if-unused",),
               flags=FLAGS, silent=True),
     )),
-    Operation("", bind, ("routing_key", "arguments"), tag=MANAGEMENT, permissions=_BIND, routes=(
+    Operation("", add_binding, ("routing_key", "arguments"), tag=MANAGEMENT, permissions=_BIND, routes=(
         Route(f"POST {BINDINGS}", "Bind a queue or an exchange to an exchange; the header Location has the binding's "
               "path.", silent=True),
     )),
-    Operation("", unbind, tag=MANAGEMENT, permissions=_BIND, routes=(
+    Operation("", remove_binding, tag=MANAGEMENT, permissions=_BIND, routes=(
         Route(f"DELETE {BINDINGS}/{{key}}", "Remove a binding, by its key.", silent=True),
     )),
     looking("", _binding_row, tag=MANAGEMENT, routes=(

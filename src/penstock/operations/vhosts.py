@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.user import EVERYTHING, STORE
-from penstock.core.settings.changes import drop_policies
+from penstock.core.settings.changes import drop_placed, drop_policies
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import Row
 from penstock.errors import ConnectionForced, PreconditionFailed, ResourceError, ResourceLocked
@@ -101,6 +101,7 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
     broker.gates.set_vhost_quota(vhost, None)
     broker.gates.unblock_vhost(name)
     drop_policies(broker, name)
+    drop_placed(broker, name)
     for parameter in broker.table.parameters.drop_vhost(name):
         if broker.journal is not None:
             broker.journal.forget(parameter)

@@ -32,6 +32,7 @@ from penstock.pools import WAITING_TASKS
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.authorization import check_publish, check_write_exchange
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_names import is_given
 from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequest, Replies
 from penstock.ranges.held_block import INVALID, UNROUTABLE, RowSource
 from penstock.ranges.marks import BatchProgress, MarkedBlock, SinkMarks
@@ -417,7 +418,7 @@ class SinkBatches:
         connections = self._node.connections
         self.broker.work.done += len(connections) // CONNECTIONS_A_UNIT
         for connection in connections.values():
-            if connection.user == user and connection.peer.properties.get("connection_name") == name:
+            if connection.user == user and is_given(connection, name):
                 return connection
         return None
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.errors import NotSupported, PreconditionFailed
 from penstock.limits import NAME_MAX
+from penstock.settings.placed import place, placed
 from penstock.settings.table import (
     ALIASES,
     ARTEMIS_POLICIES,
@@ -370,18 +371,23 @@ def check_scope(scope: str) -> None:
         raise PreconditionFailed(f"scope '{shown(scope)}' is not known; {hint(scope, SCOPES)}")
 
 
-def read_pattern(scope: str, pattern: str) -> str:
-    """Return a pattern in its stored form; empty for the scope of the broker, which has only one member.
+def read_pattern(scope: str, text: str) -> str:
+    """Return a pattern in its stored form (placed.py); empty for the scope of the broker, which has only one member.
 
     Raises PreconditionFailed (406) for an invalid pattern.
     """
     check_scope(scope)
     if scope == "broker":
-        if pattern:
+        if text:
             raise PreconditionFailed(
-                f"there is one broker, so scope broker takes no pattern; leave out '{shown(pattern)}'"
+                f"there is one broker, so scope broker takes no pattern; leave out '{shown(text)}'"
             )
         return ""
+    vhost, pattern = placed(scope, text)
+    if vhost == "":
+        raise PreconditionFailed(
+            f"{scope} pattern '{shown(text)}' begins with a slash: name its virtual host, %2F for /, or * for all"
+        )
     if not pattern:
         raise PreconditionFailed(f"scope {scope} needs a pattern of names; # matches all")
     if len(pattern.encode(errors="replace")) > PATTERN_MAX:
@@ -393,7 +399,7 @@ def read_pattern(scope: str, pattern: str) -> str:
                     f"{scope} pattern '{pattern}': {wildcard} in '{word}' must be a whole word; "
                     f"it matches {meaning} between dots"
                 )
-    return pattern
+    return place(scope, vhost, pattern)
 
 
 def read_settings(

@@ -51,6 +51,8 @@ class SettingValue:
     origin: str = ARGUMENT
     pattern: str = ""
     """The pattern or the policy for which the value was set, if that is its source."""
+    vhost: str | None = None
+    """Virtual host of that pattern; None for all."""
     by: str = ""
     """"command", "override" or "file", if the source is not an argument; "policy" or "operator policy"."""
     place: str = ""
@@ -62,9 +64,9 @@ class SettingValue:
     beside: frozenset[str] = frozenset()
     """Of an overflow policy in effect: the limits that its source also sets (LENGTHS, CAPACITIES)."""
 
-    def with_source(self, origin: str, pattern: str, by: str, rank: int) -> SettingValue:
+    def with_source(self, origin: str, pattern: str, by: str, rank: int, vhost: str | None = None) -> SettingValue:
         """Return a copy with a source and its rank."""
-        return replace(self, origin=origin, pattern=pattern, by=by, rank=rank)
+        return replace(self, origin=origin, pattern=pattern, by=by, rank=rank, vhost=vhost)
 
     def with_number(self, number: int) -> SettingValue:
         """Return a copy with another number, such as the bytes of a percentage."""
@@ -81,7 +83,7 @@ class SettingValue:
 
     def has_source_of(self, other: SettingValue) -> bool:
         """Return whether both values are of one source: the arguments, one policy, or one pattern."""
-        return (self.origin, self.pattern, self.by) == (other.origin, other.pattern, other.by)
+        return (self.origin, self.pattern, self.by, self.vhost) == (other.origin, other.pattern, other.by, other.vhost)
 
     def at(self, place: str) -> SettingValue:
         """Return a copy with a position in the settings file."""
@@ -100,7 +102,8 @@ class SettingValue:
         if self.origin == POLICY:
             return f"{self.by} '{self.pattern}'"
         if self.origin == PATTERN:
-            return f"pattern '{self.pattern}', set by {self.by}{self.place}"
+            of = "" if self.vhost is None else f" of vhost '{self.vhost}'"
+            return f"pattern '{self.pattern}'{of}, set by {self.by}{self.place}"
         if self.origin == VHOST:
             return f"vhost pattern '{self.pattern}', set by {self.by}{self.place}"
         if self.origin == BROKER:

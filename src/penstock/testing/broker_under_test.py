@@ -23,9 +23,10 @@ from penstock.core.queue.length_limit import RefusalOrder
 from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.errors import NotFound
 from penstock.management import why
-from penstock.management.client_names import is_at, is_given
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_names import connection_named
 from penstock.protocols.common.single_publish import SinglePublish
+from penstock.protocols.common.topology import Asker, declare_queue
 from penstock.settings.start import NO_LOG
 from penstock.testing.broker_thread import BrokerThread, FaultyTransport
 from penstock.testing.expectations import WITHIN_S, Observed, Subject, View
@@ -144,14 +145,7 @@ class BrokerUnderTest(Observed):
     def _connection(self, name: str) -> Connection:
         """Return a connection of this virtual host. Raises NotFound."""
         own = [each.connection for each in self._transports() if each.connection is not None]
-        for connection in own:
-            if name in (connection.name(), connection.peer.ends()):
-                return connection
-        for connection in own:
-            if is_given(connection, name) or is_at(connection, name):
-                return connection
-        known = ", ".join(str(each.peer.properties.get("connection_name") or each.name()) for each in own) or "none"
-        raise NotFound(f"no connection '{name}' in vhost '{self.vhost}'; there are: {known}")
+        return connection_named({each.number: each for each in own}, name)
 
     def _transports(self) -> list[FaultyTransport]:
         return self.server.broker.transports(self.vhost)
@@ -163,7 +157,8 @@ class BrokerUnderTest(Observed):
         given = {key.replace("_", "-"): value for key, value in arguments.items()}
 
         def declare() -> None:
-            self.server.core.vhost(self.vhost).declare_queue(name, given, durable, False, None, None)
+            asker = Asker(self.server.core, self.server.driver.services)
+            declare_queue(asker, self.server.core.vhost(self.vhost), name, given, durable)
 
         self.server.call(declare)
         return self.queue(name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.changes import drop_placed
 from penstock.core.settings.table import FILE, PATTERNS_MAX, SHARED_MAX
 from penstock.errors import NotFound, PreconditionFailed, ResourceError
 from tests.support import at_once
@@ -243,3 +245,57 @@ def test_consumer_settings_are_resolved_for_their_queue(bench: Bench) -> None:
     bench.set("queue", "q", consumer_window_bytes=-1, consumer_max_rate=-1)
     settings = bench.vhost.queues["q"].settings
     assert (settings.consumer_window_bytes, settings.consumer_max_rate) == (-1, -1.0)
+
+
+# Virtual hosts
+
+
+def capacity_of(queue: Queue) -> int | None:
+    return queue.thresholds.capacity.as_dict()["messages"]
+
+
+def test_pattern_of_a_virtual_host_counts_there_alone(bench: Bench) -> None:
+    shop = bench.broker.add_vhost("shop")
+    there = shop.declare_queue("orders", {}, False, False, None, None)
+    here = bench.queue("orders")
+    bench.set("queue", "shop/orders", capacity_messages=5)
+    assert (capacity_of(here), capacity_of(there)) == (None, 5)
+    later = shop.declare_queue("orders.eu", {}, False, False, None, None)
+    assert capacity_of(later) is None
+    at_once.remove(bench.broker, "queue", "shop/orders", [])
+    assert (capacity_of(here), capacity_of(there)) == (None, None)
+
+
+def test_most_specific_pattern_wins_and_of_equals_that_of_the_virtual_host(bench: Bench) -> None:
+    shop = bench.broker.add_vhost("shop")
+    queue = shop.declare_queue("orders.eu", {}, False, False, None, None)
+    for pattern, most in (("#", 1), ("shop/#", 2), ("orders.*", 3), ("shop/orders.*", 4), ("orders.eu", 5)):
+        bench.set("queue", pattern, capacity_messages=most)
+        assert capacity_of(queue) == most, pattern
+    bench.set("queue", "shop/orders.eu", capacity_messages=6)
+    assert capacity_of(queue) == 6
+    values = bench.broker.table.resolve_queue("shop", "orders.eu", {})
+    assert values["capacity-messages"].source() == "pattern 'orders.eu' of vhost 'shop', set by command"
+
+
+def test_address_and_its_routing_keys_have_patterns_of_a_virtual_host(bench: Bench) -> None:
+    table = bench.broker.table
+    bench.broker.add_vhost("shop")
+    bench.set("address", "shop//logs", capacity_messages=5)
+    bench.set("address", "shop//logs/eu.#", capacity_messages=3)
+    assert table.limits("address", "logs", None, "/").unlimited()
+    assert table.limits("address", "logs", None, "shop").thresholds.capacity.messages == 5
+    assert table.topic_limits("shop", "logs", "eu.fr").thresholds.capacity.messages == 3
+    assert table.topic_limits("/", "logs", "eu.fr").thresholds is None
+    assert table.has_topics()
+    at_once.remove(bench.broker, "address", "shop//logs/eu.#", [])
+    assert not table.has_topics()
+
+
+def test_settings_of_a_virtual_host_are_dropped_with_it(bench: Bench) -> None:
+    bench.broker.add_vhost("shop")
+    for pattern in ("shop/#", "#"):
+        bench.set("queue", pattern, capacity_messages=5)
+    bench.set("address", "shop//logs", capacity_messages=5)
+    drop_placed(bench.broker, "shop")
+    assert [(entry.scope, entry.pattern) for entry in bench.broker.table.entries()] == [("queue", "#")]

@@ -16,26 +16,27 @@ from tests.support.restored_broker import journaled
 def test_exclusive_queue_is_not_durable_and_ends_with_its_connection() -> None:
     client = Dialogue(make_driver())
     connection, vhost = client.connection, client.vhost
-    queue = topology.declare_queue(connection, vhost, "q", {}, True, False, True)
+    asker = topology.asker_of(connection)
+    queue = topology.declare_queue(asker, vhost, "q", {}, True, False, True)
     assert (queue.owner, queue.durable, len(connection.exclusive)) == (connection, False, 1)
-    other = Dialogue(client.driver).connection
+    other = topology.asker_of(Dialogue(client.driver).connection)
     with pytest.raises(ResourceLocked):
         topology.delete_queue(other, vhost, "q")
-    assert topology.delete_queue(connection, vhost, "q") == 0
+    assert topology.delete_queue(asker, vhost, "q") == 0
     assert len(connection.exclusive) == 0
 
 
 def test_messages_that_are_purged_or_deleted_are_counted() -> None:
     client = Dialogue(make_driver())
-    connection, vhost = client.connection, client.vhost
-    queue = topology.declare_queue(connection, vhost, "q", {}, False, False, False)
+    asker, vhost = topology.asker_of(client.connection), client.vhost
+    topology.declare_queue(asker, vhost, "q", {}, False, False, False)
     client.say(publish("q", b"x") * 2)
-    assert topology.purge_queue(connection, vhost, queue) == 2
+    assert topology.purge_queue(asker, vhost, "q") == 2
     client.say(publish("q", b"x"))
     with pytest.raises(PreconditionFailed):
-        topology.delete_queue(connection, vhost, "q", if_empty=True)
-    assert topology.delete_queue(connection, vhost, "q") == 1
-    assert topology.delete_queue(connection, vhost, "q") == 0
+        topology.delete_queue(asker, vhost, "q", if_empty=True)
+    assert topology.delete_queue(asker, vhost, "q") == 1
+    assert topology.delete_queue(asker, vhost, "q") is None
 
 
 def test_reserved_names_are_refused() -> None:
@@ -58,15 +59,14 @@ def test_declaration_with_something_without_effect_is_logged_once(sentence: str)
     connection = Dialogue(driver).connection
     driver.log_queue.take()
     for name in ("a", "b"):
-        topology.declare_queue(connection, driver.broker.vhosts["/"], name, arguments, durable, False, False)
+        topology.declare_queue(topology.asker_of(connection), driver.broker.vhosts["/"], name, arguments, durable)
     assert [line.text for line in driver.log_queue.take() if "effect" in line.text] == [sentence]
 
 
 def test_declaration_of_a_quorum_queue_in_memory_is_not_logged() -> None:
     driver = make_driver()
-    topology.declare_queue(
-        Dialogue(driver).connection, driver.broker.vhosts["/"], "q", {"x-queue-type": "quorum"}, True, False, False
-    )
+    asker = topology.asker_of(Dialogue(driver).connection)
+    topology.declare_queue(asker, driver.broker.vhosts["/"], "q", {"x-queue-type": "quorum"}, True)
     assert [line.text for line in driver.log_queue.take() if "effect" in line.text] == []
 
 

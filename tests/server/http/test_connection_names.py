@@ -2,11 +2,12 @@
 
 | place | of a connection | of a channel |
 |---|---|---|
-| row | `name`, `penstock.name` | `name`, `penstock.name` |
+| row | `name`, `penstock.name`, `penstock.label` | the same |
 | `connection_details`, `owner_pid_details` | `name`, `penstock.name` | |
 | `channel_details` | `connection_name` | `name`, `penstock.name` |
 | path, and `why`, `block` and `unblock` | both names, and the client's | both names |
-| label of a metric, and log line | `penstock.name` | `penstock.name` |
+| label of a metric, and the line of an opening in the log | `penstock.name` | `penstock.name` |
+| lists of commands, sentences and log lines | `penstock.label` | `penstock.label` |
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Seen:
         (self.row,) = rows
         self.own: str = self.row["penstock"]["name"]
         port = self.row["peer_port"]
+        self.label = f"{name} (con:{self.row['penstock']['number']})"
         self.theirs = f"127.0.0.1:{port} -> {broker.host}:{broker.port}"
 
 
@@ -77,7 +79,7 @@ def test_rows_of_a_connection_and_its_channel_have_the_names_of_rabbitmq(seen: S
     for details_of in (consumers[0], web.get(f"/channels/{whole(channel['name'])}")["consumer_details"][0]):
         each = details_of["channel_details"]
         assert (each["name"], each["connection_name"]) == (f"{theirs} (1)", theirs)
-        assert each["penstock"] == {"name": f"{own}/ch:1"}
+        assert each["penstock"] == {"name": f"{own}/ch:1", "label": f"{seen.label}/ch:1"}
 
 
 @pytest.mark.parametrize("quoted", [whole, with_slashes])
@@ -92,9 +94,22 @@ def test_connection_is_shown_and_closed_by_the_name_of_rabbitmq(seen: Seen, quot
     eventually(lambda: seen.web.ask("GET", path).status == 404, "it is gone")
 
 
+@pytest.mark.parametrize("name", ["a/b//c"])
+def test_name_with_slashes_is_found_by_a_path_that_has_them(seen: Seen) -> None:
+    web = seen.web
+    for name in (seen.own, seen.given, seen.label):
+        for quoted in (whole(name), with_slashes(name)):
+            assert web.get(f"/connections/{quoted}")["name"] == seen.theirs
+            assert [each["number"] for each in web.get(f"/connections/{quoted}/channels")] == [1]
+            assert web.get(f"/channels/{quoted}/ch:1")["name"] == f"{seen.theirs} (1)"
+    web.do("DELETE", f"/connections/{with_slashes(seen.own)}")
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
+        seen.client.process_data_events(PATIENCE)
+
+
 def test_connection_and_its_channel_are_found_by_each_of_their_names(seen: Seen) -> None:
     web = seen.web
-    for name in (seen.theirs, seen.own, seen.given, str(seen.row["penstock"]["number"])):
+    for name in (seen.theirs, seen.own, seen.given, seen.label, str(seen.row["penstock"]["number"])):
         assert web.get(f"/connections/{whole(name)}")["name"] == seen.theirs
         assert web.get(f"/connections/{whole(name)}/channels")[0]["number"] == 1
         for channel in (f"{name} (1)", f"{name}/ch:1"):
@@ -130,13 +145,13 @@ def test_search_and_order_of_a_list_know_both_names(seen: Seen) -> None:
     assert seen.web.get(f"/connections?page=1&use_regex=true&name={expression}")["item_count"] == 1
 
 
-def test_metrics_log_and_commands_have_the_name_in_the_log(served: BrokerProcess, seen: Seen) -> None:
+def test_metrics_have_the_name_in_the_log_and_commands_that_of_the_client(served: BrokerProcess, seen: Seen) -> None:
     samples = samples_of(seen.web.fetch("/metrics/detailed?family=connection_metrics&family=channel_metrics").text)
     labels = {label for sample in samples for label in sample[1:]}
     assert {f"connection={seen.own}", f"channel={seen.own}/ch:1"} <= labels
     assert not [label for label in labels if "->" in label]
     assert f"[{seen.own}] CON-1001 : Open" in served.log()
-    assert seen.own in run(served, "connections", "list")
-    assert f"{seen.own}/ch:1" in run(served, "channels", "list")
+    assert seen.label in run(served, "connections", "list")
+    assert f"{seen.label}/ch:1" in run(served, "channels", "list")
     assert seen.own in [each["penstock"]["name"] for each in listed(served, "connections")]
-    assert told(served, "connection", "close", seen.theirs) == {"closed": seen.own}
+    assert told(served, "connection", "close", seen.theirs) == {"closed": seen.label}

@@ -276,7 +276,7 @@ class Gates(NodeMemory):
         held = self.operator_gates.get((ADDRESS, vhost.name, name))
         if held is not None:
             gates.append(held.gate)
-        limits = self.table.limits(ADDRESS, name)
+        limits = self.table.limits(ADDRESS, name, None, vhost.name)
         key = _address(vhost, name)
         rate = self._rate(self.address_rates.pop(key, None), f"address {name}", limits)
         if rate is not None:
@@ -322,7 +322,8 @@ class Gates(NodeMemory):
         if rate is not None:
             self.user_rates[origin.user] = rate
             gates.append(rate.gate)
-        origin.rate = self._rate(origin.rate, f"connection {origin.name}", table.limits(CONNECTION, origin.user))
+        limits = table.limits(CONNECTION, origin.user, origin.given)
+        origin.rate = self._rate(origin.rate, f"connection {origin.name}", limits)
         if origin.rate is not None:
             gates.append(origin.rate.gate)
         origin.gates = gates

@@ -132,7 +132,7 @@ class TopicDepths:
             depth = topics.by_key.get(key)
             if depth is not None:
                 return depth
-        thresholds = self._table.topic_limits(exchange.name, key).thresholds
+        thresholds = self._table.topic_limits(vhost.name, exchange.name, key).thresholds
         if thresholds is None:
             return None
         if topics is None:
@@ -172,7 +172,7 @@ class TopicDepths:
         for key, depth in list(topics.by_key.items()):
             if work.spend(LOOK_WORK):
                 yield
-            thresholds = self._table.topic_limits(exchange.name, key).thresholds
+            thresholds = self._table.topic_limits(vhost.name, exchange.name, key).thresholds
             if topics.by_key.get(key) is not depth:
                 continue
             if thresholds is None:

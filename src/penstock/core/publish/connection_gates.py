@@ -12,11 +12,13 @@ from penstock.core.settings.limits import Limits
 from penstock.flow.gate import Gate
 from penstock.flow.reserved_room import Party
 from penstock.flow.series import Series, Tally
+from penstock.settings.table import SettingValue
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
 
 NO_SINKS: Final[list[Tally]] = []
+NO_SETTINGS: Final[dict[str, SettingValue]] = {}
 
 
 class ConnectionGates(Party):
@@ -33,6 +35,8 @@ class ConnectionGates(Party):
         """The rate limit of the connection; None without one."""
         self.rates = rates
         """Rates that the client has set for each of its producers; None without any."""
+        self.given: dict[str, SettingValue] = NO_SETTINGS
+        """Settings of this connection by command, which end with it; replaced as a whole."""
         self.counts = Tally()
         """Counts of sessions and producers of the connection that have ended."""
         self.sinks: list[Tally] = NO_SINKS

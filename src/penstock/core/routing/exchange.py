@@ -7,6 +7,7 @@ destination.
 from __future__ import annotations
 
 import hashlib
+from itertools import islice
 from typing import Final
 
 from mypy_extensions import i64
@@ -122,6 +123,17 @@ class Bindings:
     def to(self, kind: str, name: str) -> list[Binding]:
         """Return the bindings to a queue or an exchange."""
         return list(self._leading.get((kind, name), {}))
+
+    def sources(self, kind: str, name: str, most: int) -> list[Exchange]:
+        """Return the source of the first bindings to a queue or an exchange, once each."""
+        sources: list[Exchange] = []
+        leading = self._leading.get((kind, name))
+        if leading is None:
+            return sources
+        for binding in islice(leading, most):
+            if binding.source not in sources:
+                sources.append(binding.source)
+        return sources
 
     def add(self, binding: Binding) -> None:
         """Add a new binding, also to its source exchange."""

@@ -19,10 +19,11 @@ from penstock.core.queue.pager import check, without_disk
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.topic_trie import topic_matches
 from penstock.core.settings.policies import EXCHANGES, Policy, kind_of
-from penstock.core.settings.table import COMMAND, FILE, Patterns, SettingsChange, SettingsEntry, SettingsTable
+from penstock.core.settings.table import COMMAND, FILE, PlacedPatterns, SettingsChange, SettingsEntry, SettingsTable
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import Steps
+from penstock.settings.placed import in_vhost, place, placed
 from penstock.settings.table import BROKER, SCOPES, SettingValue
 from penstock.texts import nearest
 
@@ -86,7 +87,7 @@ def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> 
     invalid.
     """
     entry = broker.table.entries_of(scope, pattern, COMMAND)
-    subject = f"{scope} '{pattern}'" if pattern else scope
+    subject = f"{scope} '{placed(scope, pattern)[1]}'" if pattern else scope
     for name in names or ([] if entry else [""]):
         if name not in entry:
             raise NotFound(_not_set_message(broker, scope, pattern, subject, name))
@@ -124,12 +125,15 @@ def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[Sett
 def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str]]:
     """Return the names that a pattern matches now. Users, connections and producers are matched by the names of
     users.
+
+    Names that a pattern of all virtual hosts matches begin with their virtual host: shop/orders.
     """
     if scope == BROKER:
         return [BROKER]
+    host, pattern = placed(scope, pattern)
     hosts: list[VirtualHost | None] = [None]
     if scope in ("queue", "address", "vhost"):
-        hosts = [*broker.vhosts.values()]
+        hosts = [vhost for vhost in broker.vhosts.values() if host in (None, vhost.name)]
     names: list[str] = []
     for vhost in hosts:
         there = broker.access.names()
@@ -141,7 +145,8 @@ def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str]]
             if broker.work.spend(LOOK_WORK):
                 yield
             if matches(pattern, name) or (scope == "address" and matches(pattern.partition("/")[0], name)):
-                names.append(name)
+                everywhere = vhost is not None and scope != "vhost" and host is None
+                names.append(in_vhost(vhost.name, name) if vhost is not None and everywhere else name)
     return names
 
 
@@ -166,7 +171,7 @@ class PatternChange:
             return  # Settings with which no queue can be declared are refused at a declaration.
         value = self.values.get("overflow")
         if journal is None and self.scope == "queue" and value is not None and value.text == "page":
-            raise without_disk(self.pattern)
+            raise without_disk(placed(self.scope, self.pattern)[1])
         if journal is not None and self.values:
             journal.check_writable()
 
@@ -270,23 +275,24 @@ def _try(broker: Broker, table: SettingsTable, changes: list[Change]) -> Steps[S
 def _resolve(broker: Broker, table: SettingsTable, changes: list[Change], passing_over: bool) -> Steps[SettingsChange]:
     """Resolve the settings of all affected objects by a table; `passing_over` queues that cannot be resolved."""
     plan = SettingsChange()
-    patterns: dict[str, Patterns] = {scope: Patterns() for scope in SCOPES}
+    patterns: dict[str, PlacedPatterns] = {scope: PlacedPatterns(scope) for scope in SCOPES}
     policies: dict[str, list[Policy]] = {}
     for change in changes:
         if isinstance(change, PatternChange):
             plan.scopes.append(change.scope)
             patterns[change.scope].add(change.pattern)
             if change.scope == "address":
-                patterns[change.scope].add(change.pattern.partition("/")[0])
+                vhost, name = placed("address", change.pattern)
+                patterns[change.scope].add(place("address", vhost, name.partition("/")[0]))
         else:
             touched = policies.setdefault(change.named.vhost, [])
             touched += [policy for policy in (change.before, change.policy) if policy is not None]
     plan.scopes = sorted({*plan.scopes})
     if BROKER in plan.scopes:
         plan.broker = table.limits(BROKER, "")
-    for vhost in list(broker.vhosts.values()):
-        if plan.scopes or vhost.name in policies:
-            yield from _resolve_vhost(broker, table, vhost, patterns, policies.get(vhost.name, []), plan, passing_over)
+    for host in list(broker.vhosts.values()):
+        if plan.scopes or host.name in policies:
+            yield from _resolve_vhost(broker, table, host, patterns, policies.get(host.name, []), plan, passing_over)
     return plan
 
 
@@ -294,13 +300,13 @@ def _resolve_vhost(
     broker: Broker,
     table: SettingsTable,
     vhost: VirtualHost,
-    patterns: dict[str, Patterns],
+    patterns: dict[str, PlacedPatterns],
     policies: list[Policy],
     plan: SettingsChange,
     passing_over: bool,
 ) -> Steps[None]:
     everywhere = BROKER in plan.scopes
-    its_own = everywhere or bool(patterns["vhost"].matching(vhost.name))
+    its_own = everywhere or bool(patterns["vhost"].matching(None, vhost.name))
     many = len(policies) >= MATCHED_A_STEP
     look_work = LOOK_WORK * max(1, min(len(policies), MATCHED_A_STEP))
     if its_own:
@@ -309,15 +315,15 @@ def _resolve_vhost(
         if broker.work.spend(look_work):
             yield
         kind = kind_of(queue.features)
-        matched = its_own or many or bool(patterns["queue"].matching(queue.name))
+        matched = its_own or many or bool(patterns["queue"].matching(vhost.name, queue.name))
         if not queue.deleted and (matched or any(concerns(policy, queue, kind) for policy in policies)):
             broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, queue.name)
             resolve_queue(broker, table, queue, plan, passing_over)
     for exchange in list(vhost.exchanges.values()):
         if broker.work.spend(look_work):
             yield
-        if everywhere or patterns["address"].matching(exchange.name):
-            plan.addresses.append((vhost, exchange, table.limits("address", exchange.name)))
+        if everywhere or patterns["address"].matching(vhost.name, exchange.name):
+            plan.addresses.append((vhost, exchange, table.limits("address", exchange.name, None, vhost.name)))
         if many or any(policy.covers(EXCHANGES, exchange.name) for policy in policies):
             broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, exchange.name)
             policy = table.policies.best(vhost.name, EXCHANGES, exchange.name, False)
@@ -346,15 +352,17 @@ def _values(values: dict[str, SettingValue]) -> dict[str, tuple[str, object]]:
 
 def _not_set_message(broker: Broker, scope: str, pattern: str, subject: str, name: str) -> str:
     what = f"{name} of {subject}" if name else subject
-    in_file = broker.table.entries_of(scope, pattern, FILE)
+    in_file = broker.table.of_file(scope, pattern)
     if in_file if not name else name in in_file:
         return (
             f"{what} is not set by command but by the settings file; change it there and reload, or set it by command"
         )
     if name:
         return f"{what} is not set; nothing to unset"
-    known = [entry.pattern for entry in broker.table.entries() if entry.scope == scope and entry.command]
-    near = nearest(pattern, known)
+    vhost, wanted = placed(scope, pattern)
+    entries = [entry for entry in broker.table.entries() if entry.scope == scope and entry.command]
+    known = [entry.name for entry in entries if entry.vhost == vhost]
+    near = nearest(wanted, known)
     return f"nothing is set for {subject}; nothing to unset" + (f"; did you mean '{near}'?" if near else "")
 
 
@@ -382,6 +390,15 @@ def change_policies_steps(broker: Broker, changes: list[PolicyChange]) -> Steps[
 def try_policies_steps(broker: Broker, table: SettingsTable, changes: list[PolicyChange]) -> Steps[SettingsChange]:
     """Set policies in a copy of the broker's table. Raises as `change_policies_steps` does."""
     return (yield from _try(broker, table, [*changes]))
+
+
+def drop_placed(broker: Broker, vhost: str) -> None:
+    """Remove the settings by command of patterns of a virtual host that is deleted."""
+    for entry in broker.table.entries():
+        if entry.vhost == vhost and entry.command:
+            broker.table.set(entry.scope, entry.pattern, COMMAND, {})
+            if broker.journal is not None:
+                broker.journal.forget(SettingsEntry(entry.scope, entry.pattern))
 
 
 def drop_policies(broker: Broker, vhost: str) -> None:

@@ -26,6 +26,7 @@ from penstock.core.settings.limits import DEFAULT_RANK, Defaults, Limits, limits
 from penstock.core.settings.overflow_changes import OverflowChanges
 from penstock.core.settings.policies import NO_POLICIES, OPERATOR, RANK, Policy, PolicyPair, PolicyTable
 from penstock.errors import PreconditionFailed, ResourceError
+from penstock.settings.placed import place, placed
 from penstock.settings.table import (
     BROKER,
     CREDITS,
@@ -166,14 +167,58 @@ class Patterns:
         """Return the patterns that match, the most specific first."""
         names: list[str] = []
         self._topics.match(self._words(name), names)
-        names.sort(key=self._specificity)
+        names.sort(key=self.specificity)
         return names
 
     def _words(self, name: str) -> list[str]:
         return name.replace("/", "./.", 1).split(".") if self._with_keys else name.split(".")
 
-    def _specificity(self, pattern: str) -> str:
+    def specificity(self, pattern: str) -> str:
+        """Return the sort key of a pattern (below)."""
         return specificity(pattern.replace("/", "./.", 1) if self._with_keys else pattern)
+
+
+class PlacedPatterns:
+    """Patterns of one scope: those of all virtual hosts, and those of each."""
+
+    def __init__(self, scope: str, with_keys: bool = False) -> None:
+        self._scope = scope
+        self._with_keys = with_keys
+        self._of_all = Patterns(with_keys)
+        self._of_vhosts: dict[str, Patterns] = {}
+
+    def add(self, pattern: str) -> None:
+        """Add a pattern in its stored form; does nothing if it is present."""
+        vhost, name = placed(self._scope, pattern)
+        if vhost is None:
+            self._of_all.add(name)
+            return
+        patterns = self._of_vhosts.get(vhost)
+        if patterns is None:
+            patterns = Patterns(self._with_keys)
+            self._of_vhosts[vhost] = patterns
+        patterns.add(name)
+
+    def discard(self, pattern: str) -> None:
+        """Remove a pattern."""
+        vhost, name = placed(self._scope, pattern)
+        patterns = self._of_all if vhost is None else self._of_vhosts.get(vhost)
+        if patterns is not None:
+            patterns.discard(name)
+
+    def matching(self, vhost: str | None, name: str) -> list[str]:
+        """Return the stored forms of the patterns that match, the most specific first.
+
+        Of equally specific ones that of the virtual host comes before that of all.
+        """
+        names = self._of_all.matching(name)
+        of_vhost = None if vhost is None else self._of_vhosts.get(vhost)
+        own = [] if of_vhost is None else of_vhost.matching(name)
+        if not own:
+            return [place(self._scope, None, each) for each in names]
+        ranked = [(self._of_all.specificity(each), 0, place(self._scope, vhost, each)) for each in own]
+        ranked += [(self._of_all.specificity(each), 1, place(self._scope, None, each)) for each in names]
+        return [each for _, _, each in sorted(ranked)]
 
 
 def specificity(pattern: str) -> str:
@@ -225,11 +270,13 @@ FOR_QUEUES: Final = tuple(
 class SettingsEntry:
     """The settings of one pattern."""
 
-    __slots__ = ("scope", "pattern", "command", "file")
+    __slots__ = ("scope", "pattern", "vhost", "name", "command", "file")
 
     def __init__(self, scope: str, pattern: str) -> None:
         self.scope = scope
         self.pattern = pattern
+        """Its stored form (settings/placed.py)."""
+        self.vhost, self.name = placed(scope, pattern)
         self.command: dict[str, SettingValue] = {}
         self.file: dict[str, SettingValue] = {}
 
@@ -252,8 +299,8 @@ class SettingsTable:
         self._entries: dict[str, dict[str, SettingsEntry]] = {}
         self._sorted: dict[str, list[str]] = {}
         """The patterns of each scope in order: sorting 10,000 at each query takes milliseconds."""
-        self._patterns: dict[str, Patterns] = {}
-        self._keyed = Patterns(with_keys=True)
+        self._patterns: dict[str, PlacedPatterns] = {}
+        self._keyed = PlacedPatterns(ADDRESS, with_keys=True)
         """Address patterns with a routing key: EXCHANGE/KEY-PATTERN."""
         self._topics: int = 0
         """Number of these patterns."""
@@ -265,7 +312,7 @@ class SettingsTable:
         for scope in SCOPES:
             self._entries[scope] = {}
             self._sorted[scope] = []
-            self._patterns[scope] = Patterns()
+            self._patterns[scope] = PlacedPatterns(scope)
 
     def emptied(self) -> SettingsTable:
         """Return a table without settings and policies, with the same defaults and machine memory."""
@@ -294,7 +341,7 @@ class SettingsTable:
             entries[pattern] = entry
             insort(self._sorted[scope], pattern)
             self._patterns[scope].add(pattern)
-            if scope == ADDRESS and "/" in pattern:
+            if scope == ADDRESS and "/" in entry.name:
                 self._keyed.add(pattern)
                 self._topics += 1
         self._common.clear()
@@ -307,7 +354,7 @@ class SettingsTable:
             del entries[pattern]
             del self._sorted[scope][bisect_left(self._sorted[scope], pattern)]
             self._patterns[scope].discard(pattern)
-            if scope == ADDRESS and "/" in pattern:
+            if scope == ADDRESS and "/" in entry.name:
                 self._keyed.discard(pattern)
                 self._topics -= 1
         return before
@@ -316,6 +363,11 @@ class SettingsTable:
         """Return the settings of exactly this pattern by one source."""
         entry = self._entries[scope].get(pattern)
         return {} if entry is None else entry.values(by)
+
+    def of_file(self, scope: str, pattern: str) -> dict[str, SettingValue]:
+        """Return the settings of the file for this pattern, in its virtual host and in all."""
+        _, name = placed(scope, pattern)
+        return {**self.entries_of(scope, place(scope, None, name), FILE), **self.entries_of(scope, pattern, FILE)}
 
     def entry(self, scope: str, pattern: str) -> SettingsEntry | None:
         """Return the entry of exactly this pattern; None if there is none."""
@@ -337,25 +389,27 @@ class SettingsTable:
 
     # Resolution
 
-    def resolve(self, scope: str, name: str) -> dict[str, SettingValue]:
+    def resolve(self, scope: str, name: str, vhost: str | None = None) -> dict[str, SettingValue]:
         """Return the settings of a name, each by its most specific pattern; overrides come before others.
 
-        A topic (EXCHANGE/KEY) that matches a pattern with a routing key has the settings of its exchange, too.
+        Settings of queues and addresses are those of a virtual host. A topic (EXCHANGE/KEY) that matches a pattern with
+        a routing key has the settings of its exchange, too.
         """
         values: dict[str, SettingValue] = {}
         entries = self._entries[scope]
         rank = RANK + 1
-        keyed = self._keyed.matching(name) if scope == ADDRESS and "/" in name else []
-        for pattern in [*keyed, *self._patterns[scope].matching(name.partition("/")[0] if keyed else name)]:
+        keyed = self._keyed.matching(vhost, name) if scope == ADDRESS and "/" in name else []
+        for pattern in [*keyed, *self._patterns[scope].matching(vhost, name.partition("/")[0] if keyed else name)]:
             entry = entries[pattern]
             for by in (COMMAND, FILE):
                 for setting, value in entry.values(by).items():
                     if setting not in values or (value.override and not values[setting].override):
                         values[setting] = value.with_source(
                             PATTERN if scope != BROKER else BROKER,
-                            pattern,
+                            entry.name,
                             OVERRIDE if value.override else by,
                             rank - OVERRIDE_RANK if value.override else rank,
+                            entry.vhost,
                         )
                 rank += 1
         return values
@@ -370,7 +424,7 @@ class SettingsTable:
         """Return all settings of a queue, each from its strongest source; `given` are the queue's arguments."""
         values = dict(given)
         policies.add_to(values)
-        for setting, value in self.resolve("queue", queue).items():
+        for setting, value in self.resolve("queue", queue, vhost).items():
             if setting not in values or value.override:
                 values[setting] = value
         for setting, value in self.resolve("vhost", vhost).items():
@@ -389,7 +443,7 @@ class SettingsTable:
     ) -> dict[str, SettingValue]:
         """Return all settings of the source of a queue's setting."""
         if value.origin == PATTERN:
-            entry = self._entries["queue"][value.pattern]
+            entry = self._entries["queue"][place("queue", value.vhost, value.pattern)]
             return entry.file if value.by == FILE else entry.commands(value.override)
         if value.origin == POLICY:
             policy = policies.operator if value.by == OPERATOR else policies.policy
@@ -403,7 +457,7 @@ class SettingsTable:
         """
         policies = self.policies.pair(vhost, kind, queue)
         common = ""
-        if not self.resolve("queue", queue):
+        if not self._patterns["queue"].matching(vhost, queue):
             arguments = "\0".join([f"{value.alias}={value.raw!r}" for value in given.values()])
             common = f"{vhost}\0{policies.name() or ''}\0{policies.operator_name() or ''}\0{arguments}"
             shared = self._common.get(common)
@@ -423,13 +477,18 @@ class SettingsTable:
         """Forget the settings that queues share, after a change of policies."""
         self._common.clear()
 
-    def limits(self, scope: str, name: str) -> Limits:
+    def limits(
+        self, scope: str, name: str, given: dict[str, SettingValue] | None = None, vhost: str | None = None
+    ) -> Limits:
         """Resolve the limits of an address, virtual host, user, connection, producer, or of the broker.
 
-        `name` is the user's name for users, connections and producers; "" for the broker. Raises PreconditionFailed
-        (406) as `queue` does.
+        `name` is the user's name for users, connections and producers; "" for the broker. `given` are settings of the
+        object itself, which are stronger; `vhost` is that of an address. Raises PreconditionFailed (406) as `queue`
+        does.
         """
-        values = self.resolve(scope, name)
+        values = self.resolve(scope, name, vhost)
+        if given:
+            values |= given
         if scope == BROKER:
             for setting in ("capacity-bytes", *CREDITS):
                 values.pop(setting, None)  # Defaults of queues, not limits of the broker itself.
@@ -444,10 +503,10 @@ class SettingsTable:
         """Return whether any pattern of addresses has a routing key."""
         return self._topics > 0
 
-    def topic_limits(self, exchange: str, key: str) -> Limits:
+    def topic_limits(self, vhost: str, exchange: str, key: str) -> Limits:
         """Resolve the limits of a routing key; no limits without a pattern EXCHANGE/KEY-PATTERN. Raises as `limits`."""
         name = f"{exchange}/{key}"
-        return self.limits(ADDRESS, name) if self._keyed.matching(name) else Limits()
+        return self.limits(ADDRESS, name, None, vhost) if self._keyed.matching(vhost, name) else Limits()
 
     def defaults(self) -> Defaults:
         """Return the broker's present default settings."""

@@ -14,6 +14,7 @@ from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.publishing import declare_replies
 from penstock.protocols.common import authorization, topology
+from penstock.protocols.common.topology import BindingTerms, asker_of
 from penstock.wire.amqp091 import spec
 
 
@@ -29,14 +30,12 @@ def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
         channel.vhost.check_not_default(name)
         channel.vhost.exchange(name)
     else:
-        arguments = arg.table(args, "arguments")
-        authorization.check_declare_exchange(channel.access(), channel.vhost, name, arguments)
         topology.declare_exchange(
-            channel.connection,
+            asker_of(channel.connection),
             channel.vhost,
             name,
             arg.text(args, "type"),
-            arguments,
+            arg.table(args, "arguments"),
             arg.flag(args, "durable"),
             arg.flag(args, "auto_delete"),
             arg.flag(args, "internal"),
@@ -46,30 +45,26 @@ def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
 
 def exchange_delete(channel: Channel, args: dict[str, object]) -> None:
     """Delete an exchange (section 1.6.2.3)."""
-    name = arg.name(args, "exchange")
-    authorization.check_delete_exchange(channel.access(), channel.vhost, name)
-    channel.vhost.delete_exchange(name, arg.flag(args, "if_unused"))
+    asker = asker_of(channel.connection)
+    topology.delete_exchange(asker, channel.vhost, arg.name(args, "exchange"), arg.flag(args, "if_unused"))
     channel.reply(args, spec.EXCHANGE_DELETE_OK, {})
 
 
 def exchange_bind(channel: Channel, args: dict[str, object]) -> None:
     """Bind an exchange to an exchange (RabbitMQ's extension)."""
-    vhost = channel.vhost
-    source, target, key = arg.name(args, "source"), arg.name(args, "destination"), arg.text(args, "routing_key")
-    authorization.check_binding(channel.access(), vhost, source, EXCHANGE, target, key)
-    vhost.source(source)  # If both are missing, RabbitMQ names the source.
-    vhost.bind(source, None, vhost.exchange(target), key, arg.table(args, "arguments"))
+    topology.bind(asker_of(channel.connection), channel.vhost, _between_exchanges(args))
     channel.reply(args, spec.EXCHANGE_BIND_OK, {})
 
 
 def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
     """Remove a binding between exchanges; a missing exchange or binding is no error (as in RabbitMQ)."""
-    vhost = channel.vhost
-    source, target, key = arg.name(args, "source"), arg.name(args, "destination"), arg.text(args, "routing_key")
-    authorization.check_binding(channel.access(), vhost, source, EXCHANGE, target, key)
-    if source in vhost.exchanges and target in vhost.exchanges:
-        vhost.unbind(source, None, vhost.exchange(target), key, arg.table(args, "arguments"))
+    topology.unbind(asker_of(channel.connection), channel.vhost, _between_exchanges(args))
     channel.reply(args, spec.EXCHANGE_UNBIND_OK, {})
+
+
+def _between_exchanges(args: dict[str, object]) -> BindingTerms:
+    source, target, key = arg.name(args, "source"), arg.name(args, "destination"), arg.text(args, "routing_key")
+    return BindingTerms(source, EXCHANGE, target, key, arg.table(args, "arguments"))
 
 
 def queue_declare(channel: Channel, args: dict[str, object]) -> None:
@@ -81,12 +76,13 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
         return
     if arg.flag(args, "passive"):
         queue = channel.vhost.queue(name, connection)
-        topology.observe_queue(connection, queue)
+        topology.observe_queue(asker_of(connection), queue)
     else:
         arguments = arg.table(args, "arguments")
-        name = _declared_name(channel, name, arguments, arg.flag(args, "exclusive"))
+        asker = asker_of(connection)
+        name = _declared_name(channel, name, arguments, arg.flag(args, "exclusive"), asker)
         queue = topology.declare_queue(
-            connection,
+            asker,
             channel.vhost,
             name,
             arguments,
@@ -103,8 +99,10 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
     channel.reply(args, spec.QUEUE_DECLARE_OK, answer)
 
 
-def _declared_name(channel: Channel, name: str, arguments: dict[str, object], exclusive: bool) -> str:
-    """Return the name of a queue that is declared, if its client may declare it. Raises AccessRefused (403).
+def _declared_name(
+    channel: Channel, name: str, arguments: dict[str, object], exclusive: bool, asker: topology.Asker
+) -> str:
+    """Return the name of a queue that is declared. Raises AccessRefused (403) for one that is reserved.
 
     An exclusive queue for answers to control requests needs no permission, as direct replies need none: nobody else can
     publish to it without one. A channel has one of them. Its dead letters are publishes of the client: they need one.
@@ -114,52 +112,42 @@ def _declared_name(channel: Channel, name: str, arguments: dict[str, object], ex
         if channel.control_replies:
             raise PreconditionFailed(f"the channel has a queue for replies already, '{channel.control_replies}'")
         authorization.check_dead_letters(channel.access(), name, arguments)
+        asker.access = None
         channel.control_replies = make_name(CONTROL_REPLIES)
         return channel.control_replies
     if name == "":
-        name = make_name("amq.gen")
-    else:
-        topology.check_not_reserved(name)
-    authorization.check_declare_queue(channel.access(), channel.vhost, name, arguments)
+        return make_name("amq.gen")
+    topology.check_not_reserved(name)
     return name
 
 
 def queue_bind(channel: Channel, args: dict[str, object]) -> None:
     """Bind a queue to an exchange (section 1.7.2.3)."""
-    queue, key = _queue_and_key(channel, args)
-    vhost = channel.vhost
-    source = arg.name(args, "exchange")
-    authorization.check_binding(channel.access(), vhost, source, QUEUE, queue, key)
-    vhost.source(source)  # If both are missing, RabbitMQ names the exchange.
-    vhost.bind(source, vhost.queue(queue, channel.connection), None, key, arg.table(args, "arguments"))
+    topology.bind(asker_of(channel.connection), channel.vhost, _of_queue(channel, args))
     channel.reply(args, spec.QUEUE_BIND_OK, {})
 
 
 def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
     """Remove a binding of a queue (section 1.7.2.5); a missing queue or binding is no error (as in RabbitMQ)."""
-    queue, key = _queue_and_key(channel, args)
-    vhost = channel.vhost
-    source = arg.name(args, "exchange")
-    authorization.check_binding(channel.access(), vhost, source, QUEUE, queue, key)
-    target, arguments = vhost.queues.get(queue), arg.table(args, "arguments")
-    if target is not None and source in vhost.exchanges and vhost.source(source).find(target, None, key, arguments):
-        vhost.unbind(source, vhost.queue(queue, channel.connection), None, key, arguments)
+    topology.unbind(asker_of(channel.connection), channel.vhost, _of_queue(channel, args))
     channel.send(spec.QUEUE_UNBIND_OK, {})
 
 
 def queue_purge(channel: Channel, args: dict[str, object]) -> None:
     """Drop all ready messages (section 1.7.2.7)."""
-    count = topology.purge_queue(channel.connection, channel.vhost, readable_queue(channel, args))
+    name = queue_name(channel, args)
+    count = topology.purge_queue(asker_of(channel.connection), channel.vhost, name, name != channel.control_replies)
     channel.reply(args, spec.QUEUE_PURGE_OK, {"message_count": count})
 
 
 def queue_delete(channel: Channel, args: dict[str, object]) -> None:
-    """Delete a queue, on request only if it is unused or empty (section 1.7.2.9)."""
-    name = queue_name(channel, args)
-    authorization.check_delete_queue(channel.access(), name)
-    if_unused, if_empty = arg.flag(args, "if_unused"), arg.flag(args, "if_empty")
-    count = topology.delete_queue(channel.connection, channel.vhost, name, if_unused, if_empty)
-    channel.reply(args, spec.QUEUE_DELETE_OK, {"message_count": count})
+    """Delete a queue, on request only if it is unused or empty (section 1.7.2.9).
+
+    A missing one is no error (RabbitMQ since 3.2).
+    """
+    asker, name = asker_of(channel.connection), queue_name(channel, args)
+    count = topology.delete_queue(asker, channel.vhost, name, arg.flag(args, "if_unused"), arg.flag(args, "if_empty"))
+    channel.reply(args, spec.QUEUE_DELETE_OK, {"message_count": count or 0})
 
 
 def readable_queue(channel: Channel, args: dict[str, object]) -> Queue:
@@ -181,7 +169,8 @@ def queue_name(channel: Channel, args: dict[str, object]) -> str:
     return name
 
 
-def _queue_and_key(channel: Channel, args: dict[str, object]) -> tuple[str, str]:
-    """Return queue and routing key of a binding; both empty: the last declared queue's name (section 1.7.2.3)."""
+def _of_queue(channel: Channel, args: dict[str, object]) -> BindingTerms:
+    """Return a binding of a queue; both name and key empty: the last declared queue's name (section 1.7.2.3)."""
     name, key = queue_name(channel, args), arg.text(args, "routing_key")
-    return name, name if key == "" and arg.name(args, "queue") == "" else key
+    key = name if key == "" and arg.name(args, "queue") == "" else key
+    return BindingTerms(arg.name(args, "exchange"), QUEUE, name, key, arg.table(args, "arguments"))

@@ -40,8 +40,8 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, NotFound
 from penstock.limits import NAME_MAX
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
-from penstock.protocols.common.authorization import check_declare_queue
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.topology import asker_of, declare_queue
 from penstock.wire.amqp10.neutral import EXCHANGES, QUEUES, percent_decoded
 from penstock.wire.amqp10.sections import Sections, with_annotations
 from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS
@@ -409,6 +409,5 @@ def create_missing_queue(vhost: VirtualHost, address: Address, asker: Connection
             return
     for node in address.nodes:
         if node.queue and vhost.table.queue(vhost.name, node.queue, {}, CLASSIC).auto_create:
-            check_declare_queue(asker.access, vhost, node.queue, {})
-            vhost.declare_queue(node.queue, {}, True, False, None, asker)
+            declare_queue(asker_of(asker), vhost, node.queue, {}, True)
             return

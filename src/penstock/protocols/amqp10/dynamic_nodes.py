@@ -31,8 +31,8 @@ from penstock.flow.pool import PoolHolder
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import WorkMeter
 from penstock.pools import DYNAMIC_NODES
-from penstock.protocols.common.authorization import check_declare_exchange, check_declare_queue
 from penstock.protocols.common.engine import ClientSession
+from penstock.protocols.common.topology import asker_of, declare_exchange, declare_queue
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_composite
 from penstock.wire.amqp10.neutral import exchange_address, queue_address
@@ -152,17 +152,11 @@ class DynamicNodes(TimerHandler):
         exchange: Exchange | None = None
         if any(capability in TOPICS for capability in terminus.texts("capabilities")):
             name = make_name(TOPIC_PREFIX)
-            check_declare_exchange(access, vhost, name, {})
-            exchange = vhost.declare_exchange(name, "topic", {}, False, False, False)
+            exchange = declare_exchange(asker_of(session.connection), vhost, name, "topic", {})
         else:
-            connection = session.connection
-            owner = connection if policy == spec.DELETE_ON_CLOSE else None
-            name = make_name(PREFIX)
-            arguments = _arguments(properties)
-            check_declare_queue(access, vhost, name, arguments)
-            queue = vhost.declare_queue(name, arguments, False, False, owner, connection)
-            if owner is not None:
-                connection.exclusive.add(queue)
+            exclusive, arguments = policy == spec.DELETE_ON_CLOSE, _arguments(properties)
+            asker = asker_of(session.connection)
+            queue = declare_queue(asker, vhost, make_name(PREFIX), arguments, exclusive=exclusive)
         node = DynamicNode(vhost, queue, exchange, policy, holder)
         if policy != spec.DELETE_ON_CLOSE:
             self._lasting[vhost.name, node.place] = node

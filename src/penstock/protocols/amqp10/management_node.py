@@ -23,15 +23,16 @@ from urllib.parse import quote, unquote_to_bytes
 
 from penstock.content.field_table import InvalidTable, check_table
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.exchange import EXCHANGE, QUEUE, Binding, Exchange, arguments_digest
+from penstock.core.routing.exchange import EXCHANGE, QUEUE, Binding, arguments_digest
 from penstock.describe.queue import QUEUE as QUEUE_TABLE
 from penstock.describe.table import Reading
 from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, PreconditionFailed
 from penstock.protocols.amqp10.error_scopes import MalformedMessage
-from penstock.protocols.common import authorization, topology
+from penstock.protocols.common import topology
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
 from penstock.protocols.common.engine import ClientSession
 from penstock.protocols.common.login import SecretUpdate
+from penstock.protocols.common.topology import BindingTerms, asker_of
 from penstock.texts import worded
 from penstock.wire.amqp10.composite import Composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import FieldCursor
@@ -218,13 +219,13 @@ class ManagementNode:
     def _queue(self, request: HttpRequest, name: str) -> Answer:
         if request.method == "GET":
             queue = self._vhost.queue(name, self._connection)
-            topology.observe_queue(self._connection, queue)
+            topology.observe_queue(asker_of(self._connection), queue)
             return 200, self._shown(queue)
         if request.method == "PUT":
             return self._declare_queue(request, name)
         if request.method == "DELETE":
-            authorization.check_delete_queue(self._connection.access, name)
-            return 200, {"message_count": ulong(topology.delete_queue(self._connection, self._vhost, name))}
+            count = topology.delete_queue(asker_of(self._connection), self._vhost, name)
+            return 200, {"message_count": ulong(count or 0)}
         return _not_allowed(request, "GET, PUT, DELETE")
 
     def _declare_queue(self, request: HttpRequest, name: str) -> Answer:
@@ -234,14 +235,12 @@ class ManagementNode:
         existed = name in self._vhost.queues
         if not existed:
             topology.check_not_reserved(name)
-        arguments = _arguments(fields)
-        authorization.check_declare_queue(self._connection.access, self._vhost, name, arguments)
         try:
             queue = topology.declare_queue(
-                self._connection,
+                asker_of(self._connection),
                 self._vhost,
                 name,
-                arguments,
+                _arguments(fields),
                 fields["durable"] is True,
                 fields["auto_delete"] is True,
                 fields["exclusive"] is True,
@@ -268,31 +267,26 @@ class ManagementNode:
     def _messages(self, request: HttpRequest, name: str) -> Answer:
         if request.method != "DELETE":
             return _not_allowed(request, "DELETE")
-        authorization.check_read_queue(self._connection.access, name)
-        queue = self._vhost.queue(name, self._connection)
-        return 200, {"message_count": ulong(topology.purge_queue(self._connection, self._vhost, queue))}
+        return 200, {"message_count": ulong(topology.purge_queue(asker_of(self._connection), self._vhost, name))}
 
     # Exchanges
 
     def _exchange(self, request: HttpRequest, name: str) -> Answer:
         vhost = self._vhost
         if request.method == "DELETE":
-            authorization.check_delete_exchange(self._connection.access, vhost, name)
-            vhost.delete_exchange(name, False)
+            topology.delete_exchange(asker_of(self._connection), vhost, name)
             return 204, None
         if request.method != "PUT":
             return _not_allowed(request, "PUT, DELETE")
         fields = _fields(request.body, EXCHANGE_FIELDS)
-        arguments = _arguments(fields)
-        authorization.check_declare_exchange(self._connection.access, vhost, name, arguments)
         existed = name in vhost.exchanges
         try:
             topology.declare_exchange(
-                self._connection,
+                asker_of(self._connection),
                 vhost,
                 name,
                 str(fields["type"]),
-                arguments,
+                _arguments(fields),
                 fields["durable"] is True,
                 fields["auto_delete"] is True,
                 fields["internal"] is True,
@@ -328,10 +322,8 @@ class ManagementNode:
         if bool(to_queue) == bool(to_exchange):
             raise InvalidField("a binding has either destination_queue or destination_exchange")
         what = QUEUE if to_queue else EXCHANGE
-        authorization.check_binding(self._connection.access, self._vhost, source, what, to_queue or to_exchange, key)
-        self._vhost.source(source)  # If both are missing, RabbitMQ names the source.
-        queue, exchange = self._destination(to_queue, to_exchange)
-        self._vhost.bind(source, queue, exchange, key, _arguments(fields))
+        terms = BindingTerms(source, what, to_queue or to_exchange, key, _arguments(fields))
+        topology.bind(asker_of(self._connection), self._vhost, terms)
         return 204, None
 
     def _binding(self, request: HttpRequest) -> Answer:
@@ -342,11 +334,11 @@ class ManagementNode:
         if not {"src", "key", "args"} <= named.keys():
             raise InvalidField("DELETE /bindings/src=:exchange;dstq=:queue;key=:key;args=:hash: a part is missing")
         what, name = self._led_to(named)
-        authorization.check_binding(self._connection.access, self._vhost, named["src"], what, name, named["key"])
         source = self._vhost.exchanges.get(named["src"])
         binding = None if source is None else source.find_named(what, name, named["key"], named["args"])
-        if binding is not None:
-            self._vhost.drop_binding(binding)
+        arguments = {} if binding is None else binding.arguments
+        terms = BindingTerms(named["src"], what, name, named["key"], arguments)
+        topology.unbind(asker_of(self._connection), self._vhost, terms, binding is not None)
         return 204, None
 
     def _found(self, named: dict[str, str]) -> list[Binding]:
@@ -365,11 +357,6 @@ class ManagementNode:
         if named["dstq"] in self._vhost.queues:
             self._vhost.queue(named["dstq"], self._connection)
         return QUEUE, named["dstq"]
-
-    def _destination(self, queue: str, exchange: str) -> tuple[Queue | None, Exchange | None]:
-        if queue:
-            return self._vhost.queue(queue, self._connection), None
-        return None, self._vhost.exchange(exchange)
 
 
 def _not_allowed(request: HttpRequest, methods: str) -> Answer:

@@ -58,7 +58,7 @@ def on_open(endpoint: Endpoint, open: Composite) -> None:
     endpoint.agree(open)
     properties = plain_properties(open.mapping("properties"))
     connection.peer.introduce(properties, KEPT)
-    if not connection.peer.properties.get(CONNECTION_NAME):
+    if not connection.peer.given_name:
         connection.peer.properties[CONNECTION_NAME] = endpoint.container
     connection.peer.set_rates(properties)
     vhost = _vhost(connection.broker, open.text("hostname"))

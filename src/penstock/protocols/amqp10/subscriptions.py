@@ -51,6 +51,7 @@ from penstock.protocols.amqp10.addresses import Node
 from penstock.protocols.amqp10.dynamic_nodes import LinkNode
 from penstock.protocols.common import authorization
 from penstock.protocols.common.engine import ClientSession
+from penstock.protocols.common.topology import Asker, BindingTerms, bind, declare_queue
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.values import Described, Symbol, Typed
 
@@ -241,16 +242,16 @@ class SubscriptionRequest:
     def subscribe(self) -> Subscription:
         """Return the subscription, which was checked; it is created, or replaced, at need. Raises BrokerError."""
         session, vhost, connection = self._session, self._session.vhost, self._session.connection
+        asker = Asker(connection.broker, connection.services, None, connection)  # Its permissions were checked.
         if not self._named:
-            queue = vhost.declare_queue(self._name, {}, False, False, connection, connection)
-            connection.exclusive.add(queue)
+            queue = declare_queue(asker, vhost, self._name, {}, exclusive=True)
         else:
             before = vhost.queues.get(self._name)
             if before is not None and not before.consumers and self._differing(before):
                 session.broker.delete_queue(before)  # Other terms are another subscription (JMS 2.0, section 8.3.3).
             arguments: dict[str, object] = {IS_SHARED: True} if self._lasting and self._shared else {}
-            queue = vhost.declare_queue(self._name, arguments, self._lasting, False, None, connection)
-        vhost.bind(self._exchange.name, queue, None, self._key, self._arguments)
+            queue = declare_queue(asker, vhost, self._name, arguments, self._lasting)
+        bind(asker, vhost, BindingTerms(self._exchange.name, QUEUE, queue.name, self._key, self._arguments))
         return Subscription(session, queue, self._lasting)
 
 

@@ -187,6 +187,8 @@ class Peer:
         """True if the peer is on this machine: only then may guest log in (as in RabbitMQ)."""
         self.properties: dict[str, object] = {}
         """Properties of the client that are stored for people: product, version, platform, connection_name ..."""
+        self.given_name: str = ""
+        """Name that the client gives its connection; empty without one."""
         self.rates: Limits | None = None
         """Rates that the client has set for each of its producers; None for none."""
         self.mechanism: str = ""
@@ -210,6 +212,7 @@ class Peer:
             value = properties.get(name)
             if value is not None:
                 self.properties[name] = sys.intern(str(value)[:SHOWN_LETTERS])  # Connections of a client share them.
+        self.given_name = str(self.properties.get(CONNECTION_NAME, ""))
 
     def set_rates(self, properties: dict[str, object]) -> None:
         """Take the rates among the properties of the client. Raises NotAllowed (530) for an invalid one."""

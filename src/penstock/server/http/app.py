@@ -174,7 +174,6 @@ OWN: Final = (
     Own("GET /queues /queues/detailed /queues/{vhost}", MANAGEMENT, objects.queues),
     Own("GET /queues/{vhost}/{name}", MANAGEMENT, objects.queue),
     Own("GET /queues/{vhost}/{name}/bindings", MANAGEMENT, objects.bindings_of_queue),
-    Own("DELETE /queues/{vhost}/{name}/contents", MANAGEMENT, messages.purge, "read queue"),
     Own("POST /queues/{vhost}/{name}/get", MANAGEMENT, messages.get, "read queue", audited=False),
     Own("POST /queues/{vhost}/{name}/actions", ADMINISTRATOR, ACTIONS),
     Own("GET /exchanges /exchanges/{vhost}", MANAGEMENT, objects.of_kind("exchanges")),
@@ -360,10 +359,26 @@ async def _wrong_method(http_request: Request, error: Exception) -> Response:
     return HttpError(405, "method_not_allowed", reason, headers).answer()
 
 
+OF_CLIENTS: Final = ("/api/connections/", "/api/channels/")
+"""Beginnings of paths with the name of a connection or channel."""
+AFTER_NAME: Final = ("channels", "sessions")
+"""Parts of paths that may follow the name of a connection."""
+
+
+def _with_one_name(path: str) -> str:
+    """Return the path of a connection or channel with the slashes of its name quoted."""
+    _, api, kind, *parts = path.split("/")
+    if parts[0] == "username":
+        return path
+    after = [parts.pop()] if len(parts) > 1 and kind == "connections" and parts[-1] in AFTER_NAME else []
+    return "/".join(["", api, kind, "%2F".join(parts), *after])
+
+
 class _Undecoded:
     """Middleware that matches paths as they were sent: a slash in a name is %2F and separates nothing.
 
-    An empty part is the default exchange, as rabbitmqadmin of RabbitMQ 4 names it (/exchanges/%2F//publish).
+    An empty part is the default exchange, as rabbitmqadmin of RabbitMQ 4 names it (/exchanges/%2F//publish). In the
+    name of a connection or channel a slash is part of it, for many clients do not quote one.
 
     It rejects a request with two kinds of length: a proxy may use the other one and see another request in the body
     (RFC 9112 section 6.1).
@@ -375,7 +390,11 @@ class _Undecoded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             path = scope["raw_path"].decode("latin-1").rstrip("/") or "/"
-            scope["path"] = path.replace("//", f"/{DEFAULT_EXCHANGE}/") if path.startswith("/api/") else path
+            if path.startswith(OF_CLIENTS):
+                path = _with_one_name(path)
+            elif path.startswith("/api/"):
+                path = path.replace("//", f"/{DEFAULT_EXCHANGE}/")
+            scope["path"] = path
             names = {name for name, _ in scope["headers"]}
             if b"content-length" in names and b"transfer-encoding" in names:
                 reason = "a request has either Content-Length or Transfer-Encoding, not both"

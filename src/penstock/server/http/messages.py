@@ -37,7 +37,6 @@ from penstock.server.http.request import (
     bad_request,
     json_octets,
     json_response,
-    no_content,
     table,
     text,
     until_gone,
@@ -135,19 +134,6 @@ def _properties(given: dict[str, object]) -> Properties:
                 raise bad_request(f"the property '{name}' must be a string")
             setattr(properties, name, value)
     return properties
-
-
-async def purge(request: ApiRequest) -> Response:
-    """Drop the ready messages of a queue."""
-    request.begin()
-    check_read_queue(request.access(request.vhost()), request.part("name"))
-    queue = request.queue()
-    if queue.owner is not None:
-        raise ResourceLocked(f"queue '{queue.name}' is exclusive: it belongs to the connection that declared it")
-    if queue.cursors:
-        raise ResourceLocked(f"queue '{queue.name}' is read by {reader_of(queue)} and cannot be purged")
-    request.vhost().purge_queue(queue, request.driver.broker.now)
-    return no_content()
 
 
 ACK_MODES: Final = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")

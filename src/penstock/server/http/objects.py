@@ -48,10 +48,10 @@ from penstock.describe.table import Key, Reading, Row, field_at, reading
 from penstock.describe.vhost import EXCHANGE as EXCHANGE_TABLE
 from penstock.describe.vhost import USER, VHOST
 from penstock.errors import ConnectionForced, NotFound
-from penstock.management.client_names import channel_named, channel_parts, connection_named
 from penstock.operations.topology import destination
 from penstock.operations.users import close_connections
 from penstock.protocols.common.connection import Connection
+from penstock.protocols.common.connection_names import channel_named, channel_parts, connection_named
 from penstock.server.http.login import check_own, found_or_hidden
 from penstock.server.http.request import (
     ApiRequest,
@@ -437,7 +437,7 @@ async def channel(request: ApiRequest) -> Response:
     """Show a channel."""
     name = request.part("name")
     try:
-        found = channel_named(request.driver, name, _owner(request)) if channel_parts(name) else None
+        found = channel_named(request.driver.connections, name, _owner(request)) if channel_parts(name) else None
     except NotFound:
         found = None
     if found is None:
@@ -446,9 +446,9 @@ async def channel(request: ApiRequest) -> Response:
 
 
 def connection_of(request: ApiRequest) -> Connection:
-    """Return the connection of a path, which any of its names may name (management/client_names.py)."""
+    """Return the connection of a path, which any of its names may name (protocols/common/connection_names.py)."""
     try:
-        connection = connection_named(request.driver, request.part("name"), _owner(request))
+        connection = connection_named(request.driver.connections, request.part("name"), _owner(request))
     except NotFound:
         raise found_or_hidden(request) from None
     if connection.vhost is None:

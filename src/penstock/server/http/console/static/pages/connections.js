@@ -7,7 +7,7 @@ import { grid, PagedTable } from "../table.js";
 import { sentences } from "../why.js";
 
 const speed = (each) => `${bytes(each.rate)}/s`;
-const to = (name) => h("a", { href: `#/connections/${encodeURIComponent(name)}` }, name);
+const to = (name, label) => h("a", { href: `#/connections/${encodeURIComponent(name)}` }, label);
 
 function stateText(state) {
   return h("span", { class: `state ${state === "running" ? "good" : "bad"}` }, state);
@@ -21,7 +21,7 @@ function list(main) {
   const table = new PagedTable({
     title: "Connections", path: "/connections",
     columns: [
-      { title: "Name", key: "penstock.name", wide: true, show: (each) => to(each.penstock.name) },
+      { title: "Name", key: "penstock.name", wide: true, show: (each) => to(each.penstock.name, each.penstock.label) },
       { title: "Client", key: "user_provided_name", wide: true, show: (each) => each.user_provided_name ?? "" },
       { title: "State", key: "state", show: (each) => stateText(each.state) },
       { title: "User", key: "user", show: (each) => each.user },
@@ -89,7 +89,7 @@ class ConnectionPage {
 }
 
 function channelRow(each) {
-  return [each.penstock.name, mode(each), each.prefetch_count || each.global_prefetch_count || "none", count(each.messages_unacknowledged), count(each.messages_unconfirmed), count(each.consumer_count), blockedBy(each)];
+  return [each.penstock.label, mode(each), each.prefetch_count || each.global_prefetch_count || "none", count(each.messages_unacknowledged), count(each.messages_unconfirmed), count(each.consumer_count), blockedBy(each)];
 }
 
 export function mode(channel) {
@@ -104,7 +104,7 @@ export function openChannels(main) {
   const table = new PagedTable({
     title: "Channels", path: "/channels",
     columns: [
-      { title: "Name", key: "penstock.name", wide: true, show: (each) => (each.connection_details.name ? h("a", { href: `#/connections/${encodeURIComponent(each.connection_details.penstock.name)}` }, each.penstock.name) : each.penstock.name) },
+      { title: "Name", key: "penstock.name", wide: true, show: (each) => (each.connection_details.name ? h("a", { href: `#/connections/${encodeURIComponent(each.connection_details.penstock.name)}` }, each.penstock.label) : each.penstock.label) },
       { title: "User", key: "user", show: (each) => each.user },
       { title: "Mode", show: mode },
       { title: "Blocked by", key: "penstock.times_blocked", wide: true, show: (each) => { const text = blockedBy(each); return text ? h("span", { class: "bad-text" }, text) : ""; } },

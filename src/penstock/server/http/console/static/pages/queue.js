@@ -76,7 +76,7 @@ class QueuePage {
     const cycle = gate ? duty(gate) : null;
     const [incoming, outgoing] = [rateOf(queue, "publish"), rateOf(queue, "deliver_get")];
     replace(this.facts, h("dl", { class: "facts" },
-      fact("Gate", gateText(own.gate)),
+      fact("Gate", gateText(own.road)),
       fact("Crossings", `${plural(own.gate.crossings, "time")}, closed ${seconds(own.gate.closed_s)} in all${cycle ? `; ${percent(cycle.percent)} of the last ${seconds(cycle.over)}` : ""}`),
       fact("Depth", `${level(own.depth)}; highest ${level(own.highest)}`),
       fact("Limits", `resume ${level(own.resume)}; stop ${level(own.stop)}; capacity ${level(own.capacity)}`),
@@ -160,7 +160,7 @@ class QueuePage {
     if (this.left) return;
     replace(this.more, effective ? h("details", { class: "card" }, h("summary", {}, "Settings in effect, with their sources"), settingsTable(effective)) : null, h("h2", {}, "Consumers"),
       queue.consumer_details.length ? grid("Consumers", ["Tag", "Channel", "Prefetch", "Unacked", "Delivered", "Why it gets nothing"], queue.consumer_details.map((each) => [
-        each.consumer_tag, each.channel_details.penstock.name, each.prefetch_count || "none", count(each.penstock.unacknowledged), count(each.penstock.delivered), each.penstock.obstacles.join("; ")])) : h("p", { class: "quiet" }, "None."),
+        each.consumer_tag, each.channel_details.penstock.label, each.prefetch_count || "none", count(each.penstock.unacknowledged), count(each.penstock.delivered), each.penstock.obstacles.join("; ")])) : h("p", { class: "quiet" }, "None."),
       h("h2", {}, "Bindings"), grid("Bindings", ["From exchange", "Routing key", "Arguments"], bindings.map((each) => [each.source || "(default)", each.routing_key, Object.keys(each.arguments).length ? JSON.stringify(each.arguments) : ""])));
   }
 

@@ -11,11 +11,13 @@ export function flat(queue) {
   return { messages: queue.penstock.depth.messages, bytes: queue.penstock.depth.bytes, capacity: queue.penstock.capacity, stop: queue.penstock.stop, resume: queue.penstock.resume };
 }
 
-export function gateText(gate) {
-  const blocked = gate.blocked ? `, ${count(gate.blocked)} blocked` : "";
-  return gate.open
+// The state of a queue's road: of its own gate, or of another that holds its publishes.
+export function gateText(road) {
+  const blocked = road.blocked ? `, ${count(road.blocked)} blocked` : "";
+  const by = road.held_by && road.held_by !== "own" ? ` (${road.held_by})` : "";
+  return road.open
     ? h("span", { class: `state ${blocked ? "bad" : "good"}` }, `open${blocked}`)
-    : h("span", { class: "state bad" }, `closed ${seconds(gate.closed_for_s)}${blocked}`);
+    : h("span", { class: "state bad" }, `closed${by} ${seconds(road.closed_for_s)}${blocked}`);
 }
 
 export function link(vhost, name) {
@@ -28,7 +30,7 @@ export function open(main) {
     columns: [
       { title: "Name", key: "name", wide: true, show: (queue) => link(queue.vhost, queue.name) },
       { title: "Virtual host", key: "vhost", show: (queue) => queue.vhost },
-      { title: "Gate", key: "penstock.gate.blocked", show: (queue) => gateText(queue.penstock.gate) },
+      { title: "Gate", key: "penstock.road.blocked", show: (queue) => gateText(queue.penstock.road) },
       { title: "Fill", key: "penstock.fill_percent", show: (queue) => meter(flat(queue)) },
       { title: "Messages", key: "messages", number: true, show: (queue) => count(queue.messages) },
       { title: "Ready", key: "messages_ready", number: true, show: (queue) => count(queue.messages_ready) },
