@@ -51,7 +51,7 @@ def test_format_is_found_by_the_first_octet(formats: MessageFormats) -> None:
 def test_content_without_a_known_format_is_a_clear_error(formats: MessageFormats) -> None:
     with pytest.raises(UnreadableContent, match="content of an unknown format: its first octet is 255"):
         formats.of(b"\xffbody")
-    with pytest.raises(UnreadableContent, match="content without an octet"):
+    with pytest.raises(UnreadableContent, match="content without a byte"):
         formats.of(b"")
 
 

@@ -90,7 +90,7 @@ def test_binding_is_charged_no_less_than_its_arguments_take_and_not_many_times_a
     tracemalloc.stop()
     charge = int(broker.gates.metadata.bytes - before)
     other = 2000  # The binding itself and its places in indexes, which are not arguments.
-    print(f"{shape}, {exchange}: {len(encoded)} octets, {taken} taken, {charge} charged")
+    print(f"{shape}, {exchange}: {len(encoded)} bytes, {taken} taken, {charge} charged")
     assert taken - other <= charge <= 8 * taken
 
 
@@ -128,7 +128,7 @@ def test_too_many_octets_of_arguments_are_406_with_the_thing_the_size_and_the_bo
     }
     with pytest.raises(PreconditionFailed) as refused:
         make_it[what]()
-    rule = "octets, more than the limit of 16,384 (arguments-octets-max)"
+    rule = "bytes, more than the limit of 16,384 (arguments-octets-max)"
     assert str(refused.value) == f"{named} 20,012 {rule}"
     assert broker.gates.metadata.bytes == 0
     assert list(vhost.queues) == ["q"]
