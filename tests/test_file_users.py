@@ -101,7 +101,7 @@ def test_name_with_a_control_character_is_refused(tmp_path: Path) -> None:
             '{ password = "hush", tags = ["adminstrator"] }',
             "tags must be a list of known tags, which are",
         ),
-        ('{ password_hash = "hush" }', "password_hash has 3 octets; rabbit_password_hashing_sha256 needs 36"),
+        ('{ password_hash = "hush" }', "password_hash has 3 bytes; rabbit_password_hashing_sha256 needs 36"),
         (
             '{ password_hash = "hush", hashing_algorithm = "sha1" }',
             "unknown hashing_algorithm 'sha1'; known are",

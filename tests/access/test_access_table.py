@@ -205,7 +205,7 @@ def test_unknown_and_endless_limits_are_refused() -> None:
     ("name", "said"),
     [
         ("", "must not be empty"),
-        ("ä" * 128, "has 256 octets; the most is 255"),
+        ("ä" * 128, "has 256 bytes; the most is 255"),
         ("an\nna", "has a control character or a lone surrogate"),
         ("\udfff", "has a control character or a lone surrogate"),
     ],
@@ -231,7 +231,7 @@ def test_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ResourceError, match="there are 1 permissions, the most"):
         table.set_permission("anna", "/shop", ALL)
     monkeypatch.setattr(access_table, "TEXTS_OCTETS", 60)
-    with pytest.raises(ResourceError, match="would take more than 60 octets"):
+    with pytest.raises(ResourceError, match="would take more than 60 bytes"):
         table.set_permission("anna", "/", Permission("x" * 60, "", ""))
 
 

@@ -105,7 +105,7 @@ def test_remembered_logins_are_bounded() -> None:
 def test_overlong_or_invalid_name_is_refused_without_asking_the_back_end() -> None:
     served, back_end = users()
     for user, password, reason in (
-        ("a" * 256, "x", "the name of the user has 256 octets; the most is 255"),
+        ("a" * 256, "x", "the name of the user has 256 bytes; the most is 255"),
         ("anna", "x" * 4097, "the password has more than 4096 characters"),
         ("an\0na", "x", "the name of the user has a control character"),
         ("an\ud800na", "x", "a lone surrogate"),

@@ -90,13 +90,13 @@ def test_empty_hash_means_no_login_by_password() -> None:
     [
         ("AAAA", "rabbit_password_hashing_sha1", "unknown hashing_algorithm 'rabbit_password_hashing_sha1'; known are"),
         ("no base64!", SHA256, "password_hash is not base64"),
-        ("AAAA", SHA256, "password_hash has 3 octets; rabbit_password_hashing_sha256 needs 36"),
+        ("AAAA", SHA256, "password_hash has 3 bytes; rabbit_password_hashing_sha256 needs 36"),
         ("$scrypt$ln=14", SCRYPT, "must be"),
         ("$scrypt$ln=30,r=8,p=1$AAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "at most 64 MiB"),
         ("$scrypt$ln=99999999,r=8,p=1$AAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "at most 64 MiB"),
         ("$scrypt$ln=14,r=8,p=99$AAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "p at most 4"),
         ("$scrypt$ln=14,r=8,p=1$A$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "not base64"),
-        ("$scrypt$ln=14,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "8 to 64 octets"),
+        ("$scrypt$ln=14,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAA", SCRYPT, "8 to 64 bytes"),
     ],
 )
 def test_invalid_hash_is_refused_without_quoting_the_hash(text: str, algorithm: str, said: str) -> None:

@@ -37,7 +37,7 @@ def test_expression_that_re2_refuses_is_refused_in_one_sentence(expression: str)
 
 
 def test_endless_expression_is_refused() -> None:
-    with pytest.raises(PreconditionFailed, match="has 4097 octets; at most 4096"):
+    with pytest.raises(PreconditionFailed, match="has 4097 bytes; at most 4096"):
         check_expression("a" * 4097, "it")
     with pytest.raises(PreconditionFailed, match="pattern too large"):
         check_expression("(\\pL{30}){30}", "it")

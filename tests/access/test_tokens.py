@@ -59,7 +59,7 @@ def test_token_may_be_signed_by_each_key_of_the_set() -> None:
         ({"iat": NOW + 3600}, "token was issued 3,600 s in the future: the clock here or at its issuer is wrong"),
         ({"sub": None}, "token names no user; claims that may are sub, client_id"),
         ({"sub": 7}, "names no user"),
-        ({"sub": "a" * 256}, "of the token's user has 256 octets; the most is 255"),
+        ({"sub": "a" * 256}, "of the token's user has 256 bytes; the most is 255"),
         ({"sub": "\ud800"}, "of the token's user has a control character or a lone surrogate"),
         ({"sub": "anna\nroot"}, r"name 'anna\nroot' of the token's user has a control character"),
         ({"sub": "anna\x9b31m"}, "has a control character"),
@@ -154,7 +154,7 @@ def test_malformed_token_is_refused(given: str) -> None:
 
 def test_token_that_is_too_long_is_not_looked_at() -> None:
     refusal = checked(token(filler="x" * TOKEN_OCTETS)).refusal()
-    assert refusal.endswith(f"octets; the most is {TOKEN_OCTETS}")
+    assert refusal.endswith(f"bytes; the most is {TOKEN_OCTETS}")
 
 
 def test_refusal_quotes_no_token() -> None:

@@ -121,7 +121,7 @@ async def test_message_larger_than_the_broker_takes_is_not_sent(broker_url: str)
         queue = await connection.declare_queue(fresh(), exclusive=True)
         publisher = connection.publisher(queue)
         await publisher.send(b"small")
-        with pytest.raises(penstock.MessageTooLarge, match=r"octets is larger than the \d+ that the broker takes"):
+        with pytest.raises(penstock.MessageTooLarge, match=r"bytes is larger than the \d+ that the broker takes"):
             await publisher.send(bytes(128 * 1024 * 1024 + 1))
         assert (await publisher.send(b"small")).state == "confirmed"
 

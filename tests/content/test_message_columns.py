@@ -58,7 +58,7 @@ def test_column_bytes_with_offsets_out_of_bounds_are_refused(offsets: list[int])
 
 
 def test_column_bytes_that_are_no_short_text_are_refused() -> None:
-    with pytest.raises(PreconditionFailed, match="column c: row 0 has 256 octets"):
+    with pytest.raises(PreconditionFailed, match="column c: row 0 has 256 bytes"):
         octets_column([b"x" * 256]).short(0)
     with pytest.raises(PreconditionFailed, match="column c: row 0 is not UTF-8"):
         octets_column([b"\xff"]).text(0)

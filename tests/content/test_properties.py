@@ -43,7 +43,7 @@ def test_name_is_measured_in_bytes() -> None:
     assert is_name(LONGEST)
     assert not is_name(TOO_LONG)
     check_name("queue name", LONGEST)
-    with pytest.raises(PreconditionFailed, match=r"queue name .é{60}…. has 256 octets; the most is 255"):
+    with pytest.raises(PreconditionFailed, match=r"queue name .é{60}…. has 256 bytes; the most is 255"):
         check_name("queue name", TOO_LONG)
 
 

@@ -49,9 +49,9 @@ def test_format_is_found_by_the_first_byte(formats: MessageFormats) -> None:
 
 
 def test_content_without_a_known_format_is_a_clear_error(formats: MessageFormats) -> None:
-    with pytest.raises(UnreadableContent, match="content of an unknown format: its first octet is 255"):
+    with pytest.raises(UnreadableContent, match="content of an unknown format: its first byte is 255"):
         formats.of(b"\xffbody")
-    with pytest.raises(UnreadableContent, match="content without an octet"):
+    with pytest.raises(UnreadableContent, match="content without a byte"):
         formats.of(b"")
 
 
@@ -62,11 +62,11 @@ def test_message_formats_with_the_same_first_byte_are_refused(formats: MessageFo
             self.name = "other"
             self.first_octets = b"UT"
 
-    with pytest.raises(ValueError, match="message formats toy and other have the same first octet 84"):
+    with pytest.raises(ValueError, match="message formats toy and other have the same first byte 84"):
         formats.add(Other())
     with pytest.raises(UnreadableContent):
         formats.of(b"U")
-    with pytest.raises(ValueError, match="message format none has no first octet"):
+    with pytest.raises(ValueError, match="message format none has no first byte"):
         formats.add(MessageFormat("none", b""))
 
 

@@ -68,7 +68,7 @@ def test_row_refuses_a_longer_name_rather_than_cutting_it() -> None:
     house = House(Shelf())
     publish(house, [LONGEST + "a"])
     (group,) = house.journal.take()
-    with pytest.raises(ValueError, match="has 256 octets; a row has room for 255"):
+    with pytest.raises(ValueError, match="has 256 bytes; a row has room for 255"):
         encode_row(group, WALL, [])
 
 

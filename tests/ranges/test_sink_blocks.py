@@ -161,7 +161,7 @@ def test_row_that_reaches_no_queue_ends_its_block_after_those_before_it(sink: Si
     ("row", "code", "text"),
     [
         ({"value": None}, 406, "column value: row 1 is null"),
-        ({"value": b"", "message_id": "x" * 256}, 406, "column message_id: row 1 has 256 octets; the most is 255"),
+        ({"value": b"", "message_id": "x" * 256}, 406, "column message_id: row 1 has 256 bytes; the most is 255"),
         ({"value": b"", "priority": 256}, 406, "column priority: row 1 has 256; it must be 0 to 255"),
         ({"value": b"", "expiration": "soon"}, 406, "invalid expiration 'soon'"),
         ({"value": b"", "user_id": "mallory"}, 406, "row 1: user_id property set to 'mallory' but authenticated user"),
@@ -381,7 +381,7 @@ def test_blocked_block_is_explained_to_its_connection_and_by_why() -> None:
     ("data", "properties", "code", "text"),
     [
         (b"", {}, 406, "a block begins with PSB1"),
-        (b"PSB1\xff\xff\xff\xff", {}, 406, "the header of the block has 4,294,967,295 octets"),
+        (b"PSB1\xff\xff\xff\xff", {}, 406, "the header of the block has 4,294,967,295 bytes"),
         (encode_published(bodies(0, 1), {}), {"content_type": "text/plain"}, 406, "a block has the content type"),
         (encode_published(bodies(0, 1), {}, mood="good"), {}, 406, "the block's header has a field 'mood'"),
         (bytes(BLOCK_OCTETS + 1), {}, 311, "the most is"),

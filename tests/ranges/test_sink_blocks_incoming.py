@@ -62,7 +62,7 @@ far = 1 << 39
         ({"rows": 1, "columns": {"value": {"all": 1}}}, "column value: 'all' must be a text or null"),
         ({"rows": 1, "columns": {"value": {"all": "\ud800"}}}, "column value: 'all' cannot be encoded"),
         ({"rows": 1, "columns": {"value": {}}}, "column value: 'offsets' must be a position and a length"),
-        ({"rows": 1, "columns": {"value": {"offsets": [0, 7], "data": [0, 0]}}}, "'offsets' is at 0 with 7 octets; 8"),
+        ({"rows": 1, "columns": {"value": {"offsets": [0, 7], "data": [0, 0]}}}, "'offsets' is at 0 with 7 bytes; 8"),
         ({"rows": 1, "columns": {"value": {"offsets": [0, 8], "data": [far, far]}}}, "'data' is at 549,755,813,888"),
         ({"rows": 1, "columns": {"value": {"offsets": ["0", 8], "data": [0, 0]}}}, "must be a whole number"),
         ({"rows": 1, "columns": {**value, "priority": {"all": "1"}}}, "column priority: 'all' must be an integer"),

@@ -86,7 +86,7 @@ def test_case_and_space_around_an_answer_do_not_matter(server: BackEndServer, an
         (b"<html>\x00\xff", 200, "neither allow nor deny"),
         (b"allow", 500, "answered with status 500"),
         (b"allow", 302, "answered with status 302"),
-        (b"allow " + b"x" * ANSWER_OCTETS, 200, f"answered with more than {ANSWER_OCTETS} octets"),
+        (b"allow " + b"x" * ANSWER_OCTETS, 200, f"answered with more than {ANSWER_OCTETS} bytes"),
     ],
 )
 def test_back_end_answer_other_than_allow_is_a_refusal(

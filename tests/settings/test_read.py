@@ -94,7 +94,7 @@ def test_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) 
         ({"hold-deadline": float("inf")}, "is not a number"),
         ({"stop-messages": -1}, "stop-messages=-1 is negative"),
         ({"x-dead-letter-exchange": 5}, "x-dead-letter-exchange=5 is not text"),
-        ({"dead-letter-routing-key": "k" * 256}, "is longer than 255 octets"),
+        ({"dead-letter-routing-key": "k" * 256}, "is longer than 255 bytes"),
         ({"x-dead-leter-exchange": "dlx"}, "did you mean x-dead-letter-exchange?"),
         ({"x-dead-letter-routing-kye": "k"}, "did you mean x-dead-letter-routing-key?"),
     ],
@@ -177,7 +177,7 @@ def test_settings_that_cannot_be_meant_are_refused_in_a_sentence(
         ("queue", "", "scope queue needs a pattern of names; # matches all"),
         ("queue", "orders*", "* in 'orders*' must be a whole word; it matches one whole word between dots"),
         ("queue", "a.#b", "# in '#b' must be a whole word; it matches any number of whole words"),
-        ("queue", "x" * 256, "is longer than 255 octets"),
+        ("queue", "x" * 256, "is longer than 255 bytes"),
         ("broker", "#", "there is one broker, so scope broker takes no pattern; leave out '#'"),
     ],
 )

@@ -396,7 +396,7 @@ class AccessTable:
         if self._octets + octets > TEXTS_OCTETS:
             raise ResourceError(
                 f"user '{name}' is refused: names and expressions of all users would take more than "
-                f"{TEXTS_OCTETS} octets, the most"
+                f"{TEXTS_OCTETS} bytes, the most"
             )
 
     def _end_everywhere(self, user: User) -> None:
@@ -478,7 +478,7 @@ def _length_flaw(name: str) -> str:
     octets = len(name.encode(errors="replace"))
     if octets == 0:
         return "must not be empty"
-    return f"has {octets} octets; the most is {NAME_OCTETS}" if octets > NAME_OCTETS else ""
+    return f"has {octets} bytes; the most is {NAME_OCTETS}" if octets > NAME_OCTETS else ""
 
 
 def _raise_flaw(what: str, name: str, flaw: str) -> None:

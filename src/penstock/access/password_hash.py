@@ -146,7 +146,7 @@ def read_hash(text: str, algorithm: str = "") -> PasswordHash | None:
     algorithm = algorithm or BY_LENGTH.get(len(octets), SHA256)
     length = RABBITMQ_SALT + hashlib.new(DIGESTS[algorithm], usedforsecurity=False).digest_size
     if len(octets) != length:
-        raise PreconditionFailed(f"password_hash has {len(octets)} octets; {algorithm} needs {length}")
+        raise PreconditionFailed(f"password_hash has {len(octets)} bytes; {algorithm} needs {length}")
     return PasswordHash(algorithm, octets[:RABBITMQ_SALT], octets[RABBITMQ_SALT:])
 
 
@@ -161,7 +161,7 @@ def _read_scrypt(text: str) -> PasswordHash:
     except (binascii.Error, ValueError):
         raise PreconditionFailed("salt or digest of a password_hash of scrypt is not base64") from None
     if not 8 <= len(salt) <= 64 or not 16 <= len(digest) <= 64:
-        raise PreconditionFailed("a password_hash of scrypt needs 8 to 64 octets of salt, and 16 to 64 of digest")
+        raise PreconditionFailed("a password_hash of scrypt needs 8 to 64 bytes of salt, and 16 to 64 of digest")
     return PasswordHash(SCRYPT, salt, digest, log_n, r, p)
 
 
@@ -190,7 +190,7 @@ def _checked(password: str) -> bytes:
     if not given:
         raise PreconditionFailed("a password must not be empty; a user without one cannot log in with a password")
     if len(given) > PASSWORD_OCTETS:
-        raise PreconditionFailed(f"a password has {PASSWORD_OCTETS} octets at most, not {len(given)}")
+        raise PreconditionFailed(f"a password has {PASSWORD_OCTETS} bytes at most, not {len(given)}")
     return given
 
 
@@ -264,5 +264,5 @@ def read_scram_keys(text: str) -> ScramKeys:
     except binascii.Error:
         raise PreconditionFailed("scram_secret is not base64") from None
     if not 8 <= len(salt) <= 64 or len(stored) != 32 or len(server) != 32:
-        raise PreconditionFailed("scram_secret needs 8 to 64 octets of salt, and keys of 32")
+        raise PreconditionFailed("scram_secret needs 8 to 64 bytes of salt, and keys of 32")
     return salt, stored, server, int(match[1])

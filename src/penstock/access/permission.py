@@ -167,7 +167,7 @@ def check_expression(expression: str, what: str) -> None:
     except UnicodeEncodeError:
         raise PreconditionFailed(f"{what} is not UTF-8") from None
     if octets > EXPRESSION_OCTETS:
-        raise PreconditionFailed(f"{what} has {octets} octets; at most {EXPRESSION_OCTETS} are permitted")
+        raise PreconditionFailed(f"{what} has {octets} bytes; at most {EXPRESSION_OCTETS} are permitted")
     if not expression or expression == _EVERYTHING:
         return
     try:

@@ -247,7 +247,7 @@ class TokenCheck(CredentialCheck):
         import jwt  # The extra `oauth`, which loads slowly.
 
         if len(self._token) > TOKEN_OCTETS:
-            raise TokenError(f"token has {len(self._token)} octets; the most is {TOKEN_OCTETS}")
+            raise TokenError(f"token has {len(self._token)} bytes; the most is {TOKEN_OCTETS}")
         try:
             header = jwt.get_unverified_header(self._token)
             key_id = header.get("kid", "")

@@ -56,7 +56,7 @@ OPTIONS: Final = (
         PUBLISHER,
         "bytes",
         1024 * 1024,
-        "most octets in unconfirmed messages, -1 without a limit; a larger message passes alone",
+        "most bytes in unconfirmed messages, -1 without a limit; a larger message passes alone",
         1,
         ("window_bytes",),
         special=(-1,),
@@ -109,7 +109,7 @@ OPTIONS: Final = (
         RECEIVER,
         "bytes",
         1024 * 1024,
-        "octets that come in advance, -1 without a limit, 0 none: each message is asked for; "
+        "bytes that come in advance, -1 without a limit, 0 none: each message is asked for; "
         "not kept over AMQP 0-9-1 by other brokers than Penstock",
         1,
         special=(-1, 0),

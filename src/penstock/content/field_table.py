@@ -33,7 +33,7 @@ def _check_table(table: dict[str, object], depth: int) -> None:
     for name, value in table.items():
         _check_text(name)
         if not is_name(name):
-            raise InvalidTable(f"{worded(name[:_SHOWN])}… has {len(name.encode())} octets, a short string 255")
+            raise InvalidTable(f"{worded(name[:_SHOWN])}… has {len(name.encode())} bytes, a short string 255")
         _check_value(value, depth)
 
 

@@ -67,7 +67,7 @@ class OctetsColumn(Column):
         if first < 0 or end < first or end > self.size:
             raise PreconditionFailed(
                 f"column {self.name}: row {int(row)} is at {int(first)} to {int(end)}, and there are "
-                f"{int(self.size)} octets"
+                f"{int(self.size)} bytes"
             )
         return self.block[self.data + first : self.data + end]
 
@@ -78,7 +78,7 @@ class OctetsColumn(Column):
         octets = self.octets(row)
         if octets is not None and len(octets) > NAME_MAX:
             raise PreconditionFailed(
-                f"column {self.name}: row {int(row)} has {len(octets)} octets; the most is {NAME_MAX}"
+                f"column {self.name}: row {int(row)} has {len(octets)} bytes; the most is {NAME_MAX}"
             )
         return octets
 

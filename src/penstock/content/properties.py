@@ -187,4 +187,4 @@ def check_name(what: str, name: str) -> None:
     """Raise PreconditionFailed (406) for a name that is too long; `what` is the named object."""
     if not is_name(name):
         octets = len(name.encode(errors="replace"))
-        raise PreconditionFailed(f"{what} '{name[:60]}…' has {octets} octets; the most is {NAME_MAX}")
+        raise PreconditionFailed(f"{what} '{name[:60]}…' has {octets} bytes; the most is {NAME_MAX}")

@@ -278,11 +278,11 @@ class MessageFormats:
     def add(self, added: MessageFormat) -> None:
         """Add a format. Raises ValueError if the format has no first byte, or shares one with another format."""
         if not added.first_octets:
-            raise ValueError(f"message format {added.name} has no first octet")
+            raise ValueError(f"message format {added.name} has no first byte")
         for octet in added.first_octets:
             other = self._by_octet[octet]
             if other is not self._opaque:
-                raise ValueError(f"message formats {other.name} and {added.name} have the same first octet {octet}")
+                raise ValueError(f"message formats {other.name} and {added.name} have the same first byte {octet}")
         for octet in added.first_octets:
             self._by_octet[octet] = added
         if self.default is self._opaque:
@@ -297,13 +297,13 @@ class MessageFormats:
         """Return the format of contents that begin with a byte. Raises UnreadableContent if there is none."""
         message_format = self._by_octet[octet]
         if message_format is self._opaque:
-            raise UnreadableContent(f"content of an unknown format: its first octet is {octet}")
+            raise UnreadableContent(f"content of an unknown format: its first byte is {octet}")
         return message_format
 
     def of(self, content: bytes) -> MessageFormat:
         """Return the format of a content. Raises UnreadableContent if the content is empty, or of no known format."""
         if not content:
-            raise UnreadableContent("content without an octet: its format is unknown")
+            raise UnreadableContent("content without a byte: its format is unknown")
         return self.by_octet(content[0])
 
     def find(self, content: bytes) -> MessageFormat:

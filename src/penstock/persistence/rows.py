@@ -93,7 +93,7 @@ def _write_address(out: BytesWriter, address: Envelope) -> None:
 def _write_name(out: BytesWriter, name: str) -> None:
     octets = name.encode()
     if len(octets) > NAME_MAX:
-        raise ValueError(f"name '{name}' has {len(octets)} octets; a row has room for {NAME_MAX}")
+        raise ValueError(f"name '{name}' has {len(octets)} bytes; a row has room for {NAME_MAX}")
     out.append(len(octets))
     out.write(octets)
 

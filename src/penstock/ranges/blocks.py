@@ -283,7 +283,7 @@ def large_bodies(messages: list[Message]) -> list[LargeBody]:
             total += body.octets
     if total > BLOCK_MESSAGE_MAX:
         raise ContentTooLarge(
-            f"a message of {int(total):,} octets does not fit into a block, which has at most {BLOCK_MESSAGE_MAX:,}; "
+            f"a message of {int(total):,} bytes does not fit into a block, which has at most {BLOCK_MESSAGE_MAX:,}; "
             "consume it"
         )
     return bodies

@@ -188,7 +188,7 @@ class IncomingBlock:
         size = self._size
         if length < least or start > size or length > size - start:
             raise PreconditionFailed(
-                f"column {name}: '{kind}' is at {start:,} with {length:,} octets; {int(least):,} are needed, and the "
+                f"column {name}: '{kind}' is at {start:,} with {length:,} bytes; {int(least):,} are needed, and the "
                 f"block has {int(size):,}"
             )
         return self._start + start
@@ -203,7 +203,7 @@ def _header(data: bytes, start: i64, octets: i64) -> dict[str, object]:
     size = int.from_bytes(prefix[4:], "little")
     if size > HEADER_OCTETS_MAX or size > octets - _PREFIX:
         raise PreconditionFailed(
-            f"the header of the block has {size:,} octets; the most is {HEADER_OCTETS_MAX:,}, and the block has "
+            f"the header of the block has {size:,} bytes; the most is {HEADER_OCTETS_MAX:,}, and the block has "
             f"{int(octets):,}"
         )
     try:
@@ -562,7 +562,7 @@ class SinkBlocks:
         of_connection: i64 = 0 if publisher is None else publisher.octets
         if of_connection and of_connection + octets > CONNECTION_OCTETS_MAX:
             raise ResourceError(
-                f"blocks of this connection that are not published yet hold {int(of_connection):,} octets of at most "
+                f"blocks of this connection that are not published yet hold {int(of_connection):,} bytes of at most "
                 f"{CONNECTION_OCTETS_MAX:,}; wait for an answer"
             )
         holder = connection.access.holder()

@@ -87,7 +87,7 @@ class HttpBackEnd(BackEnd):
         if status not in SUCCESSES:
             raise BackEndError(f"the back end '{url}' answered with status {status}")
         if len(body) > ANSWER_OCTETS:
-            raise BackEndError(f"the back end '{url}' answered with more than {ANSWER_OCTETS} octets")
+            raise BackEndError(f"the back end '{url}' answered with more than {ANSWER_OCTETS} bytes")
         answer = body.decode(errors="replace").strip()
         verdict, _, rest = answer.partition(" ")
         if verdict.lower() not in ("allow", "deny"):
@@ -340,7 +340,7 @@ def _fetch(url: str) -> bytes:
 
 def _bounded(data: bytes) -> bytes:
     if len(data) > OCTETS_MOST:
-        raise ValueError(f"it has more than {OCTETS_MOST:,} octets")
+        raise ValueError(f"it has more than {OCTETS_MOST:,} bytes")
     return data
 
 

@@ -391,7 +391,7 @@ def read_pattern(scope: str, text: str) -> str:
     if not pattern:
         raise PreconditionFailed(f"scope {scope} needs a pattern of names; # matches all")
     if len(pattern.encode(errors="replace")) > PATTERN_MAX:
-        raise PreconditionFailed(f"{scope} pattern '{shown(pattern)}' is longer than {PATTERN_MAX} octets")
+        raise PreconditionFailed(f"{scope} pattern '{shown(pattern)}' is longer than {PATTERN_MAX} bytes")
     for word in (pattern.replace("/", ".", 1) if scope == "address" else pattern).split("."):
         for wildcard, meaning in (("*", "one whole word"), ("#", "any number of whole words")):
             if wildcard in word and word != wildcard:
@@ -538,7 +538,7 @@ def _name(value: object) -> str:
     if not isinstance(value, str):
         raise _Fault(f"{shown(value, True)} is not text")
     if len(value.encode(errors="replace")) > NAME_MAX:
-        raise _Fault(f"{shown(value)} is longer than {NAME_MAX} octets")
+        raise _Fault(f"{shown(value)} is longer than {NAME_MAX} bytes")
     return value
 
 

@@ -90,7 +90,7 @@ REFUSED: dict[str, tuple[object, str]] = {
     "set in a list": ([{1}], "of no type of AMQP (set)"),
     "object in a dict": ({"a": {"b": Order()}}, "at 'a': at 'b': <"),
     "number as a key": ({1: "a"}, "at 1: a name is a text"),
-    "long key": ({"k" * 256: 1}, "at most 255 octets"),
+    "long key": ({"k" * 256: 1}, "at most 255 bytes"),
     "deep": (DEEP, "more than 32 deep"),
 }
 """Values that neither protocol has, under any name, and the reason."""
@@ -153,7 +153,7 @@ def test_value_of_no_type_is_refused_by_the_name_of_its_header(header: str, by_l
 
 NAMES = {
     1: "a name is a text",
-    "n" * 256: "at most 255 octets",
+    "n" * 256: "at most 255 bytes",
     "\ud800": "UTF-8",
 }
 NAMES_10 = {

@@ -88,7 +88,7 @@ def test_binding_is_charged_at_least_its_memory_and_at_most_eight_times_it(excha
     tracemalloc.stop()
     charge = int(broker.gates.metadata.bytes - before)
     other = 2000  # The binding itself and its places in indexes, which are not arguments.
-    print(f"{shape}, {exchange}: {len(encoded)} octets, {taken} taken, {charge} charged")
+    print(f"{shape}, {exchange}: {len(encoded)} bytes, {taken} taken, {charge} charged")
     assert taken - other <= charge <= 8 * taken
 
 
@@ -126,7 +126,7 @@ def test_arguments_with_too_many_bytes_are_406_with_object_size_and_bound(what: 
     }
     with pytest.raises(PreconditionFailed) as refused:
         make_it[what]()
-    rule = "octets, more than the limit of 16,384 (arguments-octets-max)"
+    rule = "bytes, more than the limit of 16,384 (arguments-octets-max)"
     assert str(refused.value) == f"{named} 20,012 {rule}"
     assert broker.gates.metadata.bytes == 0
     assert list(vhost.queues) == ["q"]

@@ -77,7 +77,7 @@ def test_policy_applies_to_kinds(apply_to: str, kinds: list[str]) -> None:
         ({"pattern": "", "definition": {"expires": 1}, "priority": "high"}, "'priority' must be a whole number"),
         ({"pattern": "", "definition": {"expires": 1}, "priority": 1 << 60}, "'priority' must be a whole number"),
         ({"pattern": "", "definition": {"expires": 1}, "apply-to": "topics"}, "'apply-to' must be one of"),
-        ({"pattern": "", "definition": {"x": "y" * 70_000}}, "more than 24,576 octets"),
+        ({"pattern": "", "definition": {"x": "y" * 70_000}}, "more than 24,576 bytes"),
     ],
 )
 def test_policy_that_is_wrong_is_refused_in_a_sentence_that_names_it(fields: dict[str, object], says: str) -> None:
@@ -146,7 +146,7 @@ def test_policy_pattern_that_re2_refuses_is_refused_with_its_reason(text: str) -
 
 
 def test_pattern_is_bounded() -> None:
-    with pytest.raises(PreconditionFailed, match="longer than 4,096 octets"):
+    with pytest.raises(PreconditionFailed, match="longer than 4,096 bytes"):
         PolicyPattern("a" * (PATTERN_OCTETS + 1))
 
 

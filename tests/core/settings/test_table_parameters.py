@@ -25,14 +25,14 @@ def test_parameters_are_kept_by_component_vhost_and_name() -> None:
 
 def test_parameters_are_bounded() -> None:
     table = ParameterTable()
-    with pytest.raises(PreconditionFailed, match="has 70,010 octets; the most is 24,576"):
+    with pytest.raises(PreconditionFailed, match="has 70,010 bytes; the most is 24,576"):
         table.put(Parameter("shovel", "/", "s", "x" * 70_000))
-    with pytest.raises(PreconditionFailed, match="global parameter '': a name has 1 to 255 octets"):
+    with pytest.raises(PreconditionFailed, match="global parameter '': a name has 1 to 255 bytes"):
         table.put(Parameter("", "", "", 1))
-    with pytest.raises(PreconditionFailed, match="at most 255 octets"):
+    with pytest.raises(PreconditionFailed, match="at most 255 bytes"):
         table.put(Parameter("", "", "n" * 300, 1))
     text = "x" * 24_000
     for number in range(OCTETS_MAX // 24_020):
         table.put(Parameter("shovel", "/", str(number), text))
-    with pytest.raises(ResourceError, match="at most 16,777,216 octets"):
+    with pytest.raises(ResourceError, match="at most 16,777,216 bytes"):
         table.put(Parameter("shovel", "/", "more", text))

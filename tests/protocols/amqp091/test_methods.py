@@ -43,7 +43,7 @@ def test_method_that_is_cut_short_is_501_and_named(method: MethodSpec) -> None:
 def test_method_with_a_byte_too_many_is_501(method: MethodSpec) -> None:
     (close,) = closes(Dialogue(make_driver()).say(frame(spec.FRAME_METHOD, 1, octets_of(method) + b"\0")))
     assert close.args["reply_code"] == 501
-    assert close.args["reply_text"] == f"FRAME_ERROR - {method.name} has 1 octets too many"
+    assert close.args["reply_text"] == f"FRAME_ERROR - {method.name} has 1 bytes too many"
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)

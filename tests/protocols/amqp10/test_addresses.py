@@ -267,7 +267,7 @@ def test_plain_name_with_a_slash_may_be_an_exchange_and_a_key() -> None:
         ("/queues/a%2", "a '%' that two hexadecimal digits do not follow"),
         ("/queues/%+1", "a '%' that two hexadecimal digits do not follow"),
         ("/exchanges/x/%zz", "a '%' that two hexadecimal digits do not follow"),
-        ("/queues/%ff", "its queue has octets that are not UTF-8"),
+        ("/queues/%ff", "its queue has bytes that are not UTF-8"),
         ("/queues/" + "a" * 256, "its queue has 256 octets; the most is 255"),
         ("/exchanges/x/" + "%C3%A9" * 128, "its routing key has 256 octets; the most is 255"),
         ("a" * 256, "its name has 256 octets; the most is 255"),

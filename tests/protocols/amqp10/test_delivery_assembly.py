@@ -110,7 +110,7 @@ def test_requests_to_the_control_exchange_are_put_together(driver: BrokerDriver)
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (data_section(BODY)[:-1], "ends 1 octets before its size"),
+        (data_section(BODY)[:-1], "ends 1 bytes before its size"),
         (data_section(BODY) + b"\x00\x53\x77\x40\x40", "descriptor 0x77"),
         (data_section(BODY) + FOOTER + b"\x00", "footer: malformed"),
         (b"\x00\x53\x77\xb1" + (1_500_000).to_bytes(4, "big") + b"\xff" * 1_500_000, "not UTF-8"),

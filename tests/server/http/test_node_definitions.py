@@ -139,7 +139,7 @@ async def test_names_and_arguments_that_no_client_can_be_sent_are_refused_with_t
 
         def go() -> None:
             long = refused(queues=[{"vhost": "/", "name": "q" * 256}])
-            assert "has 256 octets; the most is 255" in long
+            assert "has 256 bytes; the most is 255" in long
             large = refused(queues=[{"vhost": "/", "name": "q", "arguments": {"x-max-priority": 1 << 64}}])
             assert "18446744073709551616 does not fit a signed integer of 64 bits" in large
             bound = {"vhost": "/", "source": "amq.topic", "destination": "q", "destination_type": "queue"}

@@ -77,7 +77,7 @@ def test_missing_files_and_files_of_another_kind_are_reported(authority: Authori
     assert "ca '" in refusal(settings(authority, ca=empty))
     large = authority.folder / "large.pem"
     large.write_bytes(bytes(1024 * 1024 + 1))
-    assert "has more than 1,048,576 octets" in refusal(settings(authority, large))
+    assert "has more than 1,048,576 bytes" in refusal(settings(authority, large))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")

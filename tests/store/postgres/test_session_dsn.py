@@ -11,9 +11,9 @@ from penstock.store.postgres import postgres_store
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("postgresql://u:secret@h/db?schema=", "schema '' of the store's URL: a name has 1 to 63 octets"),
-        ("postgresql://u:secret@h/db?schema=pg_x", "schema 'pg_x' of the store's URL: a name has 1 to 63 octets"),
-        (f"postgresql://u:secret@h/db?schema={'ü' * 32}", "a name has 1 to 63 octets"),
+        ("postgresql://u:secret@h/db?schema=", "schema '' of the store's URL: a name has 1 to 63 bytes"),
+        ("postgresql://u:secret@h/db?schema=pg_x", "schema 'pg_x' of the store's URL: a name has 1 to 63 bytes"),
+        (f"postgresql://u:secret@h/db?schema={'ü' * 32}", "a name has 1 to 63 bytes"),
         ("postgresql://u:secret@h/db?colour=red", "cannot be used: invalid URI query parameter: \"colour\""),
         ("postgresql://u@h/db?passwordsecret", "the store's URL cannot be used: it is not a valid PostgreSQL URL"),
         ("postgresql://u:secret@[h/db", "the store's URL cannot be used: "),

@@ -118,7 +118,7 @@ def test_close_carries_the_id_of_the_method_that_failed() -> None:
     ],
 )
 def test_value_that_does_not_fit_its_field_is_named(method_id: int, args: dict[str, object]) -> None:
-    with pytest.raises(CodecError, match=r"fit|octets|id"):
+    with pytest.raises(CodecError, match=r"fit|bytes|id"):
         encode_method(method_id, **args)
 
 

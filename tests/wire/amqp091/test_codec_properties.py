@@ -143,10 +143,10 @@ def test_body_size_that_does_not_fit_is_refused(size: int) -> None:
         ("003c 0001 0000000000000000 0000", ReplyCode.FRAME_ERROR, "weight"),
         ("003c 0000 0000000000000000 0001", ReplyCode.FRAME_ERROR, "flags"),
         ("003c 0000 0000000000000000 0002", ReplyCode.FRAME_ERROR, "flags"),
-        ("003c 0000 0000000000000000 0000 00", ReplyCode.FRAME_ERROR, "1 octets too many"),
-        ("003c 0000 0000000000000000 8000 05 61", ReplyCode.FRAME_ERROR, "short string needs 5 octets where 1"),
+        ("003c 0000 0000000000000000 0000 00", ReplyCode.FRAME_ERROR, "1 bytes too many"),
+        ("003c 0000 0000000000000000 8000 05 61", ReplyCode.FRAME_ERROR, "short string needs 5 bytes where 1"),
         ("003c 0000 0000000000000000 8000 01 ff", ReplyCode.FRAME_ERROR, "UTF-8"),
-        ("003c 0000 0000000000000000 2000 00000005 0161", ReplyCode.FRAME_ERROR, "longer than the 2 octets left"),
+        ("003c 0000 0000000000000000 2000 00000005 0161", ReplyCode.FRAME_ERROR, "longer than the 2 bytes left"),
     ],
 )
 def test_malformed_header_is_refused_with_the_reason(payload: str, code: ReplyCode, what: str) -> None:

@@ -261,7 +261,7 @@ def test_length_beyond_the_payload_is_refused_before_anything_is_allocated(kind:
 
 
 def test_value_may_not_reach_beyond_its_table() -> None:
-    with pytest.raises(CodecError, match="needs 4 octets where 2 are left"):
+    with pytest.raises(CodecError, match="needs 4 bytes where 2 are left"):
         decode_table(bytes.fromhex("00000005 0176 49 0000") + bytes(100), 0)
 
 
@@ -284,7 +284,7 @@ def test_unknown_method_is_not_implemented_rather_than_malformed() -> None:
 
 
 def test_bytes_after_the_last_field_are_refused() -> None:
-    with pytest.raises(CodecError, match=r"tx\.select has 1 octets too many"):
+    with pytest.raises(CodecError, match=r"tx\.select has 1 bytes too many"):
         decode_method(encode_method(spec.TX_SELECT) + b"\0")
 
 

@@ -61,12 +61,12 @@ def test_string_is_found_however_it_is_cut(text: str, footer: bool, cuts: list[i
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (section(b"abc")[:-1], "ends 1 octets before its size"),
-        (section(b"abc") + b"\x00\x53", "ends 0 octets before its size"),
+        (section(b"abc")[:-1], "ends 1 bytes before its size"),
+        (section(b"abc") + b"\x00\x53", "ends 0 bytes before its size"),
         (section(b"abc") + section(b"x", code=AMQP_VALUE), "descriptor 0x77 after its first one"),
         (section(b"abc", code=AMQP_VALUE) + section(b"x"), "descriptor 0x75 after its first one"),
         (b"\x00\x53\x75\xa1\x01x", "neither binary nor a string"),
-        (b"\x00\x80" + bytes(7) + b"\x75\xa0\x01x", "in one octet"),
+        (b"\x00\x80" + bytes(7) + b"\x75\xa0\x01x", "in one byte"),
         (section(b"\xff\xfe", code=AMQP_VALUE, text=True), "not UTF-8"),
         (section("é".encode()[:1], code=AMQP_VALUE, text=True), "not UTF-8"),
         (section(b"abc") + FOOTER + b"\x00", "footer: malformed"),

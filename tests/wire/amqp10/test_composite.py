@@ -134,7 +134,7 @@ def test_terminus_or_state_of_another_specification_stays_as_it_is() -> None:
         ("005318 c0 05 01 00539945", "close: error: it must be an error", DECODE_ERROR),
         ("005318 c0 05 01 00531d45", "close: error: error: condition: it is mandatory", INVALID_FIELD),
         ("005316 c0 04 02 43 5001", "detach: closed: it must be of type boolean, not a ubyte", DECODE_ERROR),
-        ("005314 c0 24 03 43 40 a021" + "61" * 33, "transfer: delivery-tag: 33 octets is more than 32", INVALID_FIELD),
+        ("005314 c0 24 03 43 40 a021" + "61" * 33, "transfer: delivery-tag: 33 bytes is more than 32", INVALID_FIELD),
         ("005344 c0 03 01 5005", "sasl-outcome: code: 5 is more than 4", INVALID_FIELD),
         ("005329 c0 06 03 4040 a30161", "target: expiry-policy: 'a' is none of link-detach", INVALID_FIELD),
         ("00531d c0 0c 03 a30161 40 c1 06 02 a10161 5501", "error: info: the key 'a' is no symbol", INVALID_FIELD),
@@ -156,7 +156,7 @@ def test_malformed_composite_names_the_field(octets: str, reason: str, condition
 
 def test_performative_other_than_a_transfer_has_no_payload() -> None:
     assert decode_performative(encode(spec.TRANSFER, handle=0) + b"payload")[1] == 7
-    with pytest.raises(CodecError, match="close: 7 octets too many"):
+    with pytest.raises(CodecError, match="close: 7 bytes too many"):
         decode_performative(encode(spec.CLOSE) + b"payload")
 
 

@@ -77,13 +77,13 @@ def test_extended_header_is_skipped() -> None:
 @pytest.mark.parametrize(
     ("start", "reason"),
     [
-        ("00000007 02 00 0000", "a frame of 7 octets; at least 8"),
-        ("00000000 02 00 0000", "a frame of 0 octets"),
-        ("00000201 02 00 0000", "a frame of 513 octets; at least 8 and at most 512 are valid"),
-        ("ffffffff 02 00 0000", "a frame of 4294967295 octets"),
-        ("00000010 01 00 0000", "a frame of 16 octets whose body begins after 4 octets"),
-        ("00000010 00 00 0000", "whose body begins after 0 octets"),
-        ("00000010 05 00 0000", "whose body begins after 20 octets"),
+        ("00000007 02 00 0000", "a frame of 7 bytes; at least 8"),
+        ("00000000 02 00 0000", "a frame of 0 bytes"),
+        ("00000201 02 00 0000", "a frame of 513 bytes; at least 8 and at most 512 are valid"),
+        ("ffffffff 02 00 0000", "a frame of 4294967295 bytes"),
+        ("00000010 01 00 0000", "a frame of 16 bytes whose body begins after 4 bytes"),
+        ("00000010 00 00 0000", "whose body begins after 0 bytes"),
+        ("00000010 05 00 0000", "whose body begins after 20 bytes"),
         ("00000010 02 02 0000", "a frame of the unknown type 2"),
     ],
 )

@@ -314,7 +314,7 @@ def test_reply_to_that_names_no_queue_stays(address: str) -> None:
 
 def test_invalid_percent_encoding_is_refused() -> None:
     assert percent_decoded("a%20%C3%BC") == "a ü"
-    for part, said in (("a%2", "two hexadecimal digits"), ("%ff", "octets that are not UTF-8")):
+    for part, said in (("a%2", "two hexadecimal digits"), ("%ff", "bytes that are not UTF-8")):
         with pytest.raises(ValueError, match=said):
             percent_decoded(part)
 

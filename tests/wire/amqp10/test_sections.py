@@ -160,7 +160,7 @@ def test_sections_that_pass_are_described_values_of_the_right_contents(
         ("005374 c1 05 02 a30161 40", "application-properties: its value, or the key of an entry, is of a type"),
         ("005374 c1 03 02 40 40", "application-properties: its value, or the key of an entry, is of a type"),
         ("005375 a10141", "data: its value, or the key of an entry, is of a type that it may not have"),
-        ("005375 a00541", "data: a binary needs 5 octets where 1 are left"),
+        ("005375 a00541", "data: a binary needs 5 bytes where 1 are left"),
         ("005376 c10100", "amqp-sequence: its value"),
         ("005377", "amqp-value: a value ends before its format code"),
         ("005377 a101ff", "amqp-value: a string is not UTF-8"),

@@ -131,8 +131,8 @@ def test_error_has_a_reason_and_a_condition() -> None:
     error = CodecError("it is broken")
     assert (str(error), error.condition) == ("it is broken", DECODE_ERROR)
     assert isinstance(error, PenstockError)
-    framing = pickle.loads(pickle.dumps(CodecError("a frame of 3 octets", FRAMING_ERROR)))
-    assert (framing.reason, framing.condition) == ("a frame of 3 octets", FRAMING_ERROR)
+    framing = pickle.loads(pickle.dumps(CodecError("a frame of 3 bytes", FRAMING_ERROR)))
+    assert (framing.reason, framing.condition) == ("a frame of 3 bytes", FRAMING_ERROR)
 
 
 NUMBERS = st.integers(0, 2**32 - 1)

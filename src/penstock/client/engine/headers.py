@@ -117,7 +117,7 @@ def _fault_of_decimal(value: Any, by_links: bool) -> str:
 def _fault_of_name(name: object) -> str:
     if not isinstance(name, str):
         return "a name is a text"
-    return "" if _is_utf8(name) and is_name(name) else "a name has at most 255 octets of UTF-8"
+    return "" if _is_utf8(name) and is_name(name) else "a name has at most 255 bytes of UTF-8"
 
 
 def _fault_of_header(name: str, value: object) -> str:
@@ -149,7 +149,7 @@ def _fault_of_property(name: str, value: str) -> str:
 def _fault_of_text(value: object) -> str:
     if not isinstance(value, str):
         return f"it is a text, not {_shown(value)}"
-    return "" if _is_utf8(value) and is_name(value) else "it has at most 255 octets of UTF-8"
+    return "" if _is_utf8(value) and is_name(value) else "it has at most 255 bytes of UTF-8"
 
 
 def _check_number(name: str, value: object, most: int) -> None:

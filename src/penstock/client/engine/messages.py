@@ -57,4 +57,4 @@ class Message:
         self.properties = properties
 
     def __repr__(self) -> str:
-        return f"<Message of {len(self.body)} octets, {self.properties!r}>"
+        return f"<Message of {len(self.body)} bytes, {self.properties!r}>"

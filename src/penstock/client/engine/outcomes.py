@@ -260,7 +260,7 @@ REASONS: Final[dict[str, str]] = {
     CONNECTION_BLOCKED: "the broker blocks this connection",
     CREDIT: "the broker gives this publisher no credit",
     WINDOW: "the window of unconfirmed messages is full",
-    WINDOW_BYTES: "the window of unconfirmed octets is full",
+    WINDOW_BYTES: "the window of unconfirmed bytes is full",
     RATE: "the rate of this publisher is reached",
     TURN: "other messages of this publisher wait before it",
     SOCKET: "the broker does not read",

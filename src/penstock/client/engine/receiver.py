@@ -166,7 +166,7 @@ class Delivery:
         return OVER
 
     def __repr__(self) -> str:
-        return f"<Delivery of {len(self.body)} octets>"
+        return f"<Delivery of {len(self.body)} bytes>"
 
 
 class ReceiverCore(Line):

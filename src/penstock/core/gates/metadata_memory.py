@@ -87,7 +87,7 @@ class Metadata:
         octets = octets_of(arguments)
         if octets > self.table_octets_max:
             raise PreconditionFailed(
-                f"the arguments of {subject} have {octets:,} octets, more than the limit of {self.table_octets_max:,} "
+                f"the arguments of {subject} have {octets:,} bytes, more than the limit of {self.table_octets_max:,} "
                 "(arguments-octets-max)"
             )
         charge = times * memory_of(arguments) + more

@@ -16,7 +16,7 @@ Gathered operations count for the client being served (`serve`) until a transact
 Related operations are always in groups that are written together: the parts of a transaction, or the move of a dead
 letter between two queues. Groups become full, and are sealed, only between the broker's steps.
 
-A *series* (series.py) is for operations of many steps that belong together: the rows of a promoted batch.
+A *series* (`Series`) is for operations of many steps that belong together: the rows of a promoted batch.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class PolicyPattern:
     def __init__(self, text: str, caseless: bool = False) -> None:
         """Compile an expression, `caseless` or not. Raises PreconditionFailed (406) with RE2's reason."""
         if len(text.encode(errors="replace")) > PATTERN_OCTETS:
-            raise PreconditionFailed(f"the pattern is longer than {PATTERN_OCTETS:,} octets")
+            raise PreconditionFailed(f"the pattern is longer than {PATTERN_OCTETS:,} bytes")
         self.text = text
         self._needed: list[Any] = []
         self._excluded: list[Any] = []
@@ -303,14 +303,14 @@ def read_policy(vhost: str, name: str, fields: dict[str, object], operator: bool
     """
     title = f"{OPERATOR if operator else POLICY} '{name}' of vhost '{vhost}'"
     if not name or len(name.encode(errors="replace")) > NAME_OCTETS:
-        raise PreconditionFailed(f"{title}: a name has 1 to {NAME_OCTETS} octets")
+        raise PreconditionFailed(f"{title}: a name has 1 to {NAME_OCTETS} bytes")
     text, definition = fields.get("pattern"), _object(fields.get("definition"))
     if not isinstance(text, str):
         raise PreconditionFailed(f"{title}: 'pattern' must be a string")
     if not isinstance(definition, dict) or not definition:
         raise PreconditionFailed(f"{title}: 'definition' must be an object of at least one key and its value")
     if len(json.dumps(definition)) > DEFINITION_OCTETS:
-        raise PreconditionFailed(f"{title}: its definition has more than {DEFINITION_OCTETS:,} octets")
+        raise PreconditionFailed(f"{title}: its definition has more than {DEFINITION_OCTETS:,} bytes")
     try:
         pattern = PolicyPattern(text)
     except PreconditionFailed as error:

@@ -112,12 +112,12 @@ class ParameterTable:
         """Raise PreconditionFailed (406) for a parameter that is too large, ResourceError (506) at a limit."""
         for text in parameter.key():
             if len(text.encode(errors="replace")) > NAME_OCTETS:
-                raise PreconditionFailed(f"{parameter.title()}: a name has at most {NAME_OCTETS} octets")
+                raise PreconditionFailed(f"{parameter.title()}: a name has at most {NAME_OCTETS} bytes")
         if not parameter.name:
-            raise PreconditionFailed(f"{parameter.title()}: a name has 1 to {NAME_OCTETS} octets")
+            raise PreconditionFailed(f"{parameter.title()}: a name has 1 to {NAME_OCTETS} bytes")
         octets = parameter.octets()
         if octets > VALUE_OCTETS:
-            raise PreconditionFailed(f"{parameter.title()} has {octets:,} octets; the most is {VALUE_OCTETS:,}")
+            raise PreconditionFailed(f"{parameter.title()} has {octets:,} bytes; the most is {VALUE_OCTETS:,}")
         before = self._parameters.get(parameter.key())
         if before is not None:
             octets -= before.octets()
@@ -125,7 +125,7 @@ class ParameterTable:
             raise ResourceError(f"there are {PARAMETERS_MAX:,} parameters, the most that there may be; "
                                 f"{parameter.title()} was not set")  # fmt: skip
         if self._octets + octets > OCTETS_MAX:
-            raise ResourceError(f"all parameters have at most {OCTETS_MAX:,} octets; {parameter.title()} was not set")
+            raise ResourceError(f"all parameters have at most {OCTETS_MAX:,} bytes; {parameter.title()} was not set")
 
     def put(self, parameter: Parameter) -> Parameter | None:
         """Set a parameter; return the former parameter. Raises as `check` does."""

@@ -248,7 +248,7 @@ def _read(path: Path, what: str) -> str:
     except OSError as error:
         raise ConfigError(f"[tls] {what} '{path}' cannot be read: {error.strerror}") from None
     if len(octets) > FILE_OCTETS:
-        raise ConfigError(f"[tls] {what} '{path}' has more than {FILE_OCTETS:,} octets")
+        raise ConfigError(f"[tls] {what} '{path}' has more than {FILE_OCTETS:,} bytes")
     return octets.decode("ascii", errors="replace")
 
 

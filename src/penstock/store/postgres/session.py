@@ -98,7 +98,7 @@ class DatabaseAddress:
         """Schema with our tables."""
         if not 1 <= len(self.schema.encode()) <= NAME_OCTETS or self.schema.startswith("pg_") or "\0" in self.schema:
             raise ConfigError(
-                f"schema '{self.schema}' of the store's URL: a name has 1 to {NAME_OCTETS} octets "
+                f"schema '{self.schema}' of the store's URL: a name has 1 to {NAME_OCTETS} bytes "
                 "and does not begin with pg_"
             )
         _check_authority(address)

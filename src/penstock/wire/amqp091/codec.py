@@ -64,7 +64,7 @@ def decode_properties(payload: bytes) -> tuple[int, Properties]:
     properties = Properties()
     _read_properties(reader, flags, properties)
     if reader.remaining():
-        raise CodecError(f"a content header has {reader.remaining()} octets too many")
+        raise CodecError(f"a content header has {reader.remaining()} bytes too many")
     return body_size, properties
 
 
@@ -384,7 +384,7 @@ def decode_method(payload: bytes) -> Method:
     except CodecError as error:
         raise CodecError(f"{spec.name}: {error.reason}", error.code) from None
     if reader.remaining():
-        raise CodecError(f"{spec.name} has {reader.remaining()} octets too many")
+        raise CodecError(f"{spec.name} has {reader.remaining()} bytes too many")
     return Method(spec, args)
 
 

@@ -63,7 +63,7 @@ class FieldReader:
 
     def __init__(self, data: bytes, pos: int = 0) -> None:
         if pos < 0 or pos > len(data):
-            raise CodecError(f"position {pos} is outside the payload of {len(data)} octets")
+            raise CodecError(f"position {pos} is outside the payload of {len(data)} bytes")
         self.data = data
         self.pos: i64 = pos
         self._end: i64 = len(data)
@@ -76,7 +76,7 @@ class FieldReader:
         """Skip some bytes; return the position of the first."""
         start = self.pos
         if size > self._end - start:
-            raise CodecError(f"{what} needs {int(size)} octets where {int(self._end - start)} are left")
+            raise CodecError(f"{what} needs {int(size)} bytes where {int(self._end - start)} are left")
         self.pos = start + size
         return start
 
@@ -138,7 +138,7 @@ class FieldReader:
         size: i64 = self.long()
         outer = self._end
         if self.pos + size > outer:
-            raise CodecError(f"{what} of {int(size)} octets is longer than the {int(outer - self.pos)} octets left")
+            raise CodecError(f"{what} of {int(size)} bytes is longer than the {int(outer - self.pos)} bytes left")
         self._end = self.pos + size
         return outer
 
@@ -267,7 +267,7 @@ def shortstr_octets(value: object) -> bytes:
         raise unfit("a short string", value)
     octets = _utf8(value)
     if len(octets) > 255:
-        raise CodecError(f"{worded(value[:60])}… has {len(octets)} octets, a short string 255", ReplyCode.SYNTAX_ERROR)
+        raise CodecError(f"{worded(value[:60])}… has {len(octets)} bytes, a short string 255", ReplyCode.SYNTAX_ERROR)
     return octets
 
 
@@ -389,7 +389,7 @@ def _begin(out: bytearray, depth: int) -> int:
 def _finish(out: bytearray, start: int) -> None:
     size = len(out) - start
     if size > _UINT32_MAX:
-        raise CodecError(f"a table or array of {size} octets is too large", ReplyCode.SYNTAX_ERROR)
+        raise CodecError(f"a table or array of {size} bytes is too large", ReplyCode.SYNTAX_ERROR)
     out[start - 4 : start] = size.to_bytes(4, "big")
 
 

@@ -90,7 +90,7 @@ class BodyWalk:
                 self._start += data[pos:n]
                 pos = n
                 if len(self._start) > FOOTER_MAX:
-                    raise CodecError(f"footer: more than {FOOTER_MAX:,} octets behind a large body")
+                    raise CodecError(f"footer: more than {FOOTER_MAX:,} bytes behind a large body")
             elif self._left > 0:
                 count = n - pos if n - pos < self._left else self._left
                 self._check_text(data, pos, pos + count)
@@ -113,7 +113,7 @@ class BodyWalk:
             if map_end(self._start, 3, len(self._start), ANNOTATION_KEYS, 2) != len(self._start):
                 raise CodecError("footer: malformed")
         elif self._left > 0 or self._start:
-            raise CodecError(f"the last section of a body ends {self._left} octets before its size")
+            raise CodecError(f"the last section of a body ends {self._left} bytes before its size")
 
     def _begin(self, start: bytes, position: i64) -> i64:
         """Begin the section whose first bytes are given. Return how many were used; 0 if more are needed."""
@@ -122,7 +122,7 @@ class BodyWalk:
             return 0
         code: i64 = start[2]
         if start[0] != DESCRIBED or start[1] != SMALL_ULONG:
-            raise CodecError("a section of a large body does not begin with its descriptor in one octet")
+            raise CodecError("a section of a large body does not begin with its descriptor in one byte")
         if code == FOOTER:
             self._in_footer = True
             return 0

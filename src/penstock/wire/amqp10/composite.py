@@ -121,7 +121,7 @@ def decode_performative(data: bytes, pos: int = 0, end: int = -1) -> tuple[Compo
         end = len(data)
     composite, after = decode_composite(data, pos, end)
     if after != end and composite.code != TRANSFER:
-        raise CodecError(f"{composite.name}: {end - after} octets too many")
+        raise CodecError(f"{composite.name}: {end - after} bytes too many")
     return composite, after
 
 
@@ -255,7 +255,7 @@ def _check(field: FieldSpec, value: object) -> None:
     if field.largest >= 0:
         amount = value if isinstance(value, int) else len(value) if isinstance(value, bytes) else 0
         if amount > field.largest:
-            unit = " octets" if isinstance(value, bytes) else ""
+            unit = " bytes" if isinstance(value, bytes) else ""
             raise CodecError(f"{amount}{unit} is more than {field.largest}", INVALID_FIELD)
     if field.choices and value not in field.choices:
         raise CodecError(f"{worded(value)} is none of {', '.join(field.choices)}", INVALID_FIELD)

@@ -39,10 +39,10 @@ def frame_end(data: bytes, pos: i64, n: i64, max_frame_size: i64) -> i64:
     kind = (start >> 16) & 0xFF
     if size < FRAME_OVERHEAD or size > max_frame_size:
         raise CodecError(
-            f"a frame of {size} octets; at least {FRAME_OVERHEAD} and at most {max_frame_size} are valid", FRAMING_ERROR
+            f"a frame of {size} bytes; at least {FRAME_OVERHEAD} and at most {max_frame_size} are valid", FRAMING_ERROR
         )
     if doff < 2 or doff * 4 > size:
-        raise CodecError(f"a frame of {size} octets whose body begins after {doff * 4} octets", FRAMING_ERROR)
+        raise CodecError(f"a frame of {size} bytes whose body begins after {doff * 4} bytes", FRAMING_ERROR)
     if kind != FRAME_AMQP and kind != FRAME_SASL:
         raise CodecError(f"a frame of the unknown type {kind}", FRAMING_ERROR)
     if size > n - pos:

@@ -414,7 +414,7 @@ def percent_decoded(part: str) -> str:
     try:
         return unquote_to_bytes(part).decode()
     except UnicodeDecodeError:
-        raise ValueError("octets that are not UTF-8") from None
+        raise ValueError("bytes that are not UTF-8") from None
 
 
 _JMS_BYTES: Final = frozenset({"x-opt-jms-dest", "x-opt-jms-reply-to", "x-opt-jms-msg-type"})

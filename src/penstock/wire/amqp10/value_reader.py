@@ -42,7 +42,7 @@ class ValueReader:
         if end < 0:
             end = len(data)
         if not 0 <= pos <= end <= len(data):
-            raise CodecError(f"octets {pos} to {end} are outside the {len(data)} that there are")
+            raise CodecError(f"bytes {pos} to {end} are outside the {len(data)} that there are")
         self.data = data
         self.pos = pos
         self.end = end
@@ -56,7 +56,7 @@ class ValueReader:
         start = self.pos
         stop = start + size
         if stop > self.end:
-            raise CodecError(f"{what} needs {size} octets where {self.end - start} are left")
+            raise CodecError(f"{what} needs {size} bytes where {self.end - start} are left")
         self.pos = stop
         return self.data[start:stop]
 
@@ -161,9 +161,9 @@ class ValueReader:
         width = 1 if WIDTHS[code] == COMPOUND8 or WIDTHS[code] == NESTED8 else 4
         size = self._unsigned(width)
         if size < width:
-            raise CodecError(f"{what} of {size} octets has no room for its count")
+            raise CodecError(f"{what} of {size} bytes has no room for its count")
         if size > outer - self.pos:
-            raise CodecError(f"{what} of {size} octets is longer than the {outer - self.pos} octets left")
+            raise CodecError(f"{what} of {size} bytes is longer than the {outer - self.pos} bytes left")
         self.end = self.pos + size
         count = self._unsigned(width)
         if code < ARRAY8:  # Each element of a list or map has one byte at least.
@@ -173,7 +173,7 @@ class ValueReader:
     def leave(self, outer: int) -> None:
         """End a list, map or array."""
         if self.pos != self.end:
-            raise CodecError(f"a list, map or array has {self.end - self.pos} octets too many")
+            raise CodecError(f"a list, map or array has {self.end - self.pos} bytes too many")
         self.end = outer
 
 
@@ -187,9 +187,9 @@ def check_count(count: int, octets: int, width: int) -> None:
     """Raise CodecError for more elements than the bytes left can hold."""
     if width == 0:
         if count > ZERO_WIDTH_MAX:
-            raise CodecError(f"an array has {count} elements without octets; {ZERO_WIDTH_MAX} is the most")
+            raise CodecError(f"an array has {count} elements without bytes; {ZERO_WIDTH_MAX} is the most")
     elif count > octets:
-        raise CodecError(f"{count} elements are more than the {octets} octets left can hold")
+        raise CodecError(f"{count} elements are more than the {octets} bytes left can hold")
 
 
 def _scalar(kind: str, code: int, octets: bytes) -> object:
@@ -226,7 +226,7 @@ def _boolean(code: int, octets: bytes) -> bool:
     if code != BOOLEAN:
         return code == TRUE
     if octets[0] > 1:
-        raise CodecError(f"a boolean has the octet {octets[0]:#04x}")
+        raise CodecError(f"a boolean has the byte {octets[0]:#04x}")
     return octets[0] == 1
 
 

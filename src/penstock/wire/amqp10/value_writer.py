@@ -184,7 +184,7 @@ def _write_content(out: BytesWriter, count: int, content: bytes, width: int) -> 
     """Append size, count and content; a negative count means that the type has none."""
     size = len(content) if count < 0 else len(content) + width
     if size > _UINT32_MAX:
-        raise CodecError(f"a value of {size} octets is too large", INVALID_FIELD)
+        raise CodecError(f"a value of {size} bytes is too large", INVALID_FIELD)
     out.write(size.to_bytes(width, "big"))
     if count >= 0:
         out.write(count.to_bytes(width, "big"))

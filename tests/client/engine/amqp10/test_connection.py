@@ -58,4 +58,4 @@ def test_malformed_frame_breaks_the_connection_off() -> None:
     engine = begun()
     engine.receive(SASL_HEADER + b"\x00\x00\x00\x07\x02\x01\x00\x00", 0.0)
     assert engine.fault is not None
-    assert "the broker broke the protocol: a frame of 7 octets" in str(engine.fault)
+    assert "the broker broke the protocol: a frame of 7 bytes" in str(engine.fault)

@@ -157,7 +157,7 @@ class Channel:
                 raise CodecError("a content header where none was due")
             self.body_size = read_i64_be(data, at + 4)
             if self.body_size < 0 or self.body_size > BODY_MAX:
-                raise CodecError(f"a body of {self.body_size} octets is larger than {BODY_MAX}")
+                raise CodecError(f"a body of {self.body_size} bytes is larger than {BODY_MAX}")
             self.head = data[at:end]
             self.has_head = True
             if self.body_size == 0:

@@ -137,7 +137,7 @@ class Engine091(Engine):
             while n - pos >= 8:
                 size = i64(read_i32_be(data, pos + 3))
                 if size < 0 or size > self.channels.frame_max:
-                    raise CodecError(f"a frame of {size} octets is larger than {self.channels.frame_max}")
+                    raise CodecError(f"a frame of {size} bytes is larger than {self.channels.frame_max}")
                 end = pos + 7 + size
                 if end >= n:
                     self.missing = end + 1 - n
@@ -266,7 +266,7 @@ class Engine091(Engine):
         channel_max = min(cast(int, args["channel_max"]) or CHANNEL_MAX, CHANNEL_MAX)
         self.channels.limit(channel_max, frame_max)
         if frame_max < spec.FRAME_MIN_SIZE:
-            raise CodecError(f"it accepts frames of {frame_max} octets; at least {spec.FRAME_MIN_SIZE} are due")
+            raise CodecError(f"it accepts frames of {frame_max} bytes; at least {spec.FRAME_MIN_SIZE} are due")
         offered = cast(int, args["heartbeat"])
         heartbeat = round(min(terms.heartbeat, float(offered)) or terms.heartbeat)
         if terms.heartbeat > 0:

@@ -214,7 +214,7 @@ class Publisher10(PublisherCore):
     def check_size(self, size: i64) -> None:
         if self.size_max > 0 and size > self.size_max:
             raise MessageTooLarge(
-                f"a message of {size} octets is larger than the {self.size_max} that the broker takes; it was not sent"
+                f"a message of {size} bytes is larger than the {self.size_max} that the broker takes; it was not sent"
             )
 
     # Messages
