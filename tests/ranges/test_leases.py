@@ -84,7 +84,7 @@ def test_lease_keeps_messages_settled_meanwhile_until_its_end(desk: Desk) -> Non
     assert desk.vhost.queues["q"].messages == 8, "the depth tells of it, and so does the name of who keeps it"
     assert desk.vhost.queues["q"].cursors[1].name == "lease 1 of con:1(guest@127.0.0.1:1/)"
     said = " ".join(desk.ask("why", queue="q")["sentences"])
-    assert "cursor c, which has settled up to 9 of 10" in said
+    assert "cursor c of user guest, which has settled up to 9 of 10" in said
     assert (
         "lease 1 of con:1(guest@127.0.0.1:1/), of a batch read by user guest, pins messages 3 to 10 of queue q, and "
         "keeps 7 of them that are settled; it ends in 1.0 s without another block (`penstock leases end 1`)"
