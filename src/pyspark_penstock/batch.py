@@ -22,6 +22,7 @@ from pyspark_penstock.logs import LOG
 from pyspark_penstock.narrowing import Narrowing
 from pyspark_penstock.offsets import Positions, Range, key_of, split
 from pyspark_penstock.parsing import Address, Start
+from pyspark_penstock.parts import lists_in_parts, parts_of
 from pyspark_penstock.schema import warn_of_left_out
 from pyspark_penstock.sentences import sentence_first
 from pyspark_penstock.servers import Servers
@@ -141,31 +142,25 @@ class BatchPlan:
             for queue, each in queues.items()
         }
         lease, token = self._leases[server]
-        reply = self._servers.ask(server, "lease.narrow", lease=lease, token=token, borders=borders)
+        rows_of: dict[str, Any] = {}
+        parts = lists_in_parts(borders)
+        for index, part in enumerate(parts):
+            more = {"more": True} if index < len(parts) - 1 else {}
+            reply = self._servers.ask(server, "lease.narrow", lease=lease, token=token, borders=part, **more)
+            rows_of |= reply["rows"]
         for queue, each in queues.items():
-            known = reply["rows"].get(queue, []) if counted else []
+            known = rows_of.get(queue, []) if counted else []
             for number, range_ in enumerate(each):
                 rows = known[number] if number < len(known) else None
                 pinned = range_.key not in self._unpinned
                 self._slices.append(Slice(server, queue, token, range_.lo, range_.hi, rows or 0, lease, pinned))
 
     def _plan_on(self, server: Address) -> None:
-        options = self._options
         names = self._names(server)
         if names == []:
             return
-        pattern = options.subscription is not None and options.subscription.pattern is not None
-        reply = self._servers.ask(
-            server,
-            "lease.open",
-            queues=names,
-            cursor=options.cursor,
-            partial=pattern,
-            timeout_ms=options.lease_ms,
-            left_out=not options.chose_columns,
-        )
-        warn_of_left_out(reply.get("left_out", {}))
-        self._leases[server] = (int(reply["lease"]), int(reply["token"]))
+        reply = self._opened(server, names)
+        warn_of_left_out(reply["left_out"])
         for queue, reason in reply["refused"].items():
             LOG.warning("penstock: queue '%s' of %s is left out: %s", queue, server, reason)
         queues: dict[str, dict[str, Any]] = reply["queues"]
@@ -186,6 +181,28 @@ class BatchPlan:
             if queues[queue]["unpinned"]:
                 self._unpinned.add(key)
             self._first[key], self._last[key] = first[queue], max(first[queue], last[queue])
+
+    def _opened(self, server: Address, names: list[str] | None) -> dict[str, dict[str, Any]]:
+        """Open the lease of a server, and return what the broker tells of its queues, whose names come in parts."""
+        options = self._options
+        pattern = options.subscription is not None and options.subscription.pattern is not None
+        whole: dict[str, dict[str, Any]] = {"queues": {}, "refused": {}, "left_out": {}}
+        for part in [None] if names is None else parts_of(names):
+            joined = dict(zip(("lease", "token"), self._leases.get(server, ()), strict=False))
+            reply = self._servers.ask(
+                server,
+                "lease.open",
+                queues=part,
+                cursor=options.cursor,
+                partial=pattern,
+                timeout_ms=options.lease_ms,
+                left_out=not options.chose_columns,
+                **joined,
+            )
+            self._leases[server] = (int(reply["lease"]), int(reply["token"]))
+            for field, found in whole.items():
+                found |= reply.get(field, {})
+        return whole
 
     def _names(self, server: Address) -> list[str] | None:
         """Return the queues to be read on a server; None for those of the cursor."""
@@ -228,8 +245,11 @@ class BatchPlan:
         """Return the offset of each queue before its first message from a time on; empty without a time."""
         if time is None or not queues:
             return {}
-        reply = self._servers.ask(server, "cursor.find", queues=list(queues), timestamp=max(time, 0))
-        return {queue: int(found["offset"]) for queue, found in reply["found"].items()}
+        offsets: Positions = {}
+        for part in parts_of(queues):
+            reply = self._servers.ask(server, "cursor.find", queues=part, timestamp=max(time, 0))
+            offsets |= {queue: int(found["offset"]) for queue, found in reply["found"].items()}
+        return offsets
 
     def _start(self, server: Address, queue: str, told: Mapping[str, Any]) -> int:
         options, earliest, tail = self._options, int(told["earliest"]), int(told["tail"])

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 
 PART_NAMES = 2_000
 """Most queues of a part. With two numbers each they are 6,000 values; a request may have 10,000."""
+PART_VALUES = 6_000
+"""Most values of a part that has lists of numbers."""
 PART_OCTETS = 120 * 1024
 """Most octets of a part, so that a request may have it twice; it may have 256 KiB."""
 _MORE_OCTETS = 30
@@ -29,6 +31,20 @@ def numbers_in_parts(numbers: Mapping[str, int]) -> list[dict[str, int]]:
     if len(numbers) <= PART_NAMES and sum(map(_octets, numbers)) <= PART_OCTETS:
         return [dict(numbers)]
     return [{name: numbers[name] for name in part} for part in parts_of(numbers)]
+
+
+def lists_in_parts(lists: Mapping[str, list[int]]) -> list[dict[str, list[int]]]:
+    """Return lists of numbers by queue in parts; one empty part without any. A list is not divided."""
+    parts: list[dict[str, list[int]]] = [{}]
+    values = octets = 0
+    for name, numbers in lists.items():
+        more = _octets(name) + _MORE_OCTETS * len(numbers)
+        if parts[-1] and (values + len(numbers) + 1 > PART_VALUES or octets + more > PART_OCTETS):
+            parts.append({})
+            values = octets = 0
+        parts[-1][name] = numbers
+        values, octets = values + len(numbers) + 1, octets + more
+    return parts
 
 
 def _octets(name: str) -> int:

@@ -15,11 +15,13 @@ from penstock.core.queue.cursor_state import LeaseState, holds_back
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.flow.pool import PoolHolder
+from penstock.flow.work import ASKING_SHARE, SHARE
 from penstock.pools import LEASES
 from penstock.protocols.amqp091.content_frames import body_of, make_content
 from penstock.ranges.leases import GRACE_S, PARTS_MOST, FetchedParts
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.longest_turn import LongestTurn
 
 CONTENT = make_content(Properties(), b"body")
 
@@ -84,7 +86,7 @@ def test_lease_keeps_messages_settled_meanwhile_until_its_end(desk: Desk) -> Non
     assert desk.vhost.queues["q"].messages == 8, "the depth tells of it, and so does the name of who keeps it"
     assert desk.vhost.queues["q"].cursors[1].name == "lease 1 of con:1(guest@127.0.0.1:1/)"
     said = " ".join(desk.ask("why", queue="q")["sentences"])
-    assert "cursor c, which has settled up to 9 of 10" in said
+    assert "cursor c of user guest, which has settled up to 9 of 10" in said
     assert (
         "lease 1 of con:1(guest@127.0.0.1:1/), of a batch read by user guest, pins messages 3 to 10 of queue q, and "
         "keeps 7 of them that are settled; it ends in 1.0 s without another block (`penstock leases end 1`)"
@@ -391,3 +393,101 @@ def test_detached_cursor_leaves_pinned_messages_of_a_lease_only() -> None:
     assert desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=3).count(b"body") == 3
     desk.pass_time(GRACE_S + 1)
     assert (len(queue.cursors), int(queue.messages)) == (0, 0)
+
+
+# Many queues
+
+
+def thousands(count: int) -> Desk:
+    desk = Desk()
+    for number in range(count):
+        desk.vhost.declare_queue(f"q{number}", {}, False, False, None, None).enqueue(
+            Envelope("", f"q{number}"), CONTENT, 10, 0.0
+        )
+    return desk
+
+
+def opened(desk: Desk, names: list[str], **fields: object) -> Any:
+    """Ask, and give turns until the answer is there."""
+    before = len(desk.answers())
+    desk.client.say(request("lease.open", queues=names, **fields))
+    while len(desk.answers()) == before:
+        desk.driver.run_turn()
+    return desk.answers()[-1]
+
+
+def narrowed(desk: Desk, lease: dict[str, Any], borders: dict[str, list[int]], **fields: object) -> Any:
+    before = len(desk.answers())
+    holder = {"lease": lease["lease"], "token": lease["token"]}
+    desk.client.say(request("lease.narrow", **holder, borders=borders, **fields))
+    while len(desk.answers()) == before:
+        desk.driver.run_turn()
+    return desk.answers()[-1]
+
+
+def test_lease_of_many_queues_is_opened_and_narrowed_in_slices() -> None:
+    desk = thousands(2_000)
+    names = [f"q{number}" for number in range(2_000)]
+    turns = LongestTurn(desk.driver)
+    desk.driver.scheduler.begin_turn()
+    desk.driver.scheduler.receive(desk.client.connection, request("lease.open", queues=names))
+    while not desk.answers():
+        turns.turn()
+    assert turns.turns > 2
+    assert turns.longest <= SHARE + 2 * ASKING_SHARE
+    (lease,) = desk.answers()
+    assert len(lease["queues"]) == 2_000
+    assert narrowed(desk, lease, {name: [0, 1] for name in names})["rows"] == {name: [1] for name in names}
+    assert desk.ask("lease.close", lease=lease["lease"], token=lease["token"]) == {}
+    assert [name for name in names if desk.vhost.queues[name].cursors] == []
+
+
+def test_queues_join_a_lease_and_its_borders_come_in_parts() -> None:
+    desk = thousands(6)
+    first = opened(desk, ["q0", "q1"])
+    again = opened(desk, ["q1", "q2", "q3"], lease=first["lease"], token=first["token"])
+    assert (again["lease"], again["token"], sorted(again["queues"])) == (first["lease"], first["token"], ["q2", "q3"])
+    (state,) = desk.leases()
+    assert list(state.cursor.positions) == ["q0", "q1", "q2", "q3"]
+    assert narrowed(desk, first, {"q0": [0, 1]}, more=True)["rows"] == {"q0": [1]}
+    assert not state.finished
+    assert list(state.cursor.positions) == ["q0", "q1", "q2", "q3"], "the others are kept for the next part"
+    assert narrowed(desk, first, {"q2": [0, 1]})["rows"] == {"q2": [1]}
+    assert list(state.cursor.positions) == ["q0", "q2"]
+    for name in ("q0", "q2"):
+        assert desk.ask("cursor.range", lease=first["lease"], token=first["token"], queue=name, lo=0, hi=1)
+    assert state.finished
+
+
+def test_queue_that_joins_a_lease_of_nobody_or_somebody_else_is_refused() -> None:
+    desk = thousands(3)
+    lease = opened(desk, ["q0"])
+    assert "has ended" in opened(desk, ["q1"], lease=99, token=1)["text"]
+    assert opened(desk, ["q1"], lease=lease["lease"], token=lease["token"] + 1)["name"] == "not-found"
+    desk.leases()[0].user = "bob"
+    refused = opened(desk, ["q1"], lease=lease["lease"], token=lease["token"])
+    assert "belongs to user 'bob'" in refused["text"]
+    assert len(desk.leases()) == 1
+
+
+def test_refused_queue_of_a_later_part_ends_the_lease_only_after_it_was_found() -> None:
+    desk = thousands(3)
+    lease = opened(desk, ["q0"])
+    assert "no queue 'none'" in opened(desk, ["q1", "none"], lease=lease["lease"], token=lease["token"])["text"]
+    (state,) = desk.leases()
+    assert list(state.cursor.positions) == ["q0"], "names are checked before any is pinned"
+
+
+def test_queue_deleted_while_its_lease_begins_ends_the_lease() -> None:
+    desk = thousands(2_000)
+    desk.driver.scheduler.begin_turn()
+    names = [f"q{number}" for number in range(2_000)]
+    desk.driver.scheduler.receive(desk.client.connection, request("lease.open", queues=names))
+    while not desk.leases():
+        desk.driver.run_turn()
+    assert not desk.answers()
+    desk.driver.broker.delete_queue(desk.vhost.queues["q1999"])
+    while not desk.answers():
+        desk.driver.run_turn()
+    assert "queue 'q1999' was deleted while lease 1 began; read again" in desk.answers()[-1]["text"]
+    assert desk.leases() == []

@@ -10,10 +10,12 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from pyspark_penstock import attachment
+from pyspark_penstock.batch import PenstockBatchReader
+from pyspark_penstock.batch_options import batch_options
 from pyspark_penstock.errors import CursorError
 from pyspark_penstock.reader import PenstockStreamReader
 from tests.spark.conftest import RunningBroker, close_links, running
-from tests.support.spark_readers import ALL, bodies, numbered, rows
+from tests.support.spark_readers import ALL, batches, bodies, numbered, rows
 from tests.support.tcp_proxy import proxied
 
 MOST = 10_000
@@ -299,3 +301,16 @@ def test_query_over_a_hundred_small_queues_runs_few_tasks_and_loses_nothing(spar
     for name in names:
         assert [number for queue, number in every if queue == name] == list(range(1, 11))
     assert crowd.control("cursor.show", cursor="hundred")["unsettled"] == 0
+
+
+def test_batch_read_of_five_thousand_queues_comes_in_parts_and_reads_each_once(crowd):
+    names = devices(5_000)
+    declare(crowd, names)
+    some = names[::500]
+    fill(crowd, some, 2)
+    given = {"servers": crowd.address, "subscribe": ",".join(names), "startingTimestamp": "2020-01-01T00:00:00Z"}
+    reader = PenstockBatchReader(batch_options({**given, "columns": "value"}))
+    found = [row["value"] for batch in batches(reader, reader.partitions()) for row in batch.to_pylist()]
+    assert found == [b"%s/%d" % (name.encode(), number) for name in some for number in (1, 2)]
+    (lease,) = crowd.control("list", kind="leases")["items"]
+    assert (lease["finished"], len(lease["queues"]) + lease["more_queues"]) == (True, len(some))

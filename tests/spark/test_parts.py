@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyspark_penstock.parts import PART_NAMES, PART_OCTETS, numbers_in_parts, parts_of
+from pyspark_penstock.parts import PART_NAMES, PART_OCTETS, lists_in_parts, numbers_in_parts, parts_of
 from tests.profiles import examples
 
 
@@ -37,3 +37,18 @@ def test_long_names_are_bounded_by_their_bytes() -> None:
     parts = numbers_in_parts({f"{number:04d}" + "ü" * 120: number for number in range(200)})
     assert len(parts) > 1
     assert max(len(json.dumps(part)) for part in parts) <= PART_OCTETS
+
+
+def test_lists_of_numbers_are_bounded_by_their_values_and_not_divided() -> None:
+    lists = {f"device-{number}": [number, number + 1] for number in range(5_001)}
+    parts = lists_in_parts(lists)
+    assert all(1 <= len(part) <= 2_000 and len(json.dumps(part)) <= PART_OCTETS for part in parts)
+    assert [name for part in parts for name in part] == list(lists)
+    assert {name: numbers for part in parts for name, numbers in part.items()} == lists
+    long = {"a": list(range(5_001)), "b": list(range(2_000)), "c": [1, 2]}
+    assert [list(part) for part in lists_in_parts(long)] == [["a"], ["b", "c"]], (
+        "the largest list has a part of its own"
+    )
+    assert lists_in_parts({}) == [{}]
+    wide = lists_in_parts({f"{number:04d}" + "ü" * 120: [1, 2] for number in range(200)})
+    assert max(len(json.dumps(part)) for part in wide) <= PART_OCTETS

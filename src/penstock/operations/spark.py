@@ -17,6 +17,7 @@ from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequ
 from penstock.ranges.service import RangeService
 
 _HOLDER: Final = ("cursor", "token")
+_LEASE: Final = ("lease", "token")
 _BATCH: Final = ("query", "batch", "run", "write", "exchange", "routing_key", "delivery", "spread")
 _READ: Final = ("read queue",)
 _PUBLISH: Final = ("write exchange", "write topic")
@@ -105,8 +106,8 @@ def _of_readers() -> tuple[Operation, ...]:
         _work("cursor.find", lambda ranges: ranges.times, ("queues", "timestamp"), _READ),
         _work("cursor.queues", lambda ranges: ranges.requests.queues, (), ("read queue, for each that is told",)),
         _work("lease.open", lambda ranges: ranges.cursors.leases.open,
-              ("cursor", "queues", "partial", "timeout_ms", "left_out", "borders", "planned", "query"), _READ),
-        _work("lease.narrow", lambda ranges: ranges.cursors.leases.narrow, ("lease", "token", "borders"), _READ),
+              ("cursor", "queues", "partial", "timeout_ms", "left_out", "borders", "planned", "query", *_LEASE), _READ),
+        _work("lease.narrow", lambda ranges: ranges.cursors.leases.narrow, (*_LEASE, "borders", "more"), _READ),
         _change("lease.close", lambda ranges: ranges.cursors.leases.close, ("lease", "token"), _READ, (
             Route("DELETE /penstock/leases/{vhost}/{number}", "End a lease; its reader opens another one for what is "
                   "left of its range, if that is still there.", tag=MANAGEMENT, read=_by_number, silent=True),

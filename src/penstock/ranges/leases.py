@@ -5,10 +5,11 @@ On a queue that a cursor can read it pins the messages of its range: what all cu
 for these. Later messages are not pinned. On other queues (with consumers, or with overflow policy drop-head) a lease
 pins nothing: messages that leave the queue meanwhile are not read. The answer says which case holds.
 
-`lease.open` pins everything that is there. `lease.narrow` then names the borders of what is read. Each block that is
-fetched gives a lease its whole time again. The broker notes which parts of a range were fetched; a part that is fetched
-twice counts once. When all of them were, the lease is finished: it ends after a grace in which the last block may be
-fetched again, and makes room for others at the bound of leases.
+`lease.open` pins everything that is there, in slices: each queue up to its end at that time. Thousands of queues come
+in several requests, the later ones with the lease and its token. `lease.narrow` then names the borders of what is read,
+in parts as well (`more`). Each block that is fetched gives a lease its whole time again. The broker notes which parts
+of a range were fetched; a part that is fetched twice counts once. When all of them were, the lease is finished: it ends
+after a grace in which the last block may be fetched again, and makes room for others at the bound of leases.
 
 The number of a lease is short, for people, and begins with 1 at each start of the broker. Its token is the time of its
 opening, so that a reader from before a restart does not meet the lease of somebody else. A reader whose lease has ended
@@ -26,7 +27,7 @@ from penstock.core.queue.cursor_state import CursorState, LeaseState, Position, 
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import visible_tail
 from penstock.core.vhost import VirtualHost
-from penstock.errors import BrokerError, NotFound, PreconditionFailed
+from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import IdleUnits, PoolHolder, PoolUnit
 from penstock.flow.timers import NEVER, TimerHandler
@@ -35,7 +36,7 @@ from penstock.pools import LEASES
 from penstock.protocols.common.authorization import check_read_cursor
 from penstock.protocols.common.control_request import ControlRequest, Replies
 from penstock.ranges.columns import left_out
-from penstock.ranges.cursors import Cursor, earliest_offset, named_queues
+from penstock.ranges.cursors import POSITIONS_MAX, Cursor, earliest_offset, named_queues
 from penstock.texts import worded
 
 TIMEOUT_MS: Final = 300_000
@@ -45,6 +46,8 @@ GRACE_S: Final = 5.0
 """Seconds without a block after which a finished lease ends, if its own time is not shorter."""
 PARTS_MOST: Final = 1_000
 """Most separate parts of one range that are noted as fetched; beyond them a lease ends by its time."""
+QUEUES_AT_ONCE: Final = 20
+"""Queues of a request between two looks at the share of work; a queue is a unit."""
 CLOCK_S: Final = 5.0
 """Seconds by which the clock of a broker that has taken over may differ."""
 
@@ -94,6 +97,8 @@ class Lease(PoolUnit):
         self.token = token
         self.end = LeaseEnd(leases, self)
         self.fetched: dict[str, FetchedParts] = {}
+        self.narrowed: set[str] = set()
+        """Queues whose borders came in an earlier part."""
 
     def is_finished(self) -> bool:
         """Return whether all that it reads was fetched."""
@@ -146,53 +151,94 @@ class Leases:
 
         With `partial` queues that cannot be read are left out and listed in the answer. With `borders` the lease pins
         only these ranges, as `narrow`; `planned` is then the time of the first plan in microseconds since the epoch.
+        With `lease` and `token` the queues join that lease of the same user.
         """
         return self._control.answer_in_slices(request, self._open_steps(request))
 
     def _open_steps(self, request: ControlRequest) -> Steps[dict[str, object] | None]:
         borders = _borders(request)
-        lease, answer = self._opened(request)
-        if not borders:
-            return answer
-        number = lease.state.number
+        reader = self._reader(request) if request.fields.get("cursor") is not None else None
+        refused: dict[str, object] = {}
+        queues = yield from self._named_steps(request, reader, refused)
+        lease = self._new(request) if request.fields.get("lease") is None else self._own(request)
         try:
-            self._check_planned(request, lease, borders)
-            answer["rows"] = yield from self._narrow_steps(lease, borders)
+            answer = yield from self._pin_steps(request, lease, queues, reader)
+            if borders:
+                self._check_planned(request, lease, borders)
+                answer["rows"] = yield from self._narrow_steps(lease, borders, False)
         except BrokerError:
-            if self._leases.get(number) is lease:
+            if self._leases.get(lease.state.number) is lease:
                 self.end(lease)
             raise
+        answer["refused"] = refused
         return answer
 
-    def _opened(self, request: ControlRequest) -> tuple[Lease, dict[str, object]]:
-        named = request.fields.get("cursor") is not None
-        reader = self._reader(request) if named else None
+    def _named_steps(
+        self, request: ControlRequest, reader: CursorState | None, refused: dict[str, object]
+    ) -> Steps[list[Queue]]:
+        """Return the queues of a request that may be read; others are added to `refused`, or raise."""
         if request.fields.get("queues") is None and reader is not None:
             names = [name for name, position in reader.positions.items() if not position.left]
         else:
             names = request.names("queues", 0 if request.flag("partial") else 1)
-        timeout_ms = request.amount("timeout_ms", TIMEOUT_MS)
-        if not 0 < timeout_ms <= TIMEOUT_MS_MAX:
-            raise PreconditionFailed(f"'timeout_ms' must be from 1 to {TIMEOUT_MS_MAX}, not {timeout_ms}")
-        query = request.text("query") if request.fields.get("query") is not None else ""
-        queues, refused = named_queues(request, names, _check_order)
-        lease = self._new(request, timeout_ms / 1000, query)
-        offsets = {queue.name: self._pin(lease.cursor, queue, reader) for queue in queues}
+        queues: list[Queue] = []
+        for at in range(0, len(names), QUEUES_AT_ONCE):
+            found, others = named_queues(request, names[at : at + QUEUES_AT_ONCE], _check_order)
+            queues += found
+            refused.update(others)
+            if self._broker.work.spend(QUEUES_AT_ONCE):
+                yield
+        return queues
+
+    def _pin_steps(
+        self, request: ControlRequest, lease: Lease, queues: list[Queue], reader: CursorState | None
+    ) -> Steps[dict[str, object]]:
+        """Pin queues, and return the answer to the request. Raises as `lease.open`."""
+        known = lease.cursor.positions
+        if len(known) + len([queue for queue in queues if queue.name not in known]) > POSITIONS_MAX:
+            raise ResourceError(
+                f"lease {lease.state.number} would read more than {POSITIONS_MAX:,} queues, the most of a batch read: "
+                "name fewer queues, or divide them over several reads"
+            )
         self._touch(lease)
-        answer: dict[str, object] = {"lease": lease.state.number, "token": lease.token}
-        answer |= {"queues": offsets, "refused": refused}
+        offsets: dict[str, object] = {}
+        columns: dict[str, object] = {}
+        for index, queue in enumerate(queues):
+            if queue.deleted:
+                raise NotFound(f"queue '{queue.name}' was deleted while lease {lease.state.number} began; read again")
+            if queue.name not in known:
+                offsets[queue.name] = self._pin(lease.cursor, queue, reader)
+                if request.flag("left_out"):
+                    columns[queue.name] = left_out(_first_of(known[queue.name]), self._broker.formats)
+            if index % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1 and self._broker.work.spend(QUEUES_AT_ONCE):
+                yield
+                self._check_open(lease)
+        self._touch(lease)
+        answer: dict[str, object] = {"lease": lease.state.number, "token": lease.token, "queues": offsets}
         if request.flag("left_out"):
-            formats = self._broker.formats
-            answer["left_out"] = {
-                name: left_out(_first_of(position), formats) for name, position in lease.cursor.positions.items()
-            }
-        return lease, answer
+            answer["left_out"] = columns
+        return answer
+
+    def _check_open(self, lease: Lease) -> None:
+        """Raise NotFound (404) for a lease that has ended between two steps of a request."""
+        if self._leases.get(lease.state.number) is not lease:
+            raise NotFound(f"lease {lease.state.number} has ended, because somebody ended it; read again")
+
+    def _own(self, request: ControlRequest) -> Lease:
+        """Return the lease that queues join. Raises NotFound (404), AccessRefused (403)."""
+        lease = self._lease(request)
+        if lease.state.user != request.access.user or request.number("token") != lease.token:
+            raise AccessRefused(
+                f"lease {lease.state.number} belongs to user '{lease.state.user}', and queues join it only with its "
+                "token; open another lease"
+            )
+        return lease
 
     def narrow(self, request: ControlRequest) -> dict[str, object] | None:
         """Pin only the ranges within `borders`, a list of sequences by queue; other queues are not read.
 
         Answers with the number of messages between each two borders; null where it is not known, because they are on
-        the disk or left to consumers.
+        the disk or left to consumers. With `more` the borders of other queues come in a later request.
         """
         return self._control.answer_in_slices(request, self._narrowed_steps(request))
 
@@ -205,14 +251,22 @@ class Leases:
             if position is None:
                 raise PreconditionFailed(f"lease {lease.state.number} does not read queue '{name}'")
             _check_within(lease, position, each[0], each[len(each) - 1])
-        rows = yield from self._narrow_steps(lease, borders)
+        rows = yield from self._narrow_steps(lease, borders, request.flag("more"))
         return {"rows": rows}
 
-    def _narrow_steps(self, lease: Lease, borders: dict[str, list[int]]) -> Steps[dict[str, object]]:
-        """Pin the ranges within borders, and return the number of messages between each two."""
+    def _narrow_steps(self, lease: Lease, borders: dict[str, list[int]], more: bool) -> Steps[dict[str, object]]:
+        """Pin the ranges within borders, and return the number of messages between each two.
+
+        Queues without borders are released, unless `more` borders come in another request.
+        """
         now = self._broker.now
-        for name, position in list(lease.cursor.positions.items()):
+        for index, (name, position) in enumerate(list(lease.cursor.positions.items())):
+            if index % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1 and self._broker.work.spend(QUEUES_AT_ONCE):
+                yield
+                self._check_open(lease)
             each = borders.get(name)
+            if each is None and (more or name in lease.narrowed):
+                continue
             if each is None or each[0] >= each[len(each) - 1]:
                 position.left = True
                 lease.cursor.release([name], now)
@@ -223,12 +277,20 @@ class Leases:
             if lease.cursor in position.queue.cursors:
                 pin(position.queue)
         rows: dict[str, object] = {}
-        for name, position in list(lease.cursor.positions.items()):
-            while not position.reach(position.settled, UNLIMITED, position.planned):
+        for index, (name, border) in enumerate(borders.items()):
+            left = lease.cursor.positions.get(name)
+            if left is None:
+                continue
+            while not left.reach(left.settled, UNLIMITED, left.planned):
                 if self._broker.work.spend(1):
                     yield
-            rows[name] = _counts(lease.cursor, position, borders[name])
-        if self._leases.get(lease.state.number) is lease:
+            rows[name] = _counts(lease.cursor, left, border)
+            if index % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1 and self._broker.work.spend(QUEUES_AT_ONCE):
+                yield
+        if more:
+            lease.narrowed.update(borders)
+            self._touch(lease)
+        elif self._leases.get(lease.state.number) is lease:
             self._finish(lease)
         return rows
 
@@ -307,8 +369,13 @@ class Leases:
 
     # Helpers
 
-    def _new(self, request: ControlRequest, timeout_s: float, query: str) -> Lease:
+    def _new(self, request: ControlRequest) -> Lease:
         """Return a new lease without queues. Raises ResourceError (506) at the limit."""
+        timeout_ms = request.amount("timeout_ms", TIMEOUT_MS)
+        if not 0 < timeout_ms <= TIMEOUT_MS_MAX:
+            raise PreconditionFailed(f"'timeout_ms' must be from 1 to {TIMEOUT_MS_MAX}, not {timeout_ms}")
+        timeout_s = timeout_ms / 1000
+        query = request.text("query") if request.fields.get("query") is not None else ""
         holder = request.access.holder()
         while not self._pool.fits(holder, 1):
             spare = self._idle.oldest_of(holder) or self._idle.oldest_of_most()
