@@ -81,8 +81,8 @@ def stale(
 ) -> list[tuple[str, str]]:
     """Return what is explained, has passed, and does not differ.
 
-    What fails on both brokers needs its reason as well:
-    elsewhere there is no RabbitMQ, or another version."""
+    What fails on both brokers needs its reason as well: elsewhere there is no RabbitMQ, or another version.
+    """
     differ = {(one.suite, one.test) for one in found}
     passed = [(one.suite, one.test) for one in ours if one.outcome == PASSED]
     return [key for key in passed if key in explained and key not in differ]
