@@ -98,6 +98,8 @@ def rows() -> list[Row]:
         Row("Spring AMQP", _pinned(java / "frameworks/pom.xml", "spring-rabbit" + version), ()),
         Row("reactor-rabbitmq", _pinned(java / "frameworks/pom.xml", "reactor-rabbitmq" + version), ()),
         Row("NestJS", _node("nest", "@nestjs/microservices"), ()),
+        Row("rabbitmqadmin 2", _pinned(ROOT / "compat/crates/Cargo.toml", r'rabbitmqadmin = "=(.+?)"'),
+            ("test_rabbitmqadmin",)),
         Row("PerfTest", _pinned(java / "frameworks/pom.xml", "perf-test" + version), ("test_perf_test",)),
     ]  # fmt: skip
 
