@@ -13,9 +13,9 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.brokers import BrokerProcess, some_name
-from tests.support.shared_brokers import broker, control, own_broker
+from tests.support.shared_brokers import broker, broker_as_rabbitmq_4, control, own_broker
 
-__all__ = ["broker", "control", "own_broker"]
+__all__ = ["broker", "broker_as_rabbitmq_4", "control", "own_broker"]
 
 
 @pytest.fixture

@@ -8,28 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.brokers import BrokerProcess, serving, settings_file
+from tests.support.brokers import BrokerProcess
 
 client = pytest.importorskip("rabbitmq_amqp_python_client", reason="Qpid Proton could not be built")
 utils = pytest.importorskip("rabbitmq_amqp_python_client.qpid.proton.utils")
 
 pytestmark = pytest.mark.clients
 
-SETTINGS = '[broker]\nrabbitmq-version = "4.2.0"\n'
-"""The client refuses to work with another product, and direct replies with an earlier version."""
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    folder = tmp_path_factory.mktemp("amqp10")
-    with serving(folder, *settings_file(folder, SETTINGS)) as process:
-        yield process
-        assert "Traceback" not in process.log()
-
 
 @pytest.fixture
-def connection(broker: BrokerProcess) -> Iterator[Any]:
-    environment = client.Environment(uri=broker.url)
+def connection(broker_as_rabbitmq_4: BrokerProcess) -> Iterator[Any]:
+    environment = client.Environment(uri=broker_as_rabbitmq_4.url)
     found = environment.connection()
     found.dial()
     yield found

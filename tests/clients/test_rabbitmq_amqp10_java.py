@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
-from tests.support.brokers import BrokerProcess, serving, settings_file
+from tests.support.brokers import BrokerProcess
 from tests.support.client_checks import available
 from tests.support.client_hold import java_compiles
 from tests.support.fetched_clients import HERE, rabbitmq_jars
@@ -19,16 +18,6 @@ from tests.support.fetched_clients import HERE, rabbitmq_jars
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(700)]
 
 CHECKS = ("queues", "bindings", "outcomes", "deliveries", "requests")
-SETTINGS = '[broker]\nrabbitmq-version = "4.2.0"\n'
-"""The client refuses to work with an earlier version than 4.0."""
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    folder = tmp_path_factory.mktemp("amqp10")
-    with serving(folder, *settings_file(folder, SETTINGS)) as process:
-        yield process
-        assert "Traceback" not in process.log()
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +27,12 @@ def classpath() -> str:
     return f"{available(rabbitmq_jars)}/*"
 
 
-def test_client_of_rabbitmq_for_java_works_unchanged(broker: BrokerProcess, classpath: str, name: str) -> None:
+def test_client_of_rabbitmq_for_java_works_unchanged(
+    broker_as_rabbitmq_4: BrokerProcess, classpath: str, name: str
+) -> None:
     """One program for all checks: a virtual machine takes longer to start than they take."""
     program = str(HERE / "java" / "rabbitmq" / "Check.java")
-    words = ["java", "-Xmx200m", "-XX:TieredStopAtLevel=1", "-cp", classpath, program, f"{broker.host}:{broker.port}"]
+    host_and_port = f"{broker_as_rabbitmq_4.host}:{broker_as_rabbitmq_4.port}"
+    words = ["java", "-Xmx200m", "-XX:TieredStopAtLevel=1", "-cp", classpath, program, host_and_port]
     done = subprocess.run([*words, name, *CHECKS], capture_output=True, text=True, timeout=600, check=False)
     assert done.stdout.splitlines() == [f"{check} passed" for check in CHECKS], done.stderr

@@ -36,6 +36,11 @@ def test_explanation_without_a_difference_is_reported() -> None:
     assert stale(OURS, differences(OURS, THEIRS, EXPLAINED), EXPLAINED) == [("suite", "same")]
 
 
+def test_explanation_of_a_test_that_fails_on_both_is_not_stale() -> None:
+    both = outcome("ours", "meant", "failed")
+    assert stale([both], differences([both], [outcome("theirs", "meant", "failed")], EXPLAINED), EXPLAINED) == []
+
+
 def test_worst_outcome_of_a_test_counts(tmp_path: Path) -> None:
     file = tmp_path / "said.jsonl"
     said = [{"test": "t", "outcome": "passed"}, {"test": "t", "outcome": "failed", "why": "its end"}]

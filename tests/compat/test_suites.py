@@ -199,7 +199,7 @@ note: run with `RUST_BACKTRACE=1`
         {"test": "a::passes", "outcome": "passed", "why": ""},
         {"test": "a::prints", "outcome": "passed", "why": ""},
         {"test": "b::fails", "outcome": "failed", "why": "assertion failed: status is 404"},
-        {"test": "b::waits", "outcome": "skipped", "why": ""},
+        {"test": "b::waits", "outcome": "skipped", "why": "left out by its authors"},
     ]
 
 

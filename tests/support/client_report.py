@@ -1,4 +1,4 @@
-"""Run the tests of the clients of AMQP 1.0, and print a table: each client, its version, what passed and what did not.
+"""Run the tests of clients of AMQP 1.0 and of frameworks, and print a table: client, version, what passed, what not.
 
 python -m tests.support.client_report
 """
@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from tests.support.fetched_clients import BROKERJ_VERSION, HERE, ROOT
 
-OF_ALL = ("test_holding_amqp10", "test_idle_amqp10")
+OF_ALL = ("test_holding", "test_holding_amqp10", "test_idle_amqp10")
 """Modules whose tests have the name of a client as parameter."""
 
 
@@ -36,9 +36,9 @@ def _first(pattern: str, text: str) -> str:
     return found.group(1)
 
 
-def _node() -> str:
-    lock = json.loads((HERE / "node" / "package-lock.json").read_text())
-    return str(lock["packages"]["node_modules/rhea"]["version"])
+def _node(folder: str, package: str) -> Callable[[], str]:
+    lock = HERE / "node" / folder / "package-lock.json"
+    return lambda: str(json.loads(lock.read_text())["packages"][f"node_modules/{package}"]["version"])
 
 
 @dataclass
@@ -56,7 +56,8 @@ class Row:
     """What its suite says of its own tests."""
 
     def is_about(self, module: str, test: str) -> bool:
-        return module in self.modules or (module in OF_ALL and f"[{self.client.replace(' ', '-')}]" in test)
+        name = self.client.replace(" ", "-")
+        return module in self.modules or (module in OF_ALL and (f"[{name}]" in test or f"[{name}-" in test))
 
     def show(self) -> str:
         try:
@@ -69,7 +70,7 @@ class Row:
             *self.told,
             *self.skipped,
         ]
-        return f"{self.client:<24} {version:<15} {'; '.join(words)}"
+        return f"{self.client:<26} {version:<15} {'; '.join(words)}"
 
 
 def rows() -> list[Row]:
@@ -80,15 +81,26 @@ def rows() -> list[Row]:
     return [
         Row("Qpid Proton", _python(proton), modules),
         Row("RabbitMQ's Python client", _python("rabbitmq-amqp-python-client"), ("test_rabbitmq_amqp10",)),
+        Row("RabbitMQ's Java client 1.0", _pinned(java / "rabbitmq/pom.xml", "amqp-client" + version),
+            ("test_rabbitmq_amqp10_java",)),
         Row("Qpid JMS", _pinned(java / "jms/pom.xml", "client" + version), ("test_qpid_jms",)),
         Row("Artemis' command line", artemis, ("test_artemis_cli",)),
-        Row("rhea", _node, ("test_rhea",)),
+        Row("rhea", _node("", "rhea"), ("test_rhea",)),
         Row("go-amqp", _pinned(HERE / "golang/go.mod", r"go-amqp v(\S+)"), ("test_go_amqp",)),
         Row("fe2o3-amqp", _pinned(HERE / "rust/Cargo.toml", r'fe2o3-amqp = "=(.+?)"'), ("test_fe2o3",)),
         Row("azure-servicebus", _pinned(requirements / "azure.lock", r"azure-servicebus==(\S+)"), ("test_azure",)),
         Row("uamqp", _pinned(requirements / "uamqp.lock", r"uamqp==(\S+)"), ("test_uamqp",)),
         Row("Broker-J's tests", lambda: BROKERJ_VERSION, ("test_broker_j",)),
         Row("qpid-interop-test", lambda: "2.0", ("test_interop",)),
+        Row("amqp091-go", _pinned(HERE / "golang/go.mod", r"amqp091-go v(\S+)"), ()),
+        Row("Watermill", _pinned(HERE / "golang/go.mod", r"watermill-amqp/v3 v(\S+)"), ()),
+        Row("lapin", _pinned(HERE / "rust091/Cargo.toml", r'lapin = .*?"=(.+?)"'), ()),
+        Row("Spring AMQP", _pinned(java / "frameworks/pom.xml", "spring-rabbit" + version), ()),
+        Row("reactor-rabbitmq", _pinned(java / "frameworks/pom.xml", "reactor-rabbitmq" + version), ()),
+        Row("NestJS", _node("nest", "@nestjs/microservices"), ()),
+        Row("rabbitmqadmin 2", _pinned(ROOT / "compat/crates/Cargo.toml", r'rabbitmqadmin = "=(.+?)"'),
+            ("test_rabbitmqadmin",)),
+        Row("PerfTest", _pinned(java / "frameworks/pom.xml", "perf-test" + version), ("test_perf_test",)),
     ]  # fmt: skip
 
 
@@ -122,7 +134,7 @@ def main() -> int:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *files]
         code = subprocess.run(command, cwd=ROOT, check=False).returncode
         count(found, ElementTree.parse(report).getroot())
-    print("\nClients of AMQP 1.0:")
+    print("\nClients of AMQP 1.0, and frameworks:")
     for row in found:
         print(row.show())
         for test in row.failed:

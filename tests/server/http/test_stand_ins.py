@@ -58,8 +58,9 @@ def node(web: Web) -> str:
 
 
 def test_empty_lists_are_answered_for_links_that_do_not_exist(web: Web) -> None:
-    for path in ("/federation-links", "/federation-links/%2F", "/shovels", "/shovels/%2F", "/deprecated-features/used"):
-        assert web.get(path) == []
+    for path in ("/federation-links", "/shovels", "/stream/connections", "/stream/consumers", "/stream/publishers"):
+        assert web.get(path) == web.get(f"{path}/%2F") == []
+    assert web.get("/stream/publishers/%2F/any") == web.get("/deprecated-features/used") == []
     assert web.ask("GET", "/shovels/nosuch").status == 404
 
 
@@ -72,7 +73,9 @@ def test_features_have_the_fields_of_rabbitmq(web: Web) -> None:
         assert {"name", "state", "stability", "desc", "doc_url", "provided_by"} <= flag.keys()
         web.do("PUT", f"/feature-flags/{flag['name']}/enable", {})
     assert "'hats' is not supported" in web.ask("PUT", "/feature-flags/hats/enable", {}).reason
-    for feature in web.get("/deprecated-features"):
+    deprecated = web.get("/deprecated-features")
+    assert {feature["deprecation_phase"] for feature in deprecated} == {"removed", "permitted_by_default"}
+    for feature in deprecated:
         assert {"name", "deprecation_phase", "state", "desc", "doc_url", "provided_by"} <= feature.keys()
     assert web.get("/extensions") == [{"javascript": "dispatcher.js"}]
 

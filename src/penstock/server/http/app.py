@@ -146,7 +146,10 @@ OWN: Final = (
     Own("GET /deprecated-features", MONITORING, stand_ins.deprecated_features),
     Own("GET /deprecated-features/used", MONITORING, stand_ins.none),
     Own("GET /federation-links /federation-links/{vhost} /federation-links/state/down "
-        "/federation-links/{vhost}/state/down /shovels /shovels/{vhost}", MONITORING, stand_ins.none, vhost=ANYWHERE),
+        "/federation-links/{vhost}/state/down /shovels /shovels/{vhost} "
+        "/stream/connections /stream/connections/{vhost} /stream/consumers /stream/consumers/{vhost} "
+        "/stream/publishers /stream/publishers/{vhost} /stream/publishers/{vhost}/{queue}",
+        MONITORING, stand_ins.none, vhost=ANYWHERE),
     Own("POST /rebalance/queues", ADMINISTRATOR, stand_ins.rebalance, audited=False),
     Own("POST /vhosts/{vhost}/start/{node}", ADMINISTRATOR, stand_ins.start_vhost, audited=False),
     Own("GET /queues/quorum/{vhost}/{name}/status", MANAGEMENT, stand_ins.quorum_status),

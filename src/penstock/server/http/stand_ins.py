@@ -56,6 +56,11 @@ REMOVED: Final = {
     "ram_node_type": "RAM nodes are not served: there is one node",
 }
 """RabbitMQ's names of deprecated features that Penstock does not have."""
+PERMITTED: Final = {
+    "global_qos": "A prefetch of a whole channel (basic.qos with global=true)",
+    "transient_nonexcl_queues": "Queues that are neither durable nor exclusive",
+}
+"""RabbitMQ's names of features that are deprecated there, and stay here."""
 DOCS: Final = "https://www.rabbitmq.com/docs/feature-flags"
 
 REFUSED: Final[dict[str, str]] = {
@@ -138,17 +143,19 @@ async def enable_feature(request: ApiRequest) -> Response:
 
 
 async def deprecated_features(request: ApiRequest) -> Response:
-    """List the deprecated features of RabbitMQ that Penstock does not have."""
+    """List the deprecated features of RabbitMQ: those that Penstock does not have, and those that stay."""
+    phases = ((REMOVED, "removed", "denied"), (PERMITTED, "permitted_by_default", "permitted"))
     rows = [
         {
             "name": name,
             "desc": purpose,
             "doc_url": "",
-            "deprecation_phase": "removed",
-            "state": "denied",
+            "deprecation_phase": phase,
+            "state": state,
             "provided_by": "penstock",
         }
-        for name, purpose in REMOVED.items()
+        for features, phase, state in phases
+        for name, purpose in features.items()
     ]
     return json_response(rows)
 
