@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import aio_pika
@@ -151,13 +151,18 @@ async def test_closing_the_channel_from_elsewhere_ends_a_blocked_send(
     """Artemis, producer flow control: who waits in a send is released with an error when its session is closed beside
     it. Here its message is then not in the queue, for nobody may believe that it is."""
     name = queue({"capacity-messages": 1})
+
+    def wait_until_held() -> None:
+        with closing(Board(broker)) as beside:  # The connections of `board` belong to the thread of the test.
+            eventually(lambda: beside.held(name) == 1, "it waits")
+
     connection = await aio_pika.connect(broker.url)
     channel = await connection.channel()
     exchange = channel.default_exchange
     first = asyncio.create_task(exchange.publish(aio_pika.Message(b"1"), name))
     waiting = asyncio.create_task(exchange.publish(aio_pika.Message(b"2"), name))
     async with asyncio.timeout(PATIENCE):
-        await asyncio.to_thread(eventually, lambda: board.held(name) == 1, "it waits")
+        await asyncio.to_thread(wait_until_held)
         await channel.close()
         found = await asyncio.gather(first, waiting, return_exceptions=True)
         await connection.close()
