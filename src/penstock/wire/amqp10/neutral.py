@@ -1,6 +1,6 @@
 """Conversion of neutral properties, headers and deaths to those of AMQP 1.0 messages and back, as in RabbitMQ 4.
 
-The table in `wire.amqp10.neutral_properties`, read from the right to the left.
+Values, addresses, and the properties of messages: read by `properties_of`, written by `encode_head`.
 """
 
 from __future__ import annotations
