@@ -216,8 +216,8 @@ QUEUE: Final[Table[Queue]] = Table(
            "Bytes (charges) of messages on the disk only", DEPTHS),
     metric("penstock_queue_gate_open", lambda queue, at: queue.gate.open,
            "Whether the gate of the queue is open (1), or its publishers wait (0)", GATES),
-    metric("penstock_queue_held", _held, "Whether publishes to the queue are held (1), with the kind of the first closed "
-           "gate of its road; no sample for others", GATES),
+    metric("penstock_queue_held", _held, "Whether publishes to the queue are held (1), with the kind of the first "
+           "closed gate of its road; no sample for others", GATES),
     metric("penstock_queue_gate_crossings_total", lambda queue, at: queue.gate.stats.transitions,
            "Times that the gate closed", GATES),
     metric("penstock_queue_gate_closed_seconds_total", lambda queue, at: closed_s(queue.gate, at.now),
