@@ -243,7 +243,7 @@ def test_topic_has_the_settings_of_the_most_specific_pattern_and_of_its_exchange
     for key, most in (("news", 8), ("prices.usd", 7), ("prices.eur", 7), ("", 8)):
         thresholds = table.topic_limits("/", "amq.topic", key).thresholds
         assert (int(thresholds.capacity.messages), int(thresholds.capacity.bytes)) == (most, 9000)
-    assert table.topic_limits("amq.direct", "news").thresholds is None
+    assert table.topic_limits("/", "amq.direct", "news").thresholds is None
 
 
 KEY = "/\nnews"
