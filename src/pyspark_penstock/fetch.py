@@ -32,6 +32,9 @@ RANGES_MAX = 1_000
 RANGES_OCTETS = 128 * 1024
 """Octets of the ranges of one request from which on no more are added; the broker takes twice as many."""
 
+ROWS_LEAST = 2_000
+"""Rows that a request names at least, also after a smaller block: such as that of a large message alone."""
+
 
 def record_batches(slices: tuple[Slice, ...], options: ReadOptions) -> Iterator["pa.RecordBatch"]:
     """Yield the messages of the slices of a task in order, as blocks arrive.
@@ -48,6 +51,15 @@ def record_batches(slices: tuple[Slice, ...], options: ReadOptions) -> Iterator[
     finally:
         fetch.tidy()
         finish_task()
+
+
+def rows_after(rows: int, most: int) -> int:
+    """Return the rows to request after a block with so many; `most` is the option ``fetchBlockRows``.
+
+    The broker lists as many messages as a request names, and cuts the block where the properties are too much work for
+    one turn. A quarter more lets blocks grow where messages get simpler.
+    """
+    return min(most, max(rows + rows // 4, ROWS_LEAST))
 
 
 class Progress:
@@ -140,6 +152,7 @@ class Fetch:
                 queues = [read.queue for read in block.reads if read.rows] or [self._first.queue]
                 warn_of_unreadable(self._first.server, queues, block)
             if not progress.complete:
+                self._fields["rows"] = rows_after(block.rows, self._options.block_rows)
                 self._request()
             for slice_, found in progress.holes:
                 self._report(slice_, slice_.rows - found)

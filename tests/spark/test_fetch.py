@@ -7,7 +7,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from pyspark_penstock.blocks import Block, Read
 from pyspark_penstock.errors import BlockError, CursorError
-from pyspark_penstock.fetch import RANGES_MAX, Progress
+from pyspark_penstock.fetch import RANGES_MAX, Progress, rows_after
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.reader import PenstockStreamReader
 from pyspark_penstock.slices import Slice
@@ -150,3 +150,11 @@ def test_slice_of_a_lease_ends_with_its_last_message_or_an_empty_block():
     assert whole.holes == []
     with pytest.raises(BlockError, match=r"the broker sent 'q' up to 10 where \(0, 9\] of 'q' was due"):
         Progress((slice_,)).advance(Block(5, 10, None))
+
+
+@pytest.mark.parametrize(
+    ("rows", "most", "asked"),
+    [(5_000, 20_000, 6_250), (20_000, 20_000, 20_000), (17_000, 20_000, 20_000), (1, 20_000, 2_000), (3, 7, 7)],
+)
+def test_request_after_a_block_names_little_more_rows_than_came(rows, most, asked):
+    assert rows_after(rows, most) == asked
