@@ -110,7 +110,10 @@ class Hosts:
                 for each in client.list("queues")
                 if not each["exclusive"]
             }
-            found["positions"] = {each["name"]: each["queues"] for each in client.list("cursors")}
+            found["positions"] = {
+                each["name"]: [(at["queue"], at["settled"], at["planned"]) for at in each["queues"]]
+                for each in client.list("cursors")
+            }
             found["queues held"] = [
                 (name, gate["open"])
                 for name in ("closed", "orders")

@@ -150,7 +150,7 @@ def test_dropped_connection_ends_without_a_close_and_others_stay(penstock_broker
 def test_connection_that_is_not_there_is_named_with_those_that_are(penstock_broker: BrokerUnderTest) -> None:
     penstock_broker.full_queue("orders")
     with publishing(penstock_broker.url, "orders", b"1") as publisher:
-        with pytest.raises(NotFound, match=r"no connection 'shops' in vhost 'test-\d+'; there are: shop"):
+        with pytest.raises(NotFound, match=r"no connection 'shops'; the first of 1 are shop \(con:\d+\)"):
             penstock_broker.drop_connection("shops")
         penstock_broker.drop_connection("shop")
         assert publisher.await_outcomes() == [LOST]
