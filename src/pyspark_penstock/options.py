@@ -71,9 +71,9 @@ SOURCE = (
     Option("onLeftCursor", parsing.one_of("warn", "release", "fail"), "warn"),
     Option("onServerLoss", parsing.one_of("wait", "fail"), "wait"),
     *ADMISSION,
-    Option("fetchBlockRows", parsing.integer(1, 1_000_000), 20_000),
+    Option("fetchBlockRows", parsing.integer(1, 1_000_000), 10_000),
     # An Arrow binary column has 32-bit offsets, so a block may never reach 2 GiB; 256 MiB is already absurd.
-    Option("fetchBlockBytes", parsing.size(1, 256 << 20), 8 << 20),
+    Option("fetchBlockBytes", parsing.size(1, 256 << 20), 4 << 20),
 )
 
 _SINK = (
