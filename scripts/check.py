@@ -98,8 +98,10 @@ WHOLE_BROKER = (
 """Tests of a whole broker, through its ports or a simulated network: they run once, compiled where that is possible."""
 NOT_COMPILED_ITSELF = ("tests/client/test_*.py", "tests/settings", "tests/line_protocol", "tests/test_*.py")
 """Tests of modules that are not compiled and of what they call, which has tests of its own: they run once as well."""
-LONG_ONLY = ("tests/checklists", "tests/seeds")
-"""Tests that only the long run has: checklists and documents of other brokers. Tests marked `long` are the same."""
+LONG_ONLY = ("tests/checklists", "tests/seeds", "tests/bench", "tests/demo")
+"""Tests that only the long run has: checklists and documents of other brokers, the benches, the demo. Tests marked
+`long` are the same.
+"""
 ONCE = (*WHOLE_BROKER, *NOT_COMPILED_ITSELF)
 COMPILED_ONLY = (
     "tests/access", "tests/describe", "tests/driver", "tests/management", "tests/operations", "tests/ranges",
