@@ -5,7 +5,7 @@
 The second number is the most orders in a second (Artemis: producerMaxRate). A client gives it among the properties of
 its connection, and the broker lets each of its channels pass no more. The operator may set a lower one:
 
-    penstock producers set guest producerMaxRate=5
+    penstock users set guest --each-producer producerMaxRate=5
 """
 
 import argparse

@@ -52,7 +52,7 @@ def test_unknown_user_is_not_blocked(served: BrokerProcess) -> None:
 def test_pattern_that_matches_nothing_has_its_near_match(served: BrokerProcess) -> None:
     for scope, name, near in (("queue", "ordres", "orders"), ("user", "aad", "ada"), ("vhost", "stagnig", "staging")):
         setting = "rate-messages=9" if scope == "user" else "stop-percent=60"
-        assert f"it will count for what comes; did you mean '{near}'?" in run(served, "set", scope, name, setting)
+        assert f"it will apply to new ones; did you mean '{near}'?" in run(served, "set", scope, name, setting)
     assert "user 'ada' matches ada" in run(served, "set", "user", "ada", "rate-messages=9")
     assert "did you mean" not in run(served, "set", "queue", "ordre.*", "stop-percent=60")
 

@@ -54,9 +54,9 @@ def published_by_pika(broker: BrokerProcess, queue: str, properties: dict[str, A
 
 
 def test_rate_of_a_user_is_exceeded_in_no_second(own_broker: BrokerProcess) -> None:
-    own_broker.command("set", "producer", "guest", f"producerMaxRate={RATE}")
+    own_broker.command("users", "set", "guest", "--each-producer", f"producerMaxRate={RATE}")
     published_by_pika(own_broker, "q")
-    said = own_broker.command("set", "producer", "guest", "burst-messages=50").splitlines()
+    said = own_broker.command("users", "set", "guest", "--each-producer", "burst-messages=50").splitlines()
     assert said[-1] == "burst-messages has no effect beside producerMaxRate: set rate-messages instead"
     published_by_pika(own_broker, "q")
 

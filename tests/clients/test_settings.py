@@ -102,7 +102,7 @@ def test_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher]
     said = tuned.command("set", "queue", "orders.#", "capacity-messages=1000", "stop-percent=60")
     assert said.splitlines() == [
         "queue orders.# capacity-messages=1000 stop-percent=60",
-        "queue 'orders.#' matches nothing yet; it will count for what comes",
+        "queue 'orders.#' matches no queue yet; it will apply to new ones",
     ]
     make(tuned, "orders.eu", **{"x-max-length-bytes": 5000, "x-overflow": "block"})
     said = tuned.command("set", "queue", "orders.#", "resume-percent=10")

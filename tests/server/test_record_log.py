@@ -312,6 +312,6 @@ def test_change_of_the_settings_is_recorded_with_its_author(tmp_path: Path) -> N
             said = [(each["setting"], each["cause"]) for each in records(folder) if each["event"] == "setting"]
             return [(setting, re.sub(r"con:\d+\(.*?\)", "CON", cause)) for setting, cause in said]
 
-        queue = "queue 'orders.#'"
+        queue = "queue 'orders.#' of vhost '/'"
         expected = [(queue, "set by CON: stop-percent=60"), (queue, "unset by CON: all")]
         eventually(lambda: changes() == [*expected, ("file", f"'{config}' was read again")], "three records")

@@ -367,7 +367,7 @@ NAMED_LISTS: Final = {
 """Lists of the broker by the word that a sentence or an argument has for one of their items."""
 
 UNKNOWN: Final = re.compile(
-    rf"\bno ({'|'.join(NAMED_LISTS)}) '([^']*)'|^({'|'.join(NAMED_LISTS)}) '([^'*#]*)' matches nothing yet"
+    rf"\bno ({'|'.join(NAMED_LISTS)}) '([^']*)'|^({'|'.join(NAMED_LISTS)}) '([^'*#]*)' matches no "
 )
 
 

@@ -295,7 +295,7 @@ def _answer(broker: Broker, scope: str, pattern: str, matched: list[str]) -> Row
 
 def _whereto(scope: str, pattern: str, matched: list[str]) -> list[str]:
     if not matched:
-        return [f"{_asked(scope, pattern)} matches nothing yet; it will count for what comes"]
+        return [f"{_asked(scope, pattern)} matches no {scope} yet; it will apply to new ones"]
     return [f"{_asked(scope, pattern)} matches {some(matched)}"] if pattern else []
 
 
