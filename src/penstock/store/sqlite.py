@@ -28,7 +28,8 @@ from penstock.store.commit_counter import CommitCounter, Count, count_transactio
 from penstock.store.data_file import PLACED_BYTES, DataFile
 from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import corruption, fault, is_damage, refused, translated
-from penstock.store.reading import PageIndex, Reading, read_piece_at
+from penstock.store.page_index import PageIndex
+from penstock.store.reading import Reading, read_piece_at
 from penstock.store.salvage import judge, secure
 from penstock.store.space import Reserve, Space, log_bytes, measure, room
 from penstock.store.store import (
