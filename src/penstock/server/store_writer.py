@@ -36,7 +36,8 @@ from penstock.flow.states import StateTable
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
 from penstock.log_ids import DAMAGED, INTERNAL_ERROR, RECOVERED, RECOVERING, STORE_LATE, STORE_ODD, STORE_UNREADABLE
 from penstock.logger import log
-from penstock.persistence.recovery import Loader, Recovery, read_rows
+from penstock.persistence.page_loader import Loader, read_rows
+from penstock.persistence.recovery import Recovery
 from penstock.persistence.restore import WallTimes, restore_steps
 from penstock.persistence.settlements import MessageAudit, encode_steps, summed_up
 from penstock.server.loop_watch import LoopWatch
