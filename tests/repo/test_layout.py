@@ -28,6 +28,7 @@ INTERFACES = {
     "core/publish/context.py": "what publishers use of the broker; tests/core/test_broker.py tests the broker",
     "core/publish/sink_state.py": "what lists know of queries that publish; tests/ranges/test_marks.py tests them",
     "core/queue/context.py": "what queues use of the broker; tests/core/test_broker.py tests the broker",
+    "core/range_plane.py": "the interface of cursors; tests/ranges/test_service.py tests what fills it in",
     "core/routing/topology.py": "what gates use of a virtual host; tests/core/test_vhost.py tests it",
     "operations/spark.py": "rows; tests/operations/test_table.py goes through them",
     "protocols/common/callbacks.py": "listeners that only call a function",
