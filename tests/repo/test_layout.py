@@ -17,7 +17,7 @@ INTERFACES = {
     **{
         f"client/engine/{name}.py": "a part of one protocol; tests/client/engine tests both protocols alike"
         for name in (
-            *("amqp091/channel", "amqp091/publisher", "amqp091/transaction"),
+            *("amqp091/channel", "amqp091/publisher", "amqp091/requester", "amqp091/transaction"),
             *("amqp10/publisher", "amqp10/requests", "amqp10/session", "amqp10/transaction"),
         )
     },
