@@ -12,7 +12,8 @@ from penstock.core.queue.queue import Queue
 from penstock.errors import StoreError
 from penstock.persistence.restore import WallTimes
 from penstock.persistence.rows import RowContext
-from penstock.store.store import MessageRow, Store
+from penstock.store.records import MessageRow
+from penstock.store.store import Store
 
 
 def read_rows(store: Store, read: PageRead) -> list[MessageRow]:

@@ -27,7 +27,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import restore
 from penstock.persistence.rows import RowContext
 from penstock.persistence.settlements import MessageAudit, RowSettlements, decode_settlement
-from penstock.store.store import BodyPiece, MessageRow, QueuePosition, RowBodies
+from penstock.store.records import BodyPiece, MessageRow, QueuePosition, RowBodies
 
 READ_BYTES: Final = 8 * 1024 * 1024
 """Bytes of pages read at once."""

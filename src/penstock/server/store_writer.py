@@ -42,7 +42,8 @@ from penstock.persistence.restore import WallTimes, restore_steps
 from penstock.persistence.settlements import MessageAudit, encode_steps, summed_up
 from penstock.server.loop_watch import LoopWatch
 from penstock.server.store_open import DiskSampler
-from penstock.store.store import Leased, MessageRow, Store, StoreTransaction, Usage
+from penstock.store.records import MessageRow, StoreTransaction
+from penstock.store.store import Leased, Store, Usage
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop

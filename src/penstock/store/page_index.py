@@ -7,16 +7,8 @@ from typing import Any, Final
 
 from penstock.store.faults import damage_in
 from penstock.store.reading import PLACE, ReadPlace
-from penstock.store.store import (
-    ROWS,
-    ChecksumError,
-    Damage,
-    MessageRow,
-    damage_of,
-    filled,
-    length_of,
-    read_row,
-)
+from penstock.store.records import Damage, MessageRow
+from penstock.store.tables import ROWS, ChecksumError, damage_of, filled, length_of, read_row
 
 LISTED: Final = (
     "SELECT number, first FROM rows INDEXED BY pages "

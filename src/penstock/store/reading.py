@@ -7,18 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from penstock.store.faults import damage_in
-from penstock.store.store import (
-    PIECES,
-    PLACED_TABLES,
-    STALE,
-    BodyPiece,
-    ChecksumError,
-    Damage,
-    MessageRow,
-    Table,
-    damage_of,
-    filled,
-)
+from penstock.store.records import STALE, BodyPiece, Damage, MessageRow
+from penstock.store.tables import PIECES, PLACED_TABLES, ChecksumError, Table, damage_of, filled
 
 ReadPlace = Callable[[int], bytes]
 """Function that reads the data at a place. Raises OSError."""
