@@ -65,6 +65,7 @@ HOT = (
     "core/publish/producer",
     "core/publish/sender_credit",
     "core/publish/waiting_publisher",
+    "core/queue/membership",
     "core/queue/queue.",
     "core/queue/queue_room",
     "core/queue/storage",

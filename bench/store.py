@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.store.records import MessageRow, SettlementRecord, StoreTransaction
 from penstock.store.sqlite import SqliteStore
-from penstock.store.store import MessageRow, SettlementRecord, StoreTransaction
 
 ROOT = Path(__file__).resolve().parent.parent
 MESSAGE = 1024

@@ -36,7 +36,7 @@ SUBJECTS = (
 """Subjects of decisions, in the order of their index."""
 CLIENT_CLASSES = (
     *(("aio", "Connection"), ("aio", "Publisher"), ("aio", "Receiver"), ("aio", "Transaction")),
-    *(("aio", "Events"), ("engine/terms", "Event"), ("engine/messages", "Message")),
+    *(("aio", "Events"), ("engine/events", "Event"), ("engine/messages", "Message")),
     *(("engine/receiver", "Delivery"), ("engine/outcomes", "Receipt"), ("engine/window", "SendResult")),
     *(("engine/outcomes", "Blocked"), ("answers", "Why"), ("answers", "WhyGate"), ("answers", "WhyProducer")),
 )

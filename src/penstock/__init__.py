@@ -18,6 +18,7 @@ from penstock.version import VERSION
 if TYPE_CHECKING:
     from penstock.client.aio import Connection, Events, Publisher, Receiver, Transaction, connect
     from penstock.client.answers import Why
+    from penstock.client.engine.events import Event
     from penstock.client.engine.messages import Message
     from penstock.client.engine.outcomes import (
         Blocked,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
         TransactionInDoubt,
     )
     from penstock.client.engine.receiver import Delivery
-    from penstock.client.engine.terms import Event
     from penstock.client.engine.window import SendResult
     from penstock.client.errors import (
         ChannelClosed,
@@ -96,7 +96,7 @@ _HOMES = {
     **dict.fromkeys(("Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"), "penstock.client.aio"),
     "Why": "penstock.client.answers",
     "Delivery": "penstock.client.engine.receiver",
-    "Event": "penstock.client.engine.terms",
+    "Event": "penstock.client.engine.events",
     "Message": "penstock.client.engine.messages",
     "SendResult": "penstock.client.engine.window",
     **dict.fromkeys(

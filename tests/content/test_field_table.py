@@ -1,10 +1,10 @@
-"""Limits of field tables that are sent to clients, and entries of x-death."""
+"""Limits of field tables that are sent to clients."""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.content.field_table import NESTING_MAX, InvalidTable, check_table, deaths_in
+from penstock.content.field_table import NESTING_MAX, InvalidTable, check_table
 from penstock.wire.amqp091.codec import CodecError, encode_table
 
 
@@ -56,9 +56,3 @@ def test_table_that_does_not_fit_is_refused_with_the_words_of_the_encoder(table:
     with pytest.raises(InvalidTable) as refused:
         check_table(table)
     assert str(refused.value) == expected.value.reason
-
-
-def test_malformed_x_death_entries_are_dropped() -> None:
-    assert deaths_in("text") == deaths_in([5, {"queue": 5, "reason": "x"}, {"queue": "q"}]) == []
-    odd = {"queue": "q", "reason": "r", "count": True, "time": 5, "routing-keys": [1], "exchange": None, "other": 1}
-    assert deaths_in([odd]) == [{"count": 1, "queue": "q", "reason": "r"}]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from penstock.content.field_table import deaths_in
+from penstock.content.death_entries import deaths_in
 from penstock.core import deaths
 from penstock.core.deaths import DEATHS_KEPT, DeathRecord, added_headers, pairs_of
 from tests.support.dead_letters import died

@@ -13,7 +13,7 @@ from penstock.core.publish.producer_lanes import LaneRecord, LaneRequest
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.persistence.metadata_records import LANE, key_of
-from penstock.store.store import MetadataRecord
+from penstock.store.records import MetadataRecord
 from tests.support import at_once
 from tests.support.memory_store import WALL
 from tests.support.restored_broker import Declared, journaled, queue_of

@@ -12,7 +12,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.persistence.recovery import Recovery
 from penstock.persistence.store_scan import StoreScanner
-from penstock.store.store import UNKNOWN, QueuePosition, piece_key
+from penstock.store.records import UNKNOWN, QueuePosition, piece_key
 from tests.support.memory_store import WALL, Shelf, some_large
 from tests.support.topology import resolve
 

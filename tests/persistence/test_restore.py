@@ -17,7 +17,7 @@ from penstock.operations import vhosts
 from penstock.persistence.metadata_records import BINDING, QUEUE, VERSION
 from penstock.persistence.restore import JUMP_S, MOST, WallTimes
 from penstock.settings.read import read_settings
-from penstock.store.store import MetadataRecord
+from penstock.store.records import MetadataRecord
 from tests.profiles import examples
 from tests.support import at_once
 from tests.support.memory_store import WALL

@@ -26,9 +26,9 @@ from penstock.persistence.settlements import (
     summed_up,
 )
 from penstock.server.store_open import CheckReport, RepairReport, check_directory, repair_directory
+from penstock.store.records import STALE, UNKNOWN, Damage
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
-from penstock.store.store import STALE, UNKNOWN, Damage
 from tests.persistence.test_recovery import House
 from tests.profiles import examples, sample
 from tests.support import at_once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.persistence.metadata_records import QUEUE
 from penstock.persistence.store_scan import StoreScanner
-from penstock.store.store import MessageRow, QueuePosition, SettlementRecord
+from penstock.store.records import MessageRow, QueuePosition, SettlementRecord
 from tests.support.restored_broker import Declared, journaled
 
 

@@ -10,7 +10,7 @@ import pytest
 from penstock.core.message import Envelope
 from penstock.core.queue.pager import PageRead
 from penstock.core.queue.queue import Queue
-from penstock.persistence.recovery import Loader
+from penstock.persistence.page_loader import Loader
 from penstock.persistence.restore import WallTimes
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.wire.amqp091.codec import Properties

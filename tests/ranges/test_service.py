@@ -7,10 +7,10 @@ import pytest
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
-from penstock.core.dispatcher import RangePlane
 from penstock.core.journal.group import WHOLE_BATCH, MarkRecord
 from penstock.core.message import Envelope
 from penstock.core.queue.cursor_state import Position
+from penstock.core.range_plane import RangePlane
 from penstock.core.settings.limits import Defaults
 from penstock.errors import NotFound
 from penstock.protocols.amqp091.content_frames import make_content

@@ -13,11 +13,13 @@ EXCEPTIONS = {
 }
 """Names of files that need no tests of their own, with the reason."""
 INTERFACES = {
+    "client/engine/events.py": "names and a row; tests/client tests which events there are",
+    "client/engine/terms.py": "rows; tests/client/test_options.py tests what fills them in",
     "client/engine/window.py": "a part of a publisher; tests/client/engine/test_publisher.py tests it",
     **{
         f"client/engine/{name}.py": "a part of one protocol; tests/client/engine tests both protocols alike"
         for name in (
-            *("amqp091/channel", "amqp091/publisher", "amqp091/transaction"),
+            *("amqp091/channel", "amqp091/publisher", "amqp091/requester", "amqp091/transaction"),
             *("amqp10/publisher", "amqp10/requests", "amqp10/session", "amqp10/transaction"),
         )
     },
@@ -28,6 +30,7 @@ INTERFACES = {
     "core/publish/context.py": "what publishers use of the broker; tests/core/test_broker.py tests the broker",
     "core/publish/sink_state.py": "what lists know of queries that publish; tests/ranges/test_marks.py tests them",
     "core/queue/context.py": "what queues use of the broker; tests/core/test_broker.py tests the broker",
+    "core/range_plane.py": "the interface of cursors; tests/ranges/test_service.py tests what fills it in",
     "core/routing/topology.py": "what gates use of a virtual host; tests/core/test_vhost.py tests it",
     "operations/spark.py": "rows; tests/operations/test_table.py goes through them",
     "protocols/common/callbacks.py": "listeners that only call a function",

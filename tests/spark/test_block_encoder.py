@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.ranges.sink_blocks import IncomingBlock
+from penstock.ranges.incoming_block import IncomingBlock
 from pyspark_penstock.block_encoder import encode_block, size_of
 from pyspark_penstock.options import sink_options
 from pyspark_penstock.rows import constants, message_columns

@@ -11,8 +11,8 @@ import pytest
 from penstock.errors import StoreError
 from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.data_file import DATA_FILE
+from penstock.store.records import QueuePosition
 from penstock.store.sqlite import FILE, SqliteStore
-from penstock.store.store import QueuePosition
 from tests.support.open_stores import committing, contents, filled, opened, some_row, unprivileged
 from tests.support.store_process import LIVE, numbered, size_of
 

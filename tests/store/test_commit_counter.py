@@ -26,11 +26,11 @@ from penstock.store.commit_counter import (
     missing,
     read_count,
 )
+from penstock.store.records import StoreTransaction
 from penstock.store.repair import repair
 from penstock.store.salvage import FRAME, HEADER, Log
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE, SqliteStore
-from penstock.store.store import StoreTransaction
 from tests.support.open_stores import Contents, committing, contents, opened, some_row
 from tests.support.store_process import numbered
 

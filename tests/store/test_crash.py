@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.store.store import QueuePosition
+from penstock.store.records import QueuePosition
 from tests.support.open_stores import EMPTY, contents, opened, some_row
 from tests.support.store_process import LIVE, size_of
 

@@ -11,10 +11,10 @@ import pytest
 from penstock.errors import StoreError, StoreFull, StoreLost
 from penstock.store.data_file import BLOCK, DATA_FILE, PLACED_BYTES, RETURNED_A_STEP
 from penstock.store.directory import DataDirectory
+from penstock.store.records import StoreTransaction
 from penstock.store.repair import repair
 from penstock.store.space import MIB
 from penstock.store.sqlite import SqliteStore
-from penstock.store.store import StoreTransaction
 from tests.support.open_stores import committing, contents, opened, some_page, some_piece, some_row
 
 LARGE = PLACED_BYTES + 1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.store import QueuePosition
+from penstock.store.records import QueuePosition
 from tests.support.faults import Disk
 from tests.support.open_stores import contents, opened, some_row
 from tests.support.store_process import LIVE, size_of

@@ -15,9 +15,9 @@ from penstock import __version__
 from penstock.errors import StoreError
 from penstock.store import schema
 from penstock.store.commit_counter import COUNTER_FILE
+from penstock.store.records import UNKNOWN, QueuePosition
 from penstock.store.repair import repair
 from penstock.store.sqlite import FILE, SqliteStore
-from penstock.store.store import UNKNOWN, QueuePosition
 from tests.support.open_stores import EMPTY, committing, contents, filled, opened, some_piece, unprivileged
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError, StoreFull
+from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.sqlite import SqliteStore
-from penstock.store.store import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from tests.support.open_stores import (
     EMPTY,
     committing,

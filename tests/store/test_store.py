@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import StoreError
-from penstock.store.store import (
+from penstock.store.records import (
     MessageRow,
     MetadataRecord,
     QueuePosition,

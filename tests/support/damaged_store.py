@@ -10,7 +10,8 @@ from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
-from penstock.persistence.recovery import Loader, Recovery
+from penstock.persistence.page_loader import Loader
+from penstock.persistence.recovery import Recovery
 from penstock.persistence.restore import WallTimes
 from penstock.store.sqlite import SqliteStore
 from tests.support import at_once

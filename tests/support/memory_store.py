@@ -7,7 +7,7 @@ from penstock.core.journal.journal import Journal
 from penstock.core.large_bodies import PIECE_OCTETS, PieceBudget
 from penstock.core.large_content import large_content
 from penstock.persistence.recovery import Recovery
-from penstock.store.store import BodyPiece, MessageRow, MetadataRecord, QueuePosition, RowBodies, StoreTransaction
+from penstock.store.records import BodyPiece, MessageRow, MetadataRecord, QueuePosition, RowBodies, StoreTransaction
 from tests.support import at_once
 
 WALL = 1_700_000_000.0

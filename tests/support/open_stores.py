@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.store.sqlite import SqliteStore
-from penstock.store.store import (
+from penstock.store.records import (
     BodyPiece,
     MessageRow,
     MetadataRecord,
@@ -19,6 +18,7 @@ from penstock.store.store import (
     SettlementRecord,
     StoreTransaction,
 )
+from penstock.store.sqlite import SqliteStore
 
 
 class Contents(NamedTuple):

@@ -13,7 +13,7 @@ from penstock.core.queue.pager import PageRead, QueuePager
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.flow.level import Level
-from penstock.persistence.recovery import Loader
+from penstock.persistence.page_loader import Loader
 from penstock.persistence.restore import WallTimes
 from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf

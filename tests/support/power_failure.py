@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import StoreError
-from penstock.store.store import StoreTransaction
+from penstock.store.records import StoreTransaction
 from tests.profiles import thorough
 from tests.support.disk_recording import Record
 from tests.support.open_stores import Contents, contents, opened

@@ -12,7 +12,7 @@ from penstock.management.effective_settings import queue_settings, scope_setting
 from penstock.operations import definitions_export
 from penstock.persistence.metadata_records import NUMBERS, kind_of
 from penstock.settings.read import read_settings
-from penstock.store.store import MetadataRecord
+from penstock.store.records import MetadataRecord
 from tests.support import at_once
 from tests.support.driven_connection import make_driver
 from tests.support.exports import items_of

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from penstock.store import data_file, space, sqlite
+from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.sqlite import SqliteStore
-from penstock.store.store import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from tests.support.disk_recording import Marks
 from tests.support.open_stores import some_octets
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from penstock.store.postgres import postgres_store
-from penstock.store.sqlite import SqliteStore
-from penstock.store.store import (
+from penstock.store.records import (
     UNKNOWN,
     BodyPiece,
     MessageRow,
@@ -20,9 +19,10 @@ from penstock.store.store import (
     QueuePosition,
     RowBodies,
     SettlementRecord,
-    Store,
     StoreTransaction,
 )
+from penstock.store.sqlite import SqliteStore
+from penstock.store.store import Store
 from tests.support.brokers import some_name
 from tests.support.memory_store import heads_of
 from tests.support.open_stores import Contents, contents

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from penstock.errors import StoreError
 from penstock.store.data_file import PLACED_BYTES
+from penstock.store.records import QueuePosition, StoreTransaction
 from penstock.store.sqlite import SqliteStore
-from penstock.store.store import QueuePosition, StoreTransaction
 from tests.support.open_stores import committing, some_note, some_row
 
 LIVE = 5

@@ -12,7 +12,7 @@ import time
 
 from penstock.errors import StoreError, StoreLost
 from penstock.store.postgres import postgres_store
-from penstock.store.store import MessageRow, QueuePosition, StoreTransaction
+from penstock.store.records import MessageRow, QueuePosition, StoreTransaction
 
 KEPT = 10
 LOST = 3

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.store.store import QueuePosition
+from penstock.store.records import QueuePosition
 from tests.support.brokers import PATIENCE, eventually
 from tests.support.open_stores import Contents
 from tests.support.store_writer_process import KEPT, step

@@ -17,7 +17,7 @@ from penstock.texts import counted
 if TYPE_CHECKING:
     from penstock.persistence.settlements import Loss
     from penstock.server.store_open import CheckReport
-    from penstock.store.store import Damage
+    from penstock.store.records import Damage
 
 LISTED = 20
 """Most queues, and most damaged records, that are listed; the rest is counted."""

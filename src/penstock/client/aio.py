@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
 from penstock.client.engine.connection import ENDED, IDLE, Engine
+from penstock.client.engine.events import Event
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import Blocked, ConnectionLost, Receipt
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import Delivery
-from penstock.client.engine.terms import Event
 from penstock.client.engine.waits import Steps, T
 from penstock.client.engine.window import SendResult
 from penstock.client.errors import ClientError, ConnectionClosed, WrongProtocol

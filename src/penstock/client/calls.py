@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakSet
 
 from penstock.client.engine.connection import OPEN, UPDATE_SECRET, Engine
-from penstock.client.engine.terms import LOGGED, ConnectionTerms, Event
+from penstock.client.engine.events import LOGGED, Event
+from penstock.client.engine.terms import ConnectionTerms
 from penstock.client.errors import (
     ClientError,
     ConnectError,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
-from penstock.client.engine.terms import Tally
+from penstock.client.engine.tally import Tally
 
 
 @dataclass(frozen=True)

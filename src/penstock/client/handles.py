@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
 
 from penstock.client import calls
 from penstock.client.engine.connection import ENDED, Engine
+from penstock.client.engine.events import Event
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import Blocked, Receipt
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import Delivery
-from penstock.client.engine.terms import Event
 from penstock.client.engine.waits import Steps, Wait
 from penstock.client.options import Options
 from penstock.client.shells import Operation, Shell

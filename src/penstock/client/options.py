@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from penstock.client.engine.terms import WINDOW_MAX, ConnectionTerms, PublisherTerms, ReceiverTerms
+from penstock.client.engine.lane import WINDOW_MAX
+from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.tls import TLS_FIELDS
 
 TYPE_CHECKING = False

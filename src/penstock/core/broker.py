@@ -10,8 +10,6 @@
     broker.next_deadline()       return the latest time of the next call
 
 Nothing here waits, calls back, reads a clock or draws a random number; one thread owns it.
-
-Recording of changes of users, permissions and limits in the journal.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.access.access_table import AccessTable
-from penstock.access.user import AccessRecord, AccessRecorder
+from penstock.core.access_journal import AccessJournal
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_pace import ConsumerRateLimiter, ConsumerWindow, SlowConsumerMonitor, forget
 from penstock.core.consume.rotation import add, has_exclusive, is_subscribed, remove, scans_of, take_consumers
@@ -54,7 +52,6 @@ from penstock.core.publish.held import Lingering, held_for
 from penstock.core.publish.pending_letters import PendingDeadLetters
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.context import QueueContext
 from penstock.core.queue.counters import UnreportedLosses
 from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.expiry import EXPIRED_A_TURN
@@ -494,25 +491,3 @@ def _check_bounds(session: Session, consumer: Consumer) -> None:
         raise ResourceError(
             f"the channel has {CONSUMERS_OF_A_CHANNEL} consumers, the most it may have; '{consumer.tag}' was not added"
         )
-
-
-class AccessJournal(AccessRecorder):
-    """Recorder that writes to the broker's journal, if there is one."""
-
-    def __init__(self, broker: QueueContext) -> None:
-        self._broker = broker
-
-    @override
-    def check_writable(self) -> None:
-        if self._broker.journal is not None:
-            self._broker.journal.check_writable()
-
-    @override
-    def change(self, record: AccessRecord) -> None:
-        if self._broker.journal is not None:
-            self._broker.journal.change(record)
-
-    @override
-    def forget(self, record: AccessRecord) -> None:
-        if self._broker.journal is not None:
-            self._broker.journal.forget(record)

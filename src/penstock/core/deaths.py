@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from penstock.content.field_table import Entry
+from penstock.content.death_entries import Entry
 
 REJECTED: Final = "rejected"
 EXPIRED: Final = "expired"

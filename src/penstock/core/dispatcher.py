@@ -1,7 +1,4 @@
-"""Dispatch of deliveries: the schedule of queues, and the choice of the next batch.
-
-Range plane: the interface of cursors, and of batches of queries that publish, for the core and the store.
-"""
+"""Dispatch of deliveries: the schedule of queues, and the choice of the next batch."""
 
 from __future__ import annotations
 
@@ -16,16 +13,14 @@ from penstock.core.consume.rotation import Rotation, next_consumer, review_unmat
 from penstock.core.consume.scan import Scan
 from penstock.core.consume.session import drained_consumers
 from penstock.core.effects import Drained, Effect, QueueChanged
-from penstock.core.journal.group import MarkRecord
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.credit_line import CreditLine
 from penstock.core.publish.producer_lanes import ProducerLanes
-from penstock.core.publish.sink_state import SinkState
-from penstock.core.queue.cursor_state import LeaseState, PinnedRooms, Position
+from penstock.core.queue.cursor_state import PinnedRooms
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue.pager import PageRead
 from penstock.core.queue.queue import Queue
-from penstock.core.vhost import VirtualHost
+from penstock.core.range_plane import RangePlane
 from penstock.flow.pool import Pools
 from penstock.flow.timers import NEVER, Timers
 from penstock.flow.work import ENDS_A_TURN, WorkMeter
@@ -245,27 +240,3 @@ class Dispatcher(PublishContext):
             rotation.park_unmatched(consumer)
         self._scanning = True
         return None
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class RangePlane:
-    """Cursors and batches of a broker; this class has none. `ranges/service.py` implements both."""
-
-    def restore_cursor(
-        self, vhost: VirtualHost, name: str, user: str, token: int, lost: int, positions: list[Position]
-    ) -> None:
-        """Restore a cursor from the store: its fencing token, the number of queues it has lost, and its positions."""
-
-    def restore_mark(self, record: MarkRecord) -> None:
-        """Restore the progress of a query's publishes from the store."""
-
-    def leases_of(self, vhost: str) -> list[LeaseState]:
-        """Return the leases of a virtual host, the oldest first."""
-        return []
-
-    def sinks_of(self, vhost: str) -> list[SinkState]:
-        """Return the progress of the queries that publish in a virtual host."""
-        return []
-
-    def finish(self) -> None:
-        """Move all batches that have passed their gates into their queues now, because the broker stops."""

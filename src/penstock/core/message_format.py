@@ -13,7 +13,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.content.field_table import deaths_in
+from penstock.content.death_entries import deaths_in
 from penstock.content.message_columns import MessageColumns
 from penstock.content.properties import CC, Properties
 from penstock.content.selector.fields import NeutralMessage, SelectableMessage

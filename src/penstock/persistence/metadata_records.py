@@ -31,7 +31,7 @@ from penstock.core.settings.table import Parameter, SettingsEntry
 from penstock.core.vhost import VirtualHost
 from penstock.errors import StoreError
 from penstock.settings.table import SettingValue
-from penstock.store.store import MetadataRecord
+from penstock.store.records import MetadataRecord
 
 OCTETS_MAX: Final = 1024
 """Longest key in bytes; a longer key is cut and completed by a digest. PostgreSQL's indexes allow 2,704 bytes."""

@@ -34,7 +34,7 @@ from penstock.persistence import metadata_records as kinds
 from penstock.persistence.metadata_records import Fields, key_of, unpack
 from penstock.settings.read import PLAIN, Features, read_arguments, read_features, read_pattern, read_settings
 from penstock.settings.table import SettingValue
-from penstock.store.store import MetadataRecord
+from penstock.store.records import MetadataRecord
 from penstock.texts import joined
 
 

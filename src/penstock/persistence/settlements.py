@@ -16,8 +16,7 @@ from penstock.errors import StoreError
 from penstock.flow.work import Steps, WorkMeter
 from penstock.persistence.metadata_records import encode_metadata
 from penstock.persistence.rows import FORMAT, encode_row
-from penstock.store.store import (
-    COMMITS,
+from penstock.store.records import (
     STALE,
     UNKNOWN,
     BodyPiece,
@@ -28,6 +27,7 @@ from penstock.store.store import (
     SettlementRecord,
     StoreTransaction,
 )
+from penstock.store.tables import COMMITS
 
 
 def encode_settlement(journal: Journal, group: JournalGroup, work: WorkMeter) -> Steps[bytes]:

@@ -16,10 +16,7 @@ from penstock.persistence.metadata_records import BINDING, CURSOR, QUEUE, Fields
 from penstock.persistence.rows import RowContext
 from penstock.persistence.settlements import MessageAudit, RowSettlements, decode_settlement
 from penstock.settings.read import Features
-from penstock.store.store import (
-    METADATA_RECORDS,
-    ROWS,
-    SETTLEMENTS,
+from penstock.store.records import (
     BodyPiece,
     Damage,
     MessageRow,
@@ -28,6 +25,7 @@ from penstock.store.store import (
     Record,
     SettlementRecord,
 )
+from penstock.store.tables import METADATA_RECORDS, ROWS, SETTLEMENTS
 
 
 class StoreScanner(RowContext):

@@ -7,7 +7,7 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
-from penstock.content.field_table import deaths_in
+from penstock.content.death_entries import deaths_in
 from penstock.content.header_values import header_octets, headers_to_json
 from penstock.content.properties import PROPERTY_NAMES, Properties
 from penstock.core.message import NEVER_DELIVERED, Message

@@ -9,11 +9,11 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.content.properties import Properties
-from penstock.core.dispatcher import RangePlane
 from penstock.core.journal.group import MarkRecord
 from penstock.core.publish.sink_state import SinkState
 from penstock.core.queue.cursor_state import LeaseState, Position
 from penstock.core.queue.queue import Queue
+from penstock.core.range_plane import RangePlane
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode, Row
 from penstock.flow.work import Steps

@@ -17,9 +17,10 @@ from penstock.persistence.settlements import Loss
 from penstock.persistence.store_scan import StoreScanner
 from penstock.store.directory import DataDirectory
 from penstock.store.postgres import SCHEMES, postgres_store
+from penstock.store.records import Damage, StoreTransaction
 from penstock.store.repair import Saved, repair
 from penstock.store.sqlite import SqliteStore
-from penstock.store.store import Damage, Store, StoreTransaction, Usage
+from penstock.store.store import Store, Usage
 
 if TYPE_CHECKING:
     from penstock.store.postgres.store import PostgresStore

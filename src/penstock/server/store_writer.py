@@ -36,12 +36,14 @@ from penstock.flow.states import StateTable
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
 from penstock.log_ids import DAMAGED, INTERNAL_ERROR, RECOVERED, RECOVERING, STORE_LATE, STORE_ODD, STORE_UNREADABLE
 from penstock.logger import log
-from penstock.persistence.recovery import Loader, Recovery, read_rows
+from penstock.persistence.page_loader import Loader, read_rows
+from penstock.persistence.recovery import Recovery
 from penstock.persistence.restore import WallTimes, restore_steps
 from penstock.persistence.settlements import MessageAudit, encode_steps, summed_up
 from penstock.server.loop_watch import LoopWatch
 from penstock.server.store_open import DiskSampler
-from penstock.store.store import Leased, MessageRow, Store, StoreTransaction, Usage
+from penstock.store.records import MessageRow, StoreTransaction
+from penstock.store.store import Leased, Store, Usage
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop

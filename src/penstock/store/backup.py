@@ -17,7 +17,7 @@ from penstock.store.directory import synchronise
 from penstock.store.faults import translated
 from penstock.store.reading import places_in
 from penstock.store.schema import PAGE_SIZE
-from penstock.store.store import length_of
+from penstock.store.tables import length_of
 
 COPIED_AT_ONCE: Final = 256
 """Pages copied per step, 2 MiB; other threads may run in between."""

@@ -26,7 +26,8 @@ from typing import Final, NamedTuple
 from penstock.errors import StoreError
 from penstock.store.directory import synchronise
 from penstock.store.faults import DAMAGED
-from penstock.store.store import COMMITS_ID, StoreTransaction
+from penstock.store.records import StoreTransaction
+from penstock.store.tables import COMMITS_ID
 
 COUNTER_FILE: Final = "messages.commits"
 """Name of the file in its data directory; unlike the log's name, so that a pattern that removes the log does not

@@ -28,8 +28,9 @@ from penstock.errors import StoreError
 from penstock.store.commit_counter import flush
 from penstock.store.directory import Identity, identity_of, synchronise
 from penstock.store.reading import places_in
+from penstock.store.records import StoreTransaction, piece_key
 from penstock.store.space import FREE_BEGIN, Surplus, share
-from penstock.store.store import LENGTH_MASK, PIECES, ROWS, ChecksumError, StoreTransaction, Table, length_of, piece_key
+from penstock.store.tables import LENGTH_MASK, PIECES, ROWS, ChecksumError, Table, length_of
 
 DATA_FILE: Final = "messages.data"
 """Name of the file in its data directory."""

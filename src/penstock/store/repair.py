@@ -12,9 +12,10 @@ from penstock.store.data_file import DataFile
 from penstock.store.directory import DataDirectory
 from penstock.store.faults import refused
 from penstock.store.reading import Sum, compare
+from penstock.store.records import Damage, MetadataRecord, StoreTransaction
 from penstock.store.salvage import Columns, DatabaseImage
 from penstock.store.sqlite import FILE, SqliteStore
-from penstock.store.store import (
+from penstock.store.tables import (
     COMMITS,
     FIRST_TABLES,
     METADATA_RECORDS,
@@ -26,9 +27,6 @@ from penstock.store.store import (
     SETTLEMENTS,
     TABLES,
     ChecksumError,
-    Damage,
-    MetadataRecord,
-    StoreTransaction,
     Table,
     damage_of,
     filled,

@@ -20,7 +20,8 @@ from penstock.errors import StoreError
 from penstock.store.commit_counter import CommitCounter
 from penstock.store.directory import synchronise
 from penstock.store.faults import DAMAGED, refused
-from penstock.store.store import COMMITS, COMMITS_ID, FIRST_TABLES, PIECES, POSITIONS, ROW_BODIES, UNKNOWN, Table
+from penstock.store.records import UNKNOWN
+from penstock.store.tables import COMMITS, COMMITS_ID, FIRST_TABLES, PIECES, POSITIONS, ROW_BODIES, Table
 from penstock.version import VERSION
 
 APPLICATION: Final = int.from_bytes(b"Pnst", "big")

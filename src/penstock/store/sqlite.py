@@ -28,10 +28,22 @@ from penstock.store.commit_counter import CommitCounter, Count, count_transactio
 from penstock.store.data_file import PLACED_BYTES, DataFile
 from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import corruption, fault, is_damage, refused, translated
-from penstock.store.reading import PageIndex, Reading, read_piece_at
+from penstock.store.page_index import PageIndex
+from penstock.store.reading import Reading, read_piece_at
+from penstock.store.records import (
+    BodyPiece,
+    Damage,
+    MessageRow,
+    MetadataRecord,
+    Record,
+    StoreTransaction,
+    ignore,
+    piece_key,
+)
 from penstock.store.salvage import judge, secure
 from penstock.store.space import Reserve, Space, log_bytes, measure, room
-from penstock.store.store import (
+from penstock.store.store import Store, Usage
+from penstock.store.tables import (
     METADATA_RECORDS,
     PLACED_TABLES,
     POSITIONS,
@@ -39,19 +51,9 @@ from penstock.store.store import (
     ROWS,
     SETTLEMENTS,
     TABLES,
-    BodyPiece,
-    Damage,
-    MessageRow,
-    MetadataRecord,
-    Record,
-    Store,
-    StoreTransaction,
     Table,
-    Usage,
     encoded,
-    ignore,
     insertions,
-    piece_key,
 )
 
 

@@ -19,8 +19,8 @@ from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
 from penstock.core.gates.operator import QUEUE
 from penstock.core.message import Message
-from penstock.core.queue.length_limit import RefusalOrder
 from penstock.core.queue.queue_settings import ConsumerSettings
+from penstock.core.queue.refusal_order import RefusalOrder
 from penstock.errors import NotFound
 from penstock.management import why
 from penstock.protocols.common.connection import Connection

@@ -32,7 +32,7 @@ from penstock.protocols.amqp091.message_format import (
     payload_of,
     properties_in,
 )
-from penstock.ranges.sink_blocks import IncomingBlock
+from penstock.ranges.incoming_block import IncomingBlock
 from penstock.wire.amqp091.codec import FLAGS_AT, Properties, decode_properties, encode_table, property_flags
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published

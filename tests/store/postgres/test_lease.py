@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import StoreBusy, StoreLost
 from penstock.store.postgres import postgres_store
-from penstock.store.store import StoreTransaction
+from penstock.store.records import StoreTransaction
 from tests.support.brokers import eventually, in_background
 from tests.support.open_stores import committing, contents, some_row
 from tests.support.postgres import Cluster, needs_postgres

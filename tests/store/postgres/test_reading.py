@@ -8,7 +8,7 @@ from __future__ import annotations
 from penstock.store.postgres import postgres_store
 from penstock.store.postgres.reading import DELETED_LEAST
 from penstock.store.postgres.store import PostgresStore
-from penstock.store.store import MetadataRecord, QueuePosition
+from penstock.store.records import MetadataRecord, QueuePosition
 from tests.support.brokers import eventually
 from tests.support.open_stores import committing, some_note, some_octets, some_page, some_row
 from tests.support.postgres import Cluster, needs_postgres

@@ -11,7 +11,8 @@ import pytest
 from penstock import __version__
 from penstock.store.postgres import postgres_store, schema
 from penstock.store.postgres.session import Session, SessionSockets
-from penstock.store.store import UNKNOWN, QueuePosition, write_position
+from penstock.store.records import UNKNOWN, QueuePosition
+from penstock.store.tables import write_position
 from tests.support.brokers import some_name
 from tests.support.open_stores import committing, some_row
 from tests.support.postgres import Cluster, needs_postgres, refusal

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store.postgres import postgres_store
-from penstock.store.store import MetadataRecord
+from penstock.store.records import MetadataRecord
 from tests.support.brokers import some_name
 from tests.support.open_stores import committing, some_row
 from tests.support.postgres import Cluster, needs_postgres

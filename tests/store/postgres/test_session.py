@@ -16,7 +16,7 @@ import pytest
 
 from penstock.errors import StoreError, StoreFull
 from penstock.store.postgres import postgres_store
-from penstock.store.store import QueuePosition
+from penstock.store.records import QueuePosition
 from tests.support.brokers import eventually, in_background, some_name
 from tests.support.faults import mount
 from tests.support.open_stores import committing, contents, some_note, some_row

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.content.field_table import Entry, check_table, deaths_in
+from penstock.content.death_entries import Entry, deaths_in
+from penstock.content.field_table import check_table
 from penstock.content.properties import Properties
 from penstock.wire.amqp091.codec import encode_table
 from penstock.wire.amqp10 import spec

@@ -13,20 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from penstock.client.engine.events import BLOCKED, CLOSED, LOST, RECONNECTED, UNBLOCKED, Event
 from penstock.client.engine.headers import check_arguments
 from penstock.client.engine.outcomes import REFUSED, UNKNOWN, ConnectionLost, TransactionAborted, TransactionInDoubt
-from penstock.client.engine.terms import (
-    BLOCKED,
-    CLOSED,
-    LOST,
-    RECONNECTED,
-    UNBLOCKED,
-    ConnectionTerms,
-    Event,
-    PublisherTerms,
-    ReceiverTerms,
-    Tally,
-)
+from penstock.client.engine.tally import Tally
+from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps, Wakes
 from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, ControlError, Timeout
 from penstock.flow.timers import NEVER, TimerHandler

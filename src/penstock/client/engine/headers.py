@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from penstock.client.errors import InvalidValue
-from penstock.content.field_table import NESTING_MAX, deaths_in
+from penstock.content.death_entries import deaths_in
+from penstock.content.field_table import NESTING_MAX
 from penstock.content.properties import BCC, CC, TEXT_PROPERTIES, Properties, is_name
 
 LISTED: Final = "x-"

@@ -14,6 +14,8 @@ from mypy_extensions import i64
 
 from penstock.client.engine import outcomes as causes
 from penstock.client.engine.connection import Engine, Unit
+from penstock.client.engine.events import PUBLISHER_CLOSED, REPLAY_UNCERTAIN, WARNING, Event
+from penstock.client.engine.lane import PublisherLane, new_lane
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import (
     CONFIRMED,
@@ -26,15 +28,7 @@ from penstock.client.engine.outcomes import (
     Receipt,
     ReplayUncertain,
 )
-from penstock.client.engine.terms import (
-    PUBLISHER_CLOSED,
-    REPLAY_UNCERTAIN,
-    WARNING,
-    Event,
-    PublisherLane,
-    PublisherTerms,
-    new_lane,
-)
+from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.waits import Call, Steps, Wait
 from penstock.client.engine.window import UNLIMITED, Room, SendResult
 from penstock.client.errors import ClientError, LinkClosed

@@ -15,11 +15,12 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from penstock.client.engine.connection import CLOSE_WITHIN, Engine, Unit
+from penstock.client.engine.events import RECEIVER_CLOSED, Event
 from penstock.client.engine.headers import check_arguments
 from penstock.client.engine.messages import Body, Message
 from penstock.client.engine.outcomes import ConnectionLost
 from penstock.client.engine.publisher import PublisherCore
-from penstock.client.engine.terms import RECEIVER_CLOSED, Event, ReceiverTerms
+from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Line, Steps, Wait
 from penstock.client.errors import ClientError, LinkClosed, ReceiverClosed, Timeout
 from penstock.content.properties import Properties

@@ -14,12 +14,13 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.events import WARNING, Event
 from penstock.client.engine.headers import check_properties
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import MessageRefused, Receipt
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
-from penstock.client.engine.terms import WARNING, Event, PublisherTerms, ReceiverTerms
+from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Line, Steps, Wait
 from penstock.client.errors import ClientError, Timeout
 from penstock.content.properties import Properties

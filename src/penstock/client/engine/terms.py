@@ -1,13 +1,9 @@
-"""Terms of a connection, a publisher and a receiver; their events, lanes and counts."""
+"""Terms of a connection, a publisher and a receiver."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
-
-from mypy_extensions import i64
-
-from penstock.client.engine.outcomes import Receipt
+from typing import NamedTuple
 
 
 class ConnectionTerms(NamedTuple):
@@ -88,106 +84,3 @@ class ReceiverTerms(NamedTuple):
     """Selector of JMS that messages must match; empty for all messages."""
     browses: bool = False
     """True if the queue keeps its messages."""
-
-
-BLOCKED: Final = "blocked"
-UNBLOCKED: Final = "unblocked"
-LOST: Final = "lost"
-RECONNECTED: Final = "reconnected"
-CLOSED: Final = "closed"
-PUBLISHER_CLOSED: Final = "publisher closed"
-RECEIVER_CLOSED: Final = "receiver closed"
-REPLAY_UNCERTAIN: Final = "replay uncertain"
-WARNING: Final = "warning"
-"""Kinds of events. The last event of a connection is `CLOSED`."""
-LOGGED: Final = (REPLAY_UNCERTAIN, WARNING)
-"""Kinds that the shells also log as warnings."""
-
-
-class Event(NamedTuple):
-    """Event: its kind, its subject, and the reason."""
-
-    kind: str
-    """One of the constants of this module."""
-    source: str
-    """Queue or exchange of the publisher or receiver; empty for the connection itself."""
-    reason: str
-    """Reason of the broker, or of the client; empty without one."""
-    receipts: tuple[Receipt, ...] = ()
-    """Receipts of the messages concerned."""
-
-
-WINDOW_MAX: Final = 4096
-"""Most messages without an outcome in a lane; a publisher with a larger window has no lane."""
-
-
-class PublisherLane:
-    """Lane of one publisher."""
-
-    def __init__(self, producer: str, name: str, epoch: int, is_named: bool) -> None:
-        self.producer = producer
-        self.name = name
-        self.epoch = epoch
-        self.is_named = is_named
-        """True if the producer's id is a permanent name: the broker stores the mark for a day, otherwise for ten
-        minutes.
-        """
-        self.taken: i64 = 0
-        """Number of the last message before the present transport."""
-        self.is_begun: bool = False
-        """True if the messages without an outcome were sent in the lane."""
-
-    def request(self, window: int) -> dict[str, object]:
-        """Return the request for the next session of the lane, with a higher epoch than the last."""
-        self.epoch += 1
-        named = {"named": True} if self.is_named else {}
-        return {"producer": self.producer, "lane": self.name, "epoch": self.epoch, "window": window, **named}
-
-
-class Tally:
-    """Counts of a connection itself, and of its ended publishers and receivers."""
-
-    def __init__(self) -> None:
-        self.opened: int = 0
-        """Number of transports with a login."""
-        self.lanes: int = 0
-        """Number of lanes so far."""
-        self.blocked: int = 0
-        """Number of times that the broker has blocked the connection."""
-        self.has_warned: bool = False
-        """True after the warning of a time-out above the broker's hold deadline."""
-        self.of_publishers: list[int] = []
-        """As `PublisherCore.counts`; empty without any."""
-        self.waited: float = 0.0
-        """Seconds that their messages waited for room."""
-        self.of_receivers: list[int] = []
-        """As `ReceiverCore.counts`; empty without any."""
-
-    def add_publisher(self, counts: list[int], waited: float) -> None:
-        """Add the counts of a publisher that ends."""
-        self.of_publishers = added(self.of_publishers, counts)
-        self.waited += waited
-
-    def add_receiver(self, counts: list[int]) -> None:
-        """Add the counts of a receiver that ends."""
-        self.of_receivers = added(self.of_receivers, counts)
-
-
-def new_lane(producer: str, terms: PublisherTerms, tally: Tally) -> PublisherLane | None:
-    """Return a lane for a publisher; None if its window is too large, or the connection is no producer.
-
-    A named publisher is a producer itself, so its lane is the same in each process.
-    """
-    if not producer or terms.window > WINDOW_MAX:
-        return None
-    if terms.name:
-        return PublisherLane(terms.name, "1", terms.epoch, True)
-    tally.lanes += 1
-    return PublisherLane(producer, str(tally.lanes), 0, False)
-
-
-def added(first: list[int], second: list[int]) -> list[int]:
-    """Return the sums of two rows of counts; an empty row is all zeros."""
-    if not first or not second:
-        return first or second
-    return [one + other for one, other in zip(first, second, strict=True)]

@@ -14,10 +14,11 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.client.engine.connection import Engine, Unit
+from penstock.client.engine.events import WARNING, Event
 from penstock.client.engine.outcomes import CONFIRMED, CommitRefused, TransactionAborted, TransactionInDoubt
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import ReceiverCore
-from penstock.client.engine.terms import WARNING, Event, PublisherTerms, ReceiverTerms
+from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
 from penstock.client.engine.window import UNLIMITED
 from penstock.client.errors import ChannelClosed, ClientError, LinkClosed

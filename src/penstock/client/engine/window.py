@@ -14,10 +14,11 @@ from mypy_extensions import i64
 
 from penstock.client.engine import outcomes as causes
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.events import BLOCKED, UNBLOCKED, Event
 from penstock.client.engine.headers import check_properties
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked, Receipt
-from penstock.client.engine.terms import BLOCKED, UNBLOCKED, Event, PublisherTerms
+from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.waits import Line, Wait, Wakes
 from penstock.markers import override
 

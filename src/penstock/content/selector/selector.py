@@ -14,6 +14,22 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.content.selector.fields import AMQP, EXCLUDED, FIELDS, LIKE_WORK_MAX, Field, SelectableMessage
+from penstock.content.selector.nodes import (
+    Arithmetic,
+    Between,
+    Comparison,
+    Conjunction,
+    Disjunction,
+    Expression,
+    Identifier,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Negation,
+    SameValue,
+    Sign,
+)
 from penstock.content.selector.tokens import KEYWORD, NAME, NUMBER, STRING, SYMBOL, Token, refusal, shown, tokens_of
 from penstock.content.selector.values import (
     ADD,
@@ -29,21 +45,7 @@ from penstock.content.selector.values import (
     SUBTRACT,
     TRUE,
     UNEQUAL,
-    Arithmetic,
-    Between,
-    Comparison,
-    Conjunction,
-    Disjunction,
-    Expression,
-    Identifier,
-    In,
-    IsNull,
-    Like,
-    Literal,
-    Negation,
     Pattern,
-    SameValue,
-    Sign,
 )
 from penstock.errors import InvalidField
 

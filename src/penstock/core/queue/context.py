@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from penstock.core.large_bodies import LargeBodies
     from penstock.core.message_format import MessageFormats
     from penstock.core.queue.counters import UnreportedLosses
-    from penstock.core.queue.expiry import QueueExpiry
     from penstock.core.queue.pager import PageRead
     from penstock.core.queue.queue import Queue
-    from penstock.flow.timers import Timers
+    from penstock.flow.timers import TimerHandler, Timers
     from penstock.flow.turns import Turns
     from penstock.flow.work import WorkMeter
 
@@ -53,7 +52,7 @@ class QueueContext:
         """Schedule a queue that may have deliveries."""
         raise NotImplementedError
 
-    def watch_lifetime(self, queue: Queue) -> QueueExpiry | None:
+    def watch_lifetime(self, queue: Queue) -> TimerHandler | None:
         """Return the expiry timer of a queue, created at first need; None while neither queue nor messages expire."""
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""State of cursors: positions up to which applications have settled a queue, and the messages beyond them.
+"""State of cursors: positions up to which queues are settled, the messages beyond them, and the room that queries pin.
 
 A cursor is a named read position on queues, for a reader that must be able to read again; `ranges/cursors.py`
 implements its operations. This module has the state that queues, the store and lists use. A message leaves the queue

@@ -22,16 +22,17 @@ from penstock.core.message import Envelope, Message, StoredMessage, TrackedMessa
 from penstock.core.queue.context import ContentChange, DeadLetterSink, Requeueing, Subscriber, Subscriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
+from penstock.core.queue.membership import Membership
 from penstock.core.queue.overflow import READ_BACK
 from penstock.core.queue.overflow.policy import ACCEPT, HOLD, OverflowPolicy
-from penstock.core.queue.queue_room import Clearing, Leftovers, Membership, QueueRoom, describe_depth, describe_paging
+from penstock.core.queue.queue_room import Clearing, Leftovers, QueueRoom
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.ready_queue import Priorities, ReadyQueue
 from penstock.core.queue.sweeping import sweep
 from penstock.core.queue.urgency import URGENT_FROM
 from penstock.core.queue.urgency_classes import divided, in_order
 from penstock.flow.gate import Gate, GateOwner
-from penstock.flow.level import OVERHEAD, UNLIMITED, Measure
+from penstock.flow.level import OVERHEAD, UNLIMITED, Level, Measure, Thresholds, amount, amounts
 from penstock.flow.reserved_room import Party
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.timers import NEVER, TimerHandler
@@ -637,3 +638,28 @@ def queue_of(gate: Gate) -> Queue | None:
     """Return the queue of a gate, to describe its consumers; None for other gates."""
     owner = gate.owner
     return owner if isinstance(owner, Queue) else None
+
+
+def describe_depth(queue: Queue) -> str:
+    """Return the depth, the capacity and the policy that refused a publish."""
+    paged = ""
+    if queue.pager is not None:
+        pages = queue.pager
+        paged = f"; of these {int(pages.messages):,}, {int(pages.bytes):,} bytes, are on the disk, where "
+        paged += f"{queue.settings.page_limit.describe()} is the most"
+    if queue.length is not None:
+        acts = f"{queue.length.acts()} by its overflow policy {queue.length.policy.name}"
+        paged = f"; it has {queue.length.clause()}; above it {acts}{paged}"
+    return (
+        f"queue '{queue.name}' holds {amounts(queue.depth_messages(), queue.measure().bytes)}; its "
+        f"capacity is {queue.thresholds.capacity.describe()} and its overflow policy {queue.overflow.name}{paged}"
+    )
+
+
+def describe_paging(queue: Queue, pages: QueuePager) -> str:
+    """Return the paging condition that holds publishes of a queue whose gate is open."""
+    if not queue.overflow.pages:
+        return f"{amount(pages.messages)} messages are read back from disk first: the queue no longer pages"
+    if pages.unwritten_bytes > 0 and pages.within_limit(1, 1):
+        return f"{amount(pages.unwritten_bytes)} bytes wait to be written to the disk"
+    return Measure(Thresholds(queue.settings.page_limit, Level(), Level()), pages.messages, pages.bytes).describe_full()

@@ -15,7 +15,7 @@ from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64, u8
 from typing_extensions import override
 
-from penstock.content.field_table import deaths_in
+from penstock.content.death_entries import deaths_in
 from penstock.content.message_columns import MessageColumns, NumberColumn, OctetsColumn
 from penstock.content.properties import BCC, CC, PROPERTY_NAMES, Properties
 from penstock.core.deaths import DeathRecord, added_headers, pairs_of

@@ -16,7 +16,7 @@ from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64
 from typing_extensions import override
 
-from penstock.content.field_table import deaths_in
+from penstock.content.death_entries import deaths_in
 from penstock.content.properties import Properties
 from penstock.content.selector import fields
 from penstock.content.selector.fields import Field, SelectableMessage, id_text

@@ -16,18 +16,9 @@ import psycopg
 
 from penstock.store.postgres.schema import PLACE, Change
 from penstock.store.postgres.session import DAMAGED, DatabaseAddress, Session, SessionSockets, state_of
-from penstock.store.store import (
-    METADATA_RECORDS,
-    PIECES,
-    ROWS,
-    ChecksumError,
-    Damage,
-    MessageRow,
-    Table,
-    Usage,
-    damage_of,
-    piece_key,
-)
+from penstock.store.records import Damage, MessageRow, piece_key
+from penstock.store.store import Usage
+from penstock.store.tables import METADATA_RECORDS, PIECES, ROWS, ChecksumError, Table, damage_of
 
 PIECE_RECORDS: Final = 4_000
 PIECE_BYTES: Final = 8 * 1024 * 1024

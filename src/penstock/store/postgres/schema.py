@@ -17,20 +17,17 @@ from psycopg import pq, sql
 from penstock.errors import StoreError
 from penstock.store.postgres.lease import FENCE
 from penstock.store.postgres.session import Call, DatabaseAddress, Session, Statement
-from penstock.store.store import (
+from penstock.store.records import UNKNOWN, MetadataRecord, StoreTransaction, piece_key
+from penstock.store.tables import (
     METADATA_RECORDS,
     PIECES,
     POSITIONS,
     ROWS,
     SETTLEMENTS,
     TABLES,
-    UNKNOWN,
-    MetadataRecord,
-    StoreTransaction,
     Table,
     encoded,
     insertions,
-    piece_key,
 )
 from penstock.version import VERSION
 

@@ -32,18 +32,9 @@ from penstock.store.postgres.session import (
     fault,
     state_of,
 )
-from penstock.store.store import (
-    TABLES,
-    Damage,
-    Leased,
-    MessageRow,
-    Record,
-    Store,
-    StoreTransaction,
-    Table,
-    Usage,
-    ignore,
-)
+from penstock.store.records import Damage, MessageRow, Record, StoreTransaction, ignore
+from penstock.store.store import Leased, Store, Usage
+from penstock.store.tables import TABLES, Table
 
 OPEN_S: Final = 1.0
 """Seconds for which `open` waits for the lease.

@@ -11,7 +11,8 @@ from typing import Final
 from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
-from penstock.content.field_table import NESTING_MAX, Entry, deaths_in
+from penstock.content.death_entries import Entry, deaths_in
+from penstock.content.field_table import NESTING_MAX
 from penstock.content.properties import BCC, CC, PROPERTY_NAMES, TRACE_HEADERS, Properties, is_name
 from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import spec, values

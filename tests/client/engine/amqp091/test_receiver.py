@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.client.engine.amqp091.receiver import Receiver091
+from penstock.client.engine.events import WARNING
 from penstock.client.engine.receiver import Delivery, ReceiverCore
-from penstock.client.engine.terms import WARNING, ReceiverTerms
+from penstock.client.engine.terms import ReceiverTerms
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, frame, method_frame
 from tests.client.engine.dialogues import opened_091, released

@@ -9,10 +9,11 @@ from mypy_extensions import i32, i64
 
 from penstock.client.engine.amqp091.channel import Channel, Channels
 from penstock.client.engine.connection import OPEN, Engine
+from penstock.client.engine.events import WARNING, Event
 from penstock.client.engine.messages import Message
 from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked, MessageRefused, Receipt, amounts_of
 from penstock.client.engine.publisher import PublisherCore
-from penstock.client.engine.terms import WARNING, Event, PublisherTerms
+from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.waits import Call
 from penstock.client.engine.window import UNLIMITED
 from penstock.client.errors import (

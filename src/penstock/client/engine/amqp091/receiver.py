@@ -18,9 +18,10 @@ from mypy_extensions import i64
 from penstock.client.engine.amqp091.body_window import BodyWindow
 from penstock.client.engine.amqp091.channel import Channel, Channels
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.events import WARNING, Event
 from penstock.client.engine.outcomes import ConnectionLost
 from penstock.client.engine.receiver import ACKS, REJECTED, Delivery, ReceiverCore
-from penstock.client.engine.terms import WARNING, Event, ReceiverTerms
+from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
 from penstock.client.errors import ChannelClosed, ReceiverClosed
 from penstock.content.properties import Properties

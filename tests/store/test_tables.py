@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from penstock.store import store
-from penstock.store.store import (
+from penstock.store import tables
+from penstock.store.records import (
     UNKNOWN,
     BodyPiece,
-    ChecksumError,
     MessageRow,
     MetadataRecord,
     QueuePosition,
     RowBodies,
     SettlementRecord,
 )
+from penstock.store.tables import ChecksumError
 
 ROW = MessageRow(3, b"data", 7, 11, 2, 600)
 PIECE = BodyPiece(9, 2, 4, b"data")
@@ -40,11 +40,11 @@ RECORDS = {
 }
 
 
-@pytest.mark.parametrize("table", store.TABLES, ids=lambda table: table.name)
-def test_tables_read_records_as_written_and_detect_a_change_of_any_column(table: store.Table) -> None:
+@pytest.mark.parametrize("table", tables.TABLES, ids=lambda table: table.name)
+def test_tables_read_records_as_written_and_detect_a_change_of_any_column(table: tables.Table) -> None:
     columns = COLUMNS[table.name]
     assert table.read(columns) == RECORDS[table.name]
-    is_thing = table is store.METADATA_RECORDS
+    is_thing = table is tables.METADATA_RECORDS
     assert columns == (table.write(1, b"queue", b"q", b"m") if is_thing else table.write(RECORDS[table.name]))
     for at, value in enumerate(columns):
         changed = value + b"x" if isinstance(value, bytes) else value + 1
@@ -56,20 +56,20 @@ def test_tables_read_records_as_written_and_detect_a_change_of_any_column(table:
 
 def test_tables_read_positions_of_version_1_without_a_number_of_messages() -> None:
     old = QueuePosition(7, 20, 10)
-    assert store.write_position(old) == (*old, 1353846729)
-    assert store.read_position((*old, 1353846729)) == old
+    assert tables.write_position(old) == (*old, 1353846729)
+    assert tables.read_position((*old, 1353846729)) == old
     assert old.messages == UNKNOWN
 
 
 def test_tables_keep_names_whose_bytes_are_no_text() -> None:
-    assert store.encoded(store.decoded(b"caf\xe9")) == b"caf\xe9"
+    assert tables.encoded(tables.decoded(b"caf\xe9")) == b"caf\xe9"
 
 
 def test_damage_names_a_page_with_its_queue_and_a_damaged_head_without() -> None:
     columns = COLUMNS["rows"]
-    damage = store.damage_of(store.ROWS, columns[:7], "why")
+    damage = tables.damage_of(tables.ROWS, columns[:7], "why")
     assert (damage.what, damage.why, damage.queue, damage.messages) == ("page 3 of queue number 7", "why", 7, 2)
-    assert store.damage_of(store.ROWS, (4, *columns[1:7]), "why").what == "row 4"
-    assert store.damage_of(store.PIECES, COLUMNS["pieces"], "why").what == "piece 2 of body 9"
-    assert store.damage_of(store.ROW_BODIES, COLUMNS["row_bodies"], "why").what == "bodies of row 3"
-    assert store.damage_of(store.POSITIONS, COLUMNS["positions"], "why").what == "position 7"
+    assert tables.damage_of(tables.ROWS, (4, *columns[1:7]), "why").what == "row 4"
+    assert tables.damage_of(tables.PIECES, COLUMNS["pieces"], "why").what == "piece 2 of body 9"
+    assert tables.damage_of(tables.ROW_BODIES, COLUMNS["row_bodies"], "why").what == "bodies of row 3"
+    assert tables.damage_of(tables.POSITIONS, COLUMNS["positions"], "why").what == "position 7"

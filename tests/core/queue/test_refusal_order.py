@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.core.publish.producer import Producer
-from penstock.core.queue.length_limit import RefusalOrder
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.refusal_order import RefusalOrder
 from tests.support.broker_fixture import House
 from tests.support.topology import resolve
 

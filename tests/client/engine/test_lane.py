@@ -6,9 +6,10 @@ import pytest
 
 import penstock
 from penstock.client.engine.connection import Engine
+from penstock.client.engine.lane import WINDOW_MAX
 from penstock.client.engine.outcomes import Receipt
 from penstock.client.engine.publisher import PublisherCore
-from penstock.client.engine.terms import WINDOW_MAX, ConnectionTerms, PublisherTerms
+from penstock.client.engine.terms import ConnectionTerms, PublisherTerms
 
 pytestmark = pytest.mark.skipif(penstock.compiled(), reason="a compiled class has no interpreted subclasses")
 

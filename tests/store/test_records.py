@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.store.store import MessageRow, MetadataRecord, SettlementRecord, StoreTransaction
+from penstock.store.records import MessageRow, MetadataRecord, SettlementRecord, StoreTransaction
 
 
 def test_records_of_metadata_are_written_in_their_last_state_and_first_order() -> None:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from penstock.content.selector.fields import Field
-from penstock.content.selector.values import (
-    EQUAL,
-    FALSE,
-    TRUE,
-    UNKNOWN,
+from penstock.content.selector.nodes import (
     Between,
     Comparison,
     Conjunction,
@@ -16,6 +12,7 @@ from penstock.content.selector.values import (
     Literal,
     SameValue,
 )
+from penstock.content.selector.values import EQUAL, FALSE, TRUE, UNKNOWN
 from tests.support.selector_model import Properties
 
 MISSING = Identifier(Field("missing"))

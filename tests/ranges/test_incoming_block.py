@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ContentTooLarge, PreconditionFailed
 from penstock.protocols.amqp091.message_format import Amqp091Format
-from penstock.ranges.sink_blocks import HEADER_OCTETS_MAX, ROWS_MAX, IncomingBlock
+from penstock.ranges.incoming_block import HEADER_OCTETS_MAX, ROWS_MAX, IncomingBlock
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.engine.amqp10.receiver import corrected
+from penstock.client.engine.amqp10.corrections import corrected
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.values import CodecError, Symbol
