@@ -46,7 +46,7 @@ from penstock.protocols.amqp10.target import target_of
 from penstock.protocols.common import authorization
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.wire.amqp10.composite import Composite, composite
-from penstock.wire.amqp10.neutral import queue_address
+from penstock.wire.amqp10.neutral_addresses import queue_address
 from penstock.wire.amqp10.spec import ATTACH, COORDINATOR, DETACH, SOURCE
 from penstock.wire.amqp10.values import Symbol
 
