@@ -88,6 +88,7 @@ HOT = (
     "protocols/amqp10/target",
     "protocols/common/connection.",
     "wire/amqp091/codec",
+    "wire/amqp091/content_header",
     "wire/amqp091/fields",
     "wire/amqp10/field_cursor",
     "wire/amqp10/frames",

@@ -10,13 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
+from penstock.content.properties import Properties
 from penstock.core.message import Envelope, Message
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.amqp091.content_frames import header_payload, properties_of
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD, SOURCES_FULL
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from tests.profiles import examples
 from tests.support.amqp091_frames import body_of
 from tests.support.driven_connection import Dialogue, Frame, cut, make_driver, methods, publish

@@ -10,7 +10,8 @@ from penstock.flow.work import SHARE
 from penstock.protocols.amqp091 import frame_reader as frames
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import FLAGS_AT, decode_method, frame, method_frame
+from penstock.wire.amqp091.codec import decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import FLAGS_AT
 from penstock.wire.amqp091.spec import FRAME_OVERHEAD
 from tests.support.driven_connection import Dialogue, cut, make_driver, output_of, publish
 from tests.support.large_messages import frames_received

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.content.properties import Properties
 from penstock.core.large_bodies import PIECE_OCTETS, UNWRITTEN_OF_A_CONNECTION
 from penstock.describe.session import CONNECTION
 from penstock.describe.table import reading
@@ -19,7 +20,8 @@ from penstock.protocols.amqp091.content_assembly import ContentState
 from penstock.protocols.common.engine import SESSION_OPEN
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from tests.profiles import examples
 from tests.support.amqp091_frames import header
 from tests.support.driven_connection import Dialogue, make_driver, methods, publish, refused

@@ -43,7 +43,8 @@ from penstock.protocols.common.engine import ClientSession
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.peer import query_of
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, CodecError, flags_of, method_frame
+from penstock.wire.amqp091.codec import CodecError, method_frame
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of
 
 if TYPE_CHECKING:
     from penstock.access.rules import ConnectionAccess
