@@ -53,7 +53,8 @@ from penstock.protocols import standard_protocols
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.engine import HeaderReader, Protocol
+from penstock.protocols.common.engine import Protocol
+from penstock.protocols.common.header_reader import HeaderReader
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login import InlineAuthenticator
 from penstock.protocols.common.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins, RenewalRate

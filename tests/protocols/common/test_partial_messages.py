@@ -17,7 +17,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.management.why import of_connection
 from penstock.protocols.amqp091.content_assembly import ContentState
-from penstock.protocols.common.engine import SESSION_OPEN
+from penstock.protocols.common.client_session import SESSION_OPEN
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, frame, method_frame

@@ -38,8 +38,8 @@ from penstock.protocols.amqp091.publishing import (
     route_variant,
 )
 from penstock.protocols.common.authorization import check_route
+from penstock.protocols.common.client_session import ClientSession
 from penstock.protocols.common.connection_state import TeardownState
-from penstock.protocols.common.engine import ClientSession
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.peer import query_of
 from penstock.wire.amqp091 import spec

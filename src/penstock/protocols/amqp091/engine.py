@@ -46,9 +46,10 @@ from penstock.protocols.amqp091.methods import Malformed, channel_method, connec
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.client_profiles import UNKNOWN, Profile
+from penstock.protocols.common.client_session import SESSION_OPEN, SessionEngine, SessionState
 from penstock.protocols.common.connection import Connection, blocking_gate
 from penstock.protocols.common.connection_state import ConnectionState, TeardownState
-from penstock.protocols.common.engine import SESSION_OPEN, Protocol, ProtocolEngine, SessionEngine, SessionState
+from penstock.protocols.common.engine import Protocol, ProtocolEngine
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame, short_text
 

@@ -20,8 +20,9 @@ from penstock.protocols.amqp091 import methods_basic, methods_topology
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.common.audit_trail import actor_of
 from penstock.protocols.common.client_profiles import EXACT_FLOW, PRODUCER_LANES, Profile, profile_of
+from penstock.protocols.common.client_session import SESSION_OPEN, SessionState
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.engine import HOLD_DEADLINE, SESSION_OPEN, SessionState
+from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.protocols.common.login import SecretUpdate
 from penstock.protocols.common.lost_publishes import CLOSED_BEFORE
 from penstock.protocols.common.peer import QUERY

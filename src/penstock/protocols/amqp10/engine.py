@@ -32,10 +32,11 @@ from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.protocols.amqp10.opening import SaslLayer
 from penstock.protocols.amqp10.session import HANDLE_MAX, AmqpSession
 from penstock.protocols.common.audit_trail import audit_refusal
+from penstock.protocols.common.client_session import SESSION_OPEN, SessionEngine, SessionState
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.engine import SESSION_OPEN, Protocol, ProtocolEngine, SessionEngine, SessionState
+from penstock.protocols.common.engine import Protocol, ProtocolEngine
 from penstock.wire.amqp10.composite import Composite, decode_performative
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import (

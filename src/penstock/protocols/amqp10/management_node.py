@@ -30,7 +30,7 @@ from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, 
 from penstock.protocols.amqp10.error_scopes import MalformedMessage
 from penstock.protocols.common import topology
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
-from penstock.protocols.common.engine import ClientSession
+from penstock.protocols.common.client_session import ClientSession
 from penstock.protocols.common.login import SecretUpdate
 from penstock.protocols.common.topology import BindingTerms, asker_of
 from penstock.texts import worded

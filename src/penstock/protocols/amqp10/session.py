@@ -37,7 +37,7 @@ from penstock.protocols.amqp10.endpoint import Endpoint
 from penstock.protocols.amqp10.error_scopes import Scope, error_composite, scope_of
 from penstock.protocols.amqp10.link import LINK_ATTACHED, Link, LinkEndings, LinkState
 from penstock.protocols.amqp10.transactions import Settler
-from penstock.protocols.common.engine import ClientSession, SessionEngine, SessionState
+from penstock.protocols.common.client_session import ClientSession, SessionEngine, SessionState
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.spec import BEGIN, DETACH, DISPOSITION, END, FLOW, TRANSFER

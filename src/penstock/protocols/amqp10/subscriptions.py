@@ -50,7 +50,7 @@ from penstock.flow.work import WorkMeter
 from penstock.protocols.amqp10.addresses import Node
 from penstock.protocols.amqp10.dynamic_nodes import LinkNode
 from penstock.protocols.common import authorization
-from penstock.protocols.common.engine import ClientSession
+from penstock.protocols.common.client_session import ClientSession
 from penstock.protocols.common.topology import Asker, BindingTerms, bind, declare_queue
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.values import Described, Symbol, Typed
