@@ -26,7 +26,8 @@ from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.protocols.common.login import SecretUpdate
 from penstock.protocols.common.lost_publishes import CLOSED_BEFORE
 from penstock.protocols.common.peer import QUERY
-from penstock.protocols.common.sasl import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN, SaslExchange
+from penstock.protocols.common.sasl import SaslExchange
+from penstock.protocols.common.sasl_mechanisms import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method
 

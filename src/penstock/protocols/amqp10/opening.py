@@ -23,7 +23,8 @@ from penstock.protocols.common.connection_state import ConnectionState
 from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.protocols.common.login import Verification, conclude_login
 from penstock.protocols.common.peer import CONNECTION_NAME
-from penstock.protocols.common.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM, SaslExchange, SaslStep
+from penstock.protocols.common.sasl import SaslExchange, SaslStep
+from penstock.protocols.common.sasl_mechanisms import ANONYMOUS, EXTERNAL, PLAIN, SCRAM
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import SASL_HEADER, frame
 from penstock.wire.amqp10.spec import (
