@@ -79,6 +79,7 @@ HOT = (
     "protocols/amqp091/content_frames",
     "protocols/amqp091/delivery_frames",
     "protocols/amqp091/frame_reader",
+    "protocols/amqp091/large_output",
     "protocols/amqp091/message_format",
     "protocols/amqp10/delivery_",
     "protocols/amqp10/engine",

@@ -22,13 +22,8 @@ from penstock.flow.timers import NEVER, TimerHandler
 from penstock.log_ids import FRAME_TOO_SMALL
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.content_frames import header_end, properties_of
-from penstock.protocols.amqp091.delivery_frames import (
-    DeliveryHead,
-    LargeOutput,
-    write_confirm,
-    write_deliveries,
-    write_other,
-)
+from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_deliveries, write_other
+from penstock.protocols.amqp091.large_output import LargeOutput
 from penstock.protocols.amqp091.message_format import as_frames, may_have_cc, without_blind_copies
 from penstock.protocols.amqp091.publishing import (
     CLAIMS,
