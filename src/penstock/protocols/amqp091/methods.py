@@ -1,9 +1,8 @@
-"""Methods: the table of the handlers, the check that a method is allowed in the present state, and their audit.
+"""Methods of a connection and of its channels: the handshake, the table of handlers, and the audit of what they change.
 
-See AMQP 0-9-1 sections 2.2.4 and 2.2.5; codes and texts are RabbitMQ's. An unexpected method is an error of the whole
-connection: 504 if the channel is at fault, 503 if the method is not allowed there at all.
-
-Handshake: from the protocol header to the agreed limits (AMQP 0-9-1 section 2.2.4).
+The handshake goes from the protocol header to the agreed limits (AMQP 0-9-1 section 2.2.4). A method must be allowed in
+the present state; see sections 2.2.4 and 2.2.5; codes and texts are RabbitMQ's. An unexpected method is an error of the
+whole connection: 504 if the channel is at fault, 503 if the method is not allowed there at all.
 """
 
 from __future__ import annotations
