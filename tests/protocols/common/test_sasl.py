@@ -15,7 +15,7 @@ from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import CommandInvalid, FrameError
-from penstock.protocols.amqp10.opening import MECHANISMS, RESPONSE_MAX
+from penstock.protocols.amqp10.sasl_layer import MECHANISMS, RESPONSE_MAX
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.login_limits import Backoff

@@ -29,7 +29,7 @@ from penstock.protocols.amqp10.endpoint import Endpoint, FrameParts, SharedParts
 from penstock.protocols.amqp10.error_scopes import MalformedPerformative
 from penstock.protocols.amqp10.malformed import OF_SESSION, on_malformed
 from penstock.protocols.amqp10.message_format import Amqp10Format
-from penstock.protocols.amqp10.opening import SaslLayer
+from penstock.protocols.amqp10.sasl_layer import SaslLayer
 from penstock.protocols.amqp10.session import HANDLE_MAX, AmqpSession
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.client_session import SESSION_OPEN, SessionEngine, SessionState
