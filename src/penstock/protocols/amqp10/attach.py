@@ -35,13 +35,8 @@ from penstock.protocols.amqp10.request_links import (
     response_queue,
 )
 from penstock.protocols.amqp10.session import AmqpSession
-from penstock.protocols.amqp10.subscriptions import (
-    EXPIRES_NEVER,
-    SourceFilters,
-    Subscription,
-    SubscriptionRequest,
-    find_subscription,
-)
+from penstock.protocols.amqp10.source_filters import SourceFilters
+from penstock.protocols.amqp10.subscriptions import EXPIRES_NEVER, Subscription, SubscriptionRequest, find_subscription
 from penstock.protocols.amqp10.target import target_of
 from penstock.protocols.common import authorization
 from penstock.protocols.common.audit_trail import audit_refusal
