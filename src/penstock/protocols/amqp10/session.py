@@ -31,12 +31,12 @@ from penstock.errors import (
     WindowViolation,
 )
 from penstock.protocols.amqp10.delivery_ids import AcceptedRanges
-from penstock.protocols.amqp10.delivery_tags import UnsentOutcomes
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
 from penstock.protocols.amqp10.endpoint import Endpoint
 from penstock.protocols.amqp10.error_scopes import Scope, error_composite, scope_of
 from penstock.protocols.amqp10.link import LINK_ATTACHED, Link, LinkEndings, LinkState
 from penstock.protocols.amqp10.transactions import Settler
+from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
 from penstock.protocols.common.client_session import ClientSession, SessionEngine, SessionState
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
