@@ -1,4 +1,4 @@
-"""Driver of the broker: one turn delivers messages, dispatches effects and writes confirms.
+"""Driver of the broker, with its services for connections: one turn delivers messages, dispatches effects and confirms.
 
 driver.receive(connection, data, now) ...  input that was read
 driver.begin(now)                     then once: a turn
@@ -7,9 +7,8 @@ for connection in driver.take_pending_output(): write connection.take_output(), 
 driver.serve(now)                     behind the output, which others wait for: input of those who use much
 more |= driver.end_turn(seconds, now)
 
-It has no socket, no clock and no randomness: the event loop supplies them.
-
-Services of the driver for the connections: the interface of protocols/common/services.py.
+It has no socket, no clock and no randomness: the event loop supplies them. `DriverServices` fills in the interface of
+protocols/common/services.py.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""AMQP 1.0 engine of a connection: headers, SASL, open and close, and frames to sessions. Bytes in, bytes out.
+"""AMQP 1.0 engine of a connection: its frame reader, headers, SASL, open and close. Bytes in, bytes out.
 
 Theory of operation. A connection passes through `HEADER` (SASL header), `START` (SASL frames), `TUNE` (AMQP header) and
 `OPEN` (open) to `RUNNING` (protocols/common/connection_state.py). A frame that its state does not expect closes the
 connection.
 
 An error closes the smallest scope that it concerns: a delivery gets an outcome, a link is detached, a session ended.
-What is raised here closes the connection.
+Errors raised here close the connection.
 
-Frame reader: splits input into frames, and hands transfers, flows and dispositions to their sessions in place.
-
-Other performatives are decoded into composites. An incomplete frame waits in `Connection.unparsed`: at most one,
-whose size max-frame-size bounds. The rest of the input waits there too when the client's share of a turn is used up.
+`FrameReader` splits input into frames, and hands transfers, flows and dispositions to their sessions in place. Other
+performatives are decoded into composites. An incomplete frame waits in `Connection.unparsed`: at most one, whose size
+max-frame-size bounds. The rest of the input waits there too when the client's share of a turn is used up.
 """
 
 from __future__ import annotations
