@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.wire.amqp091.test_content_header import properties
 
 from penstock.content.properties import Properties
 from penstock.core.deaths import DEATHS_KEPT, DeathRecord
@@ -40,6 +39,7 @@ from penstock.wire.amqp091.content_header import FLAGS_AT, decode_properties, pr
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
 from tests.support.dead_letters import died
+from tests.wire.amqp091.test_content_header import properties
 
 ALL_BUT_HEADERS_AND_EXPIRATION = (
     *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id", "reply_to", "message_id"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.wire.amqp091.test_content_header import properties
 
 from penstock.content.properties import Properties
 from penstock.core.message import BCC_KEY_OVERHEAD, BCC_OVERHEAD
@@ -32,6 +31,7 @@ from tests.support.driven_connection import (
     stopped_publisher,
 )
 from tests.support.topology import checked_route
+from tests.wire.amqp091.test_content_header import properties
 
 
 def around(**more: str) -> Properties:
