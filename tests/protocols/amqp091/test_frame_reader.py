@@ -56,7 +56,7 @@ def test_frame_above_4096_bytes_during_the_handshake_is_501() -> None:
     connection.receive(GREETING + start_ok("guest", product="x" * 4096))
     code, text = closed_with(connection)
     assert code == 501
-    assert "is larger than the 4096 octets that it may have before connection.tune-ok" in text
+    assert "is larger than the 4096 bytes that it may have before connection.tune-ok" in text
 
 
 def test_frame_size_in_the_handshake_is_checked_at_the_first_bytes() -> None:

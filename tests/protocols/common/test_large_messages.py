@@ -18,7 +18,7 @@ MIB = 1024 * KIB
 
 
 def send(client: Dialogue, data: bytes) -> None:
-    """Send octets as a socket does, and let the broker handle what it reads."""
+    """Send bytes as a socket does, and let the broker handle what it reads."""
     driver = client.driver
     for start in range(0, len(data), 65536):
         driver.scheduler.receive(client.connection, data[start : start + 65536])

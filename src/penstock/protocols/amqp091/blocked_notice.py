@@ -60,7 +60,7 @@ class BlockedNotice(TimerHandler):
         self._taken: Gate | None = None
         """The same of the last notice whose output was taken."""
         self._octets: int = 0
-        """Octets of the last notice, if the output holds nothing else."""
+        """Bytes of the last notice, if the output holds nothing else."""
         self._since: float = 0.0
         self._buffered: bool = False
         """True while the output holds a notice."""

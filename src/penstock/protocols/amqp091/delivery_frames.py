@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def address_tail(address: Envelope, redelivered: bool) -> bytes:
-    """Return the octets after the tag in a delivery: redelivered, exchange, routing key, frame end.
+    """Return the bytes after the tag in a delivery: redelivered, exchange, routing key, frame end.
 
     They are cached with the envelope.
     """
@@ -75,7 +75,7 @@ def write_deliveries(
 
     Of that one only the method is written.
 
-    The first octets of a content are compared with the type and channel of a header frame for this channel. So a
+    The first bytes of a content are compared with the type and channel of a header frame for this channel. So a
     content of another format takes the same branch as one for another channel, and is converted there.
     """
     address_octets = head.encoded
@@ -121,7 +121,7 @@ def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64
     """Write header and body frames for another channel, or in smaller frames than received.
 
     A content header cannot be split (section 4.2.6.1): a delivery with one above `frame_max` does not come here (see
-    `Channel.passes_over`). One that its own client published may be eight octets larger than agreed.
+    `Channel.passes_over`). One that its own client published may be eight bytes larger than agreed.
     """
     if _fits(content, channel, frame_max):
         out.write(content)

@@ -165,7 +165,7 @@ class Amqp091Engine(SessionEngine[Channel]):
         """Return the largest frame that is accepted now, with the reason, for an error."""
         state = self.connection.state
         if state <= ConnectionState.TUNE or state is ConnectionState.REFUSED:
-            return f"the {self.frame_max} octets that it may have before connection.tune-ok"
+            return f"the {self.frame_max} bytes that it may have before connection.tune-ok"
         return f"the agreed frame_max of {self.frame_max}"
 
     def route_of(self, channel: Channel, payload: bytes) -> Route:

@@ -136,7 +136,7 @@ class FrameReader:
             end = pos + FRAME_OVERHEAD + size
             if size > engine.frame_max:  # Eight octets more than agreed, as RabbitMQ: some count only the payload.
                 engine.on_error(
-                    0, FrameError(f"a frame of {size + FRAME_OVERHEAD} octets is larger than {engine.frame_bound()}")
+                    0, FrameError(f"a frame of {size + FRAME_OVERHEAD} bytes is larger than {engine.frame_bound()}")
                 )
                 return n
             if end > n:

@@ -1,6 +1,6 @@
 """Delivery-tags of the deliveries of an incoming link that wait for their outcome; no two are equal (section 2.6.12).
 
-Theory of operation. Most senders count: each tag is a number of at most eight octets, larger than the one before. So a
+Theory of operation. Most senders count: each tag is a number of at most eight bytes, larger than the one before. So a
 larger one is new. Runs of tags that grow by one follow from the numbers of their deliveries; a sender with several
 links begins a run with each change of the link. With the first tag that is not larger, those of all deliveries that
 wait are stored, until none of them waits.
@@ -25,7 +25,7 @@ OF_CONNECTION_MAX: Final = 65_536
 STEP: Final = 256
 """Tags that each connection may store. It takes room for more from that of all connections, as many at a time."""
 STEP_BYTES: Final = STEP * 288
-"""Memory of a step: a tag of 32 octets with its outcome takes up to 280 octets."""
+"""Memory of a step: a tag of 32 bytes with its outcome takes up to 280 bytes."""
 SHARE_OF_MEMORY: Final = 16
 """Part of the node's memory limit (a sixteenth) that these steps of all connections may have: they alone never close
 its gate."""
@@ -33,7 +33,7 @@ its gate."""
 NONE_TAKEN: Final = -1
 """Width of the tags of a link that has stored ones, or has taken none."""
 _COUNTER_MAX: Final = 8
-"""Most octets of a tag that is a number."""
+"""Most bytes of a tag that is a number."""
 _NOTHING: Final[set[bytes]] = set()
 """The tags of a link that stores none; never changed."""
 
@@ -119,9 +119,9 @@ class DeliveryTags:
     def __init__(self, total: TagCount) -> None:
         self._total = total
         self._width: i64 = NONE_TAKEN
-        """Octets of each tag of a sender that counts."""
+        """Bytes of each tag of a sender that counts."""
         self._shift: i64 = 0
-        """Bits after such a tag in eight octets."""
+        """Bits after such a tag in eight bytes."""
         self._offset: i64 = 0
         """Such a tag, as a signed number, less the number of its delivery."""
         self._first: i64 = 0

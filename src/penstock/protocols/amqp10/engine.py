@@ -67,7 +67,7 @@ from penstock.wire.amqp10.values import FRAMING_ERROR, CodecError
 USUAL_FRAME: Final = 0x0200
 """Data offset and type of an AMQP frame without an extended header."""
 DECODED_A_UNIT: Final = 8
-"""Octets of a performative with values, such as a map of unsettled deliveries, that are decoded with a unit of work."""
+"""Bytes of a performative with values, such as a map of unsettled deliveries, that are decoded with a unit of work."""
 FRAME_WORK: Final = 1
 """Units of an empty frame, of a part of a message, and of a frame that is ignored."""
 
@@ -284,7 +284,7 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
                 pos = reader.next  # The peer's close may follow.
 
     def _read(self, data: bytes, pos: i64) -> i64:
-        """Act on headers and frames. Return the position of the first octet that is left.
+        """Act on headers and frames. Return the position of the first byte that is left.
 
         Raises CodecError and BrokerError, which close the connection.
         """

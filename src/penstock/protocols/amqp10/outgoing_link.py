@@ -4,7 +4,7 @@ A receiver may limit the messages that it takes, by the max-message-size of its 
 stays in its queue, for others. The link is detached with `amqp:link:message-size-exceeded`, so that its client learns
 of it. What lies before that message in its batch is sent first.
 
-What a delivery has in octets is known when it is written. So a consumer of such a link takes its messages unsettled,
+What a delivery has in bytes is known when it is written. So a consumer of such a link takes its messages unsettled,
 and the deliveries of one with snd-settle-mode settled are accepted as soon as they are written.
 """
 
@@ -38,9 +38,9 @@ from penstock.wire.amqp10.transfer import Flow
 from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed, serial_add
 
 UNLIMITED_FROM: Final = 1 << 62
-"""Octets from which on a limit is none: no message is that large."""
+"""Bytes from which on a limit is none: no message is that large."""
 ADDED_OCTETS: Final = 4096
-"""Octets that header and annotations of a delivery add at most to twice the charge of its message."""
+"""Bytes that header and annotations of a delivery add at most to twice the charge of its message."""
 
 
 def limit_of(attach: Composite) -> ReceiverLimit | None:
@@ -56,7 +56,7 @@ class ReceiverLimit:
 
     def __init__(self, most: i64, settles: bool) -> None:
         self._most: i64 = most
-        """Octets of the largest message."""
+        """Bytes of the largest message."""
         self.settles: Final = settles
         """True if deliveries are sent settled."""
 
@@ -78,7 +78,7 @@ class ReceiverLimit:
             return
         link.detach(
             ContentTooLarge(
-                f"queue '{batch.consumer.queue.name}' has a message that is larger than the {self._most} octets that "
+                f"queue '{batch.consumer.queue.name}' has a message that is larger than the {self._most} bytes that "
                 f"link '{link.link_name}' takes"
             )
         )
@@ -126,7 +126,7 @@ class OutgoingLink(Link):
         self.consumer.credit = self.credit
         self.default_outcome = default_outcome
         self.tag_base: i64 = 0
-        """Delivery-tag of a delivery less its number; a tag is a number of eight octets."""
+        """Delivery-tag of a delivery less its number; a tag is a number of eight bytes."""
         self.expiry = Expiry(attach.inner("source"))
         self._drain = False
         """True if the last flow had `drain` set. Our flows repeat it (section 2.7.4), because rhea and go-amqp wait for

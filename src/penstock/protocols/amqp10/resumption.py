@@ -102,9 +102,9 @@ class SuspendedReceiver(SuspendedLink):
 
 
 ENTRY_OCTETS = 32
-"""Octets of the frame of an attach that an entry of its unsettled map is counted with."""
+"""Bytes of the frame of an attach that an entry of its unsettled map is counted with."""
 ATTACH_OCTETS = 1024
-"""Octets that are left for its other fields."""
+"""Bytes that are left for its other fields."""
 
 
 class ResumedDelivery:

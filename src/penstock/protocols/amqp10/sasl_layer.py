@@ -31,7 +31,7 @@ from penstock.wire.amqp10.spec import (
 
 MECHANISMS: Final = (EXTERNAL, SCRAM, PLAIN, ANONYMOUS)
 RESPONSE_MAX: Final = 4096
-"""Most octets of a response; a frame before the login has no more."""
+"""Most bytes of a response; a frame before the login has no more."""
 OK: Final = 0
 AUTH: Final = 1
 SYS_TEMP: Final = 4

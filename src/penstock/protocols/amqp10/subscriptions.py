@@ -203,7 +203,7 @@ def subscription_name(container: str, link_name: str, lasting: bool, is_global: 
     owner = "" if is_global else f".{container}"
     name = f"{SUBSCRIPTION_PREFIX}{'' if lasting else '.volatile'}{owner}.{base}"
     if not is_name(name):
-        raise InvalidField(f"subscription '{base}': the name of its queue, '{name}', has more than 255 octets")
+        raise InvalidField(f"subscription '{base}': the name of its queue, '{name}', has more than 255 bytes")
     return name
 
 

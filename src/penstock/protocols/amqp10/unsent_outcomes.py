@@ -14,7 +14,7 @@ from penstock.wire.amqp10.transfer import ACCEPTED_STATE
 from penstock.wire.amqp10.values import serial_add, serial_distance
 
 ATTACH_OCTETS: Final = 1024
-"""Octets of the frame of an attach that are left for its other fields."""
+"""Bytes of the frame of an attach that are left for its other fields."""
 
 
 class UnsentOutcomes:

@@ -2,7 +2,7 @@
 
 Theory of operation. A `Connection` holds what belongs to no protocol. It passes input to its engine, which carries it
 out on the core and writes output to `Connection.output`. The first engine of every connection is `HeaderReader`: it
-reads the first eight octets and hands over to the engine of the `Protocol` that they name.
+reads the first eight bytes and hands over to the engine of the `Protocol` that they name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ProtocolEngine:
     # Input
 
     def read(self, data: bytes) -> i64:
-        """Act on input: what was left of it, and new octets. Return the position of the first octet that is left.
+        """Act on input: what was left of it, and new bytes. Return the position of the first byte that is left.
 
         That is part of a frame, or the rest when the client's share of a turn is used up (`Connection.input_paused`).
         """
@@ -169,17 +169,17 @@ CLOSED_ENGINE: Final = ClosedEngine()
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Protocol:
-    """A protocol of the listeners, chosen by the first octets of a connection."""
+    """A protocol of the listeners, chosen by the first bytes of a connection."""
 
     name: str = ""
     """Name for people, such as AMQP 0-9-1."""
 
     def accepts(self, start: bytes) -> bool:
-        """Return whether a connection of this protocol may begin with these octets: at most the first eight."""
+        """Return whether a connection of this protocol may begin with these bytes: at most the first eight."""
         raise NotImplementedError
 
     def engine(self, connection: Connection) -> ProtocolEngine:
-        """Return the engine of a new connection; it reads the input from its first octet on."""
+        """Return the engine of a new connection; it reads the input from its first byte on."""
         raise NotImplementedError
 
     def message_format(self) -> MessageFormat:

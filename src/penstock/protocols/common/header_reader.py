@@ -1,4 +1,4 @@
-"""Header reader: the first engine of every connection, which chooses the protocol by the first octets."""
+"""Header reader: the first engine of every connection, which chooses the protocol by the first bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 HEADER_OCTETS: Final = 8
-"""Octets of every protocol header (AMQP 0-9-1 section 4.2.2, AMQP 1.0 section 2.2)."""
+"""Bytes of every protocol header (AMQP 0-9-1 section 4.2.2, AMQP 1.0 section 2.2)."""
 
 
 class HeaderReader(ProtocolEngine):
@@ -24,7 +24,7 @@ class HeaderReader(ProtocolEngine):
     def __init__(self, connection: Connection, protocols: list[Protocol]) -> None:
         super().__init__(connection)
         self._protocols = protocols
-        """Protocols of this broker; the header of the first one is the answer to unknown octets."""
+        """Protocols of this broker; the header of the first one is the answer to unknown bytes."""
 
     @override
     def read(self, data: bytes) -> i64:

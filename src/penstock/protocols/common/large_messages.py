@@ -34,11 +34,11 @@ class LargeMessage:
         self._arrival: LargeArrival = connection.broker.large.begin(self._pieces, is_persistent)
 
     def octets(self) -> i64:
-        """Return how many octets of its body have come."""
+        """Return how many bytes of its body have come."""
         return self._arrival.octets
 
     def append(self, data: bytes, start: i64 = 0, end: i64 = -1) -> None:
-        """Append octets of its body, as `LargeArrival`. Raises ResourceError (506) if too much has arrived in part."""
+        """Append bytes of its body, as `LargeArrival`. Raises ResourceError (506) if too much has arrived in part."""
         arrival = self._arrival
         arrival.append(data, start, end)
         connection = self._connection

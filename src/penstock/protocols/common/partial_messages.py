@@ -87,7 +87,7 @@ class PartialMessages:
         self._count(connection, size)
 
     def resize(self, message: PartialMessage, charge: i64) -> None:
-        """Count the octets of a message in memory, at least 1. Raises ResourceError (506) as `add`."""
+        """Count the bytes of a message in memory, at least 1. Raises ResourceError (506) as `add`."""
         if charge > message.charge:
             self.add(message, charge - message.charge)
         elif 0 < charge < message.charge:

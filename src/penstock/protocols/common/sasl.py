@@ -29,7 +29,7 @@ PASSWORDS: Final[dict[str, Callable[[bytes], tuple[str, str]]]] = {PLAIN: parse_
 PLACEHOLDER: Final = b"\0*\0*"
 """Response to EXTERNAL of amqp091-go, which has no user name."""
 SCRAM_MAX: Final = 512
-"""Most octets of a response in SCRAM: SASLprep looks at each character of a name."""
+"""Most bytes of a response in SCRAM: SASLprep looks at each character of a name."""
 SCRAM_WORK: Final = 1_000
 """Units of work of each response in SCRAM."""
 
@@ -82,7 +82,7 @@ class SaslExchange:
     """One login: `init`, then `respond` to each challenge, until a step is the outcome."""
 
     def __init__(self, services: Services, peer: Peer, known: Sequence[str], response_max: int) -> None:
-        """`known` are the mechanisms of the protocol, and `response_max` is the most octets of a response."""
+        """`known` are the mechanisms of the protocol, and `response_max` is the most bytes of a response."""
         self._services = services
         self._peer = peer
         self._response_max = response_max
@@ -125,7 +125,7 @@ class SaslExchange:
         try:
             most = SCRAM_MAX if mechanism == SCRAM else self._response_max
             if len(response) > most:
-                raise SaslError(f"a {mechanism} response has {len(response)} octets; the most is {most}")
+                raise SaslError(f"a {mechanism} response has {len(response)} bytes; the most is {most}")
             if mechanism in PASSWORDS:
                 return self._password(*PASSWORDS[mechanism](response))
             if mechanism == ANONYMOUS:  # The response is only a trace (RFC 4505 section 2).
