@@ -124,7 +124,7 @@ class ClientSession(Session):
         self.broker.sessions[self] = None
 
     def move(self, state: SessionState) -> None:
-        """Change the state; see session.py for the transitions."""
+        """Change the state; `SESSION_STATES` has the transitions."""
         self.state = SESSION_STATES.step(self.state, state)
 
     def is_open(self) -> bool:
