@@ -13,10 +13,10 @@ from collections.abc import Callable
 from functools import partial
 
 from bench.hotpath import BATCH, MESSAGE, QUEUE, Bench
+from penstock.content.properties import Properties
 from penstock.core.message import Envelope
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.ranges.cursors import Cursor
-from penstock.wire.amqp091.codec import Properties
 
 ROUNDS = 21
 ROWS = 1_000

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
@@ -23,7 +24,8 @@ from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from penstock.wire.sasl import plain_response
 
 QUEUE = "hotpath"

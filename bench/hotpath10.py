@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from bench import hotpath
 from bench.hotpath import BATCH, BODY, BODY_OCTETS, CAPACITY, MESSAGE, PREPARED, PUBLISH, QUEUE, Bench, mark, take_steps
+from penstock.content.properties import Properties
 from penstock.core.journal.journal import Journal
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec as spec091
-from penstock.wire.amqp091.codec import Properties, encode_header
 from penstock.wire.amqp091.codec import frame as frame091
+from penstock.wire.amqp091.content_header import encode_header
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode_composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame

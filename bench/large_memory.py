@@ -24,9 +24,11 @@ import penstock
 from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, Broker, PenstockNode, start_penstock
 from bench.paging import Link
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, method_frame
 from penstock.wire.amqp091.codec import frame as frame091
+from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from penstock.wire.amqp10 import spec as spec10
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode_composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame

@@ -23,8 +23,10 @@ from typing import Any
 import penstock
 from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, Broker, PenstockNode, start_penstock
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import Method, decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from penstock.wire.sasl import plain_response
 
 OUTPUT = Path(__file__).resolve().parent / "output"

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import penstock
 from bench.hotpath import BATCH, PUBLISH, QUEUE, Bench, make_driver
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, frame
+from penstock.wire.amqp091.codec import frame
+from penstock.wire.amqp091.content_header import encode_header
 
 LEVELS = 10
 PRIORITIES_GOAL = 1.3

@@ -8,9 +8,11 @@ from itertools import count, product
 
 import penstock
 from bench.hotpath import Bench
+from penstock.content.properties import Properties
 from penstock.core.vhost import VirtualHost
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 
 BINDINGS = 10_000
 GOAL = 2.0

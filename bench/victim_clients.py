@@ -10,8 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from penstock.wire.sasl import plain_response
 
 LIMIT_S = 120.0

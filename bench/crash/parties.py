@@ -9,8 +9,8 @@ from bench.crash.history import LARGEST, Copy, Fate, History, Settlement, Transa
 from bench.crash.topology import LOCAL_OWN, SUBSCRIPTION, TX_IN, TX_OUT, Road, straight
 from bench.crash.wire import FORCED, Delivery, Gone, Link, Refused
 from bench.crash.wire10 import Link10, SubscribedLink10
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties
 
 MOST_MESSAGES = 1500
 """What one publisher publishes in a round at most."""

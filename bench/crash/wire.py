@@ -10,16 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import (
-    Method,
-    Properties,
-    decode_method,
-    decode_properties,
-    encode_header,
-    frame,
-    method_frame,
-)
+from penstock.wire.amqp091.codec import Method, decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import decode_properties, encode_header
 from penstock.wire.sasl import plain_response
 
 PATIENCE_S = 60.0

@@ -11,9 +11,10 @@ from typing_extensions import override
 
 from bench.crash.topology import LOCAL_CONTAINER, LOCAL_EXCHANGE, LOCAL_LINK, SUBSCRIPTION
 from bench.crash.wire import FORCED, Delivery, Gone, Link, Refused
+from penstock.content.properties import Properties
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.wire.amqp091 import spec as spec091
-from penstock.wire.amqp091.codec import Method, Properties
+from penstock.wire.amqp091.codec import Method
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_described, composite, decode_performative, encode_composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, frame

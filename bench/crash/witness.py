@@ -9,8 +9,8 @@ from bench.crash.judge import Found, Verdict
 from bench.crash.promises import Promises
 from bench.crash.topology import OURS, TIMED, TIMED_MS, straight
 from bench.crash.wire import PATIENCE_S, Gone, Link, Refused
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties
 
 NOT_FOUND = 404
 MOST_KEPT = 4 << 20

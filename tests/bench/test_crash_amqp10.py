@@ -12,8 +12,8 @@ from bench.crash.rounds import parties
 from bench.crash.topology import LOCAL_EXCHANGE, SUBSCRIPTION
 from bench.crash.wire import Link
 from bench.crash.wire10 import Link10, SubscribedLink10, subscribe
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import serving
 
 LARGE = bytes(range(256)) * 1000

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.wire.amqp091.codec import Properties
+from penstock.content.properties import Properties
 from tests.support.brokers import BrokerProcess, eventually, penstock_command
 from tests.support.checklist_clients import OVERHEAD, Board, Producer, Taker
 

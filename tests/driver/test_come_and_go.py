@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec as amqp091
-from penstock.wire.amqp091.codec import Properties, method_frame
+from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10 import spec as amqp10
 from penstock.wire.amqp10.composite import composite
 from penstock.wire.amqp10.values import Described, Symbol

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.core.journal.journal import CHANGES_A_GROUP, Journal
 from penstock.core.journal.write_shares import BOUND_LEAST, BOUND_MOST, LITTLE
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import Steps
 from penstock.management.why import unread
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, decode_method, method_frame
+from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support import at_once
 from tests.support.driven_connection import Dialogue, Frame, cut, output_of, publish
 from tests.support.restored_broker import journaled

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, method_frame
+from penstock.wire.amqp091.codec import method_frame
 from tests.support.block_encoder import encode_published
 from tests.support.driven_connection import Dialogue, make_driver, publish
 from tests.support.left_objects import end, left_by

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.management.hold_spans import READ_A_TURN, HoldSpan, HoldTracer, SpanCollector
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, method_frame
+from penstock.wire.amqp091.codec import method_frame
 from tests.support.amqp10_dialogue import Amqp10Dialogue
 from tests.support.block_encoder import encode_published
 from tests.support.conversion_table import message

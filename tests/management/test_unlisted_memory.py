@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from penstock.content.properties import Properties
 from penstock.management.unlisted_memory import HOLDERS_SHOWN, PIECES, REPLIES, SAID_FROM, Held, Holder
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from tests.support.blocked_scene import Scene, asked
 from tests.support.driven_connection import publish
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.management import why
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, method_frame
+from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10.spec import FLOW
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section, performative
 from tests.support.block_encoder import encode_published

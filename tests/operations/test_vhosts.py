@@ -6,12 +6,12 @@ import json
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotAllowed, NotFound, ResourceLocked
 from penstock.flow.work import SHARE, Steps
 from penstock.operations.vhosts import DELETION_WORK, declare_vhost
 from penstock.protocols.amqp091.content_frames import body_of
-from penstock.wire.amqp091.codec import Properties
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
 MANY = 2_000

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.unlinking import unlink
 from penstock.protocols.amqp091.content_frames import make_content
-from penstock.wire.amqp091.codec import Properties
 from tests.support.left_objects import left_by
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import FEW, PagedHouse, publish

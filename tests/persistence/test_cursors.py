@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.journal.group import MetadataChange
@@ -19,7 +20,6 @@ from penstock.persistence.metadata_records import CURSOR, encode_metadata
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.protocols.common.peer import Peer
 from penstock.ranges.cursors import Cursor
-from penstock.wire.amqp091.codec import Properties
 from tests.support.access_of import access_of
 from tests.support.control_requests import known_to
 from tests.support.restored_broker import Declared, journaled, queue_of

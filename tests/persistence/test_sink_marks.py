@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.content.properties import Properties
 from penstock.core.journal.group import JournalGroup
 from penstock.core.message import Envelope
 from penstock.driver.driver import BrokerDriver
 from penstock.persistence.metadata_records import MARK
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.ranges.marks import BatchProgress, SinkMark, SinkMarks
-from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples
 from tests.support import at_once
 from tests.support.memory_store import WALL

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.core.settings.policies import read_policy
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, PreconditionFailed
@@ -19,7 +20,7 @@ from penstock.settings.read import FEATURES, KEYS_WITHOUT_EFFECT, OF_RABBITMQ
 from penstock.settings.table import ALIASES, CONSUMERS, LINKS, OURS
 from penstock.settings.without_effect import OF_CONSUMERS, OF_QUEUES
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, decode_method, method_frame
+from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.amqp10 import spec as spec10
 from penstock.wire.amqp10.composite import composite
 from penstock.wire.amqp10.values import Array, Described, Symbol, Typed

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
+from penstock.content.properties import Properties
 from penstock.core.large_bodies import LargeBodies, PieceListener, Span
 from penstock.core.large_content import large_content
 from penstock.core.message import Envelope, Message
@@ -20,7 +21,6 @@ from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.ranges.blocks import BlockBody, encode_block
 from penstock.sync import connect
-from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import BrokerProcess, serving, some_name
 from tests.support.large_messages import joined
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.core.message import Envelope
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.ranges import blocks
 from penstock.ranges.blocks import BLOCK_RANGES_MAX
-from penstock.wire.amqp091.codec import Properties
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.large_messages import persistent

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.core.large_bodies import LargeBodies, LargeBody, PieceBudget, Span
 from penstock.core.large_content import large_content
 from penstock.core.message import Envelope, Message
@@ -20,7 +21,6 @@ from penstock.protocols.amqp091.content_frames import make_content
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.ranges.blocks import BLOCK_MESSAGE_MAX, MAGIC, BlockBody, encode_block, large_bodies
 from penstock.ranges.columns import ALIGNMENT, DEFAULT_COLUMNS, MORE_COLUMNS
-from penstock.wire.amqp091.codec import Properties
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.core.message import Envelope
 from penstock.core.queue.pager import PageRead
 from penstock.core.queue.queue import Queue
 from penstock.persistence.page_loader import Loader
 from penstock.persistence.restore import WallTimes
 from penstock.protocols.amqp091.content_frames import make_content
-from penstock.wire.amqp091.codec import Properties
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue
 from tests.support.memory_store import WALL

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from penstock.content.properties import Properties
 from penstock.core.message import Envelope
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
@@ -18,7 +19,6 @@ from penstock.ranges.marks import BatchProgress, SinkMarks
 from penstock.ranges.promotions import COPIES_A_UNIT, PromotionLine
 from penstock.ranges.range_plan import RangePlan
 from penstock.ranges.stages import Stage, StagedRow, StagedRows
-from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples
 from tests.support.restored_broker import Declared, journaled, queue_of
 from tests.support.settings_bench import Bench

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from penstock.access.permission import Permission, TopicPermission
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.operations.users import drop_user
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, method_frame
+from penstock.wire.amqp091.codec import method_frame
 from tests.support.access_of import access_of
 from tests.support.block_encoder import encode_published
 from tests.support.control_requests import known_to

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import SHARE
 from penstock.protocols.amqp091.content_frames import body_of, properties_of
 from penstock.protocols.common.control_request import BLOCK_OCTETS
 from penstock.ranges.blocks import CONTENT_TYPE
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, method_frame
+from penstock.wire.amqp091.codec import method_frame
 from tests.support.block_encoder import encode_published
 from tests.support.control_requests import answers, request
 from tests.support.driven_connection import Dialogue, drain, make_driver, methods, publish

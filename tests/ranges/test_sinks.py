@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.pools import MARKS
 from penstock.protocols.amqp091.content_frames import body_of
-from penstock.wire.amqp091.codec import Properties
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
 from tests.support.control_requests import known_to

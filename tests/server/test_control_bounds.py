@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.errors import ControlError
+from penstock.content.properties import Properties
 from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE
 from penstock.flow.work import LOOKING_SHARE
 from penstock.protocols.common.control_request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.sync import connect
-from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import BrokerProcess
 from tests.support.control_requests import request, turns_until_answered, with_queues
 from tests.support.driven_connection import Dialogue, make_driver, publish

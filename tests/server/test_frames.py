@@ -62,9 +62,9 @@ def declare_with(table: bytes) -> bytes:
 FRAMES = {
     "frame above frame_max, at its first octets": (
         raw_frame(METHOD, 1, b"", size=131073)[:7] + b"\0",
-        (501, "a frame of 131081 octets is larger than the agreed frame_max of 131072"),
+        (501, "a frame of 131081 bytes is larger than the agreed frame_max of 131072"),
     ),
-    "frame of 4 GiB": (struct.pack(">BHI", BODY, 1, 0xFFFFFFFF) + b"\0", (501, "4294967303 octets")),
+    "frame of 4 GiB": (struct.pack(">BHI", BODY, 1, 0xFFFFFFFF) + b"\0", (501, "4294967303 bytes")),
     "frame without its end": (raw_frame(METHOD, 1, b"", end=0), (501, "does not end with 0xCE but with 0x0")),
     "frame of an unknown type": (raw_frame(65, 0, b"abc"), (501, "a frame of type 65")),
     "unknown method": (raw_frame(METHOD, 1, struct.pack(">HH", 60, 999)), (540, "class 60 has no method 999")),

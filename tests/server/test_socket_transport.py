@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from penstock.server import turn_loop
+from penstock.server import turn_selector
 from penstock.server.socket_transport import LARGE_READ_BYTES, SocketTransport
 from penstock.server.turn_loop import TurnLoop
 
-pytestmark = pytest.mark.skipif(not turn_loop.HAS_EPOLL, reason="this system has no epoll")
+pytestmark = pytest.mark.skipif(not turn_selector.HAS_EPOLL, reason="this system has no epoll")
 LARGE = bytes(range(256)) * 16_384
 """4 MiB: more than any socket takes at once."""
 

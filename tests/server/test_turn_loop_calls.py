@@ -12,10 +12,10 @@ import pytest
 
 import penstock
 from penstock import sync
-from penstock.server import turn_loop
+from penstock.server import turn_selector
 from penstock.server.turn_loop import TurnLoop
 
-pytestmark = pytest.mark.skipif(not turn_loop.HAS_EPOLL, reason="this system has no epoll")
+pytestmark = pytest.mark.skipif(not turn_selector.HAS_EPOLL, reason="this system has no epoll")
 MESSAGES = 200
 CALLS = ("poll", "recv_into", "send", "register", "modify", "unregister", "recv", "accept", "sleep")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame
+from penstock.wire.amqp091.codec import Method, decode_method, frame
+from penstock.wire.amqp091.content_header import encode_header
 from tests.support.driven_connection import Frame, cut, methods
 
 

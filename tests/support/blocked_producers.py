@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from tests.support.driven_connection import Dialogue, make_driver, publish
 from tests.support.log_lines import texts
 

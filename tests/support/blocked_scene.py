@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, method_frame
+from penstock.wire.amqp091.codec import method_frame
 from tests.support.amqp091_frames import body_of
 from tests.support.driven_connection import Dialogue, make_driver, publish
 

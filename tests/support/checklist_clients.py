@@ -13,8 +13,8 @@ from typing import Any, Self
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
+from penstock.content.properties import Properties
 from penstock.sync import connect
-from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually
 from tests.support.raw_channel import Connection
 

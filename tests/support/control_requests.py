@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.operations.table import CONTROL
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.settings.read import read_settings
-from penstock.wire.amqp091.codec import Properties
 from tests.support import at_once
 from tests.support.driven_connection import Dialogue, make_driver, publish
 

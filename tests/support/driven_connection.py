@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Self
 
+from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
@@ -13,7 +14,8 @@ from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import Method, decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from penstock.wire.sasl import plain_response
 
 Frame = tuple[int, int, bytes]

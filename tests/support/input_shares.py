@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 
 
 def declarations(count: int, name: str) -> bytes:

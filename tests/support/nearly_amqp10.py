@@ -11,7 +11,7 @@ from penstock.wire.amqp091.spec import PROTOCOL_HEADER
 from penstock.wire.amqp10 import spec, values
 from penstock.wire.amqp10.composite import Composite, decode_performative
 from penstock.wire.amqp10.frames import AMQP_HEADER, HEADER_OCTETS, SASL_HEADER, frame
-from penstock.wire.amqp10.neutral import exchange_address, queue_address
+from penstock.wire.amqp10.neutral_addresses import exchange_address, queue_address
 from penstock.wire.amqp10.spec import ANY, COMPOSITES, MESSAGE_ID, ROLE, FieldSpec
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Array, Described, Symbol, Typed, ulong

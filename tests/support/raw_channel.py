@@ -26,16 +26,10 @@ from penstock.client.errors import (
     why_closed,
 )
 from penstock.client.options import Options
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import (
-    Method,
-    Properties,
-    decode_method,
-    decode_properties,
-    encode_header,
-    frame,
-    method_frame,
-)
+from penstock.wire.amqp091.codec import Method, decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import decode_properties, encode_header
 from penstock.wire.sasl import plain_response
 
 METHODS = {method.name: number for number, method in spec.METHODS.items()}

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from penstock.client.options import Address
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import Method, decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 
 PATIENCE = 60.0
 """Seconds until a script that waits in vain fails its test."""

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from typing_extensions import override
 
+from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import Method, decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from penstock.wire.sasl import plain_response
 from tests.support.simulated_loop import SimLoop
 from tests.support.simulated_network import End

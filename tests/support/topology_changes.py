@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
@@ -18,7 +19,6 @@ from penstock.operations import vhosts
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.protocols.common.peer import Peer
 from penstock.settings.read import read_settings
-from penstock.wire.amqp091.codec import Properties
 from tests.support import at_once
 from tests.support.access_of import access_of
 from tests.support.amqp091_strategies import tables

@@ -21,10 +21,10 @@ from penstock.flow.confirms import WITHHELD
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
+from penstock.protocols.common.client_session import ClientSession
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_names import label
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.engine import ClientSession
 from penstock.protocols.common.peer import Traffic, rabbitmq_fields
 
 TRAFFIC: Final = "connection_coarse_metrics"

@@ -1,4 +1,4 @@
-"""Driver of the broker: one turn delivers messages, dispatches effects and writes confirms.
+"""Driver of the broker, with its services for connections: one turn delivers messages, dispatches effects and confirms.
 
 driver.receive(connection, data, now) ...  input that was read
 driver.begin(now)                     then once: a turn
@@ -7,9 +7,8 @@ for connection in driver.take_pending_output(): write connection.take_output(), 
 driver.serve(now)                     behind the output, which others wait for: input of those who use much
 more |= driver.end_turn(seconds, now)
 
-It has no socket, no clock and no randomness: the event loop supplies them.
-
-Services of the driver for the connections: the interface of protocols/common/services.py.
+It has no socket, no clock and no randomness: the event loop supplies them. `DriverServices` fills in the interface of
+protocols/common/services.py.
 """
 
 from __future__ import annotations
@@ -53,7 +52,8 @@ from penstock.protocols import standard_protocols
 from penstock.protocols.common.audit_trail import AuditTrail
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.engine import HeaderReader, Protocol
+from penstock.protocols.common.engine import Protocol
+from penstock.protocols.common.header_reader import HeaderReader
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.login import InlineAuthenticator
 from penstock.protocols.common.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins, RenewalRate

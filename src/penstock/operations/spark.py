@@ -120,7 +120,7 @@ def _of_readers() -> tuple[Operation, ...]:
 def _of_writers() -> tuple[Operation, ...]:
     """Return the operations of writers."""
     return (
-        # The fields of a block are in its header: `penstock.ranges.sink_blocks`.
+        # The fields of a block are in its header: `penstock.ranges.incoming_block`.
         _work(PUBLISH_BLOCK, lambda ranges: _never, (), _PUBLISH),
         _work("producer.begin", lambda ranges: control_api.begin,
               ("channel", "producer", "lane", "epoch", "window", "named")),

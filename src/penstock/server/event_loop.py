@@ -28,9 +28,11 @@ from penstock.protocols.common.single_publish import SinglePublish
 from penstock.server.collector import FREEZER
 from penstock.server.logs import ADMITTED
 from penstock.server.record_log import RecordLog
+from penstock.server.slices import Slices
 from penstock.server.store_writer import StoreWriter
 from penstock.server.transport import ReadBuffers, ReadState, Transport
-from penstock.server.turn_loop import Slices, TurnLoop, TurnSelector, wall_clock
+from penstock.server.turn_loop import TurnLoop, wall_clock
+from penstock.server.turn_selector import TurnSelector
 
 WRITTEN_AT_ONCE: Final = 250
 """Connections written to per turn; the others follow in the next."""

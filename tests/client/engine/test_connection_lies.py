@@ -20,7 +20,8 @@ from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
 from penstock.client.errors import ClientError, ConnectionClosed
 from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import encode_header, frame
+from penstock.wire.amqp091.codec import frame
+from penstock.wire.amqp091.content_header import encode_header
 from penstock.wire.amqp10 import spec as spec10
 from penstock.wire.amqp10.composite import composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER

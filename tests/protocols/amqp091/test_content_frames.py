@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.protocols.amqp091.content_frames import body_of, header_payload, make_content, properties_of
-from penstock.wire.amqp091.codec import Properties, decode_properties
+from penstock.wire.amqp091.content_header import decode_properties
 
 
 @pytest.mark.parametrize("length", [0, 1, 131072 - 8, 131072 - 7, 300_000])

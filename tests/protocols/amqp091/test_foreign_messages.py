@@ -8,7 +8,8 @@ from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.amqp091.publishing import write_return
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_properties, method_frame
+from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp091.content_header import decode_properties
 from tests.support.driven_connection import Dialogue, Frame, make_driver, publish
 from tests.support.toy_format import ToyFormat
 

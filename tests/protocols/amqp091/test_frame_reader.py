@@ -10,7 +10,8 @@ from penstock.flow.work import SHARE
 from penstock.protocols.amqp091 import frame_reader as frames
 from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import FLAGS_AT, decode_method, frame, method_frame
+from penstock.wire.amqp091.codec import decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import FLAGS_AT
 from penstock.wire.amqp091.spec import FRAME_OVERHEAD
 from tests.support.driven_connection import Dialogue, cut, make_driver, output_of, publish
 from tests.support.large_messages import frames_received
@@ -55,7 +56,7 @@ def test_frame_above_4096_bytes_during_the_handshake_is_501() -> None:
     connection.receive(GREETING + start_ok("guest", product="x" * 4096))
     code, text = closed_with(connection)
     assert code == 501
-    assert "is larger than the 4096 octets that it may have before connection.tune-ok" in text
+    assert "is larger than the 4096 bytes that it may have before connection.tune-ok" in text
 
 
 def test_frame_size_in_the_handshake_is_checked_at_the_first_bytes() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.content.properties import Properties
 from penstock.core.deaths import DEATHS_KEPT, DeathRecord
 from penstock.core.message_format import UnreadableContent
 from penstock.errors import PreconditionFailed
@@ -33,11 +34,12 @@ from penstock.protocols.amqp091.message_format import (
     properties_in,
 )
 from penstock.ranges.incoming_block import IncomingBlock
-from penstock.wire.amqp091.codec import FLAGS_AT, Properties, decode_properties, encode_table, property_flags
+from penstock.wire.amqp091.codec import encode_table
+from penstock.wire.amqp091.content_header import FLAGS_AT, decode_properties, property_flags
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
 from tests.support.dead_letters import died
-from tests.wire.amqp091.test_codec_properties import properties
+from tests.wire.amqp091.test_content_header import properties
 
 ALL_BUT_HEADERS_AND_EXPIRATION = (
     *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id", "reply_to", "message_id"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.log_ids import FRAME_TOO_SMALL
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, decode_properties, method_frame
+from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp091.content_header import decode_properties
 from penstock.wire.amqp10 import spec as spec10
 from penstock.wire.amqp10.value_writer import encode_value
 from penstock.wire.amqp10.values import Described, ulong

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.content.properties import Properties
 from penstock.core.message import BCC_KEY_OVERHEAD, BCC_OVERHEAD
 from penstock.core.routing.route import route_for
 from penstock.core.vhost import REPLY_TO
@@ -16,7 +17,8 @@ from penstock.protocols.amqp091.message_format import copies_of, may_have_cc, wi
 from penstock.protocols.amqp091.publishing import check_user_id_and_reply_to, property_mask, route_variant
 from penstock.protocols.common.single_publish import SinglePublish
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, method_frame
+from penstock.wire.amqp091.codec import Method, decode_method, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from tests.profiles import examples
 from tests.support.access_of import access_of
 from tests.support.driven_connection import (
@@ -29,7 +31,7 @@ from tests.support.driven_connection import (
     stopped_publisher,
 )
 from tests.support.topology import checked_route
-from tests.wire.amqp091.test_codec_properties import properties
+from tests.wire.amqp091.test_content_header import properties
 
 
 def around(**more: str) -> Properties:

@@ -37,7 +37,7 @@ from penstock.wire.amqp091 import spec as spec091
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
-from penstock.wire.amqp10.neutral import exchange_address, queue_address, reply_queue
+from penstock.wire.amqp10.neutral_addresses import exchange_address, queue_address, reply_queue
 from penstock.wire.amqp10.values import Symbol
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names
 from tests.support.amqp10_messages import decode_message, delivered

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.core.message import Envelope
 from penstock.protocols.amqp091.content_frames import make_content
-from penstock.wire.amqp091.codec import Properties
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, encode
 from penstock.wire.amqp10.value_writer import encode_value

@@ -11,7 +11,7 @@ from penstock.protocols.amqp10.delivery_outcomes import outcome_of, rejected_sta
 from penstock.protocols.amqp10.session import AmqpSession
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite
-from penstock.wire.amqp10.neutral import annotations_of
+from penstock.wire.amqp10.neutral_reader import annotations_of
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.transfer import ACCEPTED_STATE, STATE_OCTETS_MAX
 from penstock.wire.amqp10.values import Symbol

@@ -77,7 +77,7 @@ def test_message_that_is_too_large_stays_and_the_link_is_detached(mode: int) -> 
     assert last_octets(heard) == [b"1", b"2"]
     assert [each.field("settled") is True for each in transfers(heard)] == [mode == 1] * 2
     assert (names(heard)[-1], condition(heard[-1])) == ("detach", "amqp:link:message-size-exceeded")
-    assert f"larger than the {MOST} octets" in str(heard[-1].field("error"))
+    assert f"larger than the {MOST} bytes" in str(heard[-1].field("error"))
     assert client.listen() == []
     left = [b"1", b"2"] if mode == 0 else []
     others = client.attach_receiver("/queues/q", 2, credit=9)

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from penstock.access.password_hash import file_password
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import User
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.authorization import NO_ACCESS
 from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Properties, method_frame
+from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.sasl import plain_response
 from tests.profiles import examples
 from tests.support.access_matrix import NEW, Grants, cells, grants, octets_of, refusal_of, rows

@@ -1,29 +1,61 @@
-"""The choice of the protocol by the first bytes."""
+"""Engines of a connection at its ends: before it has a protocol, and after it is torn down."""
 
 from __future__ import annotations
 
-from penstock.protocols.common.connection_state import ConnectionState
+import pytest
+
+from penstock.errors import InternalError
+from penstock.protocols.common.engine import CLOSED_ENGINE, Protocol, ProtocolEngine
+from penstock.protocols.common.header_reader import HeaderReader
 from penstock.wire.amqp091 import spec
-from tests.support.driven_connection import cut, make_driver, output_of
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.driven_connection import Dialogue, make_driver, output_of
 from tests.support.logging_in import stranger
 
-HEADER = b"AMQP\x00\x00\x09\x01"
+
+def test_engine_of_a_torn_down_connection_ignores_input_and_errors() -> None:
+    driver = make_driver()
+    client = Dialogue(driver, heartbeat=10)
+    connection = client.connection
+    driver.disconnect(connection)
+    driver.run_turn()
+    output_of(connection)
+    assert connection.engine is CLOSED_ENGINE
+    late = method_frame(1, spec.QUEUE_DECLARE, queue="late")
+    assert connection.engine.read(late) == len(late)
+    connection.engine.close(InternalError("too late"))
+    assert output_of(connection) == b""
+    assert (list(connection.engine.sessions()), connection.engine.session(1)) == ([], None)
+    assert "late" not in driver.broker.vhosts["/"].queues
 
 
-def test_protocol_header_may_come_byte_by_byte() -> None:
-    found = stranger(make_driver(), "127.0.0.1")
-    for octet in HEADER[:-1]:
-        found.receive(bytes([octet]))
-        assert output_of(found) == b""
-        assert found.state is ConnectionState.HEADER
-    found.receive(HEADER[-1:])
-    assert found.state is ConnectionState.START
-    assert cut(output_of(found))[0][0] == spec.FRAME_METHOD
+def test_engine_that_has_ended_has_no_timer() -> None:
+    driver = make_driver()
+    client = Dialogue(driver, heartbeat=10)
+    engine = client.connection.engine
+    assert engine.idle is not None
+    assert driver.next_deadline() is not None
+    driver.disconnect(client.connection)
+    driver.run_turn()
+    assert engine.idle is None
+    assert driver.next_deadline() is None
 
 
-def test_unknown_protocol_header_is_answered_at_its_first_wrong_byte() -> None:
-    for start in (b"G", b"AMQP\x07", b"HTTP/1.1"):
-        found = stranger(make_driver(), "127.0.0.1")
-        found.receive(start)
-        assert output_of(found) == HEADER
-        assert found.state is ConnectionState.CLOSED
+def test_engine_without_a_protocol_has_no_sessions_and_nothing_to_send() -> None:
+    connection = stranger(make_driver())
+    engine = connection.engine
+    assert isinstance(engine, HeaderReader)
+    assert (list(engine.sessions()), engine.session(1), engine.details()) == ([], None, {})
+    assert (engine.take_urgent(), engine.output_delay(0.0)) == (b"", 0.0)
+    assert (engine.may_be_silent(), engine.has_sender_credit(), engine.needs_small_receive_buffer()) == (False,) * 3
+
+
+def test_protocol_that_fills_in_nothing_is_an_error() -> None:
+    connection = stranger(make_driver())
+    assert Protocol().header() == b""
+    with pytest.raises(NotImplementedError):
+        Protocol().accepts(b"A")
+    with pytest.raises(NotImplementedError):
+        Protocol().engine(connection)
+    with pytest.raises(NotImplementedError):
+        ProtocolEngine(connection).read(b"A")

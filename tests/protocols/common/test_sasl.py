@@ -15,7 +15,7 @@ from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import CommandInvalid, FrameError
-from penstock.protocols.amqp10.opening import MECHANISMS, RESPONSE_MAX
+from penstock.protocols.amqp10.sasl_layer import MECHANISMS, RESPONSE_MAX
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.login_limits import Backoff
@@ -235,7 +235,7 @@ def test_scram_is_that_of_the_example_in_rfc_7677() -> None:
         (b"n,,m=x,n=ada,r=abc", "malformed"),
         (b"n,,n=\xff,r=abc", "not UTF-8"),
         (b"n,,n=a\x07,r=abc", "malformed"),
-        (b"n,,n=" + b"a" * SCRAM_MAX, f"has {SCRAM_MAX + 5} octets; the most is {SCRAM_MAX}"),
+        (b"n,,n=" + b"a" * SCRAM_MAX, f"has {SCRAM_MAX + 5} bytes; the most is {SCRAM_MAX}"),
     ],
 )
 def test_scram_refuses_a_first_response_that_is_malformed(first: bytes, reason: str) -> None:
@@ -295,7 +295,7 @@ def test_password_is_not_checked_while_too_many_answers_wait(mechanism: str, dri
 def test_response_that_is_too_long_is_refused_before_it_is_read() -> None:
     for mechanism in ("PLAIN", "ANONYMOUS"):
         refusal = exchange().init(mechanism, b"\0ada\0" + b"x" * RESPONSE_MAX).refusal
-        assert refusal == f"a {mechanism} response has {RESPONSE_MAX + 5} octets; the most is {RESPONSE_MAX}"
+        assert refusal == f"a {mechanism} response has {RESPONSE_MAX + 5} bytes; the most is {RESPONSE_MAX}"
 
 
 def test_refusal_never_quotes_a_password() -> None:

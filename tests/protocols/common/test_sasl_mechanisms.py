@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.protocols.common.sasl import (
+from penstock.protocols.common.sasl_mechanisms import (
     AMQPLAIN,
     ANONYMOUS,
     EXTERNAL,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.common.single_publish import ORIGINS_MOST, SinglePublish
-from penstock.wire.amqp091.codec import Properties
 from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue
 

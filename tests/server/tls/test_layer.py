@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from penstock.file_tables import TlsSettings
 from penstock.protocols.common.peer import TlsSession
-from penstock.server import turn_loop
+from penstock.server import turn_selector
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.contexts import READ_OCTETS, TlsServer
 from penstock.server.tls.layer import (
@@ -35,7 +35,7 @@ from tests.support.tls_records import BARE_RECORD_OCTETS, DATA, RecordMaker
 
 LARGE = bytes(range(256)) * 16_384
 """4 MiB: more than any socket takes at once."""
-LOOPS = [TurnLoop, asyncio.SelectorEventLoop] if turn_loop.HAS_EPOLL else [asyncio.SelectorEventLoop]
+LOOPS = [TurnLoop, asyncio.SelectorEventLoop] if turn_selector.HAS_EPOLL else [asyncio.SelectorEventLoop]
 
 
 class Recording(SecuredProtocol):
@@ -389,7 +389,7 @@ def test_tls_bytes_without_data_are_charged(
     run(authority, loop_factory, story)
 
 
-@pytest.mark.skipif(not turn_loop.HAS_EPOLL, reason="polls are those of the broker's loop")
+@pytest.mark.skipif(not turn_selector.HAS_EPOLL, reason="polls are those of the broker's loop")
 def test_poll_reads_one_peer_that_may_send_bytes_without_data(authority: Authority, tmp_path: Path) -> None:
     async def story(protocol: Recording, far: socket.socket, _: list[str]) -> None:
         loop = asyncio.get_running_loop()

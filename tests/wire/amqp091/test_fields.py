@@ -14,18 +14,11 @@ from hypothesis import strategies as st
 from pamqp import decode as pamqp_decode
 from pamqp import encode as pamqp_encode
 
+from penstock.content.properties import Properties
 from penstock.errors import PenstockError
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import (
-    CodecError,
-    Properties,
-    decode_method,
-    decode_properties,
-    decode_table,
-    encode_header,
-    encode_method,
-    encode_table,
-)
+from penstock.wire.amqp091.codec import CodecError, decode_method, decode_table, encode_method, encode_table
+from penstock.wire.amqp091.content_header import decode_properties, encode_header
 from penstock.wire.amqp091.fields import FieldReader, TolerantFieldReader
 from penstock.wire.amqp091.spec import METHODS, MethodSpec, ReplyCode
 from tests.profiles import examples

@@ -22,13 +22,8 @@ from penstock.flow.timers import NEVER, TimerHandler
 from penstock.log_ids import FRAME_TOO_SMALL
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.content_frames import header_end, properties_of
-from penstock.protocols.amqp091.delivery_frames import (
-    DeliveryHead,
-    LargeOutput,
-    write_confirm,
-    write_deliveries,
-    write_other,
-)
+from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_deliveries, write_other
+from penstock.protocols.amqp091.large_output import LargeOutput
 from penstock.protocols.amqp091.message_format import as_frames, may_have_cc, without_blind_copies
 from penstock.protocols.amqp091.publishing import (
     CLAIMS,
@@ -38,12 +33,13 @@ from penstock.protocols.amqp091.publishing import (
     route_variant,
 )
 from penstock.protocols.common.authorization import check_route
+from penstock.protocols.common.client_session import ClientSession
 from penstock.protocols.common.connection_state import TeardownState
-from penstock.protocols.common.engine import ClientSession
 from penstock.protocols.common.log_line import LogLine
 from penstock.protocols.common.peer import query_of
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, CodecError, flags_of, method_frame
+from penstock.wire.amqp091.codec import CodecError, method_frame
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of
 
 if TYPE_CHECKING:
     from penstock.access.rules import ConnectionAccess

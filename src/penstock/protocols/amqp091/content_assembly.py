@@ -18,10 +18,11 @@ from penstock.protocols.amqp091.content_frames import with_one_body_frame, witho
 from penstock.protocols.amqp091.publishing import CLAIMS, is_persistent, property_mask
 from penstock.protocols.common.authorization import check_route
 from penstock.protocols.common.control_request import octets_max
-from penstock.protocols.common.partial_messages import PIECE_BYTES, LargeMessage, PartialMessage
+from penstock.protocols.common.large_messages import LargeMessage
+from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import FIXED_OCTETS, HEADERS_FLAG, flags_of
 from penstock.wire.amqp091.codec import frame as whole_frame
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, HEADERS_FLAG, flags_of
 from penstock.wire.amqp091.spec import CLASS_BASIC, FRAME_OVERHEAD, PAYLOAD_AT
 
 if TYPE_CHECKING:

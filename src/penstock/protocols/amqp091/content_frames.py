@@ -7,7 +7,9 @@ from typing import Final
 from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from penstock.wire.amqp091.codec import FIXED_OCTETS, Properties, decode_properties, encode_header, frame
+from penstock.content.properties import Properties
+from penstock.wire.amqp091.codec import frame
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, decode_properties, encode_header
 from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_HEADER
 
 FRAME_PAYLOAD_MAX: Final = 131064

@@ -26,9 +26,9 @@ from penstock.protocols.amqp091.message_format import may_have_cc
 from penstock.protocols.amqp091.publishing import CLAIMS, property_mask, route_variant
 from penstock.protocols.amqp091.unanswered import UnansweredRequests
 from penstock.protocols.common.authorization import check_route
+from penstock.protocols.common.client_session import SESSION_OPEN
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
-from penstock.protocols.common.engine import SESSION_OPEN
-from penstock.wire.amqp091.codec import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,
     BASIC_PUBLISH,
@@ -136,7 +136,7 @@ class FrameReader:
             end = pos + FRAME_OVERHEAD + size
             if size > engine.frame_max:  # Eight octets more than agreed, as RabbitMQ: some count only the payload.
                 engine.on_error(
-                    0, FrameError(f"a frame of {size + FRAME_OVERHEAD} octets is larger than {engine.frame_bound()}")
+                    0, FrameError(f"a frame of {size + FRAME_OVERHEAD} bytes is larger than {engine.frame_bound()}")
                 )
                 return n
             if end > n:

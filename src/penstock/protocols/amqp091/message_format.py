@@ -32,16 +32,15 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.level import OVERHEAD
 from penstock.protocols.amqp091 import content_frames
 from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX, header_end, header_payload, properties_of
-from penstock.wire.amqp091.codec import (
+from penstock.wire.amqp091.codec import CodecError, encode_table
+from penstock.wire.amqp091.content_header import (
     EXPIRATION,
     FIXED_OCTETS,
     FLAGS_AT,
     HEADERS,
     SIZES,
     TABLE,
-    CodecError,
     encode_header,
-    encode_table,
     flags_of,
     property_at,
     skip_properties,

@@ -1,9 +1,8 @@
-"""Methods: the table of the handlers, the check that a method is allowed in the present state, and their audit.
+"""Methods of a connection and of its channels: the handshake, the table of handlers, and the audit of what they change.
 
-See AMQP 0-9-1 sections 2.2.4 and 2.2.5; codes and texts are RabbitMQ's. An unexpected method is an error of the whole
-connection: 504 if the channel is at fault, 503 if the method is not allowed there at all.
-
-Handshake: from the protocol header to the agreed limits (AMQP 0-9-1 section 2.2.4).
+The handshake goes from the protocol header to the agreed limits (AMQP 0-9-1 section 2.2.4). A method must be allowed in
+the present state; see sections 2.2.4 and 2.2.5; codes and texts are RabbitMQ's. An unexpected method is an error of the
+whole connection: 504 if the channel is at fault, 503 if the method is not allowed there at all.
 """
 
 from __future__ import annotations
@@ -20,12 +19,14 @@ from penstock.protocols.amqp091 import methods_basic, methods_topology
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.common.audit_trail import actor_of
 from penstock.protocols.common.client_profiles import EXACT_FLOW, PRODUCER_LANES, Profile, profile_of
+from penstock.protocols.common.client_session import SESSION_OPEN, SessionState
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.engine import HOLD_DEADLINE, SESSION_OPEN, SessionState
+from penstock.protocols.common.engine import HOLD_DEADLINE
 from penstock.protocols.common.login import SecretUpdate
 from penstock.protocols.common.lost_publishes import CLOSED_BEFORE
 from penstock.protocols.common.peer import QUERY
-from penstock.protocols.common.sasl import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN, SaslExchange
+from penstock.protocols.common.sasl import SaslExchange
+from penstock.protocols.common.sasl_mechanisms import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method
 

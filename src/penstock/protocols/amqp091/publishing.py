@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Consumer
 from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.queue.queue_settings import ConsumerSettings
@@ -29,21 +30,18 @@ from penstock.flow.credit import Credit
 from penstock.management import gate_lines
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import (
+from penstock.wire.amqp091.codec import frame, method_frame, short_text
+from penstock.wire.amqp091.content_header import (
     DELIVERY_MODE,
     EXPIRATION,
     FLAGS_AT,
     PRIORITY,
     USER_ID,
-    Properties,
     encode_header,
-    frame,
-    method_frame,
     property_at,
-    short_text,
     skip_properties,
 )
-from penstock.wire.amqp091.codec import REPLY_TO as REPLY_TO_INDEX
+from penstock.wire.amqp091.content_header import REPLY_TO as REPLY_TO_INDEX
 from penstock.wire.amqp091.fields import encode_shortstr
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from penstock.limits import NAME_MAX
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.topology import asker_of, declare_queue
-from penstock.wire.amqp10.neutral import EXCHANGES, QUEUES, percent_decoded
+from penstock.wire.amqp10.neutral_addresses import EXCHANGES, QUEUES, percent_decoded
 from penstock.wire.amqp10.sections import Sections, with_annotations
 from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS
 from penstock.wire.amqp10.value_writer import encode_value

@@ -35,18 +35,13 @@ from penstock.protocols.amqp10.request_links import (
     response_queue,
 )
 from penstock.protocols.amqp10.session import AmqpSession
-from penstock.protocols.amqp10.subscriptions import (
-    EXPIRES_NEVER,
-    SourceFilters,
-    Subscription,
-    SubscriptionRequest,
-    find_subscription,
-)
+from penstock.protocols.amqp10.source_filters import SourceFilters
+from penstock.protocols.amqp10.subscriptions import EXPIRES_NEVER, Subscription, SubscriptionRequest, find_subscription
 from penstock.protocols.amqp10.target import target_of
 from penstock.protocols.common import authorization
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.wire.amqp10.composite import Composite, composite
-from penstock.wire.amqp10.neutral import queue_address
+from penstock.wire.amqp10.neutral_addresses import queue_address
 from penstock.wire.amqp10.spec import ATTACH, COORDINATOR, DETACH, SOURCE
 from penstock.wire.amqp10.values import Symbol
 

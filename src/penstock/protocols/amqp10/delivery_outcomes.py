@@ -11,7 +11,7 @@ from penstock.core.message_format import MessageFormats
 from penstock.flow.gate import Refusal, retry_after_s
 from penstock.protocols.amqp10.error_scopes import DESCRIPTION_MAX
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
-from penstock.wire.amqp10.neutral import to_neutral
+from penstock.wire.amqp10.neutral_values import to_neutral
 from penstock.wire.amqp10.spec import ACCEPTED, DISPOSITION, ERROR, MODIFIED, REJECTED
 from penstock.wire.amqp10.transfer import STATE_OCTETS_MAX, write_disposition
 from penstock.wire.amqp10.values import UINT, Symbol, Typed

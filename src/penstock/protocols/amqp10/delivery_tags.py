@@ -1,11 +1,9 @@
 """Delivery-tags of the deliveries of an incoming link that wait for their outcome; no two are equal (section 2.6.12).
 
-Theory of operation. Most senders count: each tag is a number of at most eight octets, larger than the one before. So a
+Theory of operation. Most senders count: each tag is a number of at most eight bytes, larger than the one before. So a
 larger one is new. Runs of tags that grow by one follow from the numbers of their deliveries; a sender with several
 links begins a run with each change of the link. With the first tag that is not larger, those of all deliveries that
 wait are stored, until none of them waits.
-
-Deliveries of one incoming link whose outcome its sender does not know yet, by delivery-tag (section 2.6.13).
 """
 
 from __future__ import annotations
@@ -16,13 +14,8 @@ from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from penstock.core.gates.metadata_memory import NodeMemory
-from penstock.core.publish.producer import Producer
-from penstock.flow.confirms import HELD, REFUSED
 from penstock.flow.pool import PoolHolder, Pools
 from penstock.pools import STORED_TAGS
-from penstock.wire.amqp10.composite import as_described, decode_composite
-from penstock.wire.amqp10.transfer import ACCEPTED_STATE
-from penstock.wire.amqp10.values import serial_add, serial_distance
 
 TAGS_MAX: Final = 2048
 """Most stored tags of a link; the oldest is forgotten beyond: it could be used again, and would be sent again."""
@@ -32,7 +25,7 @@ OF_CONNECTION_MAX: Final = 65_536
 STEP: Final = 256
 """Tags that each connection may store. It takes room for more from that of all connections, as many at a time."""
 STEP_BYTES: Final = STEP * 288
-"""Memory of a step: a tag of 32 octets with its outcome takes up to 280 octets."""
+"""Memory of a step: a tag of 32 bytes with its outcome takes up to 280 bytes."""
 SHARE_OF_MEMORY: Final = 16
 """Part of the node's memory limit (a sixteenth) that these steps of all connections may have: they alone never close
 its gate."""
@@ -40,7 +33,7 @@ its gate."""
 NONE_TAKEN: Final = -1
 """Width of the tags of a link that has stored ones, or has taken none."""
 _COUNTER_MAX: Final = 8
-"""Most octets of a tag that is a number."""
+"""Most bytes of a tag that is a number."""
 _NOTHING: Final[set[bytes]] = set()
 """The tags of a link that stores none; never changed."""
 
@@ -126,9 +119,9 @@ class DeliveryTags:
     def __init__(self, total: TagCount) -> None:
         self._total = total
         self._width: i64 = NONE_TAKEN
-        """Octets of each tag of a sender that counts."""
+        """Bytes of each tag of a sender that counts."""
         self._shift: i64 = 0
-        """Bits after such a tag in eight octets."""
+        """Bits after such a tag in eight bytes."""
         self._offset: i64 = 0
         """Such a tag, as a signed number, less the number of its delivery."""
         self._first: i64 = 0
@@ -317,126 +310,3 @@ class DeliveryTags:
         self._runs = _NO_RUNS
         self._last = 0
         self._width = NONE_TAKEN
-
-
-ATTACH_OCTETS: Final = 1024
-"""Octets of the frame of an attach that are left for its other fields."""
-
-
-class UnsentOutcomes:
-    """Deliveries of one link by the numbers of its producer, and the outcomes that were sent but not settled."""
-
-    __slots__ = ("_total", "tags", "_awaited", "_awaited_tags", "resumed")
-
-    def __init__(self, total: TagCount) -> None:
-        self._total = total
-        self.tags = DeliveryTags(total)
-        """Those of publishes whose outcome was not sent."""
-        self._awaited: dict[int, tuple[bytes, bytes]] = {}
-        """Tag and state by delivery-id, of outcomes that their sender settles (rcv-settle-mode second)."""
-        self._awaited_tags: set[bytes] = set()
-        """Their tags."""
-        self.resumed: dict[bytes, bytes] = {}
-        """States by tag that were decided before the link was resumed."""
-
-    def follows(self, data: bytes, start: i64, stop: i64, number: i64) -> bool:
-        """Take the tag of a delivery that begins and return True if it follows from the number (`DeliveryTags`).
-
-        Return False, and do nothing, for any other tag, and while the connection stores some; see `take`.
-        """
-        return self._total.count == 0 and self.tags.follows(data, start, stop, number)
-
-    def take(self, data: bytes, start: i64, stop: i64, number: i64, reported: i64) -> bool:
-        """Take the tag of a delivery that begins; return False if an unsettled one has it (`DeliveryTags.take`)."""
-        if self._awaited or self.resumed:
-            tag = data[start:stop]
-            if tag in self._awaited_tags or tag in self.resumed:
-                return False
-        return self.tags.take(data, start, stop, number, reported)
-
-    def end(self) -> None:
-        """Forget everything: the link has ended."""
-        self._total.remove(len(self._awaited) + len(self.resumed))
-        self._awaited = {}
-        self._awaited_tags = set()
-        self.resumed = {}
-        self.tags.end()
-
-    def await_settlement(self, first: i64, last: i64, delivery_id: i64, state: bytes) -> None:
-        """Record that the outcome of the publishes first..last was sent, and that their sender settles it."""
-        for number in range(first, last + 1):
-            tag = self.tags.tag_of(number)
-            if tag is None:
-                continue
-            if len(self._awaited) >= TAGS_MAX or (self._awaited and not self._total.has_room()):
-                self._settled(next(iter(self._awaited)))
-            if self._total.has_room():
-                self._awaited[int((delivery_id + number - first) & 0xFFFFFFFF)] = (tag, state)
-                self._awaited_tags.add(tag)
-                self._total.count += 1
-
-    def _settled(self, delivery_id: int) -> None:
-        known = self._awaited.pop(delivery_id, None)
-        if known is not None:
-            self._awaited_tags.discard(known[0])
-            self._total.remove(1)
-
-    def on_settled(self, first: i64, last: i64) -> i64:
-        """Forget deliveries that their sender has settled; returns how many were looked up."""
-        awaited = self._awaited
-        if not awaited:
-            return 0
-        count = serial_distance(first, last) + 1
-        if count < len(awaited):
-            for after in range(count):
-                self._settled(int(serial_add(first, after)))
-            return count if count > 0 else 0
-        looked_at: i64 = len(awaited)
-        for delivery_id in list(awaited):
-            if serial_distance(first, delivery_id) >= 0 and serial_distance(delivery_id, last) >= 0:
-                self._settled(delivery_id)
-        return looked_at
-
-    def take_resumed(self, tag: bytes) -> bytes | None:
-        """Take the state of a resumed delivery; None for one that is not known."""
-        state = self.resumed.pop(tag, None)
-        if state is not None:
-            self._total.remove(1)
-        return state
-
-    def outcomes(self, producer: Producer) -> dict[bytes, bytes]:
-        """Return the states of all deliveries that are decided, by tag; those that are held are left out.
-
-        A message that is in its queue is accepted, also if its outcome is withheld.
-        """
-        confirms = producer.confirms
-        undecided = set()
-        for pending in confirms.pending:
-            if pending.state == HELD or pending.state == REFUSED:
-                undecided.add(int(pending.number))
-        outcomes = dict(self.resumed)
-        for tag, state in self._awaited.values():
-            outcomes[tag] = state
-        for number in range(max(confirms.sent_upto + 1, confirms.published - TAGS_MAX + 1), confirms.published + 1):
-            waiting = None if int(number) in undecided else self.tags.tag_of(number)
-            if waiting is not None:
-                outcomes[waiting] = ACCEPTED_STATE
-        return outcomes
-
-    def resume(
-        self, outcomes: dict[bytes, bytes], unsettled: dict[object, object], max_frame_size: i64
-    ) -> tuple[dict[object, object], bool]:
-        """Take over the outcomes of a suspended link for the deliveries that the sender still has.
-
-        Returns the unsettled map for our attach, and whether it is incomplete: all of it has to fit into a frame.
-        """
-        states: dict[object, object] = {}
-        room = max_frame_size - ATTACH_OCTETS
-        for tag, state in outcomes.items():
-            if tag in unsettled and self._total.has_room():
-                self.resumed[tag] = state
-                self._total.count += 1
-                room -= len(tag) + len(state) + 8
-                if room > 0:
-                    states[tag] = as_described(decode_composite(state)[0])
-        return states, len(states) < len(self.resumed)

@@ -31,11 +31,11 @@ from penstock.flow.pool import PoolHolder
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import WorkMeter
 from penstock.pools import DYNAMIC_NODES
-from penstock.protocols.common.engine import ClientSession
+from penstock.protocols.common.client_session import ClientSession
 from penstock.protocols.common.topology import asker_of, declare_exchange, declare_queue
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_composite
-from penstock.wire.amqp10.neutral import exchange_address, queue_address
+from penstock.wire.amqp10.neutral_addresses import exchange_address, queue_address
 from penstock.wire.amqp10.values import Array, Symbol, Typed
 
 PREFIX: Final = "amq.dyn"

@@ -1,16 +1,15 @@
-"""AMQP 1.0 engine of a connection: headers, SASL, open and close, and frames to sessions. Bytes in, bytes out.
+"""AMQP 1.0 engine of a connection: its frame reader, headers, SASL, open and close. Bytes in, bytes out.
 
 Theory of operation. A connection passes through `HEADER` (SASL header), `START` (SASL frames), `TUNE` (AMQP header) and
 `OPEN` (open) to `RUNNING` (protocols/common/connection_state.py). A frame that its state does not expect closes the
 connection.
 
 An error closes the smallest scope that it concerns: a delivery gets an outcome, a link is detached, a session ended.
-What is raised here closes the connection.
+Errors raised here close the connection.
 
-Frame reader: splits input into frames, and hands transfers, flows and dispositions to their sessions in place.
-
-Other performatives are decoded into composites. An incomplete frame waits in `Connection.unparsed`: at most one,
-whose size max-frame-size bounds. The rest of the input waits there too when the client's share of a turn is used up.
+`FrameReader` splits input into frames, and hands transfers, flows and dispositions to their sessions in place. Other
+performatives are decoded into composites. An incomplete frame waits in `Connection.unparsed`: at most one, whose size
+max-frame-size bounds. The rest of the input waits there too when the client's share of a turn is used up.
 """
 
 from __future__ import annotations
@@ -29,13 +28,14 @@ from penstock.protocols.amqp10.endpoint import Endpoint, FrameParts, SharedParts
 from penstock.protocols.amqp10.error_scopes import MalformedPerformative
 from penstock.protocols.amqp10.malformed import OF_SESSION, on_malformed
 from penstock.protocols.amqp10.message_format import Amqp10Format
-from penstock.protocols.amqp10.opening import SaslLayer
+from penstock.protocols.amqp10.sasl_layer import SaslLayer
 from penstock.protocols.amqp10.session import HANDLE_MAX, AmqpSession
 from penstock.protocols.common.audit_trail import audit_refusal
+from penstock.protocols.common.client_session import SESSION_OPEN, SessionEngine, SessionState
 from penstock.protocols.common.connection import Connection
 from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.engine import SESSION_OPEN, Protocol, ProtocolEngine, SessionEngine, SessionState
+from penstock.protocols.common.engine import Protocol, ProtocolEngine
 from penstock.wire.amqp10.composite import Composite, decode_performative
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import (
@@ -67,7 +67,7 @@ from penstock.wire.amqp10.values import FRAMING_ERROR, CodecError
 USUAL_FRAME: Final = 0x0200
 """Data offset and type of an AMQP frame without an extended header."""
 DECODED_A_UNIT: Final = 8
-"""Octets of a performative with values, such as a map of unsettled deliveries, that are decoded with a unit of work."""
+"""Bytes of a performative with values, such as a map of unsettled deliveries, that are decoded with a unit of work."""
 FRAME_WORK: Final = 1
 """Units of an empty frame, of a part of a message, and of a frame that is ignored."""
 
@@ -284,7 +284,7 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
                 pos = reader.next  # The peer's close may follow.
 
     def _read(self, data: bytes, pos: i64) -> i64:
-        """Act on headers and frames. Return the position of the first octet that is left.
+        """Act on headers and frames. Return the position of the first byte that is left.
 
         Raises CodecError and BrokerError, which close the connection.
         """

@@ -39,7 +39,6 @@ from penstock.protocols.amqp10.delivery_outcomes import (
     rejected_state,
     write_outcome,
 )
-from penstock.protocols.amqp10.delivery_tags import UnsentOutcomes
 from penstock.protocols.amqp10.error_scopes import (
     MalformedMessage,
     check_annotations,
@@ -62,6 +61,7 @@ from penstock.protocols.amqp10.side_lanes import SideLane, SideLanes
 from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
 from penstock.protocols.amqp10.target import AnonymousTarget, Target
 from penstock.protocols.amqp10.transactions import Posting
+from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
 from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.protocols.common.client_profiles import Profile
 from penstock.texts import worded

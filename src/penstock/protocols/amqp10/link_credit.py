@@ -19,7 +19,7 @@ from penstock.errors import PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level
 from penstock.protocols.amqp10.target import Target
-from penstock.protocols.common.engine import ClientSession
+from penstock.protocols.common.client_session import ClientSession
 from penstock.settings.read import read_link_properties
 from penstock.texts import worded
 from penstock.wire.amqp10.composite import Composite

@@ -30,13 +30,13 @@ from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, 
 from penstock.protocols.amqp10.error_scopes import MalformedMessage
 from penstock.protocols.common import topology
 from penstock.protocols.common.audit_trail import actor_of, audit_refusal
-from penstock.protocols.common.engine import ClientSession
+from penstock.protocols.common.client_session import ClientSession
 from penstock.protocols.common.login import SecretUpdate
 from penstock.protocols.common.topology import BindingTerms, asker_of
 from penstock.texts import worded
 from penstock.wire.amqp10.composite import Composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import FieldCursor
-from penstock.wire.amqp10.neutral import neutral_table, to_amqp10
+from penstock.wire.amqp10.neutral_values import neutral_table, to_amqp10
 from penstock.wire.amqp10.spec import AMQP_VALUE, APPLICATION_PROPERTIES, PROPERTIES
 from penstock.wire.amqp10.value_reader import decode_value
 from penstock.wire.amqp10.value_writer import encode_value

@@ -28,22 +28,10 @@ from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import values
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.neutral import (
-    AMQP10_TYPE,
-    COPIES,
-    DEATHS,
-    annotation_of,
-    annotations_of,
-    encode_head,
-    encode_message,
-    entries_in,
-    last_times,
-    properties_of,
-    property_octets,
-    to_amqp10,
-    to_neutral,
-    uuid_text,
-)
+from penstock.wire.amqp10.neutral_deaths import DEATHS, annotation_of, entries_in, last_times
+from penstock.wire.amqp10.neutral_reader import annotations_of, properties_of, property_octets
+from penstock.wire.amqp10.neutral_values import AMQP10_TYPE, COPIES, to_amqp10, to_neutral, uuid_text
+from penstock.wire.amqp10.neutral_writer import encode_head, encode_message
 from penstock.wire.amqp10.sections import Sections, data_octets, joined_data, property_at, with_annotations
 from penstock.wire.amqp10.spec import AMQP_VALUE, DATA, HEADER
 from penstock.wire.amqp10.value_reader import ValueReader

@@ -4,23 +4,12 @@ A receiver may limit the messages that it takes, by the max-message-size of its 
 stays in its queue, for others. The link is detached with `amqp:link:message-size-exceeded`, so that its client learns
 of it. What lies before that message in its batch is sent first.
 
-What a delivery has in octets is known when it is written. So a consumer of such a link takes its messages unsettled,
+What a delivery has in bytes is known when it is written. So a consumer of such a link takes its messages unsettled,
 and the deliveries of one with snd-settle-mode settled are accepted as soon as they are written.
-
-Resumption of a receiver's link: its unsettled deliveries go on as both sides remember them (section 2.6.13).
-
-| the receiver has | the delivery |
-|---|---|
-| an outcome | is settled with it; a resumed transfer without a payload tells so |
-| the delivery without an outcome | is resumed: sent again from its beginning with its old delivery-tag |
-| no such delivery | returns to its queue |
-
-Resumed transfers use link credit like others, and come before new messages.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 from mypy_extensions import i64
@@ -30,29 +19,28 @@ from penstock.core.consume.bulk_requeue import settle_batches
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import cancel_drain, request_drain, settle_in_slices
-from penstock.core.message import Message
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import CONSUMER_TIMEOUT, ConsumerSettings
 from penstock.errors import ContentTooLarge, NotImplementedHere
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
-from penstock.protocols.amqp10.delivery_outcomes import outcome_of
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
-from penstock.protocols.amqp10.link import SETTLED, Link, LinkEndings, LinkKey
+from penstock.protocols.amqp10.link import SETTLED, Link, LinkEndings
+from penstock.protocols.amqp10.resumption import Resumption, SuspendedReceiver
 from penstock.protocols.amqp10.session import AmqpSession
-from penstock.protocols.amqp10.suspended_links import LONGEST_S, Expiry, SuspendedLink, SuspendedLinks
+from penstock.protocols.amqp10.suspended_links import Expiry
 from penstock.settings.read import read_consume_arguments, read_priority
-from penstock.wire.amqp10.composite import Composite, as_composite, as_described
+from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED, UINT_MAX
+from penstock.wire.amqp10.spec import UINT_MAX
 from penstock.wire.amqp10.transfer import Flow
-from penstock.wire.amqp10.values import UINT, ULONG, CodecError, Symbol, Typed, serial_add
+from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed, serial_add
 
 UNLIMITED_FROM: Final = 1 << 62
-"""Octets from which on a limit is none: no message is that large."""
+"""Bytes from which on a limit is none: no message is that large."""
 ADDED_OCTETS: Final = 4096
-"""Octets that header and annotations of a delivery add at most to twice the charge of its message."""
+"""Bytes that header and annotations of a delivery add at most to twice the charge of its message."""
 
 
 def limit_of(attach: Composite) -> ReceiverLimit | None:
@@ -68,7 +56,7 @@ class ReceiverLimit:
 
     def __init__(self, most: i64, settles: bool) -> None:
         self._most: i64 = most
-        """Octets of the largest message."""
+        """Bytes of the largest message."""
         self.settles: Final = settles
         """True if deliveries are sent settled."""
 
@@ -90,7 +78,7 @@ class ReceiverLimit:
             return
         link.detach(
             ContentTooLarge(
-                f"queue '{batch.consumer.queue.name}' has a message that is larger than the {self._most} octets that "
+                f"queue '{batch.consumer.queue.name}' has a message that is larger than the {self._most} bytes that "
                 f"link '{link.link_name}' takes"
             )
         )
@@ -118,192 +106,8 @@ EXCLUSIVE: Final = "exclusive"
 """Link property: true for the only consumer of its queue."""
 TXN_ID: Final = Symbol("txn-id")
 """Property of a flow that asks for deliveries in a transaction (section 4.4.3)."""
-
-
-SUSPENDED_DELIVERIES: Final = 2048
-"""Most deliveries that a suspended link keeps, the oldest ones; the others are released. A flow may send all at once,
-in some 10 ms."""
 SCANNED_A_UNIT: Final = 32
 """Batches of a session that are searched for those of a link with one unit of work."""
-RESUMED_BYTES: Final = 350
-"""Memory of a resumed delivery beside its message: a batch of its own, and its delivery-tag."""
-
-
-class SuspendedReceiver(SuspendedLink):
-    """Suspended link of a receiver. The number of a batch is the delivery-tag of its first message."""
-
-    def __init__(self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry, consumer: Consumer, next_tag: i64) -> None:
-        super().__init__(owner, key, expiry)
-        self.queue = consumer.queue
-        self.timeout_s: float = consumer.timeout_s()
-        """Seconds of its consumer, which is gone, to acknowledge a delivery."""
-        self.batches: list[Batch] = []
-        self.next_tag: i64 = next_tag
-        """Delivery-tag of the next message; it is new to the link."""
-        self.detached: OutgoingLink | None = None
-        """The detached link whose unsettled messages are still in its session; None if `batches` has all."""
-
-    def keep(self, batches: list[Batch]) -> list[Batch]:
-        """Keep the oldest deliveries, within the bound; return the others."""
-        room: i64 = SUSPENDED_DELIVERIES
-        for batch in self.batches:
-            room -= batch.left
-        for at, batch in enumerate(batches):
-            if batch.left > room:
-                rest = batches[at + 1 :]
-                rest.insert(0, batch if room == 0 else _cut(batch, room))
-                if room > 0:
-                    self.batches.append(batch)
-                return rest
-            room -= batch.left
-            self.batches.append(batch)
-        return []
-
-    def collect(self) -> None:
-        """Take over the deliveries of the detached link from its session; those beyond the bound are released."""
-        link = self.detached
-        self.detached = None
-        if link is not None:
-            rest = self.keep(link.take_unsettled())
-            self.next_tag = link.next_tag()
-            settle_batches(self.owner.broker, rest, Outcome.RELEASED)
-
-    @override
-    def on_session_ended(self) -> bool:
-        if self.expiry.timeout_s > 0:
-            self.collect()
-            return True
-        self.detached = None  # The session gives them their outcome.
-        return False
-
-    @override
-    def release(self) -> None:
-        self.collect()
-        batches = self.batches
-        self.batches = []
-        settle_batches(self.owner.broker, batches, Outcome.RELEASED)
-
-    @override
-    def longest_s(self) -> float:
-        longest_s = min(LONGEST_S, self.timeout_s)
-        return longest_s if self.detached is None else longest_s / 2  # Before the timeout would return them.
-
-
-ENTRY_OCTETS = 32
-"""Octets of the frame of an attach that an entry of its unsettled map is counted with."""
-ATTACH_OCTETS = 1024
-"""Octets that are left for its other fields."""
-
-
-class ResumedDelivery:
-    """A delivery to be resumed: one message, or an outcome alone."""
-
-    __slots__ = ("tag", "batch", "state")
-
-    def __init__(self, tag: i64, batch: Batch | None, state: Composite | None) -> None:
-        self.tag: i64 = tag
-        self.batch = batch
-        """The message; None if it is settled."""
-        self.state = state
-
-
-class Resumption:
-    """Deliveries of one link that it has from a suspended one."""
-
-    def __init__(self, link: OutgoingLink) -> None:
-        self._link = link
-        self._waiting: deque[ResumedDelivery] = deque()
-        """Those that wait for credit."""
-        self._tags: dict[int, int] = {}
-        """Delivery-tags of those that were sent, by number: all others of the link have theirs by their number."""
-        self._bytes: i64 = 0
-        """Bytes that it counts in the node's memory until the link ends."""
-
-    def begin(self, suspended: SuspendedReceiver, unsettled: dict[object, object]) -> None:
-        """Take over the suspended deliveries; `unsettled` is the map of the receiver's attach."""
-        suspended.collect()
-        link = self._link
-        link.tag_base = suspended.next_tag - link.session.unsettled.next_number
-        back: list[Batch] = []
-        settled: dict[Outcome, list[Batch]] = {}
-        for batch in suspended.batches:
-            for index, message in enumerate(batch.messages):
-                if message is None:
-                    continue
-                tag = batch.first + index
-                octets = int(tag).to_bytes(8, "big")
-                one = _single(link, tag, message, batch.at)
-                if octets not in unsettled:
-                    back.append(one)
-                    continue
-                state = _state(unsettled[octets])
-                if state is None or not ACCEPTED <= state.code <= MODIFIED:
-                    self._waiting.append(ResumedDelivery(tag, one, None))
-                    continue
-                settled.setdefault(outcome_of(state.code, state), []).append(one)
-                self._waiting.append(ResumedDelivery(tag, None, state))
-        broker = link.session.broker
-        for batch in suspended.batches:
-            broker.work.done += len(batch.messages)
-        suspended.batches = []
-        self._bytes = len(self._waiting) * RESUMED_BYTES
-        broker.gates.count_other_memory(self._bytes)
-        settle_batches(broker, back, Outcome.RELEASED)
-        for outcome in settled:
-            settle_batches(broker, settled[outcome], outcome)
-
-    def unsettled(self) -> tuple[dict[object, object], bool]:
-        """Return the unsettled map for our attach, and whether it is incomplete: all of it has to fit into a frame."""
-        room = (self._link.session.endpoint.peer_max_frame_size - ATTACH_OCTETS) // ENTRY_OCTETS
-        states: dict[object, object] = {}
-        for delivery in self._waiting:
-            if len(states) >= room:
-                return states, True
-            state = delivery.state
-            states[int(delivery.tag).to_bytes(8, "big")] = None if state is None else as_described(state)
-        return states, False
-
-    def send(self) -> None:
-        """Send waiting deliveries, within credit and window."""
-        link = self._link
-        session = link.session
-        consumer = link.consumer
-        while self._waiting and consumer.credit.left() > 0 and not session.stopped():
-            delivery = self._waiting.popleft()
-            number = session.unsettled.next_number
-            session.unsettled.next_number = number + 1
-            batch = delivery.batch
-            charge: i64 = 0 if batch is None else batch.charge
-            consumer.credit.spend(1, charge)
-            if batch is None:
-                consumer.credit.restore(1, charge)
-                session.writer.write_outcome(link, number, delivery.tag, delivery.state)
-                continue
-            consumer.shared.spend(1, charge)
-            consumer.delivered += 1
-            batch.consumer = consumer
-            batch.first = number
-            batch.at = session.broker.now
-            session.unsettled.add(batch)
-            self._tags[int(number)] = int(delivery.tag)
-            message = batch.messages[0]
-            assert message is not None
-            session.writer.write_resumed(link, number, delivery.tag, message)
-
-    def take(self) -> list[Batch]:
-        """Take the messages that still wait; the number of each is its delivery-tag."""
-        waiting = self._waiting
-        self._waiting = deque()
-        return [each.batch for each in waiting if each.batch is not None]
-
-    def end(self) -> None:
-        """Give back its memory: the link has ended."""
-        self._link.session.broker.gates.count_other_memory(-self._bytes)
-        self._bytes = 0
-
-    def tag_of(self, number: i64) -> i64:
-        """Return the delivery-tag of a number."""
-        return self._tags.get(int(number), int(number + self._link.tag_base))
 
 
 class OutgoingLink(Link):
@@ -322,7 +126,7 @@ class OutgoingLink(Link):
         self.consumer.credit = self.credit
         self.default_outcome = default_outcome
         self.tag_base: i64 = 0
-        """Delivery-tag of a delivery less its number; a tag is a number of eight octets."""
+        """Delivery-tag of a delivery less its number; a tag is a number of eight bytes."""
         self.expiry = Expiry(attach.inner("source"))
         self._drain = False
         """True if the last flow had `drain` set. Our flows repeat it (section 2.7.4), because rhea and go-amqp wait for
@@ -548,34 +352,3 @@ class OutgoingLink(Link):
     def next_tag(self) -> i64:
         """Return a delivery-tag that is new to the link."""
         return self.session.unsettled.next_number + self.tag_base
-
-
-def _single(link: OutgoingLink, tag: i64, message: Message, at: float) -> Batch:
-    messages: list[Message | None] = [message]
-    return Batch(link.consumer, tag, messages, message.charge, at)
-
-
-def _cut(batch: Batch, most: i64) -> Batch:
-    """Remove all but the first `most` messages of a batch, and return the removed ones as a batch."""
-    end: i64 = 0
-    charge: i64 = 0
-    left: i64 = 0
-    while left < most:
-        message = batch.messages[end]
-        if message is not None:
-            left += 1
-            charge += message.charge
-        end += 1
-    rest = Batch(batch.consumer, batch.first + end, batch.messages[end:], batch.charge - charge, batch.at)
-    rest.left = batch.left - left
-    del batch.messages[end:]
-    batch.left = left
-    batch.charge = charge
-    return rest
-
-
-def _state(value: object) -> Composite | None:
-    try:
-        return value if isinstance(value, Composite) else as_composite(value)
-    except CodecError:
-        return None

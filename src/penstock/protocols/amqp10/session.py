@@ -1,17 +1,14 @@
-"""Session: windows, links by handle, and the deliveries of all its outgoing links (section 2.5).
+"""Session: its links by handle, and the deliveries of all its outgoing links (section 2.5).
 
 Numbers of the ledger of unsettled deliveries are delivery-ids: number 1 has the delivery-id 0.
 
-Its links are known by the peer's handle, with handles of ours, and by the consumer of a receiver.
-
-Windows of a session in transfer frames, in both directions (section 2.5.6).
+Its links (`SessionLinks`) are known by the peer's handle, with handles of ours, and by the consumer of a receiver.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
@@ -28,125 +25,21 @@ from penstock.errors import (
     PreconditionFailed,
     TransferViolation,
     UnattachedHandle,
-    WindowViolation,
 )
 from penstock.protocols.amqp10.delivery_ids import AcceptedRanges
-from penstock.protocols.amqp10.delivery_tags import UnsentOutcomes
 from penstock.protocols.amqp10.delivery_writer import DeliveryWriter
 from penstock.protocols.amqp10.endpoint import Endpoint
 from penstock.protocols.amqp10.error_scopes import Scope, error_composite, scope_of
 from penstock.protocols.amqp10.link import LINK_ATTACHED, Link, LinkEndings, LinkState
-from penstock.protocols.amqp10.transactions import Settler
-from penstock.protocols.common.engine import ClientSession, SessionEngine, SessionState
+from penstock.protocols.amqp10.session_windows import RENEW_AT, SessionWindows
+from penstock.protocols.amqp10.settler import Settler
+from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
+from penstock.protocols.common.client_session import ClientSession, SessionEngine, SessionState
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.spec import BEGIN, DETACH, DISPOSITION, END, FLOW, TRANSFER
-from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer, write_flow
-from penstock.wire.amqp10.values import serial_add, serial_distance
-
-INCOMING_WINDOW: Final = 4096
-"""Transfer frames that a peer may send before our next flow. Room is a matter of link credit: nothing is left unread,
-so the window is renewed as soon as half of it is used."""
-RENEW_AT: Final = 2048
-OUTGOING_WINDOW: Final = 0x7FFFFFFF
-"""Transfer frames that we announce to send: link credit and the peer's window bound them."""
-
-
-class SessionWindows:
-    """Windows of one session."""
-
-    __slots__ = ("next_incoming_id", "incoming_window", "next_outgoing_id", "remote_incoming_window")
-
-    def __init__(self, begin: Composite) -> None:
-        self.next_incoming_id: i64 = begin.number("next_outgoing_id")
-        """Transfer-id of the next transfer frame of the peer."""
-        self.incoming_window: i64 = INCOMING_WINDOW
-        """Transfer frames that the peer may still send."""
-        self.next_outgoing_id: i64 = 0
-        """Transfer-id of our next transfer frame."""
-        self.remote_incoming_window: i64 = begin.number("incoming_window")
-        """Transfer frames that we may still send."""
-
-    def begin(self, remote_channel: int, handle_max: int) -> Composite:
-        """Return the answer to the peer's begin."""
-        return composite(
-            BEGIN,
-            remote_channel=remote_channel,
-            next_outgoing_id=int(self.next_outgoing_id),
-            incoming_window=INCOMING_WINDOW,
-            outgoing_window=OUTGOING_WINDOW,
-            handle_max=handle_max,
-        )
-
-    def take(self, next_incoming_id: i64, incoming_window: i64, next_outgoing_id: i64) -> None:
-        """Take the peer's windows. Raises BrokerError if it has counted frames that were not sent."""
-        seen = next_incoming_id if next_incoming_id != ABSENT else 0
-        under_way = serial_distance(seen, self.next_outgoing_id)
-        if under_way < 0:
-            raise WindowViolation(
-                f"flow with next-incoming-id {seen}, but the next frame is {self.next_outgoing_id}",
-            )
-        self.next_incoming_id = next_outgoing_id
-        self.remote_incoming_window = incoming_window - under_way
-        if self.remote_incoming_window < 0:
-            self.remote_incoming_window = 0
-
-    def count_transfer(self) -> None:
-        """Count a transfer frame of the peer. Raises BrokerError beyond the window."""
-        self.next_incoming_id = (self.next_incoming_id + 1) & 0xFFFFFFFF
-        self.incoming_window -= 1
-        if self.incoming_window < 0:
-            raise WindowViolation(
-                f"transfer beyond the incoming window of {INCOMING_WINDOW} frames of the session",
-            )
-
-    def needs_renewal(self) -> bool:
-        """Return whether the peer must hear of more window."""
-        return self.incoming_window < RENEW_AT
-
-    def count_sent(self, frames: i64) -> None:
-        """Count transfer frames that were sent."""
-        self.next_outgoing_id = serial_add(self.next_outgoing_id, frames)
-        self.remote_incoming_window -= frames
-
-    def write(
-        self,
-        out: BytesWriter,
-        channel: i64,
-        handle: i64 = ABSENT,
-        delivery_count: i64 = ABSENT,
-        link_credit: i64 = ABSENT,
-        available: i64 = ABSENT,
-        drain: bool = False,
-    ) -> None:
-        """Write a flow of the session, or of one of its links; it renews the window."""
-        self.incoming_window = INCOMING_WINDOW
-        write_flow(
-            out,
-            channel,
-            self.next_incoming_id,
-            INCOMING_WINDOW,
-            self.next_outgoing_id,
-            OUTGOING_WINDOW,
-            handle,
-            delivery_count,
-            link_credit,
-            available,
-            drain,
-        )
-
-    def flow(self, **link: object) -> Composite:
-        """Return a flow of a link that `write` cannot write, since it has properties; it renews the window."""
-        self.incoming_window = INCOMING_WINDOW
-        return composite(
-            FLOW,
-            next_incoming_id=int(self.next_incoming_id),
-            incoming_window=INCOMING_WINDOW,
-            next_outgoing_id=int(self.next_outgoing_id),
-            outgoing_window=OUTGOING_WINDOW,
-            **link,
-        )
-
+from penstock.wire.amqp10.spec import DETACH, DISPOSITION, END, FLOW, TRANSFER
+from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer
+from penstock.wire.amqp10.values import serial_distance
 
 HANDLE_MAX: Final = 1023
 """Largest handle: a session has at most 1,024 links."""

@@ -16,19 +16,6 @@ The terms of a subscription are exchange, routing key, selector, no-local, and w
 name with other terms is refused while it has consumers (`amqp:illegal-state`); else it replaces the subscription, as in
 JMS 2.0 (section 8.3). An unshared durable subscription has one consumer, and never becomes a shared one, nor a shared
 one an unshared one: the earlier one has to be ended first.
-
-Filters of a source: selectors, no-local and browsing (section 3.5.8, and Apache's registered filters).
-
-| filter, or field | meaning |
-|---|---|
-| `apache.org:selector-filter:string` | message selector; on a topic it filters before the queue |
-| `apache.org:no-local-filter:list` | no messages that this connection has published; on a topic before the queue |
-| `distribution-mode` `copy` | browsing: the queue keeps its messages |
-
-On a topic, no-local means the connection of an exclusive subscription. For all others it means the container-id, which
-is the client identifier in JMS, on any connection: a durable subscription outlives its connections.
-
-Filters that are not known are left out of the source in our attach, as section 3.5.3 wants it.
 """
 
 from __future__ import annotations
@@ -38,91 +25,19 @@ from typing import Final
 from typing_extensions import override
 
 from penstock.content.properties import is_name
-from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
 from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.scan import BrowserScan, MessageFilter, Scan, SelectorScan
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import NO_LOCAL as BOUND_NO_LOCAL
 from penstock.core.routing.exchange import QUEUE, Exchange
 from penstock.core.routing.exchange import SELECTOR as BOUND_SELECTOR
 from penstock.errors import InvalidField, NotFound, SubscriptionInUse
-from penstock.flow.work import WorkMeter
 from penstock.protocols.amqp10.addresses import Node
 from penstock.protocols.amqp10.dynamic_nodes import LinkNode
+from penstock.protocols.amqp10.source_filters import SourceFilters
 from penstock.protocols.common import authorization
-from penstock.protocols.common.engine import ClientSession
+from penstock.protocols.common.client_session import ClientSession
 from penstock.protocols.common.topology import Asker, BindingTerms, bind, declare_queue
 from penstock.wire.amqp10.composite import Composite
-from penstock.wire.amqp10.values import Described, Symbol, Typed
-
-SELECTOR: Final = ("apache.org:selector-filter:string", 0x0000468C00000004)
-NO_LOCAL: Final = ("apache.org:no-local-filter:list", 0x0000468C00000003)
-DIRECT_BINDING: Final = ("apache.org:legacy-amqp-direct-binding:string", 0x0000468C00000000)
-TOPIC_BINDING: Final = ("apache.org:legacy-amqp-topic-binding:string", 0x0000468C00000001)
-"""Descriptors of filters, as symbols and as numbers; the bindings name the routing key of a subscription."""
-COPY: Final = "copy"
-"""Distribution mode of a browser (section 3.5.7)."""
-
-
-class SourceFilters:
-    """Filters of one source. Raises InvalidField for a selector that is none."""
-
-    def __init__(self, terminus: Composite, work: WorkMeter) -> None:
-        self.browses: bool = terminus.text("distribution_mode") == COPY
-        self.selector: str = ""
-        """Text of the selector; empty for none."""
-        self.no_local: bool = False
-        self.binding_key: str | None = None
-        """Routing key of a subscription; None if no filter names one."""
-        self.granted: dict[object, object] = {}
-        """The filters that are in force, as they came."""
-        for key, value in terminus.mapping("filter").items():
-            if isinstance(value, Described) and self._take(value):
-                self.granted[key] = value
-        work.count(len(self.selector) // LETTERS_A_UNIT)
-        self._parsed: Selector | None = parse_selector(self.selector) if self.selector else None
-
-    def _take(self, value: Described) -> bool:
-        """Take a filter; return whether it is known."""
-        name = _name(value.descriptor)
-        if name in NO_LOCAL:
-            self.no_local = True
-            return True
-        if name in SELECTOR:
-            self.selector = _text(value)
-            return True
-        if name in DIRECT_BINDING or name in TOPIC_BINDING:
-            self.binding_key = _text(value)
-            return True
-        return False
-
-    def take_messages(self) -> None:
-        """Ignore that the receiver asks for copies: a queue of its own has nothing else."""
-        self.browses = False
-
-    def scan(self, session: ClientSession, consumer: Consumer, is_bound: bool) -> Scan | None:
-        """Return the scan of a consumer, if it needs one; `is_bound`: the binding of its queue has the filters."""
-        selector = None if is_bound else self._parsed
-        origin = session.connection.number if self.no_local and not is_bound else 0
-        if not self.browses and selector is None and origin == 0:
-            return None
-        wanted = MessageFilter(session.broker.formats, selector, origin)
-        if self.browses:
-            return BrowserScan(consumer, wanted, session.broker)
-        return SelectorScan(consumer, wanted, session.broker.work)
-
-
-def _name(descriptor: object) -> object:
-    if isinstance(descriptor, Symbol):
-        return descriptor.text
-    return descriptor.value if isinstance(descriptor, Typed) else descriptor
-
-
-def _text(value: Described) -> str:
-    if not isinstance(value.value, str):
-        raise InvalidField(f"filter {_name(value.descriptor)} must be a string")
-    return value.value
-
 
 SUBSCRIPTION_PREFIX: Final = "amq.subscription"
 IS_SHARED: Final = "x-shared-subscription"
@@ -288,7 +203,7 @@ def subscription_name(container: str, link_name: str, lasting: bool, is_global: 
     owner = "" if is_global else f".{container}"
     name = f"{SUBSCRIPTION_PREFIX}{'' if lasting else '.volatile'}{owner}.{base}"
     if not is_name(name):
-        raise InvalidField(f"subscription '{base}': the name of its queue, '{name}', has more than 255 octets")
+        raise InvalidField(f"subscription '{base}': the name of its queue, '{name}', has more than 255 bytes")
     return name
 
 

@@ -12,8 +12,6 @@ of its link, for nobody can settle it again.
 
 A transaction is overdue some time after its first message or settlement. One without any has no timeout: JMS declares
 the next transaction with each commit, however long nothing happens in it.
-
-Settler: the outcomes that the receiver of a session's outgoing links gives their deliveries (section 2.7.6).
 """
 
 from __future__ import annotations
@@ -23,16 +21,13 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.consume.bulk_requeue import settle_batches
-from penstock.core.consume.consumer import Batch
-from penstock.core.consume.outcome import EXCLUDED_MAX, AddedHeaders, Outcome, excluded
+from penstock.core.consume.outcome import AddedHeaders, Outcome
 from penstock.core.consume.session import settle_in_slices
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_of_work import Coordinator
 from penstock.core.routing.route import Route
 from penstock.errors import (
     BrokerError,
-    NotAllowed,
     ResourceError,
     TransactionRolledBack,
     TransactionTimeout,
@@ -44,8 +39,8 @@ from penstock.protocols.amqp10.error_scopes import error_composite
 from penstock.protocols.amqp10.link import Link
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.spec import ACCEPTED, MODIFIED, REJECTED, RELEASED, TRANSACTIONAL_STATE
-from penstock.wire.amqp10.transfer import ACCEPTED_STATE, NO_STATE, Disposition, write_disposition
+from penstock.wire.amqp10.spec import REJECTED, TRANSACTIONAL_STATE
+from penstock.wire.amqp10.transfer import ACCEPTED_STATE
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp10.session import AmqpSession
@@ -53,8 +48,6 @@ if TYPE_CHECKING:
 
 TRANSACTIONS_MAX: Final = 1000
 """Most transactions of a connection whose discharge is not answered yet. A session of JMS has two at most."""
-RETIREMENTS_A_UNIT: Final = 4
-"""Deliveries that transactions have settled and that are looked at with one unit of work."""
 RETIRED_AT_ONCE: Final = 4_000
 """Deliveries of a disposition that are settled in a transaction at once; the rest follows in later turns."""
 RETIRED_MOST: Final = 32_768
@@ -426,149 +419,3 @@ def _write_settled(run: list[Retirement]) -> None:
     if session.is_open() and session.links.has_receivers():  # A detached link hears it when it is resumed.
         is_accepted = run[0].outcome is Outcome.ACCEPTED
         session.settler.write_settled(run[0].delivery_id, run[len(run) - 1].delivery_id, is_accepted)
-
-
-class Settler:
-    """Settlement of the deliveries of one session."""
-
-    __deletable__ = ("_session",)
-
-    def __init__(self, session: AmqpSession) -> None:
-        self._session = session
-        self.retired: dict[int, Retirement] = {}
-        """Deliveries that transactions have settled and that are unsettled until they end, by their numbers."""
-
-    def unlink(self) -> None:
-        """Drop the session, which has ended."""
-        del self._session
-
-    def on_disposition(self, disposition: Disposition) -> bool:
-        """Settle a range of deliveries. Those that are settled already are left out.
-
-        A receiver that settles second sends its outcome unsettled: we answer that we have settled. Returns False if the
-        disposition is to be repeated for those that are left. Raises NotAllowed for a delivery that was not sent yet.
-        """
-        session = self._session
-        ids = session.writer.ids
-        if ids.is_future(disposition.last):
-            raise NotAllowed(f"disposition of delivery {disposition.last}, which was not sent yet")
-        first, last = ids.number_of(disposition.first), ids.number_of(disposition.last)
-        code = disposition.state_code
-        if code == TRANSACTIONAL_STATE:
-            return self._retire(first, last, disposition)
-        if code != ACCEPTED and code != REJECTED and code != RELEASED and code != MODIFIED and not disposition.settled:
-            return True  # No outcome yet: the deliveries stay unsettled.
-        if self.retired:
-            self._settle_around(first, last, disposition)
-            return True
-        self._settle(first, last, disposition)
-        if not disposition.settled:
-            self.write_settled(disposition.first, disposition.last, code == ACCEPTED)
-        return True
-
-    def _settle_around(self, first: i64, last: i64, disposition: Disposition) -> None:
-        """Settle a range but for the deliveries that a transaction has settled."""
-        session = self._session
-        for begin, end in self.free_ranges(first, last, disposition.settled):
-            numbers: list[i64] = []
-            if not disposition.settled:
-                for number, _, _ in session.unsettled.deliveries(begin, end):
-                    numbers.append(session.writer.ids.id_of(number))
-            self._settle(begin, end, disposition)
-            for delivery_id in numbers:
-                self.write_settled(delivery_id, delivery_id, disposition.state_code == ACCEPTED)
-
-    def write_settled(self, first: i64, last: i64, is_accepted: bool) -> None:
-        """Tell the receiver that we have settled deliveries as it has asked."""
-        session = self._session
-        octets = ACCEPTED_STATE if is_accepted else NO_STATE
-        write_disposition(session.connection.output.buffer, session.number, False, first, last, True, octets)
-        session.connection.request_flush()
-
-    def _settle(self, first: i64, last: i64, disposition: Disposition) -> None:
-        session = self._session
-        code = disposition.state_code
-        if code == ACCEPTED:
-            self._accept(first, last)
-        elif code == REJECTED or code == RELEASED or code == MODIFIED:
-            state = disposition.state
-            added = headers_of(code, state, session.broker.formats)
-            outcome = outcome_of(code, state)
-            settle_in_slices(session.broker, session, first, last, outcome, added)
-            if outcome is Outcome.UNDELIVERABLE:
-                self._detach_full()
-        else:
-            self.settle_by_default(first, last)
-
-    def _detach_full(self) -> None:
-        """Detach the links that have called too many messages undeliverable to remember them."""
-        session = self._session
-        for consumer in list(session.consumers.values()):
-            link = session.links.receiver_of(consumer)
-            if link is not None and excluded(consumer) >= EXCLUDED_MAX:
-                link.detach(
-                    ResourceError(f"link '{link.link_name}' has called {EXCLUDED_MAX:,} messages undeliverable-here")
-                )
-
-    def _retire(self, first: i64, last: i64, disposition: Disposition) -> bool:
-        """Settle deliveries in the transaction that a transactional-state names; see `Transaction.retire`.
-
-        Raises UnknownTransaction.
-        """
-        state = disposition.state
-        assert isinstance(state, Composite)
-        transaction = self._session.endpoint.transactions().find(state.octets("txn_id"))
-        ranges = self.free_ranges(first, last, disposition.settled)
-        outcome = state.inner("outcome")
-        if outcome is None and not disposition.settled:
-            return True
-        return transaction.retire(self._session, ranges, outcome, disposition.settled)
-
-    def free_ranges(
-        self, first: i64, last: i64, settled: bool, default: Outcome | None = None
-    ) -> list[tuple[int, int]]:
-        """Return the ranges between first and last without the deliveries that a transaction has settled.
-
-        If their receiver has settled them now (`settled`), that is recorded, and the default outcome of a link that
-        ends.
-        """
-        retired = self.retired
-        if first == last:
-            numbers = [int(first)] if int(first) in retired else []
-        else:
-            numbers = sorted(number for number in retired if first <= number <= last)
-            self._session.broker.work.done += len(retired) // RETIREMENTS_A_UNIT
-        ranges: list[tuple[int, int]] = []
-        begin = int(first)
-        for number in numbers:
-            if settled:
-                retired[number].settled = True
-                retired[number].default = default
-            if begin < number:
-                ranges.append((begin, number - 1))
-            begin = number + 1
-        if begin <= last:
-            ranges.append((begin, int(last)))
-        return ranges
-
-    def _accept(self, first: i64, last: i64) -> None:
-        session = self._session
-        if session.unsettled.is_front(first):
-            session.unsettled.settle(first, last, Outcome.ACCEPTED, session.broker.now)
-        else:
-            settle_in_slices(session.broker, session, first, last, Outcome.ACCEPTED)
-
-    def settle_by_default(self, first: i64, last: i64) -> None:
-        """Settle deliveries whose receiver has given no outcome: each gets the default of the source of its link."""
-        session = self._session
-        by_outcome: dict[Outcome, list[Batch]] = {}
-        for batch in session.unsettled.detach(first, last):
-            link = session.links.receiver_of(batch.consumer)
-            outcome = Outcome.RELEASED if link is None else link.default_outcome
-            batches = by_outcome.get(outcome)
-            if batches is None:
-                by_outcome[outcome] = [batch]
-            else:
-                batches.append(batch)
-        for outcome in by_outcome:
-            settle_batches(session.broker, by_outcome[outcome], outcome)

@@ -1,19 +1,6 @@
 """Server's side of SASL (RFC 4422), for every protocol: a client's choice of a mechanism, its responses, the outcome.
 
 Wrong passwords count in the back-off (login_limits.py).
-
-Mechanisms of logins: those that a client is offered, by the settings and by what protects its connection.
-
-| mechanism | identity | offered |
-|---|---|---|
-| EXTERNAL (RFC 4422, appendix A) | the user that the certificate names | if there is one |
-| SCRAM-SHA-256 (RFC 7677) | proof of the password | AMQP 1.0 |
-| PLAIN (RFC 4616) | the password | always |
-| AMQPLAIN | the password | AMQP 0-9-1 |
-| ANONYMOUS (RFC 4505) | guest | on this machine, if guest has the password guest (as in RabbitMQ 4) |
-
-`ConnectionLimits.sasl_mechanisms` may leave out any of them, and `insecure_mechanisms` those of connections without TLS
-from other machines.
 """
 
 from __future__ import annotations
@@ -30,48 +17,19 @@ from penstock.access.rules import CredentialCheck
 from penstock.errors import BrokerError, CommandInvalid, FrameError
 from penstock.flow.states import StateTable
 from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.login import conclude_login, count_login
 from penstock.protocols.common.peer import SHOWN_LETTERS, Peer
+from penstock.protocols.common.sasl_mechanisms import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN, SCRAM, offered_mechanisms
 from penstock.protocols.common.services import Services
 from penstock.wire.amqp091.amqplain import parse_amqplain
 from penstock.wire.sasl import SaslError, parse_plain, shown_mechanism
-
-EXTERNAL: Final = "EXTERNAL"
-SCRAM: Final = "SCRAM-SHA-256"
-PLAIN: Final = "PLAIN"
-AMQPLAIN: Final = "AMQPLAIN"
-ANONYMOUS: Final = "ANONYMOUS"
-
-
-def is_permitted(limits: ConnectionLimits, mechanism: str, protected: bool) -> bool:
-    """Return whether the settings permit a mechanism; `protected` is true with TLS, and on this machine."""
-    if mechanism not in limits.sasl_mechanisms:
-        return False
-    return protected or mechanism in limits.insecure_mechanisms
-
-
-def offered_mechanisms(services: Services, peer: Peer, known: Sequence[str]) -> list[str]:
-    """Return the mechanisms that a peer may choose from, of those that its protocol knows."""
-    mechanisms: list[str] = []
-    limits = services.connection_limits
-    for mechanism in limits.sasl_mechanisms:
-        if mechanism not in known or not is_permitted(limits, mechanism, peer.is_protected()):
-            continue
-        if mechanism == EXTERNAL and not peer.tls_subject:
-            continue
-        if mechanism == ANONYMOUS and not services.may_be_anonymous(peer.loopback):
-            continue
-        mechanisms.append(mechanism)
-    return mechanisms
-
 
 PASSWORDS: Final[dict[str, Callable[[bytes], tuple[str, str]]]] = {PLAIN: parse_plain, AMQPLAIN: parse_amqplain}
 """Mechanisms whose response has user and password, with the function that reads them."""
 PLACEHOLDER: Final = b"\0*\0*"
 """Response to EXTERNAL of amqp091-go, which has no user name."""
 SCRAM_MAX: Final = 512
-"""Most octets of a response in SCRAM: SASLprep looks at each character of a name."""
+"""Most bytes of a response in SCRAM: SASLprep looks at each character of a name."""
 SCRAM_WORK: Final = 1_000
 """Units of work of each response in SCRAM."""
 
@@ -124,7 +82,7 @@ class SaslExchange:
     """One login: `init`, then `respond` to each challenge, until a step is the outcome."""
 
     def __init__(self, services: Services, peer: Peer, known: Sequence[str], response_max: int) -> None:
-        """`known` are the mechanisms of the protocol, and `response_max` is the most octets of a response."""
+        """`known` are the mechanisms of the protocol, and `response_max` is the most bytes of a response."""
         self._services = services
         self._peer = peer
         self._response_max = response_max
@@ -167,7 +125,7 @@ class SaslExchange:
         try:
             most = SCRAM_MAX if mechanism == SCRAM else self._response_max
             if len(response) > most:
-                raise SaslError(f"a {mechanism} response has {len(response)} octets; the most is {most}")
+                raise SaslError(f"a {mechanism} response has {len(response)} bytes; the most is {most}")
             if mechanism in PASSWORDS:
                 return self._password(*PASSWORDS[mechanism](response))
             if mechanism == ANONYMOUS:  # The response is only a trace (RFC 4505 section 2).

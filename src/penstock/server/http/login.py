@@ -25,7 +25,7 @@ from penstock.management.operation import ENTERED, SEEN, Need
 from penstock.protocols.common.log_line import LOGIN
 from penstock.protocols.common.login import LoginAttempt, LoginListener
 from penstock.protocols.common.peer import is_loopback, network_of
-from penstock.protocols.common.sasl import PLAIN, is_permitted
+from penstock.protocols.common.sasl_mechanisms import PLAIN, is_permitted
 from penstock.server.http.request import ApiRequest, HttpError, Identity, http_actor, is_forwarded, not_found
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Penstock"'}

@@ -11,7 +11,7 @@ from penstock.client.errors import ClientError
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative
 from penstock.wire.amqp10.frames import frame
-from penstock.wire.amqp10.neutral import data_section
+from penstock.wire.amqp10.neutral_writer import data_section
 from tests.client.engine.dialogues import begin, opened_10, performative, released, said
 
 

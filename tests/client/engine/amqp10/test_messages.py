@@ -1,4 +1,4 @@
-"""Messages of AMQP 1.0 as deliveries; `tests/wire/amqp10/test_neutral.py` has the properties."""
+"""Messages of AMQP 1.0 as deliveries; `tests/wire/amqp10/test_neutral_reader.py` has the properties."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.terms import ConnectionTerms, ReceiverTerms
 from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import encode_header, method_frame
+from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp091.content_header import encode_header
 from pyspark_amqp.spool.rows import Row, batch_of, deaths_of, digest_of, estimated_octets, spool_schema
 
 RECEIVER = Engine091(ConnectionTerms()).new_receiver(ReceiverTerms())

@@ -12,7 +12,8 @@ from penstock.client.engine.connection import Engine
 from penstock.client.engine.waits import Call
 from penstock.client.errors import ChannelClosed, ClientError, without_name
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import CodecError, Method, decode_method, decode_properties, frame, method_frame
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import decode_properties
 
 FRAME_MAX: Final = 128 * 1024
 """Bytes of a frame until the limit is agreed on, and if the broker sets none; RabbitMQ's default."""

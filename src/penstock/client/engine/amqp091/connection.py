@@ -29,15 +29,8 @@ from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.version import VERSION
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import (
-    CodecError,
-    Method,
-    decode_method,
-    decode_properties,
-    encode_header,
-    frame,
-    method_frame,
-)
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, frame, method_frame
+from penstock.wire.amqp091.content_header import decode_properties, encode_header
 from penstock.wire.sasl import SaslError, plain_response
 
 COMMIT_RETRY: Final = "penstock.tx_commit_retry"

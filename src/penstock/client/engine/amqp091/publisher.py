@@ -27,7 +27,8 @@ from penstock.client.errors import (
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import encode_header, frame, method_frame
+from penstock.wire.amqp091.codec import frame, method_frame
+from penstock.wire.amqp091.content_header import encode_header
 
 EXACT_FLOW: Final = "penstock.exact-flow"
 """Capability of both sides: channel.flow with immediate confirms for accepted messages, and `publish.withdraw` for held

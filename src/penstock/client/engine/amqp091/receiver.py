@@ -27,7 +27,8 @@ from penstock.client.errors import ChannelClosed, ReceiverClosed
 from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import Method, decode_method, decode_properties
+from penstock.wire.amqp091.codec import Method, decode_method
+from penstock.wire.amqp091.content_header import decode_properties
 
 _ACK_START: Final = 0x010000_0000000D_00
 """Beginning of a method frame with 13 bytes of payload, without its channel."""

@@ -13,7 +13,8 @@ from penstock.client.engine.waits import Call
 from penstock.client.errors import ChannelClosed, LinkClosed
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import decode_properties, encode_header, method_frame
+from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp091.content_header import decode_properties, encode_header
 
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 """Queue of direct reply-to: the broker replaces this name by the address of the channel."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.wire.amqp10.neutral import queue_address, quoted
+from penstock.wire.amqp10.neutral_addresses import queue_address, quoted
 
 RABBITMQ: Final = "RabbitMQ"
 _QUEUE_3: Final = "/amq/queue/"

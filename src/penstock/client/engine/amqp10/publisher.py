@@ -18,7 +18,9 @@ from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.neutral import encode_head, exchange_address, neutral_table
+from penstock.wire.amqp10.neutral_addresses import exchange_address
+from penstock.wire.amqp10.neutral_values import neutral_table
+from penstock.wire.amqp10.neutral_writer import encode_head
 from penstock.wire.amqp10.sections import durable_header
 from penstock.wire.amqp10.transfer import (
     TRANSFER_OVERHEAD,

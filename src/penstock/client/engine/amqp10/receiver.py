@@ -19,7 +19,8 @@ from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
-from penstock.wire.amqp10.neutral import annotations_of, properties_of, to_amqp10
+from penstock.wire.amqp10.neutral_reader import annotations_of, properties_of
+from penstock.wire.amqp10.neutral_values import to_amqp10
 from penstock.wire.amqp10.sections import SUBJECT, Sections, data_alone, joined_data, property_at
 from penstock.wire.amqp10.transfer import (
     ACCEPTED_STATE,

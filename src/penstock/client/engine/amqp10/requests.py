@@ -23,15 +23,10 @@ from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.neutral import (
-    data_section,
-    encode_head,
-    exchange_address,
-    properties_of,
-    quoted,
-    to_amqp10,
-    to_neutral,
-)
+from penstock.wire.amqp10.neutral_addresses import exchange_address, quoted
+from penstock.wire.amqp10.neutral_reader import properties_of
+from penstock.wire.amqp10.neutral_values import to_amqp10, to_neutral
+from penstock.wire.amqp10.neutral_writer import data_section, encode_head
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.transfer import TRANSFER_OVERHEAD, Disposition, Transfer, write_continuation, write_delivery
 from penstock.wire.amqp10.value_reader import decode_value

@@ -9,15 +9,13 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pamqp import commands, header
 
-from penstock.wire.amqp091.codec import (
+from penstock.content.properties import Properties
+from penstock.wire.amqp091.codec import CodecError, decode_table, encode_table
+from penstock.wire.amqp091.content_header import (
     SIZES,
     UNFIT,
-    CodecError,
-    Properties,
     decode_properties,
-    decode_table,
     encode_header,
-    encode_table,
     property_at,
     property_flags,
     skip_properties,

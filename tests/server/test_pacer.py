@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.server.turn_loop import BUSY, KEPT_WINDOWS, REST_MAX, WINDOW_S, Pacer
+from penstock.server.pacer import BUSY, KEPT_WINDOWS, REST_MAX, WINDOW_S, Pacer
 
 WAKE_UP_S = 20e-6
 MESSAGE_S = 3e-6

@@ -9,7 +9,7 @@ import functools
 from penstock.cli.common import Feed
 from penstock.flow.work import LOOKING_SHARE
 from penstock.server.http import messages
-from penstock.server.turn_loop import Slices
+from penstock.server.slices import Slices
 from tests.support.brokers import in_process
 from tests.support.http_client import Web, received
 from tests.support.loop_steps import steps_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import InternalError
-from penstock.protocols.common.engine import SESSION_STATES, SessionState
+from penstock.protocols.common.client_session import SESSION_STATES, SessionState
 
 
 def test_session_that_has_ended_stays_ended() -> None:

@@ -1,0 +1,94 @@
+"""Filters of a source: selectors, no-local and browsing (section 3.5.8, and Apache's registered filters).
+
+| filter, or field | meaning |
+|---|---|
+| `apache.org:selector-filter:string` | message selector; on a topic it filters before the queue |
+| `apache.org:no-local-filter:list` | no messages that this connection has published; on a topic before the queue |
+| `distribution-mode` `copy` | browsing: the queue keeps its messages |
+
+On a topic, no-local means the connection of an exclusive subscription. For all others it means the container-id, which
+is the client identifier in JMS, on any connection: a durable subscription outlives its connections.
+
+Filters that are not known are left out of the source in our attach, as section 3.5.3 wants it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.scan import BrowserScan, MessageFilter, Scan, SelectorScan
+from penstock.errors import InvalidField
+from penstock.flow.work import WorkMeter
+from penstock.protocols.common.client_session import ClientSession
+from penstock.wire.amqp10.composite import Composite
+from penstock.wire.amqp10.values import Described, Symbol, Typed
+
+SELECTOR: Final = ("apache.org:selector-filter:string", 0x0000468C00000004)
+NO_LOCAL: Final = ("apache.org:no-local-filter:list", 0x0000468C00000003)
+DIRECT_BINDING: Final = ("apache.org:legacy-amqp-direct-binding:string", 0x0000468C00000000)
+TOPIC_BINDING: Final = ("apache.org:legacy-amqp-topic-binding:string", 0x0000468C00000001)
+"""Descriptors of filters, as symbols and as numbers; the bindings name the routing key of a subscription."""
+COPY: Final = "copy"
+"""Distribution mode of a browser (section 3.5.7)."""
+
+
+class SourceFilters:
+    """Filters of one source. Raises InvalidField for a selector that is none."""
+
+    def __init__(self, terminus: Composite, work: WorkMeter) -> None:
+        self.browses: bool = terminus.text("distribution_mode") == COPY
+        self.selector: str = ""
+        """Text of the selector; empty for none."""
+        self.no_local: bool = False
+        self.binding_key: str | None = None
+        """Routing key of a subscription; None if no filter names one."""
+        self.granted: dict[object, object] = {}
+        """The filters that are in force, as they came."""
+        for key, value in terminus.mapping("filter").items():
+            if isinstance(value, Described) and self._take(value):
+                self.granted[key] = value
+        work.count(len(self.selector) // LETTERS_A_UNIT)
+        self._parsed: Selector | None = parse_selector(self.selector) if self.selector else None
+
+    def _take(self, value: Described) -> bool:
+        """Take a filter; return whether it is known."""
+        name = _name(value.descriptor)
+        if name in NO_LOCAL:
+            self.no_local = True
+            return True
+        if name in SELECTOR:
+            self.selector = _text(value)
+            return True
+        if name in DIRECT_BINDING or name in TOPIC_BINDING:
+            self.binding_key = _text(value)
+            return True
+        return False
+
+    def take_messages(self) -> None:
+        """Ignore that the receiver asks for copies: a queue of its own has nothing else."""
+        self.browses = False
+
+    def scan(self, session: ClientSession, consumer: Consumer, is_bound: bool) -> Scan | None:
+        """Return the scan of a consumer, if it needs one; `is_bound`: the binding of its queue has the filters."""
+        selector = None if is_bound else self._parsed
+        origin = session.connection.number if self.no_local and not is_bound else 0
+        if not self.browses and selector is None and origin == 0:
+            return None
+        wanted = MessageFilter(session.broker.formats, selector, origin)
+        if self.browses:
+            return BrowserScan(consumer, wanted, session.broker)
+        return SelectorScan(consumer, wanted, session.broker.work)
+
+
+def _name(descriptor: object) -> object:
+    if isinstance(descriptor, Symbol):
+        return descriptor.text
+    return descriptor.value if isinstance(descriptor, Typed) else descriptor
+
+
+def _text(value: Described) -> str:
+    if not isinstance(value.value, str):
+        raise InvalidField(f"filter {_name(value.descriptor)} must be a string")
+    return value.value
