@@ -131,7 +131,7 @@ def test_second_broker_says_that_the_port_of_the_console_is_in_use() -> None:
         words = [sys.executable, "-m", "penstock", "serve", "--memory", "--quiet", "--listen", f"127.0.0.1:{port}"]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            assert process.stdout.readline().startswith(f"ready amqp://127.0.0.1:{port} keeps")
+            assert process.stdout.readline().startswith(f"ready amqp://127.0.0.1:{port} (in memory")
             assert process.stderr.readline() == (
                 "no console: cannot serve HTTP on 127.0.0.1:15672: the port is in use; "
                 "`--http 127.0.0.1:0` takes a free port\n"

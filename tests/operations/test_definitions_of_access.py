@@ -132,7 +132,7 @@ def test_error_takes_everything_back(driver: BrokerDriver) -> None:
 @pytest.mark.parametrize(
     ("section", "entry", "reason"),
     [
-        ("users", {"name": "x", "password_hash": "AAAA"}, "password_hash has 3 octets"),
+        ("users", {"name": "x", "password_hash": "AAAA"}, "password_hash has 3 bytes"),
         ("users", {"name": "x", "password_hash": HASH, "hashing_algorithm": "rot13"}, "unknown hashing_algorithm"),
         ("users", {"name": "x", "tags": 7}, "'tags' must be a list of strings"),
         ("users", {"name": "x", "limits": {"max-hats": 1}}, "unknown limit 'max-hats'"),

@@ -117,5 +117,5 @@ def test_policy_counts_the_work_to_compile_its_pattern() -> None:
 
     assert spent(r"\pL" * 10) - spent("abc" * 10) == 10 * CLASS_WORK
     assert spent("a" * 2_000) - spent("a" * 1_000) == 500
-    with pytest.raises(BrokerError, match="is longer than 4,096 octets"):
+    with pytest.raises(BrokerError, match="is longer than 4,096 bytes"):
         spent("a" * 5_000)
