@@ -25,8 +25,8 @@ def test_top_without_a_terminal_is_one_picture_with_blocking_queues_first(own_br
         head,
     )
     assert "queue full blocks 1 producer; start a consumer of queue full" in blocked
-    assert re.split(" {2,}", heads)[:4] == ["queue", "fill", "messages", "unacked"]
-    assert re.split(" {2,}", first)[:3] == ["full", "██████████ 100 %", "8"]
+    assert re.split(" {2,}", heads)[:4] == ["queue", "fill", "gate", "blocked"]
+    assert re.split(" {2,}", first)[:3] == ["full", "██████████ 100 %", "closed"]
     assert re.split(" {2,}", second)[:3] == ["calm", "███▊", "38 %"]
     limited = run(broker, "top", "--limit", "1").splitlines()
     assert limited[-1] == "and 1 more queue; --limit shows more"

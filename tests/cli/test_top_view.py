@@ -53,11 +53,11 @@ def item(**changed: Any) -> dict[str, Any]:
 
 def test_queue_row_escapes_control_characters_and_shows_missing_rates_as_dashes() -> None:
     assert top_view.cells_of(item(), False) == (
-        *("a\\x1b[31m", "████▌      45 %", "1,200", "3", "2.0 KiB", "-", "-", "1", "closed", "2", "3.0 s"),
+        *("a\\x1b[31m", "████▌      45 %", "closed", "2", "3.0 s", "1,200", "3", "2.0 KiB", "-", "-", "1"),
     )
     stats = {"publish": 9, "publish_details": {"rate": 1.5}, "deliver_get_details": {"rate": 2000.0}}
     row = top_view.cells_of(item(message_stats=stats), True)
-    assert (row[0], row[5], row[6]) == ("/: a\\x1b[31m", "1.5", "2,000.0")
+    assert (row[0], row[8], row[9]) == ("/: a\\x1b[31m", "1.5", "2,000.0")
     assert top_view.rates(item(message_stats={"publish": 9, "publish_details": None})) == (None, None)
 
 

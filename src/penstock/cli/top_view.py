@@ -11,7 +11,7 @@ Item = dict[str, Any]
 Row = tuple[str, ...]
 
 HEADS: Final = (
-    *("queue", "fill", "messages", "unacked", "bytes", "in/s", "out/s", "consumers", "gate", "blocked", "closed for"),
+    *("queue", "fill", "gate", "blocked", "closed for", "messages", "unacked", "bytes", "in/s", "out/s", "consumers"),
 )
 ORDERS: Final = ("blocked", "fill", "messages", "bytes", "rate")
 HISTORY_HEADS: Final = ("depth", "closed")
@@ -99,15 +99,15 @@ def cells_of(item: Item, everywhere: bool) -> Row:
     return (
         printable(name),
         "" if fill is None else f"{bar(fill)} {fill:.0f} %",
+        road_text(road),
+        f"{road['blocked']:,}",
+        seconds(road["closed_for_s"]),
         f"{depth['messages']:,}",
         f"{item['messages_unacknowledged']:,}",
         size(depth["bytes"]),
         "-" if came is None else f"{came:,.1f}",
         "-" if went is None else f"{went:,.1f}",
         f"{item['consumers']:,}",
-        road_text(road),
-        f"{road['blocked']:,}",
-        seconds(road["closed_for_s"]),
     )
 
 
