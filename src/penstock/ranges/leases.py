@@ -210,7 +210,7 @@ class Leases:
                 offsets[queue.name] = self._pin(lease.cursor, queue, reader)
                 if request.flag("left_out"):
                     columns[queue.name] = left_out(_first_of(known[queue.name]), self._broker.formats)
-            if index % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1 and self._broker.work.spend(QUEUES_AT_ONCE):
+            if self._is_slice_over(index):
                 yield
                 self._check_open(lease)
         self._touch(lease)
@@ -218,6 +218,10 @@ class Leases:
         if request.flag("left_out"):
             answer["left_out"] = columns
         return answer
+
+    def _is_slice_over(self, index: int) -> bool:
+        """Count the work of the last queues of a request, by the index of a queue; returns whether others are due."""
+        return index % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1 and self._broker.work.spend(QUEUES_AT_ONCE)
 
     def _check_open(self, lease: Lease) -> None:
         """Raise NotFound (404) for a lease that has ended between two steps of a request."""
@@ -261,7 +265,7 @@ class Leases:
         """
         now = self._broker.now
         for index, (name, position) in enumerate(list(lease.cursor.positions.items())):
-            if index % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1 and self._broker.work.spend(QUEUES_AT_ONCE):
+            if self._is_slice_over(index):
                 yield
                 self._check_open(lease)
             each = borders.get(name)
@@ -285,7 +289,7 @@ class Leases:
                 if self._broker.work.spend(1):
                     yield
             rows[name] = _counts(lease.cursor, left, border)
-            if index % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1 and self._broker.work.spend(QUEUES_AT_ONCE):
+            if self._is_slice_over(index):
                 yield
         if more:
             lease.narrowed.update(borders)
