@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import SHARE, UNITS_A_TURN
-from penstock.protocols.amqp10.engine import DECODED_A_UNIT, Amqp10Engine
+from penstock.protocols.amqp10.engine import DECODED_A_UNIT
 from penstock.protocols.amqp10.resumption import RESUMED_BYTES, SUSPENDED_DELIVERIES
-from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import as_described, composite
 from penstock.wire.amqp10.values import Described, Symbol
@@ -17,34 +15,12 @@ from tests.support.amqp10_dialogue import (
     Heard,
     accepted,
     data_section,
-    names,
     performative,
     sender,
     transfers,
 )
 from tests.support.longest_turn import LongestTurn
-
-
-def source(**fields: object) -> object:
-    return composite(spec.SOURCE, address="/queues/q", **fields)
-
-
-def receiver(count: int = 3, driver: BrokerDriver | None = None, **terminus: object) -> Amqp10Dialogue:
-    """A peer with this many unsettled deliveries from queue q on handle 10."""
-    client = sender(driver)
-    client.put(*(b"%d" % n for n in range(count)), settled=True)
-    assert len(transfers(client.attach_receiver(None, 10, credit=count, source=source(**terminus)))) == count
-    return client
-
-
-def owner(client: Amqp10Dialogue) -> SuspendedLinks:
-    engine = client.connection.engine
-    assert isinstance(engine, Amqp10Engine)
-    return engine.endpoint.shared.suspended
-
-
-def detach(client: Amqp10Dialogue, closed: bool = False) -> None:
-    assert names(client.say(performative(spec.DETACH, handle=10, closed=closed))) == ["detach"]
+from tests.support.suspended_receivers import detach, owner, receiver, source
 
 
 def tag(number: int) -> bytes:

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from penstock.driver.driver import BrokerDriver
 from penstock.pools import OUTCOMES
 from penstock.protocols.amqp10 import suspended_links
-from penstock.protocols.amqp10.engine import Amqp10Engine
-from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import as_described, composite
 from penstock.wire.amqp10.frames import frame
@@ -25,31 +23,9 @@ from tests.support.amqp10_dialogue import (
     data_section,
     names,
     performative,
-    sender,
     transfers,
 )
-
-
-def source(**fields: object) -> object:
-    return composite(spec.SOURCE, address="/queues/q", **fields)
-
-
-def receiver(count: int = 3, driver: BrokerDriver | None = None, **terminus: object) -> Amqp10Dialogue:
-    """A peer with this many unsettled deliveries from queue q on handle 10."""
-    client = sender(driver)
-    client.put(*(b"%d" % n for n in range(count)), settled=True)
-    assert len(transfers(client.attach_receiver(None, 10, credit=count, source=source(**terminus)))) == count
-    return client
-
-
-def owner(client: Amqp10Dialogue) -> SuspendedLinks:
-    engine = client.connection.engine
-    assert isinstance(engine, Amqp10Engine)
-    return engine.endpoint.shared.suspended
-
-
-def detach(client: Amqp10Dialogue, closed: bool = False) -> None:
-    assert names(client.say(performative(spec.DETACH, handle=10, closed=closed))) == ["detach"]
+from tests.support.suspended_receivers import detach, owner, receiver, source
 
 
 @pytest.mark.parametrize(
