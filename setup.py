@@ -20,8 +20,8 @@ from setuptools.command.build_py import build_py
 from setuptools.errors import BaseError, CCompilerError, ExecError, PlatformError
 
 PURE_PACKAGES = (
-    *("access", "content", "flow", "core", "wire", "protocols", "persistence", "describe", "ranges", "management"),
-    *("operations", "driver", "client/engine"),
+    *("access", "content", "flow", "core", "wire", "connections", "protocols", "persistence", "describe", "ranges"),
+    *("management", "operations", "driver", "client/engine"),
 )
 BUILDING = {"bdist_wheel", "build", "build_ext", "install", "editable_wheel", "develop"}
 # Only the compiled modules are checked here; `make lint` checks everything, and more strictly.
@@ -88,7 +88,7 @@ HOT = (
     "protocols/amqp10/message_format",
     "protocols/amqp10/session",
     "protocols/amqp10/target",
-    "protocols/common/connection.",
+    "connections/connection.",
     "wire/amqp091/codec",
     "wire/amqp091/content_header",
     "wire/amqp091/fields",

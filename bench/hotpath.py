@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.connections.connection import Connection
+from penstock.connections.connection_limits import ConnectionLimits
+from penstock.connections.peer import Peer
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.journal.journal import Journal
@@ -20,9 +23,6 @@ from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import WorkMeter, finish
 from penstock.persistence.settlements import encode_steps
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import frame, method_frame
 from penstock.wire.amqp091.content_header import encode_header

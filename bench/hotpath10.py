@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from bench import hotpath
 from bench.hotpath import BATCH, BODY, BODY_OCTETS, CAPACITY, MESSAGE, PREPARED, PUBLISH, QUEUE, Bench, mark, take_steps
+from penstock.connections.connection import Connection
+from penstock.connections.peer import Peer
 from penstock.content.properties import Properties
 from penstock.core.journal.journal import Journal
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec as spec091
 from penstock.wire.amqp091.codec import frame as frame091
 from penstock.wire.amqp091.content_header import encode_header

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench import loadgen, processes
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, Broker, BrokerUnavailable, RabbitmqNode, start_penstock
-from penstock.bench.experiments import KIB_64, MIB
+from penstock.client.bench.experiments import KIB_64, MIB
 
 QPIDD, ARTEMIS, ARTEMIS_NIO = "qpidd", "artemis", "artemis-nio"
 ARTEMIS_HOME = "ARTEMIS_HOME"

@@ -23,7 +23,7 @@ from aio_pika.abc import AbstractChannel
 from aio_pika.exceptions import DeliveryError
 
 from bench.brokers import INTERPRETED, start_penstock
-from penstock.bench.result import Picture, Points, draw
+from penstock.client.bench.result import Picture, Points, draw
 from penstock.sync import connect
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"

@@ -16,8 +16,8 @@ import pika  # type: ignore[import-untyped]
 
 from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
-from penstock import flowlog
 from penstock.client.errors import ConnectionClosed
+from penstock.logs import flowlog
 from penstock.sync import connect
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.goals import Goal, parse, shown

@@ -17,8 +17,8 @@ import pika  # type: ignore[import-untyped]
 from bench import processes
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
 from bench.planned import QUEUE, Producer
-from penstock import flowlog
 from penstock.client.errors import ConnectionClosed
+from penstock.logs import flowlog
 from penstock.sync import connect
 from penstock_simulation.recording import Recording, record
 from penstock_simulation.replay import bound

@@ -24,7 +24,7 @@ from bench.brokers import SQLITE, STARTERS, Broker, Starters, start_all
 from bench.loadgen import AMQP1, AMQPS, POSTGRESQL
 from bench.report import Measurement, Row
 from bench.scenarios import SCENARIOS_OF, Scenario
-from penstock.bench.target import cpu_seconds
+from penstock.client.bench.target import cpu_seconds
 
 OUTPUT = Path(__file__).resolve().parent / "output" / "bench.json"
 

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 
 import penstock
-from penstock.config import Settings
+from penstock.settings.config import Settings
 
 QUEUES = 10_000
 TIMES = 5

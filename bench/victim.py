@@ -26,7 +26,7 @@ import pika  # type: ignore[import-untyped]
 from bench import processes, victim10, victim_credit, victim_store
 from bench.brokers import COMPILED, INTERPRETED, PenstockNode
 from bench.victim_clients import LIMIT_S, Act, Client, Experiment, Place, bind, control, declare, exchange, publish
-from penstock.log_ids import LONG_ENTRY
+from penstock.logs.ids import LONG_ENTRY
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 

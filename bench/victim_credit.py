@@ -17,11 +17,11 @@ from bench import loadgen
 from bench.flow.links import BODY_OCTETS, MIB, PLACES
 from bench.victim10 import Client10, queue
 from bench.victim_clients import Place, declare
-from penstock.bench import flow_parties
-from penstock.bench.experiments import pace
-from penstock.bench.flow_parties import CHARGE
-from penstock.bench.target import Target
 from penstock.client.aio import Receiver
+from penstock.client.bench import flow_parties
+from penstock.client.bench.experiments import pace
+from penstock.client.bench.flow_parties import CHARGE
+from penstock.client.bench.target import Target
 from penstock.wire.amqp10.values import Symbol
 
 MEASURED_S = 3.0

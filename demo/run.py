@@ -20,8 +20,8 @@ from demo.clients import CLIENTS
 from demo.errors import DemoError
 from demo.progress import Screen, Standing
 from demo.watch import Story, Watch, story
-from penstock import flowlog
 from penstock.client.errors import ClientError
+from penstock.logs import flowlog
 from penstock.sync import connect
 
 FLIGHTS, SUMMARIES = "flights", "summaries"

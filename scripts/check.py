@@ -50,14 +50,14 @@ GROUPS = (
             "tests/fuzz/**/test_*.py",
         ),
     ),
-    ("client", ("tests/client/**/test_*.py",)),
+    ("client", ("tests/client/test_*.py", "tests/client/engine/**/test_*.py")),
     (
         "repository",
-        ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/spark/**/test_*.py", "tests/test_log_ids.py"),
+        ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/spark/**/test_*.py", "tests/logs/test_ids.py"),
     ),
     ("other brokers", ("tests/checklists/**/test_*.py", "tests/seeds/**/test_*.py")),
     ("HTTP and commands", ("tests/server/http/test_*.py", "tests/cli/**/test_*.py")),
-    ("bench and demo", ("tests/bench/**/test_*.py", "tests/demo/**/test_*.py")),
+    ("bench and demo", ("tests/bench/**/test_*.py", "tests/client/bench/**/test_*.py", "tests/demo/**/test_*.py")),
     (BOTH_FORMS, ()),
     ("store", ("tests/store/**/test_*.py",)),
     ("console", ("tests/server/http/console/**/test_*.py",)),
@@ -65,6 +65,7 @@ GROUPS = (
     (
         "protocols and core",
         (
+            "tests/connections/**/test_*.py",
             "tests/protocols/**/test_*.py",
             "tests/core/**/test_*.py",
             "tests/persistence/**/test_*.py",
@@ -78,7 +79,7 @@ GROUPS = (
     ("compat", ("tests/compat/**/test_*.py",)),
 )
 """What is one part, the longest first, so that none is left alone at the end; the rest is what no other part has."""
-NOTHING_COMPILED = ("tests/repo", "tests/docs", "tests/spark", "tests/store", "tests/test_log_ids.py")
+NOTHING_COMPILED = ("tests/repo", "tests/docs", "tests/spark", "tests/store", "tests/logs/test_ids.py")
 """Tests of what is the same in both forms: they run once, interpreted."""
 WHOLE_BROKER = (
     "tests/server",
@@ -88,6 +89,7 @@ WHOLE_BROKER = (
     "tests/checklists",
     "tests/seeds",
     "tests/bench",
+    "tests/client/bench",
     "tests/demo",
     "tests/sim",
     "tests/simulation",
@@ -96,9 +98,15 @@ WHOLE_BROKER = (
     "tests/testing",
 )
 """Tests of a whole broker, through its ports or a simulated network: they run once, compiled where that is possible."""
-NOT_COMPILED_ITSELF = ("tests/client/test_*.py", "tests/settings", "tests/line_protocol", "tests/test_*.py")
+NOT_COMPILED_ITSELF = (
+    "tests/client/test_*.py",
+    "tests/settings",
+    "tests/logs",
+    "tests/line_protocol",
+    "tests/test_*.py",
+)
 """Tests of modules that are not compiled and of what they call, which has tests of its own: they run once as well."""
-LONG_ONLY = ("tests/checklists", "tests/seeds", "tests/bench", "tests/demo")
+LONG_ONLY = ("tests/checklists", "tests/seeds", "tests/bench", "tests/client/bench", "tests/demo")
 """Tests that only the long run has: checklists and documents of other brokers, the benches, the demo. Tests marked
 `long` are the same.
 """

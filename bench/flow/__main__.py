@@ -15,10 +15,10 @@ from pathlib import Path
 from bench import loadgen, peers10
 from bench.brokers import COMPILED, RABBITMQ, STARTERS, start
 from bench.flow import links
-from penstock.bench.flow import EXPERIMENTS, Card, Cell, figures, met, scorecard
-from penstock.bench.flow_parties import Place
-from penstock.bench.target import Target
 from penstock.cli.bench import show
+from penstock.client.bench.flow import EXPERIMENTS, Card, Cell, figures, met, scorecard
+from penstock.client.bench.flow_parties import Place
+from penstock.client.bench.target import Target
 
 AMQP10 = "amqp10"
 """The scorecard over AMQP 1.0."""

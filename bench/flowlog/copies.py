@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from pyspark_penstock.analysis.measures import OTHERS
 
 FILE_BYTES = 16 * 1024 * 1024

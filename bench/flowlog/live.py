@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.brokers import start_penstock
-from penstock.bench.flow_parties import BODY_OCTETS, Consumer, Place, Publisher, publisher
-from penstock.bench.target import Target
 from penstock.client import aio
+from penstock.client.bench.flow_parties import BODY_OCTETS, Consumer, Place, Publisher, publisher
+from penstock.client.bench.target import Target
 from penstock.client.errors import ClientError
 from penstock.sync import connect
 

@@ -87,8 +87,8 @@ __all__ = [
 __version__ = VERSION
 
 _PURE_PACKAGES = (
-    *("access", "content", "flow", "core", "wire", "protocols", "persistence", "describe", "ranges", "management"),
-    *("operations", "driver", "client/engine"),
+    *("access", "content", "flow", "core", "wire", "connections", "protocols", "persistence", "describe", "ranges"),
+    *("management", "operations", "driver", "client/engine"),
 )
 
 _HOMES = {

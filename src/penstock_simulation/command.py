@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from penstock import flowlog
 from penstock.errors import BrokerError, PenstockError
+from penstock.logs import flowlog
 from penstock.settings.table import OVERFLOW_ALIASES
 from penstock_simulation import goals as goals_of
 from penstock_simulation import texts

@@ -21,8 +21,8 @@ from random import Random
 from statistics import mean
 from typing import Any
 
-from penstock import flowlog
 from penstock.flow.level import OVERHEAD
+from penstock.logs import flowlog
 from penstock_simulation.arrivals import Second
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.offers import offered

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.goals import shown
 from penstock_simulation.outcome import Outcome

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.flowlog import copies
-from penstock import flowlog
+from penstock.logs import flowlog
 from penstock.management.flow_log_records import Recorder
 from penstock.management.gate_lines import CLOSINGS_AT_ONCE
 from tests.support.blocked_producers import BlockedProducers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.bench.flow import EXPERIMENTS, Cell, by_key, figures, met, scorecard, worst
+from penstock.client.bench.flow import EXPERIMENTS, Cell, by_key, figures, met, scorecard, worst
 
 
 def overshot(over: int, condition: str) -> Cell:

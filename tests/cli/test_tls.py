@@ -10,7 +10,7 @@ from pathlib import Path
 import penstock
 import penstock.sync
 from penstock.client.tls import tls_context
-from penstock.config import load
+from penstock.settings.config import load
 from tests.support.brokers import penstock_command
 
 

@@ -1,4 +1,4 @@
-"""How each client names itself and obeys a stop: the table in protocols/common/client_profiles.py."""
+"""How each client names itself and obeys a stop: the table in connections/client_profiles.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pamqp import commands, frame
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.protocols.common.client_profiles import UNKNOWN, profile_of
+from penstock.connections.client_profiles import UNKNOWN, profile_of
 from tests.support.brokers import BrokerProcess, eventually, some_name
 from tests.support.client_hold import CLIENTS, Client, Driver, driving, kernel_bound, our_side
 from tests.support.recording_relay import (

@@ -12,8 +12,8 @@ from demo import report
 from demo.data import Totals
 from demo.report import Publisher, Run, figures, ledger, totals_of, verdict
 from demo.watch import Story, story
+from penstock.connections.control_request import ControlRequest
 from penstock.management.redaction import answer_why
-from penstock.protocols.common.control_request import ControlRequest
 from tests.support.access_of import access_of
 from tests.support.closed_publishers import recording_driver
 from tests.support.driven_connection import Dialogue, drain, publish

@@ -11,7 +11,7 @@ from demo.picture import Scene, share_of
 from demo.report import Run
 from demo.run import FLIGHTS, analysis_of
 from demo.watch import story
-from penstock import flowlog
+from penstock.logs import flowlog
 from penstock.server.record_log import RecordLog
 from pyspark_penstock.analysis.job import analyze, summary
 from pyspark_penstock.analysis.logs import Window

@@ -15,7 +15,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import LOOKING_SHARE, Steps, WorkMeter, finish
 from penstock.management.control_api import answer_list, answer_top
 from penstock.operations.definitions_export import answer_export
-from penstock.pools import LISTS
+from penstock.settings.pools import LISTS
 from tests.support.access_of import access_of
 from tests.support.control_requests import answers, request
 from tests.support.driven_connection import Dialogue, make_driver

@@ -6,7 +6,7 @@ from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.describe.pools import labelled_holders, labelled_pools, pool_rows, pool_sentences
 from penstock.flow.pool import PoolHolder
-from penstock.pools import CURSORS, LEASES, POOLS
+from penstock.settings.pools import CURSORS, LEASES, POOLS
 
 
 def test_largest_holders_of_a_pool_are_named_and_labels_are_bounded() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from penstock.connections.connection_state import ConnectionState
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session, request_drain
 from penstock.core.large_bodies import LargeReader, PieceListener
 from penstock.core.large_content import body_of
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.credit import LinkCredit
-from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, publish

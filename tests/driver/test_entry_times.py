@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.log_line import LogLine
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.entry_times import (
     HALVED_S,
@@ -22,8 +23,7 @@ from penstock.driver.entry_times import (
     TurnTimes,
 )
 from penstock.flow.work import SHARE, TURN, Steps, WorkMeter
-from penstock.log_ids import LONG_ENTRY
-from penstock.protocols.common.log_line import LogLine
+from penstock.logs.ids import LONG_ENTRY
 from tests.support.driven_connection import Dialogue, make_driver, publish
 from tests.support.input_shares import declarations, turn
 

@@ -5,13 +5,13 @@ Unexpected exceptions: the traceback is logged once for each place, and the clie
 
 from __future__ import annotations
 
+from penstock.connections.log_line import LOGIN
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.log_queue import LINE_MOST, LINES_KEPT, LINES_MOST, PLACES_MOST, Failures, LogQueue
 from penstock.flow.work import Steps
-from penstock.log_ids import INTERNAL_ERROR, lines_of
-from penstock.protocols.common.log_line import LOGIN
+from penstock.logs.ids import INTERNAL_ERROR, lines_of
 from penstock.wire.amqp091.codec import decode_method
 from tests.support.driven_connection import Dialogue, cut, make_driver, output_of
 from tests.support.log_lines import texts

@@ -10,7 +10,7 @@ from hypothesis.strategies import DataObject
 
 from penstock.errors import ResourceError
 from penstock.flow.pool import IdleUnits, Pool, PoolHolder, Pools, PoolUnit
-from penstock.pools import BOTH, POOLS, USER, VHOST, PoolRow
+from penstock.settings.pools import BOTH, POOLS, USER, VHOST, PoolRow
 from tests.profiles import examples
 
 LIMIT = 1_000

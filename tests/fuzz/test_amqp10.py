@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.connection import Connection
+from penstock.connections.peer import Peer
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.frames import frame

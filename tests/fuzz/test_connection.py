@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.connection import Connection
+from penstock.connections.peer import Peer
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.amqp091.spec import PROTOCOL_HEADER

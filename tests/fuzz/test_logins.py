@@ -16,9 +16,9 @@ from scramp import ScramClient
 
 from penstock.access.password_hash import derive_scram_keys, hash_password
 from penstock.access.tokens import TokenCheck
+from penstock.connections.connection import Connection
+from penstock.connections.peer import Peer
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10 import spec as spec10

@@ -13,11 +13,11 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-from penstock.file_tables import CertificateFiles, TlsSettings
-from penstock.protocols.common.peer import TlsSession
+from penstock.connections.peer import TlsSession
 from penstock.server.tls.contexts import TlsServer
 from penstock.server.tls.handshakes import Handshake
 from penstock.server.tls.layer import SecuredProtocol, TlsLayer, TlsState
+from penstock.settings.file_tables import CertificateFiles, TlsSettings
 from tests.support.certificates import localhost
 from tests.support.fuzzed_broker import INPUTS, SEED
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 
+from penstock.connections.connection import Connection, blocking_gate
+from penstock.connections.connection_state import ConnectionState
+from penstock.connections.engine import Protocol, ProtocolEngine
 from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
@@ -19,9 +22,6 @@ from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, CommandInvalid
 from penstock.flow.gate import Gate
 from penstock.flow.level import OVERHEAD
-from penstock.protocols.common.connection import Connection, blocking_gate
-from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.engine import Protocol, ProtocolEngine
 
 HEADER = b"LINES/1\n"
 LINE_WORK = 20

@@ -10,9 +10,9 @@ import pytest
 from aio_pika.abc import AbstractChannel
 
 import penstock
-from penstock.config import Settings
 from penstock.management import why
 from penstock.protocols import standard_protocols
+from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from tests.line_protocol.protocol import HEADER, LineProtocol
 

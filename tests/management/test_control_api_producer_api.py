@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.control_request import ControlRequest
 from penstock.errors import BrokerError
 from penstock.management.control_api import withdraw
-from penstock.protocols.common.control_request import ControlRequest
 from tests.support.driven_connection import Dialogue, make_driver
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.protocols.common.log_line import LogLine
+from penstock.connections.log_line import LogLine
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.blocked_producers import CHANNEL, QUEUES, BlockedProducers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.control_request import ControlRequest
 from penstock.errors import PreconditionFailed
 from penstock.management.node import Certificates, answer_reload
-from penstock.protocols.common.control_request import ControlRequest
 from tests.support.driven_connection import make_driver
 
 

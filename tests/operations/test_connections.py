@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from penstock.connections.connection import Connection
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.operations.connections import close_connection
-from penstock.protocols.common.connection import Connection
 from tests.support.access_of import access_of
 from tests.support.at_once import set_named
 from tests.support.driven_connection import Dialogue

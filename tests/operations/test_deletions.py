@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.access.permission import Permission
+from penstock.connections.connection import Connection
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.operations.users import drop_user, replace_file_users
 from penstock.operations.vhosts import declare_vhost, delete_vhost, permit_creator
-from penstock.protocols.common.connection import Connection
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.operation_calls import ask
 from tests.support.users import file_users

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.connections.control_request import IMPORT, PUBLISH_BLOCK
 from penstock.content.properties import Properties
 from penstock.operations.table import CONTROL, OPERATIONS
 from penstock.protocols.amqp091.content_frames import body_of, make_content
-from penstock.protocols.common.control_request import IMPORT, PUBLISH_BLOCK
 from tests.ranges.test_refused_attach import Desk, Fields
 
 READ = re.compile(r'request\.(?:text|number|amount|flag|names|offsets|starting|fields\.get)\(\s*"([^"]+)"')

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.connections.topology import Asker, declare_queue
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
-from penstock.protocols.common.topology import Asker, declare_queue
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.access_of import access_of

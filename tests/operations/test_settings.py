@@ -7,11 +7,11 @@ import json
 import pytest
 
 from penstock.access.permission import Permission
+from penstock.connections.control_request import ControlRequest
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.flow.work import finish
 from penstock.operations.settings import list_settings
-from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.access_of import access_of

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from penstock.connections.control_request import ControlRequest
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import finish
 from penstock.operations.settings import preview_steps
-from penstock.protocols.common.control_request import ControlRequest
 from tests.support import at_once
 from tests.support.blocked_scene import GATED, Scene
 from tests.support.driven_connection import publish

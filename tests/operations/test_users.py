@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.access.password_hash import derive_scram_keys, rabbitmq_hash, scram_text
+from penstock.connections.control_request import ControlRequest
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import finish
-from penstock.protocols.common.control_request import ControlRequest
 from tests.support.operation_calls import ask, asked, at_path
 
 HASH = rabbitmq_hash("secret", b"salt").text()

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from penstock.connections.peer import Peer
 from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
@@ -18,7 +19,6 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import Fenced, NotFound, PreconditionFailed
 from penstock.persistence.metadata_records import CURSOR, encode_metadata
 from penstock.protocols.amqp091.content_frames import make_content
-from penstock.protocols.common.peer import Peer
 from penstock.ranges.cursors import Cursor
 from tests.support.access_of import access_of
 from tests.support.control_requests import known_to

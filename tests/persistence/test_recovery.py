@@ -9,6 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from penstock.connections.callbacks import DurableCallback
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
@@ -23,7 +24,6 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.settings.limits import Defaults
 from penstock.flow.work import SHARE
-from penstock.protocols.common.callbacks import DurableCallback
 from tests.profiles import examples
 from tests.support import at_once
 from tests.support.memory_store import WALL, Shelf, some_large

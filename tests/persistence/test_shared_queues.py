@@ -7,6 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.connections.connection import Peer
 from penstock.content.properties import Properties
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
@@ -14,7 +15,6 @@ from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.protocols.amqp091.content_frames import body_of, make_content
-from penstock.protocols.common.connection import Peer
 from penstock.ranges.cursors import Cursor
 from tests.profiles import examples
 from tests.support.access_of import access_of

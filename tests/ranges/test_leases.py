@@ -16,9 +16,9 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.flow.pool import PoolHolder
 from penstock.flow.work import ASKING_SHARE, SHARE
-from penstock.pools import LEASES
 from penstock.protocols.amqp091.content_frames import body_of, make_content
 from penstock.ranges.leases import GRACE_S, PARTS_MOST, FetchedParts
+from penstock.settings.pools import LEASES
 from tests.support.control_requests import request
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.longest_turn import LongestTurn

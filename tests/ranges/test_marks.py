@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError
-from penstock.pools import MARKS
 from penstock.ranges.marks import IDLE_S, SPARE_S, BatchProgress, SinkMark, SinkMarks
+from penstock.settings.pools import MARKS
 from tests.support.settings_bench import Bench, refused
 
 TARGET = "queue 'bills'"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.connections.connection import Peer
 from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
@@ -17,9 +18,8 @@ from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
-from penstock.pools import CURSORS
 from penstock.protocols.amqp091.content_frames import body_of, make_content
-from penstock.protocols.common.connection import Peer
+from penstock.settings.pools import CURSORS
 from tests.profiles import examples
 from tests.support.access_of import access_of
 from tests.support.restored_broker import journaled

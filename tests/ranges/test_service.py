@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.connection import Peer
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.consume.session import Session
@@ -14,7 +15,6 @@ from penstock.core.range_plane import RangePlane
 from penstock.core.settings.limits import Defaults
 from penstock.errors import NotFound
 from penstock.protocols.amqp091.content_frames import make_content
-from penstock.protocols.common.connection import Peer
 from tests.ranges.test_refused_attach import CONTENT, Desk
 
 

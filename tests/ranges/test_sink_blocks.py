@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from penstock.connections.control_request import BLOCK_OCTETS
 from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import SHARE
 from penstock.protocols.amqp091.content_frames import body_of, properties_of
-from penstock.protocols.common.control_request import BLOCK_OCTETS
 from penstock.ranges.blocks import CONTENT_TYPE
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
-from penstock.pools import MARKS
 from penstock.protocols.amqp091.content_frames import body_of
+from penstock.settings.pools import MARKS
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
 from tests.support.control_requests import known_to

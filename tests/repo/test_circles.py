@@ -22,7 +22,7 @@ ACCEPTED = {
     "penstock.management": "the node that requests ask, and the requests",
     "penstock.protocols.amqp091": "the engine, its channels and their methods",
     "penstock.protocols.amqp10": "the engine, its sessions and their links",
-    "penstock.protocols.common": "a connection, its parts, and the engine that a protocol fills in",
+    "penstock.connections": "a connection, its parts, and the engine that a protocol fills in",
     "penstock.server": "the event loop, and the transports and the writer that it drives",
 }
 """Packages that have one circle, with its members. The list only shrinks."""

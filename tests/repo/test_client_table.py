@@ -8,7 +8,7 @@ import pika
 import pytest
 from amqpstorm.connection import DEFAULT_HEARTBEAT_TIMEOUT, Connection
 
-from penstock.protocols.common.client_profiles import AMQP_0_9_1, PROFILES, Profile
+from penstock.connections.client_profiles import AMQP_0_9_1, PROFILES, Profile
 from penstock.settings.table import HOLD_DEADLINE_S
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "clients.md"

@@ -22,8 +22,9 @@ import jsonschema
 import pytest
 import yaml
 
-from penstock import __version__, config
+from penstock import __version__
 from penstock.describe.metrics import GROUPS
+from penstock.settings import config
 from tests.support.brokers import serving
 
 ROOT = Path(__file__).resolve().parents[2]

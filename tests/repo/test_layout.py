@@ -23,7 +23,7 @@ INTERFACES = {
             *("amqp10/publisher", "amqp10/requests", "amqp10/session", "amqp10/transaction"),
         )
     },
-    "limits.py": "a number",
+    "settings/name_length.py": "a number",
     "markers.py": "a marker for type checkers",
     "sync.py": "names; tests/client/test_blocking.py tests what they are of",
     "core/consume/context.py": "what sessions use of the broker; tests/core/test_broker.py tests the broker",
@@ -33,8 +33,8 @@ INTERFACES = {
     "core/range_plane.py": "the interface of cursors; tests/ranges/test_service.py tests what fills it in",
     "core/routing/topology.py": "what gates use of a virtual host; tests/core/test_vhost.py tests it",
     "operations/spark.py": "rows; tests/operations/test_table.py goes through them",
-    "protocols/common/callbacks.py": "listeners that only call a function",
-    "protocols/common/services.py": "the interface of the driver; tests/driver/test_services.py tests what fills it in",
+    "connections/callbacks.py": "listeners that only call a function",
+    "connections/services.py": "the interface of the driver; tests/driver/test_services.py tests what fills it in",
 }
 """Modules without a behaviour of their own, with the reason."""
 

@@ -28,7 +28,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 import penstock
-from penstock.config import Settings
+from penstock.settings.config import Settings
 
 async def serve():
     async with penstock.Broker("127.0.0.1:0", http={http!r}, data={data!r}) as broker:

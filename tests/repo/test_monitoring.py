@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from penstock import Broker
-from penstock.config import Settings
+from penstock.settings.config import Settings
 from tests.support.http_client import Web
 from tests.support.metric_tables import all_families
 from tests.support.metrics import families_of

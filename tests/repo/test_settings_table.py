@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from penstock.cli.serve import serve
-from penstock.config import Settings, load
+from penstock.settings.config import Settings, load
 from penstock.settings.start import AT_START, RULES
 from tests.support import settings_tables
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.connection_limits import ConnectionLimits
 from penstock.content.properties import Properties
 from penstock.core.large_content import body_of
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import OVERHEAD
-from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10 import spec as spec10

@@ -8,8 +8,8 @@ import pika
 import pytest
 
 import penstock
-from penstock import auditlog
-from penstock.config import Settings
+from penstock.logs import auditlog
+from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from tests.support.http_client import Web
 from tests.support.users import file_users

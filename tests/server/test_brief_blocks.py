@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import loadgen
-from penstock import flowlog
+from penstock.logs import flowlog
 from penstock.management.gate_lines import CLOSINGS_AT_ONCE, TOLD_A_SECOND
 from tests.support.brokers import serving
 from tests.support.http_client import Web

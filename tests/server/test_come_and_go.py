@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.config import load
 from penstock.server.turn_loop import new_loop
+from penstock.settings.config import load
 from tests.support.amqp10_dialogue import login
 from tests.support.brokers import PATIENCE, eventually
 from tests.support.certificates import SETTINGS, Authority, hello, localhost

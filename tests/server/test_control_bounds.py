@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.errors import ControlError
+from penstock.connections.control_request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.content.properties import Properties
 from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE
 from penstock.flow.work import LOOKING_SHARE
-from penstock.protocols.common.control_request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess
 from tests.support.control_requests import request, turns_until_answered, with_queues

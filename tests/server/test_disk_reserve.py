@@ -13,7 +13,7 @@ from pathlib import Path
 import pika
 import pytest
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from penstock.server.record_log import RecordLog
 from penstock.store.space import RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES
 from tests.support.brokers import BrokerProcess, eventually, in_background, settings_file

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pika
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, settings_file
 from tests.support.disk_brokers import closed, crossings, kept, set_broker, status, take
 from tests.support.faults import small_disk

@@ -13,12 +13,12 @@ import pytest
 from typing_extensions import override
 
 import penstock
-from penstock.config import Settings
+from penstock.connections.connection import Connection as Served
+from penstock.connections.engine import ProtocolEngine
 from penstock.driver.entry_times import KINDS, REST
-from penstock.log_ids import LONG_ENTRY
+from penstock.logs.ids import LONG_ENTRY
 from penstock.protocols import standard_protocols
-from penstock.protocols.common.connection import Connection as Served
-from penstock.protocols.common.engine import ProtocolEngine
+from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from tests.line_protocol.protocol import HEADER, LineEngine, LineProtocol
 from tests.support.brokers import eventually

@@ -12,13 +12,13 @@ import pytest
 from librt.strings import BytesWriter
 from pamqp import commands
 
+from penstock.connections.connection import LARGE_OCTETS_A_UNIT
+from penstock.connections.connection_output import SHARE_OCTETS, OutputSource
+from penstock.connections.log_line import LogLine
 from penstock.core.large_bodies import Parts
 from penstock.flow.timers import TimerHandler
 from penstock.flow.work import UNITS_A_TURN, Chore
-from penstock.log_ids import LOG_CROWDED
-from penstock.protocols.common.connection import LARGE_OCTETS_A_UNIT
-from penstock.protocols.common.connection_output import SHARE_OCTETS, OutputSource
-from penstock.protocols.common.log_line import LogLine
+from penstock.logs.ids import LOG_CROWDED
 from penstock.server.event_loop import EventLoop, stepped
 from penstock.server.transport import Transport
 from penstock.server.turn_loop import TurnLoop

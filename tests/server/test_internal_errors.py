@@ -16,10 +16,10 @@ from typing_extensions import override
 import penstock
 from penstock import sync
 from penstock.client.errors import ControlError
-from penstock.config import Settings
+from penstock.connections.connection import Connection as Served
+from penstock.connections.engine import ProtocolEngine
 from penstock.protocols import standard_protocols
-from penstock.protocols.common.connection import Connection as Served
-from penstock.protocols.common.engine import ProtocolEngine
+from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from tests.line_protocol.protocol import HEADER, LineEngine, LineProtocol
 from tests.support.http_client import Web

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from penstock.protocols.common.login import Verification
-from penstock.protocols.common.login_limits import NETWORK_MOST
+from penstock.connections.login import Verification
+from penstock.connections.login_limits import NETWORK_MOST
 from penstock.server.event_loop import EventLoop
 from penstock.server.login_threads import LoginThreads, default_threads
 from tests.support.driven_connection import make_driver

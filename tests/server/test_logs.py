@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.log_ids import CATALOGUE, DEBUG, LIBRARY, STARTED, lines_of
-from penstock.logger import log
+from penstock.logs.ids import CATALOGUE, DEBUG, LIBRARY, STARTED, lines_of
+from penstock.logs.logger import log
 from penstock.server.logs import OCTETS_WAITING, RECORD_MOST, LogLines, Qpid, Text, _put
 
 SCRIPT = """
@@ -66,8 +66,8 @@ def test_log_that_is_not_read_delays_no_client_and_counts_dropped_lines() -> Non
 
 FORMATS = """
 import logging, os, sys
-from penstock.log_ids import RELOADED
-from penstock.logger import log
+from penstock.logs.ids import RELOADED
+from penstock.logs.logger import log
 from penstock.server.logs import logging_to_stderr, set_level
 
 if len(sys.argv) > 2:

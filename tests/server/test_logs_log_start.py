@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.config import Settings
 from penstock.server.logs import counted_connections, slow_turn_s
+from penstock.settings.config import Settings
 from penstock.settings.read import read_settings
 from tests.support.brokers import serving
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.flowlog import read
+from penstock.logs.flowlog import read
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving
 from tests.support.http_client import Web
 from tests.support.pika_helpers import KEPT, channel_of, depth, stopped

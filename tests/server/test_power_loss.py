@@ -16,10 +16,10 @@ from typing import Final
 import pytest
 
 import penstock
-from penstock.config import Settings
 from penstock.content.properties import Properties
 from penstock.errors import StoreError
 from penstock.protocols.amqp091.content_frames import body_of
+from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from tests.profiles import thorough
 from tests.support import disk_recording

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pamqp import commands
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from penstock.management.gate_lines import CLOSINGS_AT_ONCE
 from penstock.server.record_log import RecordLog
 from tests.support.brokers import GRACE, PATIENCE, BrokerProcess, eventually, penstock_command, serving, settings_file

@@ -12,10 +12,10 @@ import pytest
 
 from penstock.access.back_end import BackEndError
 from penstock.client.errors import LoginRefused
-from penstock.config import load
-from penstock.file_tables import BackEndSettings
 from penstock.server.remote_logins import ANSWER_OCTETS, AWAY_S, HttpBackEnd
 from penstock.server.server import Server
+from penstock.settings.config import load
+from penstock.settings.file_tables import BackEndSettings
 from tests.support.back_ends import PASSWORDS, BackEndServer, back_end
 from tests.support.http_client import Web
 from tests.support.raw_channel import Connection

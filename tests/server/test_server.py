@@ -16,9 +16,9 @@ import pyspark_amqp
 import pyspark_penstock
 from penstock.access.password_hash import file_password
 from penstock.access.user import FILE, User
-from penstock.config import Settings
 from penstock.errors import StartError
 from penstock.server.server import http_address, parse_address
+from penstock.settings.config import Settings
 from penstock.settings.start import DEFAULT_HTTP
 from tests.support.brokers import GRACE, BrokerProcess, in_process, serving
 from tests.support.commands import refused

@@ -7,10 +7,10 @@ import socket
 import struct
 
 import penstock
-from penstock.config import Settings
-from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.connections.connection_limits import ConnectionLimits
 from penstock.server import transport
 from penstock.server.transport import ReadState, SocketState
+from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from penstock.wire.amqp091 import spec
 from tests.support.simulated_client import Client

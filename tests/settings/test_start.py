@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.config import Settings
+from penstock.connections.connection_limits import ConnectionLimits
 from penstock.errors import ConfigError
-from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.settings.config import Settings
 from penstock.settings.start import AT_START, DEFAULTS, OF_CONNECTIONS, read_start
 
 

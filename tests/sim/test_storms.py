@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.connections.connection_limits import ConnectionLimits
 from tests.support.limited_connections import limits
 from tests.support.simulated_client import Client
 from tests.support.simulated_loop import SimLoop, simulate

@@ -14,9 +14,9 @@ import pika  # type: ignore[import-untyped]
 import pytest
 from click.testing import CliRunner
 
-from penstock import flowlog
 from penstock.cli import main
 from penstock.client.errors import ConnectionClosed
+from penstock.logs import flowlog
 from penstock_simulation.recording import Recording, record
 from tests.support.brokers import serving
 from tests.support.raw_channel import Connection

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from pyspark_penstock.analysis.chains import chains
 from pyspark_penstock.analysis.compact import compact
 from pyspark_penstock.analysis.job import Analysis, analyze, summary

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from penstock import flowlog
 from penstock.cli import main
+from penstock.logs import flowlog
 from penstock_simulation.recording import record
 from pyspark_penstock.analysis.job import analyze, summary
 from pyspark_penstock.analysis.page import page

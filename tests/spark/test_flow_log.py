@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from penstock.server.record_log import RecordLog
 
 pytestmark = pytest.mark.spark

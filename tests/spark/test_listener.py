@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from penstock.sync import connect
 from pyspark_penstock import ProgressListener, listener
 from pyspark_penstock.errors import OptionError

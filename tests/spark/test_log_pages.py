@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from tests.spark.conftest import until
 from tests.support.brokers import penstock_command, serving
 from tests.support.spark_programs import snippets

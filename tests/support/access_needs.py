@@ -1,7 +1,7 @@
 """Operations of the protocols and what each of them needs: tables of docs/security.md that tests go through by rows.
 
 A need of a permission is a kind (configure, write or read) and an object. It is checked where the operation is carried
-out (protocols/common/authorization.py). A need of a tag is checked before, by this table. The rules are those of
+out (connections/authorization.py). A need of a tag is checked before, by this table. The rules are those of
 RabbitMQ 4 (its guides "Access control", "Topic authorisation" and "Management"), and so are the paths of HTTP.
 """
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
+from penstock.connections.peer import Peer
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.amqp10.incoming_link import IncomingLink
 from penstock.protocols.amqp10.session import AmqpSession
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode_composite
 from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, frame

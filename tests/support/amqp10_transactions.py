@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.connections.connection_limits import ConnectionLimits
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_described, composite
 from penstock.wire.amqp10.value_writer import encode_value

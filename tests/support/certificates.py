@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from penstock.file_tables import CertificateFiles
+from penstock.settings.file_tables import CertificateFiles
 from tests.support.brokers import BrokerProcess, serving, settings_file
 
 

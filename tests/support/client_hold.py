@@ -29,7 +29,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.connections.connection_limits import ConnectionLimits
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, settings_file, some_name
 from tests.support.fetched_clients import (
     ClientMissingError,

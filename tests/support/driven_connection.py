@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final, Self
 
+from penstock.connections.connection import Connection
+from penstock.connections.connection_limits import ConnectionLimits
+from penstock.connections.peer import Peer
 from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.series import SLOT_S
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, frame, method_frame
 from penstock.wire.amqp091.content_header import encode_header

@@ -29,7 +29,7 @@ WAITING = "PYTEST_CURRENT_TEST"
 PRELOADED = (
     "asyncio",
     "penstock.cli.serve",
-    "penstock.config",
+    "penstock.settings.config",
     "penstock.protocols.amqp091.engine",
     "penstock.protocols.amqp10.engine",
     "penstock.server.server",

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.connections.connection import Connection
+from penstock.connections.connection_state import ConnectionState
 from penstock.core.publish.reservation import Reservation
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.gate_stats import BlockStats
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_state import ConnectionState
 from penstock.settings import read
 from tests.support.driven_connection import make_driver, output_of
 from tests.support.nearly_amqp import Octets

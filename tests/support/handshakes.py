@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock.connections.connection import Connection
+from penstock.connections.peer import THIS_MACHINE, Peer
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.peer import THIS_MACHINE, Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.amqp091_frames import last_method

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.access.rules import CredentialCheck
+from penstock.connections.connection import Connection
+from penstock.connections.login import Authenticator, Verification
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.login import Authenticator, Verification
 from tests.support.driven_connection import make_driver
 from tests.support.limited_connections import limits
 from tests.support.logging_in import GREETING, stranger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.connections.connection_limits import ConnectionLimits
 
 
 def limits(**values: object) -> ConnectionLimits:

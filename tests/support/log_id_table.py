@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.log_ids import CATALOGUE, LEVEL_NAMES
+from penstock.logs.ids import CATALOGUE, LEVEL_NAMES
 
 GROUPS = {
     "BRK": "The broker",

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.access.rules import ConnectionAccess
+from penstock.connections.connection import Connection
+from penstock.connections.control_request import ControlRequest
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
 from penstock.management.operation import Operation
 from penstock.operations.table import CONTROL, OPERATIONS
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.control_request import ControlRequest
 from tests.support.access_of import access_of
 
 

@@ -1,8 +1,8 @@
-"""The table of docs/memory.md with all bounds of the node, from the rows of `penstock.pools`."""
+"""The table of docs/memory.md with all bounds of the node, from the rows of `penstock.settings.pools`."""
 
 from __future__ import annotations
 
-from penstock.pools import BOUNDS, POOLS
+from penstock.settings.pools import BOUNDS, POOLS
 
 
 def tables() -> dict[str, str]:

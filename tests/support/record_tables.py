@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock import auditlog, flowlog
+from penstock.logs import auditlog, flowlog
 from tests.support.generated_parts import table
 
 

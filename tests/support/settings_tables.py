@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from penstock.cli.serve import serve
-from penstock.config import variable_of
 from penstock.management.effective_settings import queue_settings, scope_settings
 from penstock.settings import start
+from penstock.settings.config import variable_of
 from penstock.settings.start import AT_START, DEFAULTS, RULES
 from penstock.settings.table import ALL_ALIASES, SCOPES, SETTINGS
 from tests.support.driven_connection import Dialogue, make_driver

@@ -6,11 +6,11 @@ import asyncio
 import hashlib
 from collections import Counter
 
+from penstock.connections.connection_limits import ConnectionLimits
 from penstock.core.broker import Broker
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.server.event_loop import EventLoop
 from penstock.server.transport import Transport
 from penstock.wire.amqp091 import spec

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from penstock.connections.peer import Peer
 from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
@@ -17,7 +18,6 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.operations import vhosts
 from penstock.protocols.amqp091.content_frames import make_content
-from penstock.protocols.common.peer import Peer
 from penstock.settings.read import read_settings
 from tests.support import at_once
 from tests.support.access_of import access_of

@@ -11,7 +11,7 @@ import pika
 import pytest
 
 import penstock.testing
-from penstock.config import Settings
+from penstock.settings.config import Settings
 from penstock.testing import LoopStuck, Server, assert_confirmed
 from tests.support.kit_clients import CONFIRMED, publishing
 

@@ -9,7 +9,7 @@ import pika
 import pytest
 
 import penstock.testing
-from penstock.log_ids import LATE_LOOP
+from penstock.logs.ids import LATE_LOOP
 from penstock.testing import Server, assert_confirmed, assert_depth, assert_held
 from tests.support.kit_clients import CONFIRMED, LOST, publishing
 

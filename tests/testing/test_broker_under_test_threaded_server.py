@@ -9,8 +9,8 @@ import pika
 import pytest
 
 import penstock.testing
-from penstock.config import Settings
 from penstock.errors import ConfigError, StartError
+from penstock.settings.config import Settings
 from penstock.testing import Server
 from tests.support.kit_clients import CONFIRMED, publishing
 

@@ -18,9 +18,9 @@ from penstock.cli.target import URL, tls_files
 from penstock.operations.command import Field
 
 if TYPE_CHECKING:
-    from penstock.bench.loads import Run
-    from penstock.bench.parties import Load
-    from penstock.bench.target import Target
+    from penstock.client.bench.loads import Run
+    from penstock.client.bench.parties import Load
+    from penstock.client.bench.target import Target
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Rows = list[dict[str, object]]
@@ -44,7 +44,7 @@ def bench(context: click.Context, compare: tuple[Path, Path] | None, as_json: bo
         if context.invoked_subcommand is None:
             click.echo(context.get_help())
         return
-    from penstock.bench import result
+    from penstock.client.bench import result
 
     rows = result.compare(*(result.read(path) for path in compare))
     if as_json:
@@ -93,7 +93,7 @@ def loaded(command: Decorated) -> Decorated:
 
     @functools.wraps(command)
     def bundled(sizes: tuple[int, ...], count: int | None, seconds: float, **given: Any) -> None:
-        from penstock.bench.parties import Load
+        from penstock.client.bench.parties import Load
 
         names = ("warm_up", "senders", "receivers", "window", "prefetch", "durable")
         fields = {"rate": given.pop("rate", 0.0), **{name: given.pop(name) for name in names}}
@@ -130,7 +130,7 @@ class Session:
     @functools.cached_property
     def target(self) -> Target:
         """Ask the broker what it is. Raises BenchError for one on another machine without --yes-really."""
-        from penstock.bench.target import BenchError, Target, strangers, with_options
+        from penstock.client.bench.target import BenchError, Target, strangers, with_options
 
         url = with_options(self.url, **{TLS_NAMES[name]: path for name, path in tls_files().items()})
         hosts = strangers(url)
@@ -147,7 +147,7 @@ class Session:
 
     def finish(self, bench: str, rows: Rows, courses: dict[str, Any], shown: Rows | None = None) -> None:
         """Print and draw the result; people see the rows `shown`, if there are any."""
-        from penstock.bench import result
+        from penstock.client.bench import result
 
         found = result.result(bench, self.target, rows, courses)
         if self.plot is not None:
@@ -161,8 +161,8 @@ class Session:
 
     def run(self, load: Load, queue: str, pid: int | None = None) -> Run:
         """Run a load."""
-        from penstock.bench.loads import play
-        from penstock.bench.target import resident_mib
+        from penstock.client.bench.loads import play
+        from penstock.client.bench.target import resident_mib
 
         target = self.target
         self.say(f"{load.words()}, for {load.warm_up + load.seconds:g} s")
@@ -172,7 +172,7 @@ class Session:
 
 def show(rows: list[dict[str, object]]) -> None:
     """Print rows as a table; a figure that a row has not is a dash."""
-    from penstock.bench.result import columns
+    from penstock.client.bench.result import columns
 
     heads = columns(rows)
     table(tuple(heads), [tuple(_figure(row.get(head)) for head in heads) for row in rows])
@@ -194,7 +194,7 @@ def throughput(session: Session, loads: list[Load], queue: str) -> None:
     the limit where these are near 1,000,000 divided by the rate. For example: penstock bench throughput --size 100
     --size 10000 --for 5
     """
-    from penstock.bench import loads as of
+    from penstock.client.bench import loads as of
 
     rows: Rows = []
     courses: dict[str, Any] = {}
@@ -219,7 +219,7 @@ def latency(session: Session, loads: list[Load], queue: str) -> None:
     row `of the bench` says how late the bench itself was with messages that the broker did not hold: latencies below
     it mean nothing. For example: penstock bench latency --rate 5000 --for 30 --plot latency.svg
     """
-    from penstock.bench import loads as of
+    from penstock.client.bench import loads as of
 
     rows: Rows = []
     courses: dict[str, Any] = {}
@@ -242,8 +242,8 @@ def soak(session: Session, loads: list[Load], queue: str, pid: int | None) -> No
     The table compares the first tenth of the run with the last one. Latency is measured as by `penstock bench latency`.
     For example: penstock bench soak --for 8h --rate 200 --pid "$(pgrep -f 'penstock serve')" --json > soak.json
     """
-    from penstock.bench import loads as of
-    from penstock.bench.target import BenchError
+    from penstock.client.bench import loads as of
+    from penstock.client.bench.target import BenchError
 
     if len(loads) > 1:
         raise BenchError("`penstock bench soak` has one --size")
@@ -272,8 +272,8 @@ def survive(session: Session, hold: float, timeout: float | None) -> None:
     those that were confirmed and did not arrive. A broker other than Penstock refuses at the bound instead. For
     example: penstock bench survive --hold 60
     """
-    from penstock.bench import survive as experiment
-    from penstock.bench.target import BenchError
+    from penstock.client.bench import survive as experiment
+    from penstock.client.bench.target import BenchError
 
     if session.plot is not None:
         raise BenchError("`penstock bench survive` has no course to plot")
@@ -302,9 +302,9 @@ def flow(session: Session, only: tuple[str, ...], full: bool, protocol: str, pid
     them. `--plot` draws the depth of the 64 KiB in `equal` and `greedy`. `--for` is the length of one measurement.
     `crowd` needs --pid. Exit code 1: a goal was missed. For example: penstock bench flow --only overshoot --only equal
     """
-    from penstock.bench.flow import Card, figures, met, scorecard
-    from penstock.bench.flow_parties import Place
-    from penstock.bench.target import BenchError
+    from penstock.client.bench.flow import Card, figures, met, scorecard
+    from penstock.client.bench.flow_parties import Place
+    from penstock.client.bench.target import BenchError
 
     if session.plot is not None and only and not {"starvation", "equal", "greedy", "order"}.intersection(only):
         raise BenchError("a plot of flow control needs one of the experiments starvation, equal and greedy")

@@ -160,10 +160,10 @@ def config(
 
 def _of_file(file: Path) -> dict[str, Any]:
     """Return the configuration of a broker that is not started. Raises ConfigError."""
-    from penstock.config import load, with_environment
     from penstock.flow.work import finish
     from penstock.operations.settings import config_steps
     from penstock.server.server import Server
+    from penstock.settings.config import load, with_environment
 
     return finish(config_steps(Server(settings=with_environment(load(file), os.environ)).driver))
 

@@ -18,9 +18,9 @@ from penstock.cli.parameters import command, option, parameter
 from penstock.settings.start import DEFAULTS, NAMES, RULES
 
 if TYPE_CHECKING:
-    from penstock.config import Settings
     from penstock.server.server import Server
     from penstock.server.service_manager import ServiceManager
+    from penstock.settings.config import Settings
 
 COMMAND_LINE = "command line"
 """Source of a setting that an option of `penstock serve` gives."""
@@ -89,9 +89,9 @@ def serve(
     """
     import asyncio  # It takes a third of the start of a command, and the others need none.
 
-    from penstock.config import Settings, load, with_environment
     from penstock.server.logs import logging_to_stderr, without_log
     from penstock.server.turn_loop import new_loop
+    from penstock.settings.config import Settings, load, with_environment
 
     given = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value}
     settings = with_environment(Settings() if config is None else load(config), os.environ)

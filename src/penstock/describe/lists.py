@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from penstock.access.permission import ADMINISTRATOR, MONITORING
 from penstock.access.rules import Rules
 from penstock.access.user import User
+from penstock.connections.connection import Connection
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import browsers_of
 from penstock.core.consume.session import Session
@@ -36,8 +37,7 @@ from penstock.describe.vhost import BINDING, DEFAULT_BINDING, EXCHANGE, SUMMED_A
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import STRANGER, IdleUnits, PoolHolder, Pools, PoolUnit
 from penstock.flow.work import Steps, WorkMeter
-from penstock.pools import LISTS
-from penstock.protocols.common.connection import Connection
+from penstock.settings.pools import LISTS
 
 T = TypeVar("T")
 KINDS: Final = (

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
+from penstock.connections.connection import Connection
 from penstock.core.consume.session import Session
 from penstock.core.publish.session_counts import tally_of
 from penstock.core.queue.cursor_state import lag_of
@@ -40,7 +41,6 @@ from penstock.describe.reply_queues import REPLY_QUEUES, ReplyTotals
 from penstock.describe.session import CONNECTION, OCTETS, SESSION
 from penstock.describe.table import DescribedNode, Field, LabelledValue, Reading, reading
 from penstock.describe.vhost import EXCHANGE, churn
-from penstock.protocols.common.connection import Connection
 
 SAMPLES_A_SLICE: Final = 300
 """Samples of a slice: some tenths of a millisecond."""

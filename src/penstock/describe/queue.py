@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.connections.connection import Connection
 from penstock.core.broker import Broker
 from penstock.core.consume.rotation import browsers_of, consumers_of, has_exclusive, single_active
 from penstock.core.publish.dead_letters import publisher_of
@@ -40,7 +41,6 @@ from penstock.describe.vhost import policies_of
 from penstock.flow.level import UNLIMITED
 from penstock.flow.series import Series
 from penstock.flow.timers import NEVER
-from penstock.protocols.common.connection import Connection
 
 COARSE: Final = "queue_coarse_metrics"
 CONSUMERS: Final = "queue_consumer_count"

@@ -6,6 +6,11 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
+from penstock.connections.client_session import ClientSession
+from penstock.connections.connection import Connection
+from penstock.connections.connection_names import label
+from penstock.connections.connection_state import ConnectionState
+from penstock.connections.peer import Traffic, rabbitmq_fields
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import single_active, waits_behind
 from penstock.core.consume.session import Session
@@ -21,11 +26,6 @@ from penstock.flow.confirms import WITHHELD
 from penstock.flow.credit import UNBOUNDED, LinkCredit
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
-from penstock.protocols.common.client_session import ClientSession
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_names import label
-from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.peer import Traffic, rabbitmq_fields
 
 TRAFFIC: Final = "connection_coarse_metrics"
 CONNECTIONS: Final = "connection_metrics"

@@ -21,6 +21,8 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.connection import Connection
+from penstock.connections.peer import Traffic
 from penstock.core.broker import Broker
 from penstock.core.gates.registry import USERS_COUNTED
 from penstock.core.publish.session_counts import tally_of
@@ -46,8 +48,6 @@ from penstock.describe.message_stats import (
 from penstock.flow.gate import Gate
 from penstock.flow.series import FINE, PERIOD, PERIODS, SLOT_S, TALLY_KEYS, TIERS, SampleTimes, Series, Tally
 from penstock.flow.work import Chore
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.peer import Traffic
 
 SERIES_MOST: Final = 10_000
 """Most series with slots, about 11 KiB each after a day; further objects have only rates."""

@@ -13,15 +13,15 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.connections.audit_trail import AuditTrail
+from penstock.connections.connection import Connection
+from penstock.connections.log_line import LogLine
 from penstock.core.broker import Broker
 from penstock.core.queue.cursor_state import CursorState
 from penstock.describe.exposition import Family
 from penstock.describe.message_stats import SampleRanges
 from penstock.describe.stats_sampler import StatsSampler
 from penstock.flow.level import UNLIMITED
-from penstock.protocols.common.audit_trail import AuditTrail
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.log_line import LogLine
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -44,7 +44,7 @@ class DescribedNode:
         raise NotImplementedError
 
     def log(self, line: LogLine) -> None:
-        """Write a log line; its field `id` is one of log_ids.py."""
+        """Write a log line; its field `id` is one of logs/ids.py."""
         raise NotImplementedError
 
     def record_query(self, query: str, cursor: CursorState, fields: dict[str, object]) -> None:

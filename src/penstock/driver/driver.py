@@ -8,7 +8,7 @@ driver.serve(now)                     behind the output, which others wait for: 
 more |= driver.end_turn(seconds, now)
 
 It has no socket, no clock and no randomness: the event loop supplies them. `DriverServices` fills in the interface of
-protocols/common/services.py.
+connections/services.py.
 """
 
 from __future__ import annotations
@@ -25,6 +25,19 @@ from penstock.access.password_hash import ScramKeys
 from penstock.access.passwords import Passwords, ScramKeyCache, access_refusal
 from penstock.access.rules import CredentialCheck
 from penstock.access.tokens import TokenCheck, TokenPolicy, looks_like_token
+from penstock.connections.audit_trail import AuditTrail
+from penstock.connections.connection import Connection
+from penstock.connections.connection_limits import ConnectionLimits
+from penstock.connections.engine import Protocol
+from penstock.connections.header_reader import HeaderReader
+from penstock.connections.log_line import LogLine
+from penstock.connections.login import InlineAuthenticator
+from penstock.connections.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins, RenewalRate
+from penstock.connections.partial_messages import PartialMessages
+from penstock.connections.peer import Peer
+from penstock.connections.services import Services
+from penstock.connections.single_publish import SinglePublishes
+from penstock.connections.slowed_connections import SlowedConnections
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
 from penstock.core.publish.held import ENDED
@@ -41,7 +54,7 @@ from penstock.errors import BrokerError
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
-from penstock.log_ids import CHANGED, WITHOUT_EFFECT
+from penstock.logs.ids import CHANGED, WITHOUT_EFFECT
 from penstock.management import gate_lines
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
@@ -49,19 +62,6 @@ from penstock.management.node import Certificates, Node, StartSettings
 from penstock.management.refusals import RefusedPublishes, RefusedRequests
 from penstock.operations.table import OPERATIONS
 from penstock.protocols import standard_protocols
-from penstock.protocols.common.audit_trail import AuditTrail
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.engine import Protocol
-from penstock.protocols.common.header_reader import HeaderReader
-from penstock.protocols.common.log_line import LogLine
-from penstock.protocols.common.login import InlineAuthenticator
-from penstock.protocols.common.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins, RenewalRate
-from penstock.protocols.common.partial_messages import PartialMessages
-from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.services import Services
-from penstock.protocols.common.single_publish import SinglePublishes
-from penstock.protocols.common.slowed_connections import SlowedConnections
 
 
 class DriverServices(Services):
@@ -452,7 +452,7 @@ class BrokerDriver(Node):
     # For connections
 
     def log(self, line: LogLine) -> None:
-        """Write a log line; its field `id` is one of log_ids.py."""
+        """Write a log line; its field `id` is one of logs/ids.py."""
         self.log_queue.add(line)
 
     def record_setting(self, subject: str, change: str, user: str) -> None:

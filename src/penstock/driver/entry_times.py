@@ -21,13 +21,13 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.connection import Connection
+from penstock.connections.log_line import LogLine
 from penstock.driver.log_queue import LogQueue
 from penstock.flow.gate_stats import Histogram
 from penstock.flow.timers import TimerHandler, Timers
 from penstock.flow.work import TURN, WorkMeter
-from penstock.log_ids import LONG_ENTRY
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.log_line import LogLine
+from penstock.logs.ids import LONG_ENTRY
 
 INPUT: Final = "input"
 JOB: Final = "job"

@@ -7,12 +7,12 @@ from typing import Final
 
 from typing_extensions import override
 
+from penstock.connections.connection_names import Connections, labelled
+from penstock.connections.log_line import LimitedLines, LogLine
 from penstock.core.broker import Broker
 from penstock.errors import InternalError
-from penstock.log_ids import INTERNAL_ERROR, LOG_CROWDED, OPENED, TRACEBACK
+from penstock.logs.ids import INTERNAL_ERROR, LOG_CROWDED, OPENED, TRACEBACK
 from penstock.management.node import FailureReports
-from penstock.protocols.common.connection_names import Connections, labelled
-from penstock.protocols.common.log_line import LimitedLines, LogLine
 from penstock.texts import printable
 
 LINES_KEPT: Final = 10_000

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.connections.connection import Connection
+from penstock.connections.connection_state import ConnectionState
+from penstock.connections.log_line import LogLine
+from penstock.connections.lost_publishes import LOST_BY
 from penstock.core.effects import (
     Blocked,
     Cancelled,
@@ -26,10 +30,6 @@ from penstock.flow.timers import NEVER
 from penstock.management import gate_lines
 from penstock.management.gate_lines import GateLines
 from penstock.management.node import Node
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.log_line import LogLine
-from penstock.protocols.common.lost_publishes import LOST_BY
 
 
 class Notifier:

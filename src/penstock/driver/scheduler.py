@@ -15,14 +15,14 @@ from collections import deque
 
 from mypy_extensions import i64
 
+from penstock.connections.connection import Connection
+from penstock.connections.slowed_connections import SlowedConnections
 from penstock.core.broker import Broker
 from penstock.core.journal.write_shares import WriteShare
 from penstock.driver.entry_times import INPUT, JOB, EntryTimes, TurnTimes
 from penstock.driver.log_queue import Failures, LogQueue
 from penstock.driver.write_pauses import PausedJobs, pause_if_over
 from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, TURN, UNLIMITED_WORK, Steps, WorkQueue
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.slowed_connections import SlowedConnections
 
 
 class Scheduler:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing_extensions import override
 
+from penstock.connections.connection import Connection
 from penstock.core.journal.journal import Journal
 from penstock.core.journal.write_shares import WriteListener, WriteShare
-from penstock.protocols.common.connection import Connection
 
 
 class PausedConnection(WriteListener):

@@ -20,7 +20,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.errors import ResourceError
-from penstock.pools import POOLS, USER, VHOST, PoolRow
+from penstock.settings.pools import POOLS, USER, VHOST, PoolRow
 
 RESERVE_PART: Final = 16
 """A pool's reserve for operators is one part of so many."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.connections.connection import Connection
+from penstock.connections.control_request import ControlRequest
 from penstock.core.broker import Broker
 from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
@@ -22,8 +24,6 @@ from penstock.flow.work import Steps
 from penstock.management import dead_letter_lines, why
 from penstock.management.node import Node
 from penstock.management.unlisted_memory import SAID_FROM, held_steps
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.control_request import ControlRequest
 
 GATES_TOLD: Final = 20
 """Most gates, and most slowed or unread connections, in one answer; the others are counted."""

@@ -16,6 +16,19 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.access.permission import MONITORING
+from penstock.connections.audit_trail import actor_of, audit_refusal
+from penstock.connections.authorization import check_reply_queue, check_tag
+from penstock.connections.connection import Connection
+from penstock.connections.connection_names import label
+from penstock.connections.control_request import (
+    IMPORT,
+    PUBLISH_BLOCK,
+    ControlRequest,
+    Replies,
+    check_fields,
+    octets_max,
+)
+from penstock.connections.log_line import LogLine
 from penstock.content.properties import Properties, answers_control
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
@@ -43,23 +56,10 @@ from penstock.describe.table import Row, amounts, or_none, reading
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, NotFound, PreconditionFailed
 from penstock.flow.level import OVERHEAD
 from penstock.flow.work import Steps
-from penstock.log_ids import REPLY_DROPPED
+from penstock.logs.ids import REPLY_DROPPED
 from penstock.management.json_reader import OCTETS_A_UNIT, text_steps
 from penstock.management.node import Node
 from penstock.management.operation import CHANGES, LOOKS, Answer, Operation
-from penstock.protocols.common.audit_trail import actor_of, audit_refusal
-from penstock.protocols.common.authorization import check_reply_queue, check_tag
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_names import label
-from penstock.protocols.common.control_request import (
-    IMPORT,
-    PUBLISH_BLOCK,
-    ControlRequest,
-    Replies,
-    check_fields,
-    octets_max,
-)
-from penstock.protocols.common.log_line import LogLine
 from penstock.ranges.service import RangeService
 from penstock.texts import worded
 

@@ -5,7 +5,7 @@ Others are summed, as are events that may occur with every message (refusals, lo
 second for each producer, gate and cause, with its count.
 Depths and counts are sampled once a second (flow_log_samples.py). So the number of records per second is bounded by
 the producers and queues, not by the messages. Events use the shares of users and virtual hosts (flow_log_shares.py);
-samples do not. docs/flow-log.md documents the schema, `penstock.flowlog`
+samples do not. docs/flow-log.md documents the schema, `penstock.logs.flowlog`
 defines it, and the writer of the records adds its version.
 """
 
@@ -15,6 +15,8 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
+from penstock.connections.control_request import ControlRequest
+from penstock.connections.slowed_connections import KIND, Wait
 from penstock.core.broker import Broker
 from penstock.core.effects import (
     Blocked,
@@ -37,13 +39,11 @@ from penstock.describe.table import amounts
 from penstock.errors import PreconditionFailed
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.work import Steps
-from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY
+from penstock.logs.ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY
 from penstock.management.flow_log_samples import Record, Sampler, record_at, record_of_gate
 from penstock.management.flow_log_shares import Author, FlowLogShares
 from penstock.management.gate_lines import BLOCKS_AT_ONCE, CLOSINGS_AT_ONCE, Spell, Spells, SpellSum
 from penstock.management.node import Node
-from penstock.protocols.common.control_request import ControlRequest
-from penstock.protocols.common.slowed_connections import KIND, Wait
 
 RECORDS_KEPT: Final = 10_000
 """Most records that wait for the event loop; further ones are counted."""

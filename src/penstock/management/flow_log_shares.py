@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
-from penstock.protocols.common.log_allowance import PART_OF_LOG, LogAllowance
+from penstock.connections.log_allowance import PART_OF_LOG, LogAllowance
 
 LOG_OCTETS: Final = 128 * 1024 * 1024
 """Octets of the files by default."""

@@ -11,6 +11,9 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.connections.log_line import LogLine
+from penstock.connections.lost_publishes import Losses
+from penstock.connections.slowed_connections import KIND, Wait
 from penstock.core.effects import Paging
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
@@ -19,10 +22,7 @@ from penstock.describe.table import amounts
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.level import amount
 from penstock.flow.timers import NEVER
-from penstock.log_ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY, SLOW_TURN
-from penstock.protocols.common.log_line import LogLine
-from penstock.protocols.common.lost_publishes import Losses
-from penstock.protocols.common.slowed_connections import KIND, Wait
+from penstock.logs.ids import BLOCKED_BRIEFLY, CLOSED_BRIEFLY, SLOW_TURN
 
 LASTING_S: Final = 0.1
 """Seconds after which a spell is always logged."""

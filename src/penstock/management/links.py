@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
+from penstock.connections.connection_names import own_name
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer
@@ -20,7 +21,6 @@ from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.credit import LinkCredit
 from penstock.flow.level import amount
 from penstock.management.node import Node
-from penstock.protocols.common.connection_names import own_name
 
 LINKS_NAMED: Final = 10
 """Most links in an error."""

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
+from penstock.connections.connection import Connection
+from penstock.connections.slowed_connections import SlowedConnections
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode
 from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.hold_spans import HoldTracer
 from penstock.management.refusals import RefusedPublishes
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.slowed_connections import SlowedConnections
 
 if TYPE_CHECKING:
+    from penstock.connections.control_request import ControlRequest
+    from penstock.connections.services import Services
     from penstock.management.control_api import ControlApi
     from penstock.management.flow_log_records import Recorder
-    from penstock.protocols.common.control_request import ControlRequest
-    from penstock.protocols.common.services import Services
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

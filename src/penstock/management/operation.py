@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from penstock.access.permission import ADMINISTRATOR
+from penstock.connections.control_request import ControlRequest
 from penstock.describe.lists import seen_vhosts
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
-from penstock.protocols.common.control_request import ControlRequest
 
 Answer = Row | list[Row] | None
 Run = Callable[["Node", "ControlRequest"], Answer | Steps[Answer]]

@@ -7,11 +7,11 @@ from typing import Final
 
 from penstock.access.permission import MONITORING
 from penstock.access.rules import ConnectionAccess
+from penstock.connections.connection_names import NUMBER_LETTERS
+from penstock.connections.control_request import ControlRequest
 from penstock.errors import NotFound
 from penstock.management import why
 from penstock.management.node import Node
-from penstock.protocols.common.connection_names import NUMBER_LETTERS
-from penstock.protocols.common.control_request import ControlRequest
 
 _NUMBERED: Final = re.compile(r"con:(\d+)\(")
 _NAMED: Final = re.compile(r"(con:\d+|http)\((.*?)@[^()\s]*\)")

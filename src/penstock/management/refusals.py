@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.connections.log_line import LogLine
 from penstock.core.effects import PublishRefused
 from penstock.errors import BrokerError
 from penstock.flow.gate import DELETED, HOLD_BOUND
-from penstock.log_ids import REQUEST_REFUSED
+from penstock.logs.ids import REQUEST_REFUSED
 from penstock.management.gate_lines import gate_fields
-from penstock.protocols.common.log_line import LogLine
 
 KEPT: Final = 10
 """Most refusals stored per connection; those of one channel with one cause are one entry with a count."""

@@ -11,6 +11,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from penstock.access.permission import MONITORING
+from penstock.connections.connection import Connection
+from penstock.connections.connection_names import channel_named, connection_named
+from penstock.connections.control_request import ControlRequest
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import consumers_of
@@ -48,9 +51,6 @@ from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.node import Node
 from penstock.management.operation import only_one
 from penstock.management.refusals import Refusal
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_names import channel_named, connection_named
-from penstock.protocols.common.control_request import ControlRequest
 from penstock.texts import SCOPE_NOUNS
 
 SAID_MOST: Final = 10

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.permission import ADMINISTRATOR, POLICYMAKER
+from penstock.connections.authorization import check_tag
+from penstock.connections.connection_names import connection_named
+from penstock.connections.control_request import ControlRequest
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, VHOST
 from penstock.describe.table import Row
 from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, only_one
-from penstock.protocols.common.authorization import check_tag
-from penstock.protocols.common.connection_names import connection_named
-from penstock.protocols.common.control_request import ControlRequest
 
 
 def block(node: Node, request: ControlRequest) -> Row:

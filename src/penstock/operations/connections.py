@@ -1,6 +1,6 @@
 """Connections: closed by an operator, and settings of one connection until it closes.
 
-A connection has any of its names (protocols/common/connection_names.py). Settings of each connection of a user are
+A connection has any of its names (connections/connection_names.py). Settings of each connection of a user are
 settings by pattern (settings.py).
 """
 
@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING
+from penstock.connections.authorization import check_tag
+from penstock.connections.connection import Connection
+from penstock.connections.connection_names import connection_named, label
+from penstock.connections.control_request import ControlRequest
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.describe.table import Row
 from penstock.errors import ConnectionForced, NotFound, PreconditionFailed
 from penstock.management.node import Node
 from penstock.management.operation import Operation
-from penstock.protocols.common.authorization import check_tag
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_names import connection_named, label
-from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.read import read_settings, setting_named
 from penstock.settings.table import SettingValue, shown
 from penstock.texts import worded

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from penstock.access.user import User
+from penstock.connections.control_request import ControlRequest
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.routing.route import CONTROL_EXCHANGE
@@ -21,7 +22,6 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
 from penstock.operations.users import exported_user
-from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.table import SettingValue
 
 USERS: Final = ("users", "permissions", "topic_permissions")

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from penstock.connections.control_request import IMPORT, ControlRequest, check_fields
+from penstock.connections.log_line import LogLine
 from penstock.core.settings.changes import copied_steps
 from penstock.describe.table import Row
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.work import Steps
-from penstock.log_ids import CHANGED
+from penstock.logs.ids import CHANGED
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.node import Node
 from penstock.management.operation import LOOKS, Operation
@@ -42,8 +44,6 @@ from penstock.operations.definitions_parser import (
     refusal,
 )
 from penstock.operations.topology import WrongArguments
-from penstock.protocols.common.control_request import IMPORT, ControlRequest, check_fields
-from penstock.protocols.common.log_line import LogLine
 from penstock.texts import joined
 
 FIELDS: Final = ("definitions", "everywhere", "dry_run", "skip", "skip_refused", "streams_as_queues")

@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.access.permission import MANAGEMENT, MONITORING
 from penstock.access.user import MAX_CHANNELS, MAX_CONNECTIONS, MAX_QUEUES, VHOST_LIMITS, User
+from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
@@ -14,7 +15,6 @@ from penstock.management.operation import SEEN, Operation, Route, lists_steps, l
 from penstock.operations.definitions_kinds import Definitions, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.users import USERS_A_UNIT, asked_users, read_limits
-from penstock.protocols.common.control_request import ControlRequest
 
 
 def set_limits(node: Node, request: ControlRequest) -> Row:

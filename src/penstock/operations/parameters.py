@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.permission import POLICYMAKER
+from penstock.connections.control_request import ControlRequest
 from penstock.core.settings.table import CLUSTER_NAME, Parameter
 from penstock.describe.table import Row
 from penstock.describe.vhost import parameter_row
@@ -15,7 +16,6 @@ from penstock.management.operation import Operation, Route, entered, looking, ro
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.upstreams import check_upstream
-from penstock.protocols.common.control_request import ControlRequest
 
 KEPT: Final = "it has no effect here; kept, and exported again"
 LISTED_APART: Final = ("vhost-limits", "policy", "operator_policy")

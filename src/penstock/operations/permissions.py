@@ -6,18 +6,18 @@ from typing import Final
 
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.user import EVERYTHING, User
+from penstock.connections.control_request import ControlRequest
+from penstock.connections.log_line import LogLine
 from penstock.describe.table import Row
 from penstock.describe.vhost import permission_row, topic_row, user_permissions, user_topics
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.log_ids import CHANGED
+from penstock.logs.ids import CHANGED
 from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, lists_steps, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.users import asked_users, close_connections, in_file, list_users
-from penstock.protocols.common.control_request import ControlRequest
-from penstock.protocols.common.log_line import LogLine
 
 
 def set_permission(node: Node, request: ControlRequest) -> Row:

@@ -6,6 +6,8 @@ from typing import Final
 
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, POLICYMAKER
 from penstock.access.rules import DEFAULT_EXCHANGE
+from penstock.connections.authorization import check_tag
+from penstock.connections.control_request import ControlRequest
 from penstock.core.settings.changes import (
     PolicyChange,
     change_policies_steps,
@@ -22,8 +24,6 @@ from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, entered, looking, rows_steps
 from penstock.operations.definitions_kinds import Definitions, Together, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
-from penstock.protocols.common.authorization import check_tag
-from penstock.protocols.common.control_request import ControlRequest
 
 FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
 

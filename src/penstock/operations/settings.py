@@ -6,6 +6,9 @@ from typing import Final
 
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
 from penstock.access.rules import Rules
+from penstock.connections.authorization import check_tag
+from penstock.connections.connection_names import connection_named, label
+from penstock.connections.control_request import ControlRequest
 from penstock.core.broker import Broker
 from penstock.core.publish.connection_gates import NO_SETTINGS
 from penstock.core.queue.pager import check
@@ -35,9 +38,6 @@ from penstock.management.node import Node
 from penstock.management.operation import Answer, Operation, Route, looking, only_one
 from penstock.operations.definitions_kinds import Definitions, Together
 from penstock.operations.definitions_parser import Entry, Section
-from penstock.protocols.common.authorization import check_tag
-from penstock.protocols.common.connection_names import connection_named, label
-from penstock.protocols.common.control_request import ControlRequest
 from penstock.settings.placed import SEPARATORS, place, placed
 from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
 from penstock.settings.table import DEFAULT, FOREIGN_BYTES, SCOPES, WITHOUT_BURST, SettingValue, shown

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.access.permission import MANAGEMENT, POLICYMAKER
+from penstock.connections.control_request import PUBLISH_BLOCK, ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
@@ -13,7 +14,6 @@ from penstock.management import control_api
 from penstock.management.node import Node
 from penstock.management.operation import ASKS, Answer, Operation, Route, Run
 from penstock.management.redaction import redact
-from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequest
 from penstock.ranges.service import RangeService
 
 _HOLDER: Final = ("cursor", "token")

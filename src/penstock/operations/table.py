@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.permission import MANAGEMENT, MONITORING
+from penstock.connections.authorization import check_tag
+from penstock.connections.connection_names import labelled
+from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.flow.work import Steps
 from penstock.management import blocked_overview, control_api, why
@@ -26,9 +29,6 @@ from penstock.operations import (
     users,
     vhosts,
 )
-from penstock.protocols.common.authorization import check_tag
-from penstock.protocols.common.connection_names import labelled
-from penstock.protocols.common.control_request import ControlRequest
 
 
 def _why(node: Node, request: ControlRequest) -> Answer | Steps[Answer]:

@@ -7,6 +7,19 @@ from urllib.parse import quote, unquote_plus
 
 from penstock.access.permission import MANAGEMENT
 from penstock.access.rules import DEFAULT_EXCHANGE, EXCHANGE, QUEUE
+from penstock.connections.control_request import ControlRequest
+from penstock.connections.topology import (
+    Asker,
+    BindingTerms,
+    bind,
+    check_not_reserved,
+    declare_exchange,
+    declare_queue,
+    delete_exchange,
+    delete_queue,
+    purge_queue,
+    unbind,
+)
 from penstock.content.field_table import InvalidTable, check_table
 from penstock.content.properties import check_name
 from penstock.core.queue.pager import check
@@ -21,24 +34,11 @@ from penstock.describe.lists import Rows
 from penstock.describe.table import Row
 from penstock.describe.vhost import properties_key
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
-from penstock.limits import NAME_MAX
 from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
-from penstock.protocols.common.control_request import ControlRequest
-from penstock.protocols.common.topology import (
-    Asker,
-    BindingTerms,
-    bind,
-    check_not_reserved,
-    declare_exchange,
-    declare_queue,
-    delete_exchange,
-    delete_queue,
-    purge_queue,
-    unbind,
-)
+from penstock.settings.name_length import NAME_MAX
 from penstock.settings.read import check_exchange_arguments, check_flags, read_arguments, read_features
 from penstock.settings.table import shown
 from penstock.settings.without_effect import in_exchange, in_queue

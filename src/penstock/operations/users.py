@@ -19,17 +19,17 @@ from penstock.access.password_hash import (
     read_scram_keys,
 )
 from penstock.access.user import FILE, USER_LIMITS, User
+from penstock.connections.control_request import ControlRequest
+from penstock.connections.log_line import LogLine
 from penstock.describe.table import Row
 from penstock.describe.vhost import user_row
 from penstock.errors import BrokerError, ConnectionForced, PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.log_ids import CHANGED
+from penstock.logs.ids import CHANGED
 from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import OWN_HASH, Entry, Section
-from penstock.protocols.common.control_request import ControlRequest
-from penstock.protocols.common.log_line import LogLine
 
 IN_FILE: Final = "it is in the settings file, [users], which counts; this entry is left out"
 PAGE: Final = 1000

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.user import EVERYTHING, STORE
+from penstock.connections.control_request import ControlRequest
+from penstock.connections.log_line import LogLine
 from penstock.core.settings.changes import drop_placed, drop_policies
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import Row
 from penstock.errors import ConnectionForced, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.work import Steps, finish
-from penstock.log_ids import CHANGED
+from penstock.logs.ids import CHANGED
 from penstock.management.node import Node
 from penstock.management.operation import Operation, Route
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import Entry, Section
-from penstock.protocols.common.control_request import ControlRequest
-from penstock.protocols.common.log_line import LogLine
 
 VHOSTS_MAX: Final = 1000
 """Most virtual hosts: each has its predeclared exchanges and its gates, some 10 KiB."""

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.access.rules import ConnectionAccess
+from penstock.connections.authorization import check_route
 from penstock.content.message_columns import OctetsColumn, text_of
 from penstock.content.properties import BCC, CC
 from penstock.core.broker import Broker
@@ -16,7 +17,6 @@ from penstock.core.routing.route import PERSISTENT, Route, expiration_s, route_w
 from penstock.core.routing.topology import resolve_message
 from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, PreconditionFailed
-from penstock.protocols.common.authorization import check_route
 from penstock.ranges.held_block import RowSource
 from penstock.ranges.incoming_block import IncomingBlock
 from penstock.ranges.sinks import check_no_cycle

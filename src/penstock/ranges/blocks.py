@@ -24,6 +24,9 @@ from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
 from typing_extensions import override
 
+from penstock.connections.authorization import check_read_queue
+from penstock.connections.connection import Connection
+from penstock.connections.control_request import ControlRequest
 from penstock.core.large_bodies import LargeBodies, LargeBody, LargeReader, Parts, PieceListener, Span
 from penstock.core.large_content import BodyLoad, LoadListener, body_of, is_large
 from penstock.core.message import Message, StoredMessage
@@ -31,9 +34,6 @@ from penstock.core.message_format import MessageFormats
 from penstock.core.queue.pager import PageReader
 from penstock.errors import BrokerError, ContentTooLarge, InternalError, PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.protocols.common.authorization import check_read_queue
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.columns import (
     ALIGNMENT,
     DEFAULT_COLUMNS,

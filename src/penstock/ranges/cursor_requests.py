@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.access.permission import MONITORING, READ
+from penstock.connections.authorization import check_read_cursor, check_read_queue
+from penstock.connections.control_request import ControlRequest
 from penstock.core.queue.cursor_state import CursorState, Position, QueryId
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import visible_tail
@@ -17,8 +19,6 @@ from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed, ResourceLocked
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
-from penstock.protocols.common.authorization import check_read_cursor, check_read_queue
-from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.cursor_table import CursorTable
 from penstock.ranges.cursors import (
     FIRST_PART,

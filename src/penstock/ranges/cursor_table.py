@@ -15,6 +15,10 @@ from typing import Final
 
 from typing_extensions import override
 
+from penstock.connections.authorization import check_read_queue
+from penstock.connections.connection import Connection
+from penstock.connections.control_request import ControlRequest, Replies
+from penstock.connections.log_line import LogLine
 from penstock.core.queue.cursor_state import CursorState, Lag, has_lease, lag_of, may_come_back
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
@@ -25,13 +29,9 @@ from penstock.errors import NotFound, PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import IdleUnits, PoolHolder, PoolUnit
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.pools import CURSORS, DETACHED
-from penstock.protocols.common.authorization import check_read_queue
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.control_request import ControlRequest, Replies
-from penstock.protocols.common.log_line import LogLine
 from penstock.ranges.cursors import Cursor, watch_drops
 from penstock.ranges.leases import Leases
+from penstock.settings.pools import CURSORS, DETACHED
 
 LOOK_S: Final = 1.0
 """Seconds between two looks at a queue."""

@@ -28,6 +28,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.connections.authorization import check_read_queue
+from penstock.connections.control_request import ControlRequest
 from penstock.core.journal.journal import Journal
 from penstock.core.message import Message
 from penstock.core.queue.cursor_state import (
@@ -50,8 +52,6 @@ from penstock.core.queue.urgency_classes import oldest_of
 from penstock.errors import BrokerError, Fenced, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps, WorkMeter
-from penstock.protocols.common.authorization import check_read_queue
-from penstock.protocols.common.control_request import ControlRequest
 from penstock.texts import worded
 
 POSITIONS_MAX: Final = 10_000

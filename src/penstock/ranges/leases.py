@@ -22,6 +22,8 @@ from typing import Final
 
 from typing_extensions import override
 
+from penstock.connections.authorization import check_read_cursor
+from penstock.connections.control_request import ControlRequest, Replies
 from penstock.core.message import Message
 from penstock.core.queue.cursor_state import CursorState, LeaseState, Position, pin
 from penstock.core.queue.queue import Queue
@@ -32,11 +34,9 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import IdleUnits, PoolHolder, PoolUnit
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import Steps
-from penstock.pools import LEASES
-from penstock.protocols.common.authorization import check_read_cursor
-from penstock.protocols.common.control_request import ControlRequest, Replies
 from penstock.ranges.columns import left_out
 from penstock.ranges.cursors import POSITIONS_MAX, Cursor, earliest_offset, named_queues
+from penstock.settings.pools import LEASES
 from penstock.texts import worded
 
 TIMEOUT_MS: Final = 300_000

@@ -34,9 +34,9 @@ from penstock.core.queue.queue import Queue
 from penstock.errors import AccessRefused, Fenced, PreconditionFailed, ResourceError
 from penstock.flow.pool import IdleUnits, PoolHolder
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.pools import MARKS
 from penstock.ranges.held_block import MISSING, BlockMark
 from penstock.ranges.stages import Stage, StagedBatch
+from penstock.settings.pools import MARKS
 
 IDLE_S: Final = 604_800.0
 """Seconds after the last request after which progress is dropped: a week."""

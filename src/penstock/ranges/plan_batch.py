@@ -20,6 +20,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.connections.control_request import ControlRequest
 from penstock.core.publish.admission import gates_of
 from penstock.core.queue.cursor_state import BatchShare, CursorState, Position
 from penstock.core.queue.indexed_ready_queue import REACH_WORK
@@ -27,7 +28,6 @@ from penstock.core.queue.queue_room import visible_tail
 from penstock.describe.table import or_none
 from penstock.errors import BrokerError
 from penstock.flow.level import UNLIMITED, Level
-from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.columns import left_out
 from penstock.ranges.cursor_table import CursorTable
 from penstock.ranges.cursors import Cursor

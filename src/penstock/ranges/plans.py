@@ -13,12 +13,12 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.authorization import check_read_queue
+from penstock.connections.control_request import ControlRequest
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps, finish
-from penstock.protocols.common.authorization import check_read_queue
-from penstock.protocols.common.control_request import ControlRequest
 from penstock.ranges.cursor_table import CursorTable, WaitingRequest
 from penstock.ranges.cursors import Cursor
 from penstock.ranges.plan_batch import LOOKED_AT_ONCE, PlanBatch

@@ -8,6 +8,8 @@ from __future__ import annotations
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.connection import Connection
+from penstock.connections.control_request import ControlRequest, Replies
 from penstock.content.properties import Properties
 from penstock.core.journal.group import MarkRecord
 from penstock.core.publish.sink_state import SinkState
@@ -17,8 +19,6 @@ from penstock.core.range_plane import RangePlane
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode, Row
 from penstock.flow.work import Steps
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.control_request import ControlRequest, Replies
 from penstock.ranges.blocks import BlockReads
 from penstock.ranges.cursor_requests import CursorRequests
 from penstock.ranges.cursor_table import CursorTable

@@ -14,6 +14,10 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.audit_trail import audit_refusal
+from penstock.connections.connection import Connection
+from penstock.connections.control_request import PUBLISH_BLOCK, ControlRequest, Replies
+from penstock.connections.peer import query_of
 from penstock.content.properties import Properties
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
@@ -21,16 +25,12 @@ from penstock.describe.gate import because
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.work import SHARE
-from penstock.pools import BLOCKS
-from penstock.protocols.common.audit_trail import audit_refusal
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequest, Replies
-from penstock.protocols.common.peer import query_of
 from penstock.ranges.block_rows import BlockRows
 from penstock.ranges.blocks import CONTENT_TYPE
 from penstock.ranges.held_block import NO_MARK, NOT_RETRIABLE, BlockLine, BlockMark, HeldBlock
 from penstock.ranges.incoming_block import IncomingBlock
 from penstock.ranges.sinks import SinkBatches
+from penstock.settings.pools import BLOCKS
 
 WAITS_SHOWN: Final = 3
 """Gates in the answer about a connection that publishes blocks."""

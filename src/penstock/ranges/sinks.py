@@ -15,6 +15,11 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.access.permission import READ
+from penstock.connections.audit_trail import audit_refusal
+from penstock.connections.authorization import check_publish, check_write_exchange
+from penstock.connections.connection import Connection
+from penstock.connections.connection_names import is_given
+from penstock.connections.control_request import PUBLISH_BLOCK, ControlRequest, Replies
 from penstock.core.publish import admission
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
@@ -28,16 +33,11 @@ from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import PoolHolder
 from penstock.flow.work import Steps
-from penstock.pools import WAITING_TASKS
-from penstock.protocols.common.audit_trail import audit_refusal
-from penstock.protocols.common.authorization import check_publish, check_write_exchange
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_names import is_given
-from penstock.protocols.common.control_request import PUBLISH_BLOCK, ControlRequest, Replies
 from penstock.ranges.held_block import INVALID, UNROUTABLE, RowSource
 from penstock.ranges.marks import BatchProgress, MarkedBlock, SinkMarks
 from penstock.ranges.promotions import CommitCheck, PromotionLine
 from penstock.ranges.stages import Stage, StagedRow, StagedRows
+from penstock.settings.pools import WAITING_TASKS
 from penstock.texts import worded
 
 QUERY_CHARACTERS: Final = 128

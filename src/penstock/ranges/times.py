@@ -13,6 +13,8 @@ from collections.abc import Callable
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.authorization import check_read_queue
+from penstock.connections.control_request import ControlRequest, Replies
 from penstock.core.message import Message, StoredMessage
 from penstock.core.queue.indexed_ready_queue import REACH_WORK, IndexedReadyQueue, indexed
 from penstock.core.queue.pager import PageReader, QueuePager
@@ -22,8 +24,6 @@ from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.core.queue.urgency_classes import in_order
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.protocols.common.authorization import check_read_queue
-from penstock.protocols.common.control_request import ControlRequest, Replies
 from penstock.ranges.cursors import earliest_offset
 
 

@@ -14,17 +14,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from penstock.connections.callbacks import DurableCallback, PageLoadCallback
+from penstock.connections.connection import GIVEN_UP, Connection
+from penstock.connections.log_line import HANDSHAKE, LogLine
+from penstock.connections.peer import Peer
+from penstock.connections.single_publish import SinglePublish
 from penstock.core.publish.held import ENDED
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.entry_times import END, TICK
 from penstock.flow.work import UNITS_A_TURN
-from penstock.log_ids import DEBUG, LATE_LOOP, level_of
-from penstock.protocols.common.callbacks import DurableCallback, PageLoadCallback
-from penstock.protocols.common.connection import GIVEN_UP, Connection
-from penstock.protocols.common.log_line import HANDSHAKE, LogLine
-from penstock.protocols.common.peer import Peer
-from penstock.protocols.common.single_publish import SinglePublish
+from penstock.logs.ids import DEBUG, LATE_LOOP, level_of
 from penstock.server.collector import FREEZER
 from penstock.server.logs import ADMITTED
 from penstock.server.record_log import RecordLog

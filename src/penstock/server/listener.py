@@ -16,9 +16,9 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from penstock.connections.log_line import FILES
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
-from penstock.protocols.common.log_line import FILES
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.contexts import TlsServer
 from penstock.server.tls.layer import TlsLayer

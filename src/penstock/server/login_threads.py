@@ -16,10 +16,10 @@ from typing import Final
 
 from typing_extensions import override
 
-from penstock.log_ids import INTERNAL_ERROR
-from penstock.logger import log
-from penstock.protocols.common.login import Authenticator, Verification
-from penstock.protocols.common.login_limits import LoginLine
+from penstock.connections.login import Authenticator, Verification
+from penstock.connections.login_limits import LoginLine
+from penstock.logs.ids import INTERNAL_ERROR
+from penstock.logs.logger import log
 from penstock.server.event_loop import EventLoop
 
 NICENESS: Final = 5

@@ -24,9 +24,9 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from typing_extensions import override
 
-from penstock.config import Settings, changed_settings, without_secrets
+from penstock.connections.log_line import LimitedLines, LogLine
 from penstock.driver.driver import BrokerDriver
-from penstock.log_ids import (
+from penstock.logs.ids import (
     DEBUG,
     ERROR,
     INFO,
@@ -38,9 +38,9 @@ from penstock.log_ids import (
     level_named,
     level_of,
 )
-from penstock.logger import log
-from penstock.protocols.common.log_line import LimitedLines, LogLine
+from penstock.logs.logger import log
 from penstock.server.process_limits import memory_bytes, open_files
+from penstock.settings.config import Settings, changed_settings, without_secrets
 from penstock.texts import printable, printable_json
 from penstock.version import VERSION
 

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from penstock.log_ids import LEASE_RELEASED
-from penstock.logger import log
+from penstock.logs.ids import LEASE_RELEASED
+from penstock.logs.logger import log
 from penstock.store.store import Leased
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 from typing_extensions import override
 
-from penstock.log_ids import SPANS_DROPPED
-from penstock.logger import log
+from penstock.logs.ids import SPANS_DROPPED
+from penstock.logs.logger import log
 from penstock.management.hold_spans import HoldSpan, SpanCollector
 from penstock.version import VERSION
 

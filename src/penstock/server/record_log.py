@@ -1,6 +1,6 @@
 """Writer of a log of records (the flow log, the audit log), in a thread: a slow or full disk delays no message.
 
-Records are written to files of whole lines (`penstock.record_files`). A new file is begun before one would
+Records are written to files of whole lines (`penstock.logs.record_files`). A new file is begun before one would
 exceed its size limit; beyond the number of files the oldest is deleted. Records that cannot be written (full disk,
 missing directory) or exceed the queue are dropped and counted. The count becomes a record of its own as soon as
 possible. Only the end of a file may have a partial line, which is truncated when the file is continued.
@@ -19,9 +19,9 @@ from typing import Final
 
 from penstock import version
 from penstock.errors import StartError
-from penstock.log_ids import RECORDS_UNWRITTEN
-from penstock.logger import log
-from penstock.record_files import COMPRESSED, SUFFIX, RecordFiles
+from penstock.logs.ids import RECORDS_UNWRITTEN
+from penstock.logs.logger import log
+from penstock.logs.record_files import COMPRESSED, SUFFIX, RecordFiles
 from penstock.server.logs import WriterThread
 from penstock.texts import printable_json
 

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from penstock.access.back_end import BackEnd, BackEndError
 from penstock.access.tokens import ALGORITHMS, TokenError, TokenKey, TokenKeys
-from penstock.file_tables import BackEndSettings
+from penstock.settings.file_tables import BackEndSettings
 
 AWAY_S: Final = 1.0
 """Seconds after a failure during which the back end is not asked, and every login is refused."""

@@ -18,25 +18,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock import auditlog, flowlog
 from penstock.access.access_table import GUEST
 from penstock.access.back_end import ServedUsers
-from penstock.config import (
-    Settings,
-    changed_at_start,
-    load,
-    start_rows,
-    table_rows,
-)
+from penstock.connections.audit_trail import Actor
+from penstock.connections.connection_limits import ConnectionLimits
+from penstock.connections.engine import Protocol
+from penstock.connections.login_limits import SHARES
+from penstock.connections.peer import is_loopback
 from penstock.core.broker import Broker
 from penstock.core.settings.changes import replace_file_steps
 from penstock.core.settings.limits import Defaults
 from penstock.driver.driver import BrokerDriver, DriverServices
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
-from penstock.file_tables import BackEndSettings
-from penstock.file_users import is_open_to_others
 from penstock.flow.work import Steps, finish
-from penstock.log_ids import (
+from penstock.logs import auditlog, flowlog
+from penstock.logs.ids import (
     CONSOLE_UNSERVED,
     LOG_LEVEL,
     NEEDS_RESTART,
@@ -48,16 +44,11 @@ from penstock.log_ids import (
     STOPPED,
     STOPPING,
 )
-from penstock.logger import log
+from penstock.logs.logger import log
+from penstock.logs.record_files import RecordFiles
 from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
 from penstock.operations.users import replace_file_users
-from penstock.protocols.common.audit_trail import Actor
-from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.engine import Protocol
-from penstock.protocols.common.login_limits import SHARES
-from penstock.protocols.common.peer import is_loopback
-from penstock.record_files import RecordFiles
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.listener import HttpListener
 from penstock.server.listener import Listener, url_of
@@ -71,6 +62,15 @@ from penstock.server.tls.contexts import Contexts, ServedCertificates, TlsServer
 from penstock.server.traces import check_endpoint, collector_at
 from penstock.server.transport import Transport
 from penstock.server.turn_loop import TurnLoop, loop_clock, wall_clock
+from penstock.settings.config import (
+    Settings,
+    changed_at_start,
+    load,
+    start_rows,
+    table_rows,
+)
+from penstock.settings.file_tables import BackEndSettings
+from penstock.settings.file_users import is_open_to_others
 from penstock.settings.start import AUTO_HTTP, DEFAULT_HTTP, NO_HTTP, NO_LOG, RELOADABLE
 from penstock.settings.table import BROKER
 from penstock.store.directory import DataDirectory

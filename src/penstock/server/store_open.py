@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from penstock.errors import ConfigError, StoreError
-from penstock.log_ids import STANDBY
-from penstock.logger import log
+from penstock.logs.ids import STANDBY
+from penstock.logs.logger import log
 from penstock.persistence.settlements import Loss
 from penstock.persistence.store_scan import StoreScanner
 from penstock.store.directory import DataDirectory

@@ -34,8 +34,8 @@ from penstock.flow.gate_stats import Histogram
 from penstock.flow.level import UNLIMITED
 from penstock.flow.states import StateTable
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
-from penstock.log_ids import DAMAGED, INTERNAL_ERROR, RECOVERED, RECOVERING, STORE_LATE, STORE_ODD, STORE_UNREADABLE
-from penstock.logger import log
+from penstock.logs.ids import DAMAGED, INTERNAL_ERROR, RECOVERED, RECOVERING, STORE_LATE, STORE_ODD, STORE_UNREADABLE
+from penstock.logs.logger import log
 from penstock.persistence.page_loader import Loader, read_rows
 from penstock.persistence.recovery import Recovery
 from penstock.persistence.restore import WallTimes, restore_steps

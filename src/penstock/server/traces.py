@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from penstock.errors import StartError
 from penstock.management.hold_spans import SpanCollector
-from penstock.web_url import url_fault
+from penstock.settings.web_url import url_fault
 
 
 def check_endpoint(endpoint: str) -> None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from penstock.connections.connection import Connection
+from penstock.connections.connection_state import ConnectionState
+from penstock.connections.peer import Peer, TlsSession, is_loopback
 from penstock.core.large_bodies import Parts
 from penstock.core.publish.held import ENDED, RESET
 from penstock.flow.states import StateTable
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.peer import Peer, TlsSession, is_loopback
 from penstock.server.socket_transport import LARGE_READ_BYTES
 from penstock.server.tls.layer import SecuredProtocol, TlsLayer
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final
 
 from penstock.errors import NotSupported, PreconditionFailed
-from penstock.limits import NAME_MAX
+from penstock.settings.name_length import NAME_MAX
 from penstock.settings.placed import place, placed
 from penstock.settings.table import (
     ALIASES,

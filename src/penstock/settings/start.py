@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, get_type_hints
 
 from penstock.errors import ConfigError
-from penstock.log_ids import LEVEL_NAMES
+from penstock.logs.ids import LEVEL_NAMES
 from penstock.texts import BYTES, TIMES, amount, worded
 
 SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
@@ -47,7 +47,7 @@ class Rule:
     reloadable: bool = False
     """True if a reload changes the setting too."""
     connection: bool = False
-    """True for a limit of connections (`protocols.common.connection_limits`)."""
+    """True for a limit of connections (`connections.connection_limits`)."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import StartError, StoreError, StoreLost
-from penstock.log_ids import STORE_ODD
-from penstock.logger import log
+from penstock.logs.ids import STORE_ODD
+from penstock.logs.logger import log
 
 SYSTEM: Path = Path("/var/lib/penstock")
 """Default data directory of a broker started by root."""

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.errors import StoreError, StoreFull, StoreLost
-from penstock.log_ids import STORE_ODD
-from penstock.logger import log
+from penstock.logs.ids import STORE_ODD
+from penstock.logs.logger import log
 from penstock.store import schema
 from penstock.store.backup import copy
 from penstock.store.commit_counter import CommitCounter, Count, count_transaction, missing, read_count

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 from typing_extensions import override
 
 from penstock.access.access_table import GUEST
-from penstock.config import Settings
 from penstock.core.broker import Broker as Core
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.entry_times import EntryClock
@@ -25,6 +24,7 @@ from penstock.server.event_loop import EventLoop
 from penstock.server.server import Server as ServedBroker
 from penstock.server.store_writer import WriterState
 from penstock.server.transport import ReadState, Transport
+from penstock.settings.config import Settings
 from penstock.settings.start import NO_HTTP
 from penstock.testing.expectations import WITHIN_S
 from penstock.testing.virtual_loop import PATIENCE_S, VirtualClock, VirtualLoop, Watch

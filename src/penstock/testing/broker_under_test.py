@@ -13,7 +13,10 @@ from typing_extensions import override
 
 from penstock.access.access_table import GUEST
 from penstock.access.rules import ConnectionAccess, UserRules
-from penstock.config import Settings, load
+from penstock.connections.connection import Connection
+from penstock.connections.connection_names import connection_named
+from penstock.connections.single_publish import SinglePublish
+from penstock.connections.topology import Asker, declare_queue
 from penstock.content.properties import Properties
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
@@ -23,10 +26,7 @@ from penstock.core.queue.queue_settings import ConsumerSettings
 from penstock.core.queue.refusal_order import RefusalOrder
 from penstock.errors import NotFound
 from penstock.management import why
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_names import connection_named
-from penstock.protocols.common.single_publish import SinglePublish
-from penstock.protocols.common.topology import Asker, declare_queue
+from penstock.settings.config import Settings, load
 from penstock.settings.start import NO_LOG
 from penstock.testing.broker_thread import BrokerThread, FaultyTransport
 from penstock.testing.expectations import WITHIN_S, Observed, Subject, View

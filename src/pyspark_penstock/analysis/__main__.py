@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
-from penstock.flowlog import seconds_of
+from penstock.logs.flowlog import seconds_of
 from pyspark_penstock.analysis.compact import compact
 from pyspark_penstock.analysis.job import Analysis, analyze, summary
 from pyspark_penstock.analysis.logs import LogError, Window, find

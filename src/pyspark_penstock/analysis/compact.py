@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from pyspark_penstock.analysis.logs import LogError, check_version, find
 from pyspark_penstock.analysis.progress import Silent
 from pyspark_penstock.analysis.staging import Pool, lines_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from pyspark_penstock.analysis import chains
 from pyspark_penstock.analysis.logs import Log, LogError, Window, find, moment, records_of
 from pyspark_penstock.analysis.measures import GATE

@@ -11,9 +11,9 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import flowlog
 from penstock.errors import PenstockError
-from penstock.record_files import COMPRESSED
+from penstock.logs import flowlog
+from penstock.logs.record_files import COMPRESSED
 from pyspark_penstock.analysis.parts import SCHEMAS
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock import flowlog
+from penstock.logs import flowlog
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -42,7 +42,7 @@ def of_queue(rows: DataFrame, queue: str | None) -> DataFrame:
 
 
 def micros(seconds: Column) -> Column:
-    """Return seconds as whole microseconds, as `penstock.flowlog.micros` does."""
+    """Return seconds as whole microseconds, as `penstock.logs.flowlog.micros` does."""
     from pyspark.sql import functions as F
 
     return F.floor(seconds * F.lit(flowlog.MICROS) + F.lit(0.5))

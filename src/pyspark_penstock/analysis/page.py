@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from penstock import flowlog
+from penstock.logs import flowlog
 from pyspark_penstock.analysis import svg
 from pyspark_penstock.analysis.job import LINES, POINTS, Analysis, Row
 from pyspark_penstock.analysis.logs import moment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock import flowlog
+from penstock.logs import flowlog
 
 LOG = "log"
 """Column with the directory of a record's file."""

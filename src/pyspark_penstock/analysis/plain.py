@@ -18,8 +18,8 @@ from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import flowlog
-from penstock.record_files import COMPRESSED
+from penstock.logs import flowlog
+from penstock.logs.record_files import COMPRESSED
 from pyspark_penstock.analysis.logs import Found, Log, Run, Window, check_version, cut, notices_of, runs_of
 from pyspark_penstock.analysis.measures import (
     DEPTH,

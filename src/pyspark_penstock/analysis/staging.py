@@ -18,7 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.record_files import COMPRESSED
+from penstock.logs.record_files import COMPRESSED
 from pyspark_penstock.analysis.logs import Found, LogError, cut
 from pyspark_penstock.analysis.parts import FIELDS, LOG, PARTS
 

@@ -22,7 +22,7 @@ from penstock.core.settings.table import SettingsChange
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.pool import Pools
 from penstock.flow.work import UNLIMITED_WORK, Steps, finish
-from penstock.pools import TOPICS
+from penstock.settings.pools import TOPICS
 from penstock.settings.read import read_settings
 from tests.profiles import examples
 from tests.support import at_once

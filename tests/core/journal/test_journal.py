@@ -9,12 +9,12 @@ from collections import deque
 
 import pytest
 
+from penstock.connections.callbacks import DurableCallback
 from penstock.core.consume.outcome import Outcome
 from penstock.core.journal.group import JournalGroup
 from penstock.core.journal.journal import CHANGES_MAX, GATHERED_MANY, TAKEN_BYTES, Journal, Removal, Series
 from penstock.core.journal.write_shares import WriteListener, WriteShare
 from penstock.errors import ResourceError
-from penstock.protocols.common.callbacks import DurableCallback
 from tests.support.durable_broker import Kept
 from tests.support.memory_store import Shelf
 from tests.support.paging_broker import PagedHouse

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.client_profiles import AMQP_0_9_1, PROFILES
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.client_profiles import AMQP_0_9_1, PROFILES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.closed_publishers import notices, recording_driver

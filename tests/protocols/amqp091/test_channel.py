@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.client_profiles import AMQP_0_9_1, PROFILES
+from penstock.connections.client_session import SessionState
 from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.client_profiles import AMQP_0_9_1, PROFILES
-from penstock.protocols.common.client_session import SessionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import Dialogue, Frame, blocked_publisher, drain, make_driver, methods, publish

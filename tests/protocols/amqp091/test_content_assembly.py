@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.control_request import IMPORT_OCTETS
 from penstock.protocols.amqp091.content_assembly import SMALL_PIECE, ContentState
 from penstock.protocols.amqp091.content_frames import body_of
-from penstock.protocols.common.control_request import IMPORT_OCTETS
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.amqp091_frames import body, header

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.connection import Connection
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import SHARE
 from penstock.protocols.amqp091 import frame_reader as frames
-from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, frame, method_frame
 from penstock.wire.amqp091.content_header import FLAGS_AT

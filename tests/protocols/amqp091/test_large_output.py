@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.connection_output import OUTPUT_LEFT_UNREAD, SOURCES_FULL
 from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD, SOURCES_FULL
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.amqp091_frames import body_of

@@ -9,8 +9,8 @@ import json
 
 import pytest
 
+from penstock.connections.peer import Peer
 from penstock.protocols.amqp091.methods import Malformed
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, decode_method, encode_method, frame, method_frame
 from penstock.wire.amqp091.spec import METHODS, MethodSpec, ReplyCode

@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
+from penstock.connections.connection import Connection
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection import Connection
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import cut, make_driver, output_of

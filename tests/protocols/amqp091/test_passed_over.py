@@ -6,7 +6,7 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
-from penstock.log_ids import FRAME_TOO_SMALL
+from penstock.logs.ids import FRAME_TOO_SMALL
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp091.content_header import decode_properties

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.connections.single_publish import SinglePublish
 from penstock.content.properties import Properties
 from penstock.core.message import BCC_KEY_OVERHEAD, BCC_OVERHEAD
 from penstock.core.routing.route import route_for
@@ -15,7 +16,6 @@ from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091.content_frames import body_of, make_content, properties_of
 from penstock.protocols.amqp091.message_format import copies_of, may_have_cc, without_blind_copies
 from penstock.protocols.amqp091.publishing import check_user_id_and_reply_to, property_mask, route_variant
-from penstock.protocols.common.single_publish import SinglePublish
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, method_frame
 from penstock.wire.amqp091.content_header import encode_header

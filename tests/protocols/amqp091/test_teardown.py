@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.connection_output import OUTPUT_FULL
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import SHARE, UNITS_A_TURN
-from penstock.protocols.common.connection_output import OUTPUT_FULL
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish

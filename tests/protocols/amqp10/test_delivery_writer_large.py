@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.connections.connection_output import OPEN_SOURCES, SOURCES_FULL
 from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection_output import OPEN_SOURCES, SOURCES_FULL
 from penstock.wire.amqp091 import spec as spec091
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.amqp10 import spec

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.connection_limits import ConnectionLimits
+from penstock.connections.connection_state import ConnectionState
+from penstock.connections.peer import Peer
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER, TLS_HEADER, frame
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, login, names, performative

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connections.partial_messages import PIECE_BYTES
 from penstock.flow.level import OVERHEAD
-from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, encode
 from penstock.wire.amqp10.value_writer import encode_value

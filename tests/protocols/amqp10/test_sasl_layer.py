@@ -6,11 +6,11 @@ import pytest
 from scramp import ScramClient
 
 from penstock.access import password_hash
+from penstock.connections.connection_limits import ConnectionLimits
+from penstock.connections.connection_state import ConnectionState
+from penstock.connections.login import Verification
+from penstock.connections.peer import Peer
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.common.connection_limits import ConnectionLimits
-from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.login import Verification
-from penstock.protocols.common.peer import Peer
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative, encode_composite
 from penstock.wire.amqp10.frames import SASL_HEADER, frame

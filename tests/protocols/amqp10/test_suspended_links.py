@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.driver.driver import BrokerDriver
-from penstock.pools import OUTCOMES
 from penstock.protocols.amqp10 import suspended_links
+from penstock.settings.pools import OUTCOMES
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import as_described, composite
 from penstock.wire.amqp10.frames import frame

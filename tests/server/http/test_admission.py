@@ -9,8 +9,8 @@ import time
 import pytest
 
 from penstock.flow.pool import PoolHolder, Pools
-from penstock.pools import HTTP_SOCKETS
 from penstock.server.http.admission import Admission
+from penstock.settings.pools import HTTP_SOCKETS
 from tests.support.brokers import BrokerProcess, eventually
 from tests.support.http_client import Web, received
 from tests.support.stalls import undisturbed

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.config import Settings
 from penstock.server.http.metrics import FigureSource
+from penstock.settings.config import Settings
 from tests.support.brokers import eventually, serving
 from tests.support.http_client import Web
 

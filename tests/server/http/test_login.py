@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from penstock.config import load
 from penstock.server.server import Server
+from penstock.settings.config import load
 from tests.support.brokers import serving, settings_file
 from tests.support.http_client import Web
 from tests.support.tokens import pem, rsa_key, token

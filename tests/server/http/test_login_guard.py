@@ -6,8 +6,8 @@ import socket
 import pytest
 
 import penstock
-from penstock.config import Settings
 from penstock.server.http.login import SECURITY_HEADERS, _without_port
+from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Web

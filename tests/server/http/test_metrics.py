@@ -14,9 +14,9 @@ from starlette.requests import Request
 
 from penstock.describe.metrics import GROUPS
 from penstock.flow.pool import STRANGER, Pools
-from penstock.pools import HTTP_SCRAPES
 from penstock.server.http import metrics
 from penstock.server.http.metrics import Collector
+from penstock.settings.pools import HTTP_SCRAPES
 from tests.support.brokers import BrokerProcess, in_process
 from tests.support.http_client import Web, disconnected
 from tests.support.metrics import families_of, samples_of

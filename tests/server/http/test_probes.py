@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from penstock import Broker
-from penstock.config import Settings
 from penstock.errors import StartError
+from penstock.settings.config import Settings
 from tests.server.http.test_metrics import OPENMETRICS
 from tests.support.http_client import Answer, Web
 from tests.support.metrics import samples_of

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import Broker
-from penstock.config import Settings, load
+from penstock.settings.config import Settings, load
 from tests.support.brokers import BrokerProcess, eventually, in_process, serving, settings_file
 from tests.support.certificates import localhost
 from tests.support.http_client import Answer, Web

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.file_tables import CertificateFiles, TlsSettings
 from penstock.server.tls.certificate import certificates
 from penstock.server.tls.contexts import Contexts, now
+from penstock.settings.file_tables import CertificateFiles, TlsSettings
 from tests.support.certificates import Authority, localhost
 
 

@@ -16,7 +16,7 @@ import pytest
 import penstock
 from penstock.client.errors import ConnectError, ControlError
 from penstock.client.tls import tls_context
-from penstock.config import load
+from penstock.settings.config import load
 from penstock.sync import connect
 from tests.client.conversations import both_protocols
 from tests.support.brokers import BrokerProcess, eventually, penstock_command

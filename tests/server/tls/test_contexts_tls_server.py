@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.file_tables import CertificateFiles, TlsSettings
 from penstock.server.tls.contexts import TlsServer
+from penstock.settings.file_tables import CertificateFiles, TlsSettings
 
 
 async def test_unusable_tls_files_are_reported_at_once(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.file_tables import TlsSettings
 from penstock.server.tls.contexts import Contexts
 from penstock.server.tls.handshakes import THREADS_MAX, Handshake, Handshakes, StepLine, reason_of
+from penstock.settings.file_tables import TlsSettings
 from tests.support.certificates import localhost
 
 

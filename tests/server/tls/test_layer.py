@@ -14,8 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.file_tables import TlsSettings
-from penstock.protocols.common.peer import TlsSession
+from penstock.connections.peer import TlsSession
 from penstock.server import turn_selector
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.contexts import READ_OCTETS, TlsServer
@@ -29,6 +28,7 @@ from penstock.server.tls.layer import (
     TlsState,
 )
 from penstock.server.turn_loop import TurnLoop
+from penstock.settings.file_tables import TlsSettings
 from tests.profiles import examples
 from tests.support.certificates import Authority
 from tests.support.tls_records import BARE_RECORD_OCTETS, DATA, RecordMaker

@@ -33,7 +33,7 @@ from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.series import Tally
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.work import Steps
-from penstock.pools import TOPICS
+from penstock.settings.pools import TOPICS
 
 MEMORY_PERCENT: Final = 40
 """Default share of the host's memory for messages, in percent: 40, as in RabbitMQ for many years."""

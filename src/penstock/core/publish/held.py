@@ -26,7 +26,7 @@ from penstock.flow.gate import DEADLINE, WITHDRAWN, Gate, Refusal
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import PoolHolder, Pools
 from penstock.flow.work import WorkMeter
-from penstock.pools import ENDED_BYTES, ENDED_SESSIONS
+from penstock.settings.pools import ENDED_BYTES, ENDED_SESSIONS
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer

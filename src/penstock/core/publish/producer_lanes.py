@@ -31,7 +31,7 @@ from penstock.errors import Fenced, PreconditionFailed, ResourceError, ResourceL
 from penstock.flow.confirms import LaneNumbers
 from penstock.flow.pool import PoolHolder
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.pools import LANES
+from penstock.settings.pools import LANES
 
 USER_LANES_MAX: Final = 20_000
 """Most lanes of one user."""

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from penstock.connections.connection import blocking_gate
+from penstock.connections.connection_state import ConnectionState
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.protocols.common.connection import blocking_gate
-from penstock.protocols.common.connection_state import ConnectionState
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame, short_text
 

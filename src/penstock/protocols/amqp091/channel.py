@@ -12,6 +12,11 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.authorization import check_route
+from penstock.connections.client_session import ClientSession
+from penstock.connections.connection_state import TeardownState
+from penstock.connections.log_line import LogLine
+from penstock.connections.peer import query_of
 from penstock.content.properties import BCC
 from penstock.core.large_content import head_of, is_large, large_content
 from penstock.core.publish.producer import Producer
@@ -19,7 +24,7 @@ from penstock.core.routing.route import Route, route_with_copies
 from penstock.core.routing.topology import resolve_message
 from penstock.errors import BrokerError, PreconditionFailed, SyntaxInvalid
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.log_ids import FRAME_TOO_SMALL
+from penstock.logs.ids import FRAME_TOO_SMALL
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.content_frames import header_end, properties_of
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_deliveries, write_other
@@ -32,11 +37,6 @@ from penstock.protocols.amqp091.publishing import (
     property_mask,
     route_variant,
 )
-from penstock.protocols.common.authorization import check_route
-from penstock.protocols.common.client_session import ClientSession
-from penstock.protocols.common.connection_state import TeardownState
-from penstock.protocols.common.log_line import LogLine
-from penstock.protocols.common.peer import query_of
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, method_frame
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of

@@ -9,6 +9,10 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.authorization import check_route
+from penstock.connections.control_request import octets_max
+from penstock.connections.large_messages import LargeMessage
+from penstock.connections.partial_messages import PIECE_BYTES, PartialMessage
 from penstock.core.large_bodies import PIECE_OCTETS
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, PreconditionFailed, UnexpectedFrame
@@ -16,10 +20,6 @@ from penstock.flow.level import OVERHEAD
 from penstock.flow.states import StateTable
 from penstock.protocols.amqp091.content_frames import with_one_body_frame, without_body
 from penstock.protocols.amqp091.publishing import CLAIMS, is_persistent, property_mask
-from penstock.protocols.common.authorization import check_route
-from penstock.protocols.common.control_request import octets_max
-from penstock.protocols.common.large_messages import LargeMessage
-from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import frame as whole_frame
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, HEADERS_FLAG, flags_of

@@ -1,7 +1,7 @@
 """AMQP 0-9-1 engine of a connection: negotiation, channels, errors and close. Bytes in, bytes out.
 
 Theory of operation. A connection passes through `HEADER` (protocol header), `START` (authentication), `TUNE` (limits)
-and `OPEN` (virtual host) to `RUNNING` (protocols/common/connection_state.py). A method that its state does not expect
+and `OPEN` (virtual host) to `RUNNING` (connections/connection_state.py). A method that its state does not expect
 closes the connection with 503.
 
 An error closes the smallest scope that the specification allows: `BrokerError.closes` names it. After channel.close,
@@ -15,6 +15,13 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.audit_trail import audit_refusal
+from penstock.connections.authorization import check_route
+from penstock.connections.client_profiles import UNKNOWN, Profile
+from penstock.connections.client_session import SESSION_OPEN, SessionEngine, SessionState
+from penstock.connections.connection import Connection
+from penstock.connections.connection_state import ConnectionState, TeardownState
+from penstock.connections.engine import Protocol, ProtocolEngine
 from penstock.core.message_format import MessageFormat
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, NotImplementedHere
@@ -25,13 +32,6 @@ from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.frame_reader import FrameReader
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp091.methods import Malformed, channel_method, connection_method
-from penstock.protocols.common.audit_trail import audit_refusal
-from penstock.protocols.common.authorization import check_route
-from penstock.protocols.common.client_profiles import UNKNOWN, Profile
-from penstock.protocols.common.client_session import SESSION_OPEN, SessionEngine, SessionState
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_state import ConnectionState, TeardownState
-from penstock.protocols.common.engine import Protocol, ProtocolEngine
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame, short_text
 

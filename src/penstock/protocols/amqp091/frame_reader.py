@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
+from penstock.connections.authorization import check_route
+from penstock.connections.client_session import SESSION_OPEN
+from penstock.connections.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.core.large_bodies import PART_OCTETS
 from penstock.core.publish.producer import publish_at_once
 from penstock.core.routing.route import PERSISTENT, Route
@@ -25,9 +28,6 @@ from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState
 from penstock.protocols.amqp091.message_format import may_have_cc
 from penstock.protocols.amqp091.publishing import CLAIMS, property_mask, route_variant
 from penstock.protocols.amqp091.unanswered import UnansweredRequests
-from penstock.protocols.common.authorization import check_route
-from penstock.protocols.common.client_session import SESSION_OPEN
-from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,
@@ -42,9 +42,9 @@ from penstock.wire.amqp091.spec import (
 )
 
 if TYPE_CHECKING:
+    from penstock.connections.connection import Connection
     from penstock.protocols.amqp091.channel import Channel
     from penstock.protocols.amqp091.engine import Amqp091Engine
-    from penstock.protocols.common.connection import Connection
 
 
 ROUTES_KEPT: Final = 4096

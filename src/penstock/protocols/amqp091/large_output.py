@@ -18,12 +18,12 @@ from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64
 from typing_extensions import override
 
+from penstock.connections.connection_output import OUTPUT_LEFT_UNREAD, SHARE_OCTETS, OutputSource
 from penstock.core.large_bodies import LargeReader, Parts, PieceListener
 from penstock.core.large_content import body_of, head_of
 from penstock.errors import InternalError
 from penstock.protocols.amqp091.content_frames import large_header, write_u16
 from penstock.protocols.amqp091.message_format import as_frames
-from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD, SHARE_OCTETS, OutputSource
 from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_OVERHEAD
 
 if TYPE_CHECKING:

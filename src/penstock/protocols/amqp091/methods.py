@@ -11,22 +11,22 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from penstock.connections.audit_trail import actor_of
+from penstock.connections.client_profiles import EXACT_FLOW, PRODUCER_LANES, Profile, profile_of
+from penstock.connections.client_session import SESSION_OPEN, SessionState
+from penstock.connections.connection_state import ConnectionState
+from penstock.connections.engine import HOLD_DEADLINE
+from penstock.connections.login import SecretUpdate
+from penstock.connections.lost_publishes import CLOSED_BEFORE
+from penstock.connections.peer import QUERY
+from penstock.connections.sasl import SaslExchange
+from penstock.connections.sasl_mechanisms import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN
 from penstock.core.publish.held import Loss
 from penstock.core.queue.queue import Queue
 from penstock.errors import AccessRefused, BrokerError, ChannelError, CommandInvalid, NotAllowed, ResourceError
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091 import methods_basic, methods_topology
 from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.common.audit_trail import actor_of
-from penstock.protocols.common.client_profiles import EXACT_FLOW, PRODUCER_LANES, Profile, profile_of
-from penstock.protocols.common.client_session import SESSION_OPEN, SessionState
-from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.engine import HOLD_DEADLINE
-from penstock.protocols.common.login import SecretUpdate
-from penstock.protocols.common.lost_publishes import CLOSED_BEFORE
-from penstock.protocols.common.peer import QUERY
-from penstock.protocols.common.sasl import SaslExchange
-from penstock.protocols.common.sasl_mechanisms import AMQPLAIN, ANONYMOUS, EXTERNAL, PLAIN
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method
 

@@ -6,6 +6,8 @@ Semantics are RabbitMQ's where the specification leaves a choice.
 from __future__ import annotations
 
 from penstock.access.rules import EXCHANGE, QUEUE
+from penstock.connections import authorization, topology
+from penstock.connections.topology import BindingTerms, asker_of
 from penstock.content.properties import CONTROL_REPLIES
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import REPLY_TO
@@ -13,8 +15,6 @@ from penstock.errors import NotFound, PreconditionFailed
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.publishing import declare_replies
-from penstock.protocols.common import authorization, topology
-from penstock.protocols.common.topology import BindingTerms, asker_of
 from penstock.wire.amqp091 import spec
 
 

@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from penstock.errors import ResourceError
 
 if TYPE_CHECKING:
-    from penstock.protocols.common.connection import Connection
+    from penstock.connections.connection import Connection
 
 SENT_AHEAD_MOST: Final = 1_000
 """Most requests of a connection that are not answered yet, beside the first of each channel; each takes up to 1 KiB."""

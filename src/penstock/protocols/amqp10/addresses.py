@@ -32,16 +32,16 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
+from penstock.connections.connection import Connection
+from penstock.connections.topology import asker_of, declare_queue
 from penstock.content.properties import is_name
 from penstock.core.message import Envelope
 from penstock.core.routing.exchange import EXCHANGE, QUEUE
 from penstock.core.settings.policies import CLASSIC
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, NotFound
-from penstock.limits import NAME_MAX
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.topology import asker_of, declare_queue
+from penstock.settings.name_length import NAME_MAX
 from penstock.wire.amqp10.neutral_addresses import EXCHANGES, QUEUES, percent_decoded
 from penstock.wire.amqp10.sections import Sections, with_annotations
 from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS

@@ -6,6 +6,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.connections import authorization
+from penstock.connections.audit_trail import audit_refusal
 from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError, InvalidField, NotImplementedHere, ResourceError
@@ -38,8 +40,6 @@ from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.source_filters import SourceFilters
 from penstock.protocols.amqp10.subscriptions import EXPIRES_NEVER, Subscription, SubscriptionRequest, find_subscription
 from penstock.protocols.amqp10.target import target_of
-from penstock.protocols.common import authorization
-from penstock.protocols.common.audit_trail import audit_refusal
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.neutral_addresses import queue_address
 from penstock.wire.amqp10.spec import ATTACH, COORDINATOR, DETACH, SOURCE

@@ -13,13 +13,13 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.large_messages import LargeMessage
+from penstock.connections.partial_messages import PIECE_BYTES, PartialMessage
 from penstock.core.large_bodies import LargeBody, Span
 from penstock.errors import BrokerError
 from penstock.protocols.amqp10.error_scopes import MalformedMessage
 from penstock.protocols.amqp10.link import Link
 from penstock.protocols.amqp10.target import Target
-from penstock.protocols.common.large_messages import LargeMessage
-from penstock.protocols.common.partial_messages import PIECE_BYTES, PartialMessage
 from penstock.wire.amqp10.body_walk import BodyWalk, body_start, may_walk
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.spec import DATA

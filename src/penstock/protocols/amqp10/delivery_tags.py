@@ -15,7 +15,7 @@ from mypy_extensions import i64
 
 from penstock.core.gates.metadata_memory import NodeMemory
 from penstock.flow.pool import PoolHolder, Pools
-from penstock.pools import STORED_TAGS
+from penstock.settings.pools import STORED_TAGS
 
 TAGS_MAX: Final = 2048
 """Most stored tags of a link; the oldest is forgotten beyond: it could be used again, and would be sent again."""

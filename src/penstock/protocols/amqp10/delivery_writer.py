@@ -20,6 +20,7 @@ from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.connection_output import SHARE_OCTETS, OutputSource
 from penstock.core.consume.consumer import Batch
 from penstock.core.large_bodies import LargeBody, LargeReader, Parts, PieceListener, Span
 from penstock.core.large_content import LARGE_OCTET, body_of, head_of, is_large
@@ -30,7 +31,6 @@ from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import annotations_octets, with_address
 from penstock.protocols.amqp10.delivery_ids import SentIds
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
-from penstock.protocols.common.connection_output import SHARE_OCTETS, OutputSource
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import frame

@@ -20,6 +20,8 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
+from penstock.connections.client_session import ClientSession
+from penstock.connections.topology import asker_of, declare_exchange, declare_queue
 from penstock.core.broker import Broker
 from penstock.core.consume.rotation import browsers_of
 from penstock.core.publish.held import held_for
@@ -30,9 +32,7 @@ from penstock.errors import InvalidField, ResourceError
 from penstock.flow.pool import PoolHolder
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.work import WorkMeter
-from penstock.pools import DYNAMIC_NODES
-from penstock.protocols.common.client_session import ClientSession
-from penstock.protocols.common.topology import asker_of, declare_exchange, declare_queue
+from penstock.settings.pools import DYNAMIC_NODES
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, as_composite
 from penstock.wire.amqp10.neutral_addresses import exchange_address, queue_address

@@ -12,6 +12,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.connections.connection import Connection
+from penstock.connections.peer import SHOWN_LETTERS
 from penstock.core.broker import Broker
 from penstock.core.message import Origin
 from penstock.errors import BrokerError, InvalidField, PeerFrameTooSmall, ResourceLocked
@@ -22,8 +24,6 @@ from penstock.protocols.amqp10.message_format import FIRST_OCTET, Amqp10Format
 from penstock.protocols.amqp10.suspended_links import SuspendedLinks
 from penstock.protocols.amqp10.target import SharedTargets
 from penstock.protocols.amqp10.transactions import Transactions
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.peer import SHOWN_LETTERS
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import FieldCursor
 from penstock.wire.amqp10.frames import frame

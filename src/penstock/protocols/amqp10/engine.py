@@ -1,7 +1,7 @@
 """AMQP 1.0 engine of a connection: its frame reader, headers, SASL, open and close. Bytes in, bytes out.
 
 Theory of operation. A connection passes through `HEADER` (SASL header), `START` (SASL frames), `TUNE` (AMQP header) and
-`OPEN` (open) to `RUNNING` (protocols/common/connection_state.py). A frame that its state does not expect closes the
+`OPEN` (open) to `RUNNING` (connections/connection_state.py). A frame that its state does not expect closes the
 connection.
 
 An error closes the smallest scope that it concerns: a delivery gets an outcome, a link is detached, a session ended.
@@ -20,6 +20,12 @@ from librt.strings import read_i64_be
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.audit_trail import audit_refusal
+from penstock.connections.client_session import SESSION_OPEN, SessionEngine, SessionState
+from penstock.connections.connection import Connection
+from penstock.connections.connection_output import OUTPUT_LEFT_UNREAD
+from penstock.connections.connection_state import ConnectionState
+from penstock.connections.engine import Protocol, ProtocolEngine
 from penstock.core.message_format import MessageFormat
 from penstock.errors import BrokerError, CommandInvalid, FrameError, ResourceError
 from penstock.protocols.amqp10 import opening
@@ -30,12 +36,6 @@ from penstock.protocols.amqp10.malformed import OF_SESSION, on_malformed
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.protocols.amqp10.sasl_layer import SaslLayer
 from penstock.protocols.amqp10.session import HANDLE_MAX, AmqpSession
-from penstock.protocols.common.audit_trail import audit_refusal
-from penstock.protocols.common.client_session import SESSION_OPEN, SessionEngine, SessionState
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_output import OUTPUT_LEFT_UNREAD
-from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.engine import Protocol, ProtocolEngine
 from penstock.wire.amqp10.composite import Composite, decode_performative
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import (

@@ -7,6 +7,8 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.audit_trail import audit_refusal
+from penstock.connections.client_profiles import Profile
 from penstock.core.large_bodies import LargeBody
 from penstock.core.large_content import large_content
 from penstock.core.publish.admission import describe_target
@@ -62,8 +64,6 @@ from penstock.protocols.amqp10.suspended_links import Expiry, SuspendedSender
 from penstock.protocols.amqp10.target import AnonymousTarget, Target
 from penstock.protocols.amqp10.transactions import Posting
 from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
-from penstock.protocols.common.audit_trail import audit_refusal
-from penstock.protocols.common.client_profiles import Profile
 from penstock.texts import worded
 from penstock.wire.amqp10.composite import Composite, composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.connections.client_profiles import Profile, profile_of_sender
 from penstock.core.consume.bulk_requeue import settle_batches
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
@@ -15,7 +16,6 @@ from penstock.errors import BrokerError, ErrantLink
 from penstock.flow.states import StateTable
 from penstock.protocols.amqp10.dynamic_nodes import LinkNode
 from penstock.protocols.amqp10.error_scopes import error_composite
-from penstock.protocols.common.client_profiles import Profile, profile_of_sender
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.spec import DETACH
 from penstock.wire.amqp10.transfer import Flow, Transfer

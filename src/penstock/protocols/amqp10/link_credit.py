@@ -9,6 +9,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.connections.client_session import ClientSession
 from penstock.core.gates.operator import QUEUE as QUEUE_KIND
 from penstock.core.publish.credit_window import CreditSettings
 from penstock.core.publish.producer import Producer
@@ -19,7 +20,6 @@ from penstock.errors import PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level
 from penstock.protocols.amqp10.target import Target
-from penstock.protocols.common.client_session import ClientSession
 from penstock.settings.read import read_link_properties
 from penstock.texts import worded
 from penstock.wire.amqp10.composite import Composite

@@ -21,6 +21,11 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
+from penstock.connections import topology
+from penstock.connections.audit_trail import actor_of, audit_refusal
+from penstock.connections.client_session import ClientSession
+from penstock.connections.login import SecretUpdate
+from penstock.connections.topology import BindingTerms, asker_of
 from penstock.content.field_table import InvalidTable, check_table
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import EXCHANGE, QUEUE, Binding, arguments_digest
@@ -28,11 +33,6 @@ from penstock.describe.queue import QUEUE as QUEUE_TABLE
 from penstock.describe.table import Reading
 from penstock.errors import AccessRefused, BrokerError, InvalidField, NotFound, PreconditionFailed
 from penstock.protocols.amqp10.error_scopes import MalformedMessage
-from penstock.protocols.common import topology
-from penstock.protocols.common.audit_trail import actor_of, audit_refusal
-from penstock.protocols.common.client_session import ClientSession
-from penstock.protocols.common.login import SecretUpdate
-from penstock.protocols.common.topology import BindingTerms, asker_of
 from penstock.texts import worded
 from penstock.wire.amqp10.composite import Composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import FieldCursor

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.connections.engine import HOLD_DEADLINE
+from penstock.connections.peer import CONNECTION_NAME
 from penstock.core.broker import Broker
 from penstock.core.vhost import VirtualHost
 from penstock.protocols.amqp10.endpoint import CAPABILITY, DETECTION, Endpoint
 from penstock.protocols.amqp10.link_credit import plain_properties
-from penstock.protocols.common.engine import HOLD_DEADLINE
-from penstock.protocols.common.peer import CONNECTION_NAME
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import frame
 from penstock.wire.amqp10.spec import (

@@ -17,6 +17,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.log_line import LogLine
 from penstock.core.message import Envelope
 from penstock.core.publish.unit_of_work import Coordinator
 from penstock.core.queue.queue import Queue
@@ -36,7 +37,7 @@ from penstock.errors import (
 )
 from penstock.flow.gate import ROLLED_BACK, Refusal
 from penstock.flow.level import OVERHEAD
-from penstock.log_ids import RESPONSE_DROPPED
+from penstock.logs.ids import RESPONSE_DROPPED
 from penstock.protocols.amqp10.delivery_outcomes import REJECTED_NAME, hears, rejected_state, write_outcome
 from penstock.protocols.amqp10.error_scopes import MalformedMessage, error_composite
 from penstock.protocols.amqp10.link import LINK_ATTACHED, SECOND, Link
@@ -45,7 +46,6 @@ from penstock.protocols.amqp10.management_node import answer, read_request
 from penstock.protocols.amqp10.outgoing_link import OutgoingLink
 from penstock.protocols.amqp10.session import AmqpSession
 from penstock.protocols.amqp10.transactions import Transaction
-from penstock.protocols.common.log_line import LogLine
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode_composite
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.spec import AMQP_VALUE, COORDINATOR, DECLARE, DECLARED, DISCHARGE, DISPOSITION, REJECTED

@@ -11,13 +11,13 @@ from typing import Final
 from typing_extensions import override
 
 from penstock.access.password_hash import load_scram, scram_is_loaded
+from penstock.connections.connection import Connection
+from penstock.connections.connection_state import ConnectionState
+from penstock.connections.login import Verification, conclude_login
+from penstock.connections.sasl import SaslExchange, SaslStep
+from penstock.connections.sasl_mechanisms import ANONYMOUS, EXTERNAL, PLAIN, SCRAM
 from penstock.errors import CommandInvalid
 from penstock.protocols.amqp10.endpoint import Endpoint
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_state import ConnectionState
-from penstock.protocols.common.login import Verification, conclude_login
-from penstock.protocols.common.sasl import SaslExchange, SaslStep
-from penstock.protocols.common.sasl_mechanisms import ANONYMOUS, EXTERNAL, PLAIN, SCRAM
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import SASL_HEADER
 from penstock.wire.amqp10.spec import (

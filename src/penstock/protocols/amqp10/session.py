@@ -12,6 +12,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.connections.client_session import ClientSession, SessionEngine, SessionState
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import settle_in_slices
@@ -34,7 +35,6 @@ from penstock.protocols.amqp10.link import LINK_ATTACHED, Link, LinkEndings, Lin
 from penstock.protocols.amqp10.session_windows import RENEW_AT, SessionWindows
 from penstock.protocols.amqp10.settler import Settler
 from penstock.protocols.amqp10.unsent_outcomes import UnsentOutcomes
-from penstock.protocols.common.client_session import ClientSession, SessionEngine, SessionState
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.spec import DETACH, DISPOSITION, END, FLOW, TRANSFER

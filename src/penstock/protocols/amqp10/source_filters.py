@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.connections.client_session import ClientSession
 from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.scan import BrowserScan, MessageFilter, Scan, SelectorScan
 from penstock.errors import InvalidField
 from penstock.flow.work import WorkMeter
-from penstock.protocols.common.client_session import ClientSession
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.values import Described, Symbol, Typed
 

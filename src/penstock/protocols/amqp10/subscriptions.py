@@ -24,6 +24,9 @@ from typing import Final
 
 from typing_extensions import override
 
+from penstock.connections import authorization
+from penstock.connections.client_session import ClientSession
+from penstock.connections.topology import Asker, BindingTerms, bind, declare_queue
 from penstock.content.properties import is_name
 from penstock.core.consume.consumer import Consumer
 from penstock.core.queue.queue import Queue
@@ -34,9 +37,6 @@ from penstock.errors import InvalidField, NotFound, SubscriptionInUse
 from penstock.protocols.amqp10.addresses import Node
 from penstock.protocols.amqp10.dynamic_nodes import LinkNode
 from penstock.protocols.amqp10.source_filters import SourceFilters
-from penstock.protocols.common import authorization
-from penstock.protocols.common.client_session import ClientSession
-from penstock.protocols.common.topology import Asker, BindingTerms, bind, declare_queue
 from penstock.wire.amqp10.composite import Composite
 
 SUBSCRIPTION_PREFIX: Final = "amq.subscription"

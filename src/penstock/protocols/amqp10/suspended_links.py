@@ -27,9 +27,9 @@ from penstock.core.broker import Broker
 from penstock.errors import Fenced
 from penstock.flow.pool import IdleUnits, PoolHolder, PoolUnit
 from penstock.flow.timers import NEVER, TimerHandler
-from penstock.pools import OUTCOMES, SUSPENDED
 from penstock.protocols.amqp10.delivery_tags import StoredTags
 from penstock.protocols.amqp10.link import Link, LinkKey
+from penstock.settings.pools import OUTCOMES, SUSPENDED
 from penstock.wire.amqp10.composite import Composite
 
 PER_CONTAINER: Final = 1000

@@ -8,6 +8,7 @@ from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
 from penstock.access.rules import ConnectionAccess
+from penstock.connections.authorization import check_route, check_write_exchange
 from penstock.content.properties import CC
 from penstock.core.message import Origin
 from penstock.core.routing.route import Route, route_with_copies
@@ -26,7 +27,6 @@ from penstock.protocols.amqp10.addresses import (
     target_node,
 )
 from penstock.protocols.amqp10.message_format import Amqp10Format
-from penstock.protocols.common.authorization import check_route, check_write_exchange
 from penstock.texts import worded
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.sections import NO_EXPIRY, SUBJECT, TO, USER_ID, Sections, expiry_ms, property_at

@@ -19,14 +19,14 @@ from typing import Any, Final, Protocol, TypeVar
 
 from starlette.types import Scope
 
+from penstock.connections.peer import is_loopback, network_of
 from penstock.driver.entry_times import HTTP, Debt, EntryTimes
 from penstock.errors import BrokerError
 from penstock.flow.pool import PoolHolder, Pools
 from penstock.flow.work import Steps
-from penstock.pools import HTTP_SOCKETS
-from penstock.protocols.common.peer import is_loopback, network_of
 from penstock.server.event_loop import EventLoop
 from penstock.server.turn_loop import COMPILED_UNIT_S
+from penstock.settings.pools import HTTP_SOCKETS
 
 STRANGERS_MOST: Final = 64
 """Most sockets that are not logged in, health checks included."""

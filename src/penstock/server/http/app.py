@@ -15,12 +15,12 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING
+from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import BrokerError
 from penstock.flow.pool import PoolHolder
 from penstock.management.operation import ANYWHERE, CHANGES, Answer, Need, Operation, Route, need_at
 from penstock.operations.table import OPERATIONS
-from penstock.protocols.common.control_request import ControlRequest
 from penstock.server.http import messages, metrics, node, objects, probes, stand_ins
 from penstock.server.http.console import pages, stream
 from penstock.server.http.login import login, refusal_of

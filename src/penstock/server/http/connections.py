@@ -19,10 +19,9 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from penstock.config import Settings
+from penstock.connections.log_line import HTTP
+from penstock.connections.peer import TlsSession
 from penstock.flow.pool import PoolHolder, Pools
-from penstock.protocols.common.log_line import HTTP
-from penstock.protocols.common.peer import TlsSession
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import Admission, HttpDebts, stranger_at
 from penstock.server.http.app import make_app
@@ -31,6 +30,7 @@ from penstock.server.http.metrics import MetricsService
 from penstock.server.http.probes import probe_app
 from penstock.server.http.request import Service
 from penstock.server.tls.layer import SecuredProtocol
+from penstock.settings.config import Settings
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # Requests of strangers are not worth a line each.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from penstock.config import Settings
 from penstock.server.event_loop import EventLoop
 from penstock.server.listener import Listener
 from penstock.server.tls.contexts import TlsServer
+from penstock.settings.config import Settings
 
 if TYPE_CHECKING:
     from penstock.server.http.connections import BoundedProtocol, HttpConnections

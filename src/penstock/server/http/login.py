@@ -20,12 +20,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
 from penstock.access.rules import CredentialCheck, Rules, UserRules
 from penstock.access.tokens import looks_like_token
+from penstock.connections.log_line import LOGIN
+from penstock.connections.login import LoginAttempt, LoginListener
+from penstock.connections.peer import is_loopback, network_of
+from penstock.connections.sasl_mechanisms import PLAIN, is_permitted
 from penstock.driver.driver import BrokerDriver
 from penstock.management.operation import ENTERED, SEEN, Need
-from penstock.protocols.common.log_line import LOGIN
-from penstock.protocols.common.login import LoginAttempt, LoginListener
-from penstock.protocols.common.peer import is_loopback, network_of
-from penstock.protocols.common.sasl_mechanisms import PLAIN, is_permitted
 from penstock.server.http.request import ApiRequest, HttpError, Identity, http_actor, is_forwarded, not_found
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Penstock"'}

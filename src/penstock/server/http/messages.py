@@ -11,6 +11,8 @@ from typing import Final
 from starlette.responses import Response
 from typing_extensions import override
 
+from penstock.connections.authorization import check_read_queue, check_write_exchange
+from penstock.connections.single_publish import SinglePublish
 from penstock.content.properties import TEXT_PROPERTIES, Properties
 from penstock.core.consume.bulk_requeue import finish_requeueing
 from penstock.core.consume.outcome import Outcome
@@ -28,8 +30,6 @@ from penstock.describe.table import Row, plain
 from penstock.errors import InternalError, NotFound, ResourceLocked
 from penstock.flow.timers import NEVER
 from penstock.operations.topology import short
-from penstock.protocols.common.authorization import check_read_queue, check_write_exchange
-from penstock.protocols.common.single_publish import SinglePublish
 from penstock.server.http.request import (
     MESSAGE_MOST,
     ApiRequest,

@@ -24,9 +24,9 @@ from penstock.describe.exposition import COUNTER, Family, label
 from penstock.describe.metrics import GROUPS, Scrape, Selection
 from penstock.describe.node import NodeFigures
 from penstock.flow.pool import Pool, PoolHolder, Pools
-from penstock.pools import HTTP_SCRAPES
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.request import ApiRequest, HttpError, StreamedAnswer, bad_request
+from penstock.settings.pools import HTTP_SCRAPES
 
 SCRAPE_S: Final = 30.0
 """Seconds that a scraper has to read its answer."""

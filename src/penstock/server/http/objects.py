@@ -27,6 +27,8 @@ from penstock.access.password_hash import (
 )
 from penstock.access.permission import ADMINISTRATOR, MONITORING
 from penstock.access.user import User
+from penstock.connections.connection import Connection
+from penstock.connections.connection_names import channel_named, channel_parts, connection_named
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.policies import PolicyPattern
 from penstock.core.vhost import VirtualHost
@@ -50,8 +52,6 @@ from penstock.describe.vhost import USER, VHOST
 from penstock.errors import ConnectionForced, NotFound
 from penstock.operations.topology import destination
 from penstock.operations.users import close_connections
-from penstock.protocols.common.connection import Connection
-from penstock.protocols.common.connection_names import channel_named, channel_parts, connection_named
 from penstock.server.http.login import check_own, found_or_hidden
 from penstock.server.http.request import (
     ApiRequest,
@@ -446,7 +446,7 @@ async def channel(request: ApiRequest) -> Response:
 
 
 def connection_of(request: ApiRequest) -> Connection:
-    """Return the connection of a path, which any of its names may name (protocols/common/connection_names.py)."""
+    """Return the connection of a path, which any of its names may name (connections/connection_names.py)."""
     try:
         connection = connection_named(request.driver.connections, request.part("name"), _owner(request))
     except NotFound:

@@ -14,6 +14,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from penstock.access.permission import MONITORING
 from penstock.access.rules import ConnectionAccess, Rules
+from penstock.connections.audit_trail import Actor
+from penstock.connections.control_request import ControlRequest as Control
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
@@ -24,12 +26,10 @@ from penstock.flow.pool import PoolHolder
 from penstock.flow.work import Steps
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.operation import Route
-from penstock.pools import HTTP_BODIES
-from penstock.protocols.common.audit_trail import Actor
-from penstock.protocols.common.control_request import ControlRequest as Control
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import HttpDebts, result_of
 from penstock.server.http.console.hub import Hub
+from penstock.settings.pools import HTTP_BODIES
 
 Told = TypeVar("Told")
 

@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from itertools import islice
 from typing import Any, Final
 
-from penstock.protocols.common.peer import TlsSession
+from penstock.connections.peer import TlsSession
 
 UTC_TIME: Final = 0x17
 VERSION: Final = 0xA0

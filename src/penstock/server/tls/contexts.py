@@ -12,15 +12,13 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from penstock.config import Settings
+from penstock.connections.control_request import ControlRequest
+from penstock.connections.log_line import HANDSHAKE
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import ConfigError, PreconditionFailed
-from penstock.file_tables import CHAIN, LEAF, CertificateFiles, TlsSettings
-from penstock.log_ids import CERTIFICATE, CERTIFICATE_REFUSED
-from penstock.logger import log
+from penstock.logs.ids import CERTIFICATE, CERTIFICATE_REFUSED
+from penstock.logs.logger import log
 from penstock.management.node import Certificates
-from penstock.protocols.common.control_request import ControlRequest
-from penstock.protocols.common.log_line import HANDSHAKE
 from penstock.server.tls.certificate import (
     Certificate,
     NotACertificate,
@@ -30,6 +28,8 @@ from penstock.server.tls.certificate import (
     revocation_lists,
 )
 from penstock.server.tls.handshakes import Handshakes
+from penstock.settings.config import Settings
+from penstock.settings.file_tables import CHAIN, LEAF, CertificateFiles, TlsSettings
 
 FILE_OCTETS: Final = 1024 * 1024
 """Largest file of certificates or keys, in bytes."""

@@ -25,8 +25,8 @@ from typing import Any, Final
 
 from typing_extensions import override
 
+from penstock.connections.peer import TlsSession, is_loopback, network_of
 from penstock.flow.states import StateTable
-from penstock.protocols.common.peer import TlsSession, is_loopback, network_of
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.certificate import session_of
 from penstock.server.tls.contexts import READ_OCTETS, TlsServer

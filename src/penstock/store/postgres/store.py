@@ -15,8 +15,8 @@ import psycopg
 from typing_extensions import override
 
 from penstock.errors import StoreError, StoreLost
-from penstock.log_ids import STORE_ODD
-from penstock.logger import log
+from penstock.logs.ids import STORE_ODD
+from penstock.logs.logger import log
 from penstock.store.postgres import schema
 from penstock.store.postgres.lease import NEVER, Holder, Lease
 from penstock.store.postgres.reading import Reading, Space

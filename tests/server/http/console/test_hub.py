@@ -6,8 +6,8 @@ import asyncio
 import json
 
 import penstock
-from penstock.config import Settings
 from penstock.server.http.console.hub import Hub
+from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 
 

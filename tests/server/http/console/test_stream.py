@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.flow.pool import PoolHolder
-from penstock.pools import CONSOLES
 from penstock.server.http.console.hub import OF_USER_MOST, Hub
+from penstock.settings.pools import CONSOLES
 from tests.support.brokers import eventually, in_process, serving, settings_file, some_name
 from tests.support.http_client import Web
 from tests.support.stalls import undisturbed

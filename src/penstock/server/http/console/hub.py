@@ -13,12 +13,12 @@ from penstock.access.rules import Rules
 from penstock.describe.flow_map import FlowMap
 from penstock.flow.pool import PoolHolder
 from penstock.flow.work import Steps
-from penstock.log_ids import INTERNAL_ERROR
-from penstock.logger import log
+from penstock.logs.ids import INTERNAL_ERROR
+from penstock.logs.logger import log
 from penstock.management.json_reader import text_steps
-from penstock.pools import CONSOLES
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import result_of
+from penstock.settings.pools import CONSOLES
 
 INTERVAL_S: Final = 2.0
 """Seconds from the end of one map to the beginning of the next."""

@@ -1,0 +1,255 @@
+"""Control request: the requester, the reply address, and the fields with checks; and how it is answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from penstock.access.rules import ConnectionAccess
+from penstock.connections.authorization import NO_ACCESS
+from penstock.connections.connection import Connection
+from penstock.core.broker import Broker
+from penstock.core.large_bodies import LargeBody
+from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError, NotFound, PreconditionFailed
+from penstock.flow.work import Steps
+from penstock.texts import nearest, worded
+
+REQUEST_OCTETS: Final = 256 * 1024
+"""Most octets of a request."""
+IMPORT_OCTETS: Final = 8 * 1024 * 1024
+"""Most octets of a request with definitions, which are a text with escaped quotes."""
+BLOCK_OCTETS: Final = 16 * 1024 * 1024
+"""Most octets of a block that is published."""
+IMPORT: Final = "definitions.import"
+PUBLISH_BLOCK: Final = "publish.block"
+"""Operations with bodies of their own."""
+SUBJECTS: Final = (
+    "scope",
+    "pattern",
+    "name",
+    "query",
+    "user",
+    "vhost",
+    "cursor",
+    "queue",
+    "address",
+    "connection",
+    "exchange",
+)
+"""Fields that name objects."""
+
+
+def octets_max(operation: str) -> int:
+    """Return the most octets of a request for an operation."""
+    if operation == PUBLISH_BLOCK:
+        return BLOCK_OCTETS
+    return IMPORT_OCTETS if operation == IMPORT else REQUEST_OCTETS
+
+
+class ControlRequest:
+    """Control request with the fields of the JSON object in its body.
+
+    All readers raise PreconditionFailed (406) naming the field.
+    """
+
+    def __init__(
+        self,
+        vhost: VirtualHost | None,
+        connection: Connection | None,
+        reply_to: str | None = None,
+        correlation_id: str | None = None,
+        body: bytes = b"{}",
+        access: ConnectionAccess | None = None,
+    ) -> None:
+        self._vhost = vhost
+        self.access = _access_of(connection) if access is None else access
+        """Rules of the requester in the virtual host."""
+        self.connection = connection
+        """Connection of the requester; None for HTTP."""
+        self.reply_to = reply_to
+        self.correlation_id = correlation_id
+        self.fields = _parse(body)
+        self.before: object = None
+        """State before the operation, for the audit log; None if it records none."""
+        self.unread: bytes = b""
+        """Body of a request that is parsed in steps."""
+
+    @property
+    def vhost(self) -> VirtualHost:
+        """The virtual host that it is in. Raises NotFound (404) if a path of HTTP names an absent one, or none."""
+        if self._vhost is None:
+            raise NotFound(f"no vhost '{self.fields.get('vhost')}'")
+        return self._vhost
+
+    def begin_wait(self) -> None:
+        """Pause reading from its connection until the read from the disk is done."""
+        if self.connection is not None:
+            self.connection.hold_input()
+
+    def end_wait(self) -> None:
+        """Read its connection again."""
+        if self.connection is not None:
+            self.connection.release_input()
+
+    def read(self, body: bytes) -> None:
+        """Take the fields of a body."""
+        self.fields = _parse(body)
+
+    def part(self, fields: dict[str, object]) -> ControlRequest:
+        """Return a request with these fields, which are an object in it."""
+        request = ControlRequest(self._vhost, self.connection, self.reply_to, self.correlation_id, b"{}", self.access)
+        request.fields = fields
+        return request
+
+    def subject(self) -> str:
+        """Return the name of the object that it is about, for the audit log; empty if it names none."""
+        subjects = [self.fields.get(name) for name in SUBJECTS]
+        return " ".join(each for each in subjects if isinstance(each, str))
+
+    def asker(self) -> str:
+        """Return the requester's name, for people."""
+        if self.connection is not None:
+            return self.connection.name()
+        return f"{self.access.user} over HTTP" if self.access.user else "a request"
+
+    def text(self, name: str, otherwise: str | None = None) -> str:
+        """Return a string: a required one, or `otherwise` if it is absent."""
+        value = self.fields.get(name, otherwise)
+        if not isinstance(value, str):
+            raise PreconditionFailed(f"'{name}' must be a string, not {json.dumps(value)}")
+        return value
+
+    def number(self, name: str) -> int:
+        """Return a required non-negative integer."""
+        return _whole(name, self.fields.get(name))
+
+    def amount(self, name: str, otherwise: int) -> int:
+        """Return a non-negative integer; `otherwise` if it is absent or null."""
+        value = self.fields.get(name)
+        return otherwise if value is None else _whole(name, value)
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean; False if it is absent or null."""
+        value = self.fields.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise PreconditionFailed(f"'{name}' must be true or false, not {json.dumps(value)}")
+        return value is True
+
+    def table(self, name: str) -> dict[str, object]:
+        """Return an object; {} if it is absent. An empty list counts as one: RabbitMQ's tools send it."""
+        value = self.fields.get(name, {})
+        if not isinstance(value, dict) and value != []:
+            raise PreconditionFailed(f"'{name}' must be an object, not {json.dumps(value)}")
+        return value if isinstance(value, dict) else {}
+
+    def names(self, name: str, least: int = 1) -> list[str]:
+        """Return a list of strings: at least `least` (0 or 1), without duplicates."""
+        value = self.fields.get(name)
+        if not isinstance(value, list) or len(value) < least or not all(isinstance(item, str) for item in value):
+            raise PreconditionFailed(f"'{name}' must be a list of at least one string, not {worded(value)}")
+        if len(set(value)) != len(value):
+            raise PreconditionFailed(f"'{name}' contains a name twice: {worded(value)}")
+        return value
+
+    def offsets(self, name: str) -> dict[str, int]:
+        """Return an object of queue names and sequence numbers; empty if absent or null."""
+        value = self.fields.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise PreconditionFailed(f"'{name}' must be an object of queue names and sequences, not {worded(value)}")
+        return {queue: _whole(f"{name}.{queue}", sequence) for queue, sequence in value.items()}
+
+    def starting(self, name: str, queues: list[str]) -> dict[str, int | str]:
+        """Return the start position of each queue: "earliest" (the default), "latest" or a sequence number.
+
+        It is given once for all queues, or by queue.
+        """
+        value = self.fields.get(name)
+        if value is None or value == "earliest" or value == "latest":
+            return dict.fromkeys(queues, "latest" if value == "latest" else "earliest")
+        if not isinstance(value, dict):
+            raise PreconditionFailed(f"'{name}' must be earliest, latest, or an object by queue, not {worded(value)}")
+        positions: dict[str, int | str] = dict.fromkeys(queues, "earliest")
+        for queue, start in value.items():
+            if queue not in positions:
+                raise PreconditionFailed(f"'{name}' names queue '{queue}', which is not one of {', '.join(queues)}")
+            positions[queue] = str(start) if start in ("earliest", "latest") else _whole(f"{name}.{queue}", start)
+        return positions
+
+
+def check_fields(operation: str, known: tuple[str, ...], fields: dict[str, object]) -> None:
+    """Raise PreconditionFailed (406) for a field that an operation does not have."""
+    for name in fields:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean '{near}'?" if near else f"known are {', '.join(known) or 'none'}"
+            raise PreconditionFailed(f"'{operation}' has no field '{name:.100}'; {hint}")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Replies:
+    """Replies to control requests. The control API sends them."""
+
+    broker: Broker
+
+    def answer(self, request: ControlRequest, answer: dict[str, object]) -> None:
+        """Reply with an object; encoding it is work as well."""
+        raise NotImplementedError
+
+    def reply(self, request: ControlRequest, content_type: str, body: bytes) -> None:
+        """Put a reply into the queue of its requester.
+
+        The broker never waits for room: without room the reply is dropped and logged.
+        """
+        raise NotImplementedError
+
+    def reply_block(self, request: ControlRequest, content_type: str, block: LargeBody) -> None:
+        """Put a block into the queue of its requester, as `reply` does: as a large message, which is never joined."""
+        raise NotImplementedError
+
+    def fail(self, request: ControlRequest, error: BrokerError) -> None:
+        """Reply with an error."""
+        raise NotImplementedError
+
+    def answer_later(self, request: ControlRequest, steps: Steps[dict[str, object] | None]) -> None:
+        """Carry out a reading operation over as many turns as needed, concurrently with changes."""
+        raise NotImplementedError
+
+    def answer_in_slices(
+        self, request: ControlRequest, steps: Steps[dict[str, object] | None]
+    ) -> dict[str, object] | None:
+        """Carry out a reading operation within this turn's share of work, and the rest in later turns.
+
+        Returns the answer, or None if it comes later.
+        """
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer: dict[str, object] | None = end.value
+            return answer
+        self.answer_later(request, steps)
+        return None
+
+
+def _access_of(connection: Connection | None) -> ConnectionAccess:
+    return NO_ACCESS if connection is None else connection.access
+
+
+def _parse(body: bytes) -> dict[str, object]:
+    try:
+        fields = json.loads(body or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise PreconditionFailed(f"the body of a control request must be a JSON object: {error}") from None
+    if not isinstance(fields, dict):
+        raise PreconditionFailed("the body of a control request must be a JSON object")
+    return fields
+
+
+def _whole(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0 or value >= 1 << 62:
+        raise PreconditionFailed(f"'{name}' must be a whole number from 0, not {worded(value)}")
+    return value
