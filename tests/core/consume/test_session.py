@@ -19,7 +19,7 @@ from penstock.core.effects import Drained
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.flow.credit import LinkCredit
-from tests.core.consume.test_scan_browser_scan import BrowsedHouse
+from tests.core.consume.test_scan_browser import BrowsedHouse
 from tests.profiles import examples
 from tests.support.bare_queue import queue_with
 from tests.support.selecting_bench import SelectingBench
