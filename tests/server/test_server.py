@@ -17,7 +17,7 @@ import pyspark_penstock
 from penstock.access.password_hash import file_password
 from penstock.access.user import FILE, User
 from penstock.errors import StartError
-from penstock.server.server import http_address, parse_address
+from penstock.server.addresses import parse_address
 from penstock.settings.config import Settings
 from penstock.settings.start import DEFAULT_HTTP
 from tests.support.brokers import GRACE, BrokerProcess, in_process, serving
@@ -104,29 +104,6 @@ async def test_broker_for_other_machines_without_users_says_so(
         "add one for others: penstock users add NAME"
     )
     assert [record.getMessage() for record in caplog.records] == ([sentence] if warned else [])
-
-
-@pytest.mark.parametrize(
-    ("wanted", "listen", "served"),
-    [
-        ("auto", ["127.0.0.1:5672"], ("127.0.0.1", 15672, True)),
-        ("auto", ["0.0.0.0:5672", "[::1]:5673"], ("127.0.0.1", 15672, True)),
-        ("auto", ["127.0.0.1:0"], None),
-        ("auto", ["127.0.0.1:5672", "127.0.0.1:0"], None),
-        ("auto", [], None),
-        ("127.0.0.1:0", ["127.0.0.1:0"], ("127.0.0.1", 0, False)),
-        ("off", ["127.0.0.1:5672"], None),
-        (None, ["127.0.0.1:5672"], None),
-    ],
-)
-def test_console_has_its_port_unless_the_broker_listens_at_one_of_the_systems_choice(
-    wanted: str | None, listen: list[str], served: tuple[str, int, bool] | None
-) -> None:
-    assert http_address(wanted, [parse_address(each) for each in listen], Settings()) == served
-
-
-def test_console_with_tls_needs_none_without() -> None:
-    assert http_address("auto", [("127.0.0.1", 5672)], Settings(http_tls="127.0.0.1:15671")) is None
 
 
 async def test_broker_starts_without_a_console_when_its_port_is_in_use(caplog: pytest.LogCaptureFixture) -> None:

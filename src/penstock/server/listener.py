@@ -180,16 +180,3 @@ class Listener:
         del self._pauses[listening]
         self._keep_spare()
         self._loop.add_reader(listening.fileno(), self._accept, listening)
-
-
-def url_of(scheme: str, plain: list[tuple[str, int]], tls: list[tuple[str, int]], otherwise: str) -> str:
-    """Return the URL of the first listener without TLS, or of the first. Raises StartError if there is none."""
-    if not plain and not tls:
-        raise StartError(otherwise)
-    return f"{scheme}://{_reached(*plain[0])}" if plain else f"{scheme}s://{_reached(*tls[0])}"
-
-
-def _reached(host: str, port: int) -> str:
-    """Return the address at which this machine reaches a listener."""
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"{shown}:{port}"

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from penstock.access.access_table import GUEST
 from penstock.access.back_end import ServedUsers
@@ -49,9 +49,10 @@ from penstock.logs.record_files import RecordFiles
 from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
 from penstock.operations.users import replace_file_users
+from penstock.server.addresses import http_address, parse_address, url_of
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.listener import HttpListener
-from penstock.server.listener import Listener, url_of
+from penstock.server.listener import Listener
 from penstock.server.login_threads import LoginPools, default_threads
 from penstock.server.logs import counted_connections, log_start, set_level, slow_turn_s
 from penstock.server.process_limits import memory_bytes, open_files
@@ -71,7 +72,7 @@ from penstock.settings.config import (
 )
 from penstock.settings.file_tables import BackEndSettings
 from penstock.settings.file_users import is_open_to_others
-from penstock.settings.start import AUTO_HTTP, DEFAULT_HTTP, NO_HTTP, NO_LOG, RELOADABLE
+from penstock.settings.start import NO_LOG, RELOADABLE
 from penstock.settings.table import BROKER
 from penstock.store.directory import DataDirectory
 from penstock.version import VERSION
@@ -550,35 +551,3 @@ def _token_keys(where: str) -> FetchedKeys:
         raise StartError("[oauth] needs PyJWT and cryptography: pip install 'penstock[oauth]'") from None
     keys: FetchedKeys = importlib.import_module("penstock.server.remote_logins").FetchedKeys(where)
     return keys
-
-
-class HttpAddress(NamedTuple):
-    """Address of the HTTP API."""
-
-    host: str
-    port: int
-    optional: bool
-    """True if the broker also starts when the port is in use."""
-
-
-def http_address(wanted: str | None, listen: list[tuple[str, int]], settings: Settings) -> HttpAddress | None:
-    """Return the address of the HTTP API; None without one.
-
-    Without a setting the address is `DEFAULT_HTTP`. There is none if the broker listens at a free port of the system's
-    choice, like tests and embedded brokers, or only with TLS, or serves HTTP with TLS. Raises StartError.
-    """
-    if wanted is None or wanted == NO_HTTP:
-        return None
-    if wanted != AUTO_HTTP:
-        return HttpAddress(*parse_address(wanted, "--http"), False)
-    if not listen or settings.http_tls is not None or any(port == 0 for _, port in listen):
-        return None
-    return HttpAddress(*parse_address(DEFAULT_HTTP), True)
-
-
-def parse_address(text: str, option: str = "--listen") -> tuple[str, int]:
-    """Parse HOST:PORT; an IPv6 host is in brackets. Raises StartError."""
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535 or not host:
-        raise StartError(f"{option} {text} is not HOST:PORT, such as 127.0.0.1:5672")
-    return host.strip("[]"), int(port)
