@@ -100,10 +100,10 @@ def test_socket_is_released_when_the_peer_closes_after_close_ok(
     with open_peer(virtual.broker) as peer:
         peer.send(0, commands.Connection.Close(200, "", 0, 0))
         peer.expect(0, commands.Connection.CloseOk)
-        assert virtual.call(lambda: len(virtual.broker._event_loop.leaving)) == 1
+        assert virtual.call(lambda: len(virtual.broker.shard.event_loop.leaving)) == 1
         peer.socket.shutdown(socket.SHUT_WR)
         assert peer.is_closed()
-        assert virtual.wait_for(lambda: not virtual.broker._event_loop.leaving)
+        assert virtual.wait_for(lambda: not virtual.broker.shard.event_loop.leaving)
 
 
 def test_peer_that_keeps_its_socket_open_is_given_up() -> None:
