@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Logins:
-    """What verifies the credentials that the clients of one broker send."""
+    """Verification of the credentials that clients of one broker send."""
 
     def __init__(self, settings: Settings, driver: BrokerDriver) -> None:
         """Set what the broker accepts. Raises StartError if a library is missing."""

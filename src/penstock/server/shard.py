@@ -53,7 +53,7 @@ LEAVE_S: Final = 5.0
 
 
 class Allowance(NamedTuple):
-    """What a shard may take of its machine, as its node says."""
+    """Share of the machine that a node gives to a shard."""
 
     memory_bytes: int
     """Memory of which the broker's limits are shares; 0 if unknown."""
