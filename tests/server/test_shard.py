@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,12 @@ def test_directory_in_use_is_reported_and_stays_locked(tmp_path: Path) -> None:
     with pytest.raises(StartError):
         DataDirectory(tmp_path).lock()
     owner.unlock()
+
+
+async def test_slow_turns_are_those_from_a_setting_on(shard: Shard) -> None:
+    assert shard.driver.slow_turn_s == 0.1
+    shard.apply(Settings(slow_turn_ms=0))
+    assert shard.driver.slow_turn_s == inf
 
 
 def test_shard_before_its_start_has_no_event_loop() -> None:

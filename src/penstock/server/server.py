@@ -18,9 +18,9 @@ from penstock.errors import StoreError
 from penstock.logs.ids import READY, STOPPED, STOPPING
 from penstock.logs.logger import log
 from penstock.server.addresses import parse_address
-from penstock.server.logs import counted_connections, log_start
 from penstock.server.node import Node, node_name, whole_machine
 from penstock.server.shard import Shard
+from penstock.server.start_report import counted_connections, log_start
 from penstock.settings.config import Settings
 
 

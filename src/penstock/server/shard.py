@@ -13,6 +13,7 @@ import secrets
 import socket
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,7 +34,6 @@ from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
 from penstock.operations.users import replace_file_users
 from penstock.server.event_loop import EventLoop
-from penstock.server.logs import slow_turn_s
 from penstock.server.record_log import RecordLog
 from penstock.server.socket_transport import attach
 from penstock.server.store_open import store_of, take_hold
@@ -292,6 +292,11 @@ class Shard:
         driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols, build)
         driver.name = name
         return driver
+
+
+def slow_turn_s(settings: Settings) -> float:
+    """Return the seconds from which a turn is slow; infinity for never."""
+    return settings.slow_turn_ms / 1000 or inf
 
 
 def _set_latency_target(settings: Settings) -> None:
