@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.server.process_limits import SMAPS
+from penstock.server.freed_memory import SMAPS
 from tests.support.brokers import GRACE, eventually, penstock_command, serving, settings_file
 from tests.support.commands import refused
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock.connections.peer import TlsSession
+from penstock.server.secured_protocol import SecuredProtocol
 from penstock.server.tls.contexts import TlsServer
 from penstock.server.tls.handshakes import Handshake
-from penstock.server.tls.layer import SecuredProtocol, TlsLayer, TlsState
+from penstock.server.tls.layer import TlsLayer, TlsState
 from penstock.settings.file_tables import CertificateFiles, TlsSettings
 from tests.support.certificates import localhost
 from tests.support.fuzzed_broker import INPUTS, SEED

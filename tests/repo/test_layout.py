@@ -34,6 +34,7 @@ INTERFACES = {
     "core/routing/topology.py": "what gates use of a virtual host; tests/core/test_vhost.py tests it",
     "operations/spark.py": "rows; tests/operations/test_table.py goes through them",
     "connections/callbacks.py": "listeners that only call a function",
+    "server/secured_protocol.py": "what TLS reports; tests/server/tls/test_layer.py tests the layer that reports it",
     "connections/services.py": "the interface of the driver; tests/driver/test_services.py tests what fills it in",
 }
 """Modules without a behaviour of their own, with the reason."""

@@ -74,7 +74,7 @@ class Here:
         """Return whether no socket is known, and no answer to a wrong password or line of the log waits."""
 
         async def look() -> bool:
-            event_loop = self.broker._event_loop
+            event_loop = self.broker.shard.event_loop
             driver = self.broker.driver
             others = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
             known = event_loop.transports or event_loop.leaving or driver.connections

@@ -26,7 +26,7 @@ async def filled(broker: penstock.Broker) -> Queue:
         queue.enqueue(Envelope("", "q", persistent=True), b"%d" % number, 300, driver.broker.now)
         if number % 1000 == 0:
             driver.begin(driver.broker.now)
-    broker._event_loop.schedule()
+    broker.shard.event_loop.schedule()
     while not driver.broker.journal.is_idle():  # noqa: ASYNC110 - a pass of the loop is what is meant.
         await asyncio.sleep(0)
     return queue

@@ -10,14 +10,18 @@ from pathlib import Path
 
 import pytest
 from pamqp import commands
+from typing_extensions import override
 
 import penstock
 import pyspark_amqp
 import pyspark_penstock
 from penstock.access.password_hash import file_password
 from penstock.access.user import FILE, User
-from penstock.errors import StartError
-from penstock.server.server import http_address, parse_address
+from penstock.connections.engine import Protocol
+from penstock.errors import StartError, StoreError
+from penstock.server.addresses import parse_address
+from penstock.server.node import node_name, whole_machine
+from penstock.server.shard import Shard
 from penstock.settings.config import Settings
 from penstock.settings.start import DEFAULT_HTTP
 from tests.support.brokers import GRACE, BrokerProcess, in_process, serving
@@ -106,29 +110,6 @@ async def test_broker_for_other_machines_without_users_says_so(
     assert [record.getMessage() for record in caplog.records] == ([sentence] if warned else [])
 
 
-@pytest.mark.parametrize(
-    ("wanted", "listen", "served"),
-    [
-        ("auto", ["127.0.0.1:5672"], ("127.0.0.1", 15672, True)),
-        ("auto", ["0.0.0.0:5672", "[::1]:5673"], ("127.0.0.1", 15672, True)),
-        ("auto", ["127.0.0.1:0"], None),
-        ("auto", ["127.0.0.1:5672", "127.0.0.1:0"], None),
-        ("auto", [], None),
-        ("127.0.0.1:0", ["127.0.0.1:0"], ("127.0.0.1", 0, False)),
-        ("off", ["127.0.0.1:5672"], None),
-        (None, ["127.0.0.1:5672"], None),
-    ],
-)
-def test_console_has_its_port_unless_the_broker_listens_at_one_of_the_systems_choice(
-    wanted: str | None, listen: list[str], served: tuple[str, int, bool] | None
-) -> None:
-    assert http_address(wanted, [parse_address(each) for each in listen], Settings()) == served
-
-
-def test_console_with_tls_needs_none_without() -> None:
-    assert http_address("auto", [("127.0.0.1", 5672)], Settings(http_tls="127.0.0.1:15671")) is None
-
-
 async def test_broker_starts_without_a_console_when_its_port_is_in_use(caplog: pytest.LogCaptureFixture) -> None:
     with contextlib.ExitStack() as held, socket.socket() as free:
         with contextlib.suppress(OSError):  # Somebody else has it.
@@ -141,6 +122,34 @@ async def test_broker_starts_without_a_console_when_its_port_is_in_use(caplog: p
                 assert broker.http_addresses == []
                 assert broker.console_problem == "cannot serve HTTP on 127.0.0.1:15672: the port is in use"
         assert "the console is not served: cannot serve HTTP on 127.0.0.1:15672: the port is in use" in caplog.text
+
+
+class FailingShard(Shard):
+    """A shard whose store cannot be closed."""
+
+    @override
+    async def close(self) -> None:
+        await super().close()
+        raise StoreError("the store cannot be closed")
+
+
+class FailingBroker(penstock.Broker):
+    @override
+    def _make_shard(
+        self, settings: Settings, data: str | Path | None, standby: bool, protocols: list[Protocol] | None
+    ) -> Shard:
+        return FailingShard(node_name(), settings, data, whole_machine(), standby, protocols)
+
+
+async def test_error_of_a_stop_is_raised_after_everything_is_released(tmp_path: Path) -> None:
+    broker = FailingBroker("127.0.0.1:0", tmp_path)
+    await broker.start()
+    with pytest.raises(StoreError, match="the store cannot be closed"):
+        await broker.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(broker.addresses[0])
+    async with penstock.Broker("127.0.0.1:0", tmp_path) as again:
+        assert again.storage_location == broker.storage_location
 
 
 def test_url_of_a_broker_that_was_not_started_says_to_start_it() -> None:

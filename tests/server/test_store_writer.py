@@ -24,7 +24,7 @@ async def test_internal_error_while_encoding_confirms_nothing_and_ends_the_broke
         channel = await connection.channel()
         queue = await channel.declare_queue("q", durable=True)
         await channel.default_exchange.publish(kept, "q")
-        broker._store_writer.journal.rows.clear()  # The fault: a row that has messages is not known any more.
+        broker.shard.store_writer.journal.rows.clear()  # The fault: a row that has messages is not known any more.
         await (await queue.get()).ack()
         confirmation = asyncio.ensure_future(channel.default_exchange.publish(kept, "q"))
         failure = await asyncio.wait_for(broker.wait_lost(), PATIENCE)

@@ -183,7 +183,7 @@ async def test_output_to_a_client_is_sent_at_once() -> None:
         reader, writer = await asyncio.open_connection(*broker.addresses[0])
         writer.write(b"AMQP\x00\x00\x09\x01")
         await reader.read(1)
-        (transport,) = broker._event_loop.transports.values()
+        (transport,) = broker.shard.event_loop.transports.values()
         sock = transport._socket.get_extra_info("socket")
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         writer.close()

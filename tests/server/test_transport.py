@@ -1,10 +1,14 @@
-"""Transport: reading, and the order of closing a socket, in simulated time; and a reset by the peer."""
+"""Transport: reading, and the order of closing a socket, in simulated and in virtual time; and a reset by the peer."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import struct
+from collections.abc import Iterator
+
+import pytest
+from pamqp import commands
 
 import penstock
 from penstock.connections.connection_limits import ConnectionLimits
@@ -12,7 +16,9 @@ from penstock.server import transport
 from penstock.server.transport import ReadState, SocketState
 from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
+from penstock.testing.broker_thread import BrokerThread
 from penstock.wire.amqp091 import spec
+from tests.support.raw_client import open_peer
 from tests.support.simulated_client import Client
 from tests.support.simulated_loop import SimLoop, simulate
 from tests.support.simulated_network import connect
@@ -50,6 +56,54 @@ def test_peer_that_closed_the_connection_gets_a_moment_to_close_its_side_first()
         assert not world.event_loop.transports
 
     simulate(1, close_first)
+
+
+@pytest.fixture
+def hour_for_the_peer(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Give peers an hour to close first: no real time that passes in a test is near it."""
+    monkeypatch.setattr(transport, "PEER_FIRST_S", 3600.0)
+    return 3600.0
+
+
+@pytest.fixture
+def virtual() -> Iterator[BrokerThread]:
+    """A broker with real sockets on a virtual clock."""
+    thread = BrokerThread(None, Settings(flow_log=NO_LOG))
+    yield thread
+    thread.stop()
+
+
+def end_in(sock: socket.socket) -> bool:
+    """Return whether the end of the broker's side has arrived."""
+    sock.setblocking(False)
+    try:
+        return sock.recv(1) == b""
+    except BlockingIOError:
+        return False
+
+
+def test_close_ok_is_followed_by_the_end_after_the_time_of_the_peer(
+    hour_for_the_peer: float, virtual: BrokerThread
+) -> None:
+    with open_peer(virtual.broker) as peer:
+        peer.send(0, commands.Connection.Close(200, "", 0, 0))
+        peer.expect(0, commands.Connection.CloseOk)
+        virtual.clock.advance(hour_for_the_peer - 60)
+        assert not end_in(peer.socket)
+        virtual.clock.advance(60)
+        assert end_in(peer.socket)
+
+
+def test_socket_is_released_when_the_peer_closes_after_close_ok(
+    hour_for_the_peer: float, virtual: BrokerThread
+) -> None:
+    with open_peer(virtual.broker) as peer:
+        peer.send(0, commands.Connection.Close(200, "", 0, 0))
+        peer.expect(0, commands.Connection.CloseOk)
+        assert virtual.call(lambda: len(virtual.broker.shard.event_loop.leaving)) == 1
+        peer.socket.shutdown(socket.SHUT_WR)
+        assert peer.is_closed()
+        assert virtual.wait_for(lambda: not virtual.broker.shard.event_loop.leaving)
 
 
 def test_peer_that_keeps_its_socket_open_is_given_up() -> None:

@@ -157,7 +157,7 @@ async def disconnected(broker: penstock.Broker) -> None:
     """Wait until a client of a broker in this process was connected over HTTP, and none is any more."""
 
     def open_sockets() -> int | None:
-        api: HttpConnections | None = broker._http["api"]._connections
+        api: HttpConnections | None = broker.node.http["api"]._connections
         return None if api is None else len(api._state.connections)
 
     for awaited in (True, False):

@@ -146,7 +146,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
     import asyncio
 
     from penstock.server.collector import FREEZER, collect_little
-    from penstock.server.process_limits import keep_freed_memory, unmap_start_pages
+    from penstock.server.freed_memory import keep_freed_memory, unmap_start_pages
     from penstock.server.server import Server
     from penstock.server.service_manager import ServiceManager
 

@@ -26,7 +26,7 @@ from penstock.driver.entry_times import END, TICK
 from penstock.flow.work import UNITS_A_TURN
 from penstock.logs.ids import DEBUG, LATE_LOOP, level_of
 from penstock.server.collector import FREEZER
-from penstock.server.logs import ADMITTED
+from penstock.server.log_formats import ADMITTED
 from penstock.server.record_log import RecordLog
 from penstock.server.slices import Slices
 from penstock.server.store_writer import StoreWriter

@@ -14,15 +14,11 @@ import os
 import resource
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from penstock.connections.log_line import FILES
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
-from penstock.server.socket_transport import SocketTransport
-from penstock.server.tls.contexts import TlsServer
-from penstock.server.tls.layer import TlsLayer
-from penstock.server.turn_loop import TurnLoop
 
 BACKLOG: Final = 4096
 """Sockets that the kernel queues until they are accepted, within its own limit (somaxconn).
@@ -40,25 +36,18 @@ FOR_FILES: Final = 32
 PAUSE_S: Final = 0.1
 """Seconds without accepting after the file limit was reached."""
 
+Take: TypeAlias = Callable[[socket.socket], Awaitable[None]]
+"""Function that gets a connected socket, which does not block. Raises OSError if its peer has disconnected."""
+
 
 class Listener:
-    """Listening sockets of one address; each accepted socket gets a protocol."""
+    """Listening sockets of one address; each accepted socket is passed on."""
 
-    def __init__(
-        self,
-        driver: BrokerDriver,
-        loop: asyncio.AbstractEventLoop,
-        make: Callable[[], asyncio.BaseProtocol],
-        tls: TlsServer | None = None,
-        prepare: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
+    def __init__(self, driver: BrokerDriver, loop: asyncio.AbstractEventLoop, take: Take) -> None:
+        """`take` gets each accepted socket; the listener closes the socket if `take` fails."""
         self._driver = driver
         self._loop = loop
-        self._make = make
-        self._prepare = prepare
-        """Function that is awaited before a protocol is created; None without one."""
-        self._tls = tls
-        """TLS of the connections; None without TLS."""
+        self._take = take
         self._sockets: list[socket.socket] = []
         self._spare: int | None = None
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -127,17 +116,7 @@ class Listener:
         try:
             # asyncio checks this only if the socket's protocol is set, which is not the case for a listening socket.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._prepare is not None:
-                await self._prepare()
-                if not self._sockets:
-                    raise ConnectionAbortedError("the port was closed meanwhile")
-            protocol = self._make()
-            if self._tls is not None:
-                protocol = TlsLayer(self._tls, protocol)
-            if isinstance(self._loop, TurnLoop) and isinstance(protocol, asyncio.BufferedProtocol):
-                SocketTransport(self._loop, sock, protocol)
-            else:
-                await self._loop.connect_accepted_socket(lambda: protocol, sock)
+            await self._take(sock)
         except OSError:
             sock.close()  # The peer has disconnected.
         except ImportError:
@@ -180,16 +159,3 @@ class Listener:
         del self._pauses[listening]
         self._keep_spare()
         self._loop.add_reader(listening.fileno(), self._accept, listening)
-
-
-def url_of(scheme: str, plain: list[tuple[str, int]], tls: list[tuple[str, int]], otherwise: str) -> str:
-    """Return the URL of the first listener without TLS, or of the first. Raises StartError if there is none."""
-    if not plain and not tls:
-        raise StartError(otherwise)
-    return f"{scheme}://{_reached(*plain[0])}" if plain else f"{scheme}s://{_reached(*tls[0])}"
-
-
-def _reached(host: str, port: int) -> str:
-    """Return the address at which this machine reaches a listener."""
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"{shown}:{port}"

@@ -22,7 +22,7 @@ from penstock.errors import StartError
 from penstock.logs.ids import RECORDS_UNWRITTEN
 from penstock.logs.logger import log
 from penstock.logs.record_files import COMPRESSED, SUFFIX, RecordFiles
-from penstock.server.logs import WriterThread
+from penstock.server.writer_thread import WriterThread
 from penstock.texts import printable_json
 
 RECORDS_WAITING: Final = 50_000

@@ -279,6 +279,14 @@ class SocketTransport(asyncio.Transport):
             self._received = NOBODY.buffer_updated
 
 
+async def attach(loop: asyncio.AbstractEventLoop, sock: socket.socket, protocol: asyncio.BaseProtocol) -> None:
+    """Connect a protocol to a socket that does not block. Raises OSError if the peer has disconnected."""
+    if isinstance(loop, TurnLoop) and isinstance(protocol, asyncio.BufferedProtocol):
+        SocketTransport(loop, sock, protocol)
+    else:
+        await loop.connect_accepted_socket(lambda: protocol, sock)
+
+
 def _name(sock: socket.socket, peer: bool) -> object:
     """Return the address of a socket, or of its peer; None if it has disconnected."""
     try:

@@ -17,8 +17,8 @@ from penstock.connections.peer import Peer, TlsSession, is_loopback
 from penstock.core.large_bodies import Parts
 from penstock.core.publish.held import ENDED, RESET
 from penstock.flow.states import StateTable
+from penstock.server.secured_protocol import SecuredProtocol
 from penstock.server.socket_transport import LARGE_READ_BYTES
-from penstock.server.tls.layer import SecuredProtocol, TlsLayer
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -164,7 +164,7 @@ class Transport(SecuredProtocol):
         self._socket = transport
         host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
         ours, at = (transport.get_extra_info("sockname") or ("unknown", 0))[:2]
-        securing = isinstance(transport, TlsLayer)
+        securing = transport.get_extra_info("sslcontext") is not None
         peer = Peer(f"{host}:{port}", is_loopback(host), sys.intern(f"{ours}:{at}"), securing)
         self.connection = self.event_loop.connected(self, peer)
 

@@ -15,13 +15,16 @@ from typing import Any, Final, TypeVar
 from typing_extensions import override
 
 from penstock.access.access_table import GUEST
+from penstock.connections.engine import Protocol
 from penstock.core.broker import Broker as Core
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.entry_times import EntryClock
 from penstock.errors import StartError
 from penstock.operations.vhosts import declare_vhost, delete_vhost, permit_creator
 from penstock.server.event_loop import EventLoop
+from penstock.server.node import node_name, whole_machine
 from penstock.server.server import Server as ServedBroker
+from penstock.server.shard import Shard
 from penstock.server.store_writer import WriterState
 from penstock.server.transport import ReadState, Transport
 from penstock.settings.config import Settings
@@ -57,25 +60,66 @@ class FaultyTransport(Transport):
             super()._read(state)
 
 
+class FaultyShard(Shard):
+    """Shard of a broker that can crash, with transports that can be told to read no more."""
+
+    @override
+    def _make_transport(self, event_loop: EventLoop) -> Transport:
+        return FaultyTransport(event_loop)
+
+    def begin_calls(self) -> None:
+        """Set the time for calls of the core that follow, and schedule a turn for what they leave."""
+        self.driver.begin(self.event_loop.loop.time())
+        self.event_loop.schedule()
+
+    def is_writing(self) -> bool:
+        """Return whether the thread of the store works."""
+        return self.store_writer is not None and self.store_writer.state in WORKING
+
+    def is_on_disk(self) -> bool:
+        """Return whether everything is in the store; true without one."""
+        return self.store_writer is None or self.store_writer.journal.is_idle()
+
+    async def crash(self) -> None:
+        """Run no turn any more, abort all sockets, and release everything without what the store has not taken.
+
+        A transaction that is being written is finished first: its thread cannot be killed.
+        """
+        self.event_loop.readiness.suspend()
+        self.event_loop.stop()
+        await asyncio.sleep(0)  # asyncio closes the aborted sockets in its next pass.
+        if self.store_writer is not None:
+            await self.store_writer.abandon()
+        if self._store is not None:
+            self._store.close()
+        for records in (self._flow_log, self._audit_log):
+            if records is not None:
+                records.stop()
+        if self._directory is not None:
+            self._directory.unlock()
+
+
 class FaultyBroker(ServedBroker):
     """Broker on a virtual clock that can crash."""
+
+    shard: FaultyShard
+
+    @override
+    def _make_shard(
+        self, settings: Settings, data: str | Path | None, standby: bool, protocols: list[Protocol] | None
+    ) -> Shard:
+        return FaultyShard(node_name(), settings, data, whole_machine(), standby, protocols)
 
     @override
     async def start(self) -> None:
         await super().start()
         self.driver.scheduler.entries.clock = EntryClock()  # A test that is debugged must not make its client rest.
 
-    @override
-    def _make_transport(self, event_loop: EventLoop) -> Transport:
-        return FaultyTransport(event_loop)
-
     def transports(self, vhost: str) -> list[FaultyTransport]:
         """Return the transports of the open connections of a virtual host."""
-        event_loop = self._event_loop
-        found = [] if event_loop is None else event_loop.transports.values()
         return [
             each
-            for each in found
+            for each in self.shard.event_loop.transports.values()
             if isinstance(each, FaultyTransport)
             and each.connection is not None
             and each.connection.vhost is not None
@@ -89,47 +133,25 @@ class FaultyBroker(ServedBroker):
 
     def begin(self) -> None:
         """Set the time for calls of the core that follow, and schedule a turn for what they leave."""
-        assert self._event_loop is not None
-        self.driver.begin(self._event_loop.loop.time())
-        self._event_loop.schedule()
+        self.shard.begin_calls()
 
     def is_busy(self) -> bool:
         """Return whether a thread works for the broker: it writes the store, or verifies a password."""
-        writer, logins = self._store_writer, self._login_threads
-        if writer is not None and writer.state in WORKING:
-            return True
-        return logins is not None and (logins.passwords.is_working() or logins.remote.is_working())
+        logins = self.node.logins.threads
+        return self.shard.is_writing() or (
+            logins is not None and (logins.passwords.is_working() or logins.remote.is_working())
+        )
 
     def is_on_disk(self) -> bool:
         """Return whether everything is in the store; true without one."""
-        return self._store_writer is None or self._store_writer.journal.is_idle()
+        return self.shard.is_on_disk()
 
     async def crash(self) -> None:
-        """End as after a power cut: no client hears a word, and what the store has not taken is lost.
-
-        A transaction that is being written is finished first: its thread cannot be killed.
-        """
-        event_loop, writer = self._event_loop, self._store_writer
-        assert event_loop is not None
-        event_loop.readiness.resting = True  # No turn runs any more.
-        for listener in self._servers:
-            listener.close()
-        for http in self._http.values():
-            await http.stop()
-        event_loop.stop()
-        await asyncio.sleep(0)  # asyncio closes the aborted sockets in its next pass.
-        if writer is not None:
-            await writer.abandon()
-        if self._store is not None:
-            self._store.close()
-        if self._login_threads is not None:
-            self._login_threads.stop()
-        for records in (self._flow_log, self._audit_log):
-            if records is not None:
-                records.stop()
-        if self._directory is not None:
-            self._directory.unlock()
-        self._servers.clear()
+        """End as after a power cut: no client hears a word, and what the store has not taken is lost."""
+        self.shard.event_loop.readiness.suspend()  # No turn runs any more.
+        await self.node.stop_accepting()
+        await self.shard.crash()
+        self.node.release()
         self._ready = False
 
 

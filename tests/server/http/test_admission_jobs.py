@@ -21,7 +21,7 @@ def counting(steps: int, done: list[str], error: Exception | None = None) -> Ste
 
 async def test_result_and_error_of_a_job_reach_its_waiter() -> None:
     async with in_process() as broker:
-        event_loop = broker._event_loop
+        event_loop = broker.shard.event_loop
         for changes in (False, True):
             assert await result_of(event_loop, counting(3, []), changes) == 3
             with pytest.raises(NotFound):
@@ -30,7 +30,7 @@ async def test_result_and_error_of_a_job_reach_its_waiter() -> None:
 
 async def test_job_whose_waiter_is_gone_completes(caplog: pytest.LogCaptureFixture) -> None:
     async with in_process() as broker:
-        event_loop = broker._event_loop
+        event_loop = broker.shard.event_loop
         done: list[str] = []
         for error in (None, NotFound("no queue 'q'"), ValueError("odd")):
             result_of(event_loop, counting(3, done, error), True).cancel()

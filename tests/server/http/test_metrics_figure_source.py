@@ -12,7 +12,7 @@ from tests.support.brokers import in_process
 
 async def test_figures_of_a_broker_with_a_store(tmp_path: Path) -> None:
     async with Broker(listen="127.0.0.1:0", data=tmp_path) as broker:
-        event_loop = broker._event_loop
+        event_loop = broker.shard.event_loop
         await event_loop.on_disk(-1)
         broker.driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
         await event_loop.on_disk(0)
@@ -29,7 +29,7 @@ async def test_figures_of_a_broker_with_a_store(tmp_path: Path) -> None:
 
 async def test_figures_of_the_process_are_those_of_the_library() -> None:
     async with in_process() as broker:
-        source = FigureSource(broker._event_loop)
+        source = FigureSource(broker.shard.event_loop)
         found = source.figures(source.process())
         assert (found.store, found.transactions) == ("", None)
         names = {family.name for family, _ in found.process}

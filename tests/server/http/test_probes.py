@@ -37,7 +37,7 @@ async def test_metrics_at_their_own_address_need_no_login() -> None:
             assert (await fetched(broker, path)).status == status
         rebound = await fetched(broker, "/metrics", Host="attacker.example")
         assert rebound.status == 421
-        assert ("http/prometheus", *broker.metrics_addresses[0]) in broker._event_loop.listeners  # type: ignore[union-attr]
+        assert ("http/prometheus", *broker.metrics_addresses[0]) in broker.shard.event_loop.listeners  # type: ignore[union-attr]
 
 
 async def test_probes_are_answered_from_the_start_to_the_stop(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ async def test_probes_are_answered_from_the_start_to_the_stop(tmp_path: Path) ->
     connection = http.client.HTTPConnection(*broker.metrics_addresses[0])
     connection.connect()
     await broker.stop()
-    assert broker._event_loop.readiness.obstacle == "it is stopping"
+    assert broker.shard.event_loop.readiness.obstacle == "it is stopping"
     with pytest.raises(OSError):
         await fetched(broker, "/ready")
     connection.close()
@@ -68,8 +68,8 @@ async def test_address_in_use_is_an_error_of_the_start() -> None:
 
 async def test_reason_for_not_being_ready_is_reported() -> None:
     async with Broker(listen="127.0.0.1:0", settings=PROBED) as broker:
-        broker._event_loop.readiness.obstacle = "standing by: the store is held by process 1 on host a"
+        broker.shard.event_loop.readiness.obstacle = "standing by: the store is held by process 1 on host a"
         answer = await fetched(broker, "/ready")
-        assert (answer.status, json.loads(answer.body)["reason"]) == (503, broker._event_loop.readiness.obstacle)
+        assert (answer.status, json.loads(answer.body)["reason"]) == (503, broker.shard.event_loop.readiness.obstacle)
         text = (await fetched(broker, "/metrics")).text
         assert samples_of(text)[("penstock_ready",)] == 0

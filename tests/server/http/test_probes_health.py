@@ -84,6 +84,6 @@ async def test_node_at_its_limit_of_connections_says_so() -> None:
 async def test_broker_that_stops_is_not_ready() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         assert (await asked(broker, "ready")).status == 200
-        broker._event_loop.readiness.obstacle = "it is stopping"
+        broker.shard.event_loop.readiness.obstacle = "it is stopping"
         answer = await asked(broker, "ready")
         assert (answer.status, answer.reason) == (503, "it is stopping")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from penstock.connections.peer import TlsSession
 from penstock.server import turn_selector
+from penstock.server.secured_protocol import SecuredProtocol
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.contexts import READ_OCTETS, TlsServer
 from penstock.server.tls.layer import (
@@ -23,7 +24,6 @@ from penstock.server.tls.layer import (
     BARE_OCTETS_A_UNIT,
     BARE_READ_OCTETS,
     HANDSHAKE_OCTETS,
-    SecuredProtocol,
     TlsLayer,
     TlsState,
 )

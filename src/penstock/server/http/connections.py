@@ -29,7 +29,7 @@ from penstock.server.http.login import BrowserGuard
 from penstock.server.http.metrics import MetricsService
 from penstock.server.http.probes import probe_app
 from penstock.server.http.request import Service
-from penstock.server.tls.layer import SecuredProtocol
+from penstock.server.secured_protocol import SecuredProtocol
 from penstock.settings.config import Settings
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # Requests of strangers are not worth a line each.

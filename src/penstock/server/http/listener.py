@@ -6,15 +6,19 @@ The libraries take memory and time, and many brokers are never asked over HTTP.
 from __future__ import annotations
 
 import asyncio
+import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.server.event_loop import EventLoop
 from penstock.server.listener import Listener
+from penstock.server.socket_transport import attach
 from penstock.server.tls.contexts import TlsServer
+from penstock.server.tls.layer import TlsLayer
 from penstock.settings.config import Settings
 
 if TYPE_CHECKING:
-    from penstock.server.http.connections import BoundedProtocol, HttpConnections
+    from penstock.server.http.connections import HttpConnections
 
 
 class HttpListener:
@@ -29,31 +33,38 @@ class HttpListener:
         self._connections: HttpConnections | None = None
         """None until the first connection."""
         self._listeners: list[Listener] = []
+        self._stopped = False
 
     async def start(self, host: str, port: int, tls: TlsServer | None = None) -> list[tuple[str, int]]:
         """Open a port, with TLS or without; return the addresses. Raises StartError if it is in use."""
-        listener = Listener(self._event_loop.driver, self._event_loop.loop, self._make, tls, self._load)
+        listener = Listener(self._event_loop.driver, self._event_loop.loop, partial(self._take, tls))
         self._listeners.append(listener)
         return await listener.start(host, port, "serve HTTP")
 
     async def stop(self) -> None:
         """Accept no more connections, and end those that there are (see `HttpConnections.stop`)."""
+        self._stopped = True
         for listener in self._listeners:
             listener.close()
         if self._connections is not None:
             await self._connections.stop()
 
-    async def _load(self) -> None:
+    async def _take(self, tls: TlsServer | None, sock: socket.socket) -> None:
+        """Serve an accepted socket. Raises OSError if its peer has disconnected, or the ports were closed meanwhile."""
+        connections = await self._load()
+        if self._stopped:
+            raise ConnectionAbortedError("the port was closed meanwhile")
+        protocol = connections.make()
+        await attach(self._event_loop.loop, sock, protocol if tls is None else TlsLayer(tls, protocol))
+
+    async def _load(self) -> HttpConnections:
         """Load the application, unless it is there; in a thread, because the broker has other work meanwhile."""
         async with self._loading:
             if self._connections is None:
                 self._connections = await asyncio.to_thread(self._loaded)
+            return self._connections
 
     def _loaded(self) -> HttpConnections:
         from penstock.server.http.connections import api_connections, metrics_connections
 
         return (api_connections if self._has_login else metrics_connections)(self._event_loop, self._settings)
-
-    def _make(self) -> BoundedProtocol:
-        assert self._connections is not None
-        return self._connections.make()

@@ -25,8 +25,9 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from penstock.connections.peer import TlsSession, is_loopback, network_of
+from penstock.connections.peer import is_loopback, network_of
 from penstock.flow.states import StateTable
+from penstock.server.secured_protocol import SecuredProtocol
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.certificate import session_of
 from penstock.server.tls.contexts import READ_OCTETS, TlsServer
@@ -81,20 +82,6 @@ TLS_STATES: Final = StateTable(
         TlsState.OPEN: {TlsState.ENDED: "our side has ended, or a record is damaged"},
     },
 )
-
-
-class SecuredProtocol(asyncio.BufferedProtocol):
-    """Protocol with callbacks for the end of the handshake, before the first bytes, and for the work of TLS."""
-
-    __slots__ = ()
-
-    def secured(self, session: TlsSession) -> None:
-        """Store the TLS of the connection."""
-        raise NotImplementedError
-
-    def charge_bare(self, units: int) -> None:
-        """Charge units of work for records without data; its input waits for the next share."""
-        raise NotImplementedError
 
 
 class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):

@@ -13,7 +13,7 @@ from penstock.settings.start import NO_LOG
 
 async def test_watchers_share_a_map_and_nothing_is_computed_without_them() -> None:
     async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_LOG)) as broker:
-        event_loop = broker._event_loop
+        event_loop = broker.shard.event_loop
         hub = Hub(event_loop)
         queue = broker.driver.broker.vhosts["/"].declare_queue("orders", {}, False, False, None, None)
         first, second = hub.join("", None), hub.join("", None)
@@ -33,7 +33,7 @@ async def test_watchers_share_a_map_and_nothing_is_computed_without_them() -> No
 
 async def test_end_of_the_hub_ends_the_wait_for_a_map() -> None:
     async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_LOG)) as broker:
-        hub = Hub(broker._event_loop)
+        hub = Hub(broker.shard.event_loop)
         channel = hub.join("", None)
         waiting = asyncio.ensure_future(channel.next(1_000_000))
         await channel.next(0)
@@ -44,7 +44,7 @@ async def test_end_of_the_hub_ends_the_wait_for_a_map() -> None:
 
 async def test_watchers_go_on_in_different_passes_of_the_loop() -> None:
     async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_LOG)) as broker:
-        event_loop = broker._event_loop
+        event_loop = broker.shard.event_loop
         hub = Hub(event_loop)
         passes = 0
         seen: list[int] = []

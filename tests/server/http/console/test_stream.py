@@ -129,7 +129,7 @@ def test_streams_of_a_user_are_bounded_and_a_closed_one_makes_room(web: Web) -> 
 
 async def test_streams_of_all_users_are_bounded() -> None:
     async with in_process() as broker:
-        hub = Hub(broker._event_loop)
+        hub = Hub(broker.shard.event_loop)
         users = 0
         while hub.refusal(PoolHolder("anna", "")) == "":
             hub.pool.add(PoolHolder(f"user {users}", ""), 1)

@@ -6,20 +6,18 @@ import asyncio
 import json
 import logging
 import signal
-from math import inf
 from pathlib import Path
 
 import pytest
 
 import penstock
-from penstock.server.logs import counted_connections, slow_turn_s
+from penstock.server.start_report import counted_connections
 from penstock.settings.config import Settings
 from penstock.settings.read import read_settings
 from tests.support.brokers import serving
 
 
-def test_slow_turns_are_those_from_a_setting_on() -> None:
-    assert (slow_turn_s(Settings()), slow_turn_s(Settings(slow_turn_ms=0))) == (0.1, inf)
+def test_number_of_connections_is_counted_in_words() -> None:
     assert (counted_connections(1), counted_connections(2)) == ("1 connection is closed", "2 connections are closed")
 
 

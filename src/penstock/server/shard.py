@@ -1,0 +1,305 @@
+"""Shard: a store and the broker on it, with the broker's event loop, flow log, audit log and traces.
+
+A shard has no listener, certificate or HTTP. An intake passes connected sockets to the shard (`Shard.take`): today the
+listeners of the node in its process. Of the settings file a shard has patterns and users, which `replace_file` changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import secrets
+import socket
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from penstock.connections.audit_trail import Actor
+from penstock.connections.connection_limits import ConnectionLimits
+from penstock.connections.engine import Protocol
+from penstock.core.broker import Broker
+from penstock.core.settings.changes import replace_file_steps
+from penstock.core.settings.limits import Defaults
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import BrokerError, ConfigError, StartError, StoreError
+from penstock.flow.work import Steps, finish
+from penstock.logs import auditlog, flowlog
+from penstock.logs.ids import RELOAD_REFUSED, RELOADED
+from penstock.logs.logger import log
+from penstock.logs.record_files import RecordFiles
+from penstock.management.flow_log_records import Recorder
+from penstock.management.hold_spans import HoldTracer
+from penstock.operations.users import replace_file_users
+from penstock.server.event_loop import EventLoop
+from penstock.server.record_log import RecordLog
+from penstock.server.socket_transport import attach
+from penstock.server.store_open import store_of, take_hold
+from penstock.server.store_writer import StoreWriter
+from penstock.server.traces import collector_at
+from penstock.server.transport import Transport
+from penstock.server.turn_loop import TurnLoop, loop_clock, wall_clock
+from penstock.settings.config import Settings
+from penstock.settings.start import NO_LOG
+from penstock.settings.table import BROKER
+from penstock.store.directory import DataDirectory
+from penstock.version import VERSION
+
+NOT_BEGUN: Final = "the broker has no event loop yet: start it with `async with broker:`, or `await broker.start()`"
+LEAVE_S: Final = 5.0
+"""Seconds that clients have to answer connection.close when the broker stops."""
+
+
+class Allowance(NamedTuple):
+    """Share of the machine that a node gives to a shard."""
+
+    memory_bytes: int
+    """Memory of which the broker's limits are shares; 0 if unknown."""
+    open_files: int
+    """Descriptors of which connections without a login may take a part."""
+
+
+class Shard:
+    """One store, and everything that works on it.
+
+    The steps of a start, in order: `lock`, `begin`, `hold_store`, `restore`, `admit`. The steps of a stop, after any of
+    them: `close`, `release`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        data: str | Path | None,
+        allowance: Allowance,
+        standby: bool = False,
+        protocols: list[Protocol] | None = None,
+    ) -> None:
+        """`name` is that of the node, `data` the directory of durable data. Raises ConfigError."""
+        self.settings = settings
+        self._directory = None if data is None else DataDirectory(Path(data))
+        self._standby = standby
+        self._store = store_of(settings.store, self._directory)
+        self.storage_location: str = "" if self._store is None else str(self._store)
+        """Location of durable data; empty without a store."""
+        self._flow_log = self._make_log(flowlog.FILES, "flow-log")
+        self._audit_log = self._make_log(auditlog.FILES, "audit-log")
+        self.store_writer: StoreWriter | None = None
+        """Writer of the store; None before `hold_store`, and without a store."""
+        self._event_loop: EventLoop | None = None
+        self.driver = self._make_driver(name, allowance, protocols)
+
+    @property
+    def event_loop(self) -> EventLoop:
+        """Event loop of the broker. Raises StartError before `begin`."""
+        if self._event_loop is None:
+            raise StartError(NOT_BEGUN)
+        return self._event_loop
+
+    # Start
+
+    def lock(self) -> None:
+        """Lock the data directory. Raises StartError; there is nothing to release then."""
+        if self._directory is not None:
+            self._directory.lock()
+
+    def begin(self) -> None:
+        """Open flow log, audit log and traces, and make the event loop of the broker. Raises StartError."""
+        loop = asyncio.get_running_loop()
+        driver = self.driver
+        driver.slow_turn_s = slow_turn_s(self.settings)
+        driver.broker.wall_offset = wall_clock(loop)() - loop.time()
+        if self._flow_log is not None:
+            self._flow_log.start()
+            driver.recorder = Recorder(driver.broker)
+            driver.recorder.wall_offset = driver.broker.wall_offset
+            driver.recorder.shares.resize(self._flow_log.files_most * self._flow_log.file_bytes)
+        if self._audit_log is not None:
+            self._audit_log.start()
+            driver.audit.enable(self._audit_log.files_most * self._audit_log.file_bytes)
+        if self.settings.traces_endpoint is not None:
+            driver.tracer = HoldTracer(driver.broker, collector_at(self.settings.traces_endpoint))
+        driver.scheduler.entries.clock = loop_clock()
+        self._event_loop = EventLoop(driver, loop, self._flow_log, None, self._audit_log)
+        self._event_loop.readiness.resting = True  # No turn runs before `restore`.
+        _set_latency_target(self.settings)
+
+    async def hold_store(self) -> None:
+        """Open the store; a standby waits for it. Raises StoreError."""
+        if self._store is not None:
+            event_loop = self.event_loop
+            event_loop.readiness.obstacle = "the store is being opened"
+            await take_hold(self._store, self._standby, partial(setattr, event_loop.readiness, "obstacle"))
+            event_loop.readiness.obstacle = "the store is being restored"
+            self.store_writer = StoreWriter(self._store, event_loop)
+            event_loop.store_writer = self.store_writer
+
+    async def restore(self) -> None:
+        """Restore durable data, and begin to record. Raises StoreError."""
+        self.event_loop.readiness.resting = False
+        if self.store_writer is not None:
+            await self.store_writer.recover()
+        if self.driver.recorder is not None:
+            self.driver.begin(self.event_loop.loop.time())
+            self.driver.recorder.begin()
+
+    def admit(self) -> None:
+        """Report that clients are served."""
+        self.event_loop.readiness.obstacle = ""
+
+    async def take(
+        self, sock: socket.socket, secure: Callable[[Transport], asyncio.BufferedProtocol] | None = None
+    ) -> None:
+        """Serve a connected socket that does not block; this is how an intake passes on its connections.
+
+        `secure` returns a layer between the socket and its connection. Raises OSError if the peer has disconnected.
+        """
+        transport = self._make_transport(self.event_loop)
+        await attach(self.event_loop.loop, sock, transport if secure is None else secure(transport))
+
+    def _make_transport(self, event_loop: EventLoop) -> Transport:
+        """Return the transport of a new connection."""
+        return Transport(event_loop)
+
+    async def wait_lost(self) -> StoreError:
+        """Wait until the store is lost: the broker must stop then.
+
+        Another broker has taken the store over (StoreLost), or an internal error has occurred.
+        """
+        if self.store_writer is None:
+            await asyncio.Event().wait()
+        assert self.store_writer is not None
+        # A cancelled waiter must not cancel the future for the store writer.
+        return await asyncio.shield(self.store_writer.lost)
+
+    # Settings
+
+    async def replace_file(self, settings: Settings) -> bool:
+        """Replace patterns and users of the settings file, all or none; return whether they were replaced.
+
+        Settings set by command stay and take precedence. The outcome is logged.
+        """
+        event_loop = self.event_loop
+        done: asyncio.Future[bool] = event_loop.loop.create_future()
+        self.driver.scheduler.start(self._replace(settings, done))
+        event_loop.schedule()
+        return await done
+
+    def _replace(self, settings: Settings, done: asyncio.Future[bool]) -> Steps[None]:
+        file = settings.file
+        replaced = False
+        try:
+            plan = yield from replace_file_steps(self.driver.broker, settings.patterns)
+            log(
+                RELOADED, "reload: '%s' is in effect; settings of %d queues were computed again", file, len(plan.queues)
+            )
+            for sentence in plan.overflow.sentences():
+                log(RELOADED, "reload: %s", sentence)
+            self.driver.audit.change(Actor("", "file", "signal"), "settings.reload", str(file))
+            if self.driver.recorder is not None:
+                self.driver.recorder.setting("file", f"'{file}' was read again", "")
+            if self.driver.broker.table.has_commands():
+                log(
+                    RELOADED,
+                    "reload: settings set by command stay and take precedence over the file; "
+                    "`penstock settings` lists them",
+                )
+            closed = replace_file_users(self.driver, settings.users)
+            if closed:
+                log(
+                    RELOADED, "reload: %d connections are closed: their users may not use their vhosts any more", closed
+                )
+            replaced = True
+        except BrokerError as error:
+            log(RELOAD_REFUSED, "reload: the old settings stay; '%s': %s", file, error)
+        finally:
+            if not done.done():
+                done.set_result(replaced)
+
+    def apply(self, settings: Settings) -> None:
+        """Apply the start-up settings that may change while the broker runs."""
+        self.settings = settings
+        self.driver.slow_turn_s = slow_turn_s(settings)
+        _set_latency_target(settings)
+
+    # Stop
+
+    async def close(self) -> None:
+        """Close all connections (320), wait for them a few seconds at most, write the store and close it."""
+        event_loop = self._event_loop
+        if event_loop is not None:
+            event_loop.close_connections()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(event_loop.emptied.wait(), LEAVE_S)
+            await event_loop.finish_ends()
+        if self.store_writer is not None:
+            await self.store_writer.stop()
+        if self._store is not None and not self._is_stuck():  # Otherwise the end of the process closes the store.
+            self._store.close()
+
+    async def release(self) -> None:
+        """End the event loop, traces, flow log and audit log, and unlock the data directory."""
+        if self._event_loop is not None:
+            self._event_loop.stop()
+        if self.driver.tracer is not None:
+            await asyncio.to_thread(self.driver.tracer.collector.stop)
+        if self._flow_log is not None:
+            self._flow_log.stop()
+        if self._audit_log is not None:
+            self.driver.audit.finish()
+            self._audit_log.put(self.driver.audit.take())
+            self._audit_log.stop()
+        if self._directory is not None and not self._is_stuck():
+            self._directory.unlock()
+
+    def _is_stuck(self) -> bool:
+        return self.store_writer is not None and self.store_writer.is_stuck()
+
+    # Construction
+
+    def _make_log(self, files: RecordFiles, name: str) -> RecordLog | None:
+        """Return a log in the configured directory, or in the data directory under its name, or None."""
+        setting = name.replace("-", "_")
+        given, most, octets = (getattr(self.settings, f"{setting}{part}") for part in ("", "_files", "_file_bytes"))
+        if given == NO_LOG or (given is None and self._directory is None):
+            return None
+        folder = self._directory.path / name if given is None and self._directory is not None else Path(given)
+        return RecordLog(files, folder, most, octets)
+
+    def _make_driver(self, name: str, allowance: Allowance, protocols: list[Protocol] | None) -> BrokerDriver:
+        settings = self.settings
+        core = Broker(
+            Defaults(settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s)
+        )
+        core.table.machine_bytes = allowance.memory_bytes
+        core.gates.set_memory_limit(core.table.limits(BROKER, ""))
+        core.gates.set_disk_limit(core.table.limits(BROKER, ""))
+        core.gates.metadata.table_octets_max = settings.arguments_octets_max
+        core.gates.metadata.bytes_max = settings.arguments_bytes_max
+        for vhost in settings.vhosts:
+            core.add_vhost(vhost)
+        try:
+            finish(replace_file_steps(core, settings.patterns))
+        except BrokerError as error:
+            raise ConfigError(f"'{settings.file}': {error}") from None
+        policy = ConnectionLimits(settings)
+        policy.handshakes_max = min(settings.handshakes_max, allowance.open_files // 2)
+        policy.handshakes_address_max = min(settings.handshakes_address_max, allowance.open_files // 4)
+        core.access.set_file_users(settings.users)
+        build = importlib.import_module("penstock").build()
+        driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols, build)
+        driver.name = name
+        return driver
+
+
+def slow_turn_s(settings: Settings) -> float:
+    """Return the seconds from which a turn is slow; infinity for never."""
+    return settings.slow_turn_ms / 1000 or inf
+
+
+def _set_latency_target(settings: Settings) -> None:
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, TurnLoop):
+        loop.turn_selector.set_latency_target(settings.latency_target_ms / 1000)
