@@ -24,11 +24,11 @@ from penstock.content.field_table import InvalidTable, check_table
 from penstock.content.properties import check_name
 from penstock.core.queue.pager import check
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.types import check_flags, read_features
 from penstock.core.routing.declarations import check_exchange, check_queue
 from penstock.core.routing.exchange import Binding, Exchange, alternate_of, arguments_digest, make_exchange, selector_in
 from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.overflow_changes import describe_overflow
-from penstock.core.settings.policies import kind_of
 from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
 from penstock.describe.lists import Rows
 from penstock.describe.table import Row
@@ -39,7 +39,7 @@ from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.settings.name_length import NAME_MAX
-from penstock.settings.read import check_exchange_arguments, check_flags, read_arguments, read_features
+from penstock.settings.read import check_exchange_arguments, read_arguments
 from penstock.settings.table import shown
 from penstock.settings.without_effect import in_exchange, in_queue
 
@@ -152,7 +152,7 @@ def _plan_queue(node: Node, entry: Entry, value: Declared, planned: Planned) -> 
     features = read_features(name, arguments)
     check_flags(name, features, durable, entry.flag("auto_delete"), False)
     node.broker.work.done += planned.table.policies.work(host, name)
-    settings = planned.table.queue(host, name, read_arguments(name, arguments), kind_of(features))
+    settings = planned.table.queue(host, name, read_arguments(name, arguments), features.type.apply_to)
     check(name, settings, features, node.broker.journal)
     planned.queues.add((host, name))
 

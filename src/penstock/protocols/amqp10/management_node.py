@@ -256,7 +256,7 @@ class ManagementNode:
         arguments: dict[object, object] = {key: to_amqp10(value) for key, value in queue.arguments.items()}
         return {
             **QUEUE_TABLE.row(queue, Reading(0.0), SHOWN),
-            "type": "quorum" if queue.features.quorum else "classic",
+            "type": queue.features.type.name,
             "arguments": arguments,
             "leader": node,
             "replicas": Array("string", [node]),
