@@ -1,4 +1,4 @@
-"""Types of queues on all planes: the same declarations, refusals and names in lists."""
+"""Types of queues on all planes: the same declarations, refusals and names in lists, and a virtual host's default."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from penstock.core.queue.types import AUTO_DELETE, EXCLUSIVE, NON_DURABLE, TYPES, QueueType
+from penstock.core.queue.types import AUTO_DELETE, CLASSIC, EXCLUSIVE, NON_DURABLE, QUORUM, TYPES, QueueType
 from penstock.describe.queue import QUEUE
 from penstock.describe.table import Reading
 from penstock.driver.driver import BrokerDriver
@@ -137,3 +137,65 @@ def test_toy_type_is_a_kind_of_policies(monkeypatch: pytest.MonkeyPatch) -> None
         definition = {"pattern": "^q$", "definition": {"max-length": 5}, "apply-to": apply_to}
         ask(driver, "policy.set", {"name": apply_to, **definition}, access=access_of(driver.broker, "guest"))
     assert driver.broker.vhost("/").queues["q"].settings.policies.name() == "toy_queues"
+
+
+# The default type of a virtual host
+
+
+def with_default(kind: str) -> BrokerDriver:
+    driver = make_driver()
+    fields = {"name": "/", "default_queue_type": kind}
+    ask(driver, "PUT /vhosts/{vhost}", fields, access=access_of(driver.broker, "guest"))
+    return driver
+
+
+@pytest.mark.parametrize("plane", PLANES)
+def test_default_type_of_a_vhost_is_the_type_of_durable_queues_without_one(plane: str) -> None:
+    driver = with_default("quorum")
+    assert PLANES[plane](driver, Flags(), {}) == ""
+    queue = driver.broker.vhost("/").queues["q"]
+    assert (queue.features.type, queue.arguments["x-queue-type"], listed_type(driver)) == (QUORUM, "quorum", "quorum")
+    assert PLANES[plane](driver, Flags(), {}) == ""
+    assert PLANES[plane](driver, Flags(), {"x-queue-type": "quorum"}) == ""
+
+
+@pytest.mark.parametrize("plane", PLANES)
+def test_queue_that_the_default_type_cannot_be_is_classic(plane: str) -> None:
+    driver = with_default("quorum")
+    assert PLANES[plane](driver, Flags(auto_delete=True), {}) == ""
+    assert driver.broker.vhost("/").queues["q"].features.type is CLASSIC
+
+
+def test_default_type_that_does_not_exist_is_refused_for_a_vhost() -> None:
+    with pytest.raises(BrokerError) as refused:
+        with_default("lazy")
+    assert str(refused.value) == "vhost '/': default_queue_type=lazy is not known; known are classic and quorum"
+    with pytest.raises(BrokerError, match=r"^vhost '/': default_queue_type=stream is not supported; a cursor reads"):
+        with_default("stream")
+
+
+def test_dry_run_knows_the_default_type_of_a_vhost_of_the_file() -> None:
+    driver = make_driver()
+    queue = {"name": "q", "vhost": "eu", "durable": True, "arguments": {"x-max-priority": 5}}
+    for default, change in (("classic", "created"), ("quorum", "refused")):
+        vhost = {"name": "eu", "metadata": {"default_queue_type": default}}
+        found = import_definitions(driver, {"vhosts": [vhost], "queues": [queue]}, None, dry_run=True)
+        assert [each["change"] for each in found["differences"]] == ["created", change]
+
+
+def test_type_of_an_imported_queue_is_stronger_than_the_default_type() -> None:
+    driver = with_default("quorum")
+    queue = {"name": "q", "vhost": "/", "durable": True, "type": "classic"}
+    import_definitions(driver, {"queues": [queue]}, None)
+    assert listed_type(driver) == "classic"
+    assert import_definitions(driver, {"queues": [queue]}, None, dry_run=True)["differences"] == []
+
+
+def test_exported_queue_keeps_its_type_under_another_default_type() -> None:
+    driver = make_driver()
+    over_0_9_1(driver, Flags(), {})
+    (queue,) = ask(driver, "definitions.export", {"section": "queues"})["items"]
+    assert queue["type"] == "classic"
+    other = with_default("quorum")
+    import_definitions(other, {"queues": [queue]}, None)
+    assert listed_type(other) == "classic"

@@ -24,7 +24,7 @@ from penstock.content.field_table import InvalidTable, check_table
 from penstock.content.properties import check_name
 from penstock.core.queue.pager import check
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.types import check_flags, read_features
+from penstock.core.queue.types import CLASSIC, QUEUE_TYPE, QueueType, check_flags, read_features, with_default_type
 from penstock.core.routing.declarations import check_exchange, check_queue
 from penstock.core.routing.exchange import Binding, Exchange, alternate_of, arguments_digest, make_exchange, selector_in
 from penstock.core.routing.route import CONTROL_EXCHANGE
@@ -128,13 +128,15 @@ Declared = tuple[Row, bool, str]
 """Arguments and durability of a queue, and the features that a stream loses as a queue."""
 
 
-def _declaration(entry: Entry, streams_as_queues: bool) -> Declared:
+def _declaration(node: Node, entry: Entry, streams_as_queues: bool) -> Declared:
     """Return what an entry declares. Raises as `table_of`."""
-    arguments, durable = arguments_of(entry), entry.flag("durable")
-    if not streams_as_queues or arguments.get("x-queue-type") != STREAM:
-        return arguments, durable, ""
+    vhost = node.broker.vhosts.get(entry.text("vhost"))
+    default = CLASSIC if vhost is None else vhost.default_type()
+    arguments, durable = arguments_of(entry, default), entry.flag("durable")
+    if not streams_as_queues or arguments.get(QUEUE_TYPE) != STREAM:
+        return with_default_type(arguments, default, durable, entry.flag("auto_delete"), False), durable, ""
     lost = ", ".join(f"{key}={shown(arguments[key])}" for key in STREAM_ARGUMENTS if key in arguments)
-    accepted = {key: value for key, value in arguments.items() if key != "x-queue-type" and key not in STREAM_ARGUMENTS}
+    accepted = {key: value for key, value in arguments.items() if key != QUEUE_TYPE and key not in STREAM_ARGUMENTS}
     return accepted, True, AS_QUEUE + (f"; left out: {lost}" if lost else "")
 
 
@@ -149,8 +151,10 @@ def _same_queue(node: Node, entry: Entry, before: Declared | None, value: Declar
 def _plan_queue(node: Node, entry: Entry, value: Declared, planned: Planned) -> None:
     (arguments, durable, _), host, name = value, entry.text("vhost"), entry.text("name")
     check_name("queue name", name)
+    auto_delete = entry.flag("auto_delete")
+    arguments = with_default_type(arguments, planned.default_types.get(host, CLASSIC), durable, auto_delete, False)
     features = read_features(name, arguments)
-    check_flags(name, features, durable, entry.flag("auto_delete"), False)
+    check_flags(name, features, durable, auto_delete, False)
     node.broker.work.done += planned.table.policies.work(host, name)
     settings = planned.table.queue(host, name, read_arguments(name, arguments), features.type.apply_to)
     check(name, settings, features, node.broker.journal)
@@ -178,7 +182,7 @@ def queue_definitions(streams_as_queues: bool) -> Definitions:
     return Definitions(
         Section("queues", "name", texts="name vhost type", flags="durable auto_delete", objects="arguments"),
         subject=lambda entry: f"queue '{entry.text('name')}' in vhost '{entry.text('vhost')}'",
-        read=lambda node, entry: _declaration(entry, streams_as_queues),
+        read=lambda node, entry: _declaration(node, entry, streams_as_queues),
         find=lambda node, entry: None,
         put=_make_queue,
         check=lambda node, entry, value, planned: check_vhost(node, entry, planned),
@@ -285,12 +289,11 @@ def table_of(entry: Entry) -> dict[str, object]:
     return arguments
 
 
-def arguments_of(entry: Entry) -> dict[str, object]:
-    """Return the arguments of a queue, with its type. Raises as `table_of`."""
-    arguments = table_of(entry)
-    kind = entry.text("type", "classic")
-    if kind != "classic" and "x-queue-type" not in arguments:
-        return {**arguments, "x-queue-type": kind}
+def arguments_of(entry: Entry, default: QueueType = CLASSIC) -> dict[str, object]:
+    """Return the arguments of a queue, with its type unless that is the default anyway. Raises as `table_of`."""
+    arguments, kind = table_of(entry), entry.text("type")
+    if kind and QUEUE_TYPE not in arguments and (kind != CLASSIC.name or default is not CLASSIC):
+        return {**arguments, QUEUE_TYPE: kind}
     return arguments
 
 
