@@ -306,53 +306,55 @@ def put_queue(node: Node, request: ControlRequest) -> Row:
     there = name in vhost.queues
     if not there:
         check_not_reserved(name)
-    flags = (request.flag("durable"), request.flag("auto_delete"))
-    queue = declare_queue(_asker(node, request), vhost, name, _arguments(request), *flags)
+    exclusive = request.connection is not None and request.flag("exclusive")
+    flags = (request.flag("durable"), request.flag("auto_delete"), exclusive)
+    queue = declare_queue(asker(node, request), vhost, name, _arguments(request), *flags)
     return {"created": not there, "overflow": [f"queue {name} {describe_overflow(queue.settings)}"]}
 
 
-def _asker(node: Node, request: ControlRequest) -> Asker:
+def asker(node: Node, request: ControlRequest) -> Asker:
+    """Return the asker that a request comes from."""
     return Asker(node.broker, node.services, request.access, request.connection)
 
 
 def remove_queue(node: Node, request: ControlRequest) -> Row | None:
     """Delete a queue; `if-empty` and `if-unused` are conditions."""
     conditions = (request.flag("if-unused"), request.flag("if-empty"))
-    count = delete_queue(_asker(node, request), request.vhost, request.text("name"), *conditions)
-    return None if count is None else {}
+    count = delete_queue(asker(node, request), request.vhost, request.text("name"), *conditions)
+    return None if count is None else {"message_count": count}
 
 
 def purge(node: Node, request: ControlRequest) -> Row | None:
-    """Drop the ready messages of a queue."""
-    name = request.text("name")
-    if name not in request.vhost.queues:
-        return None
-    return {"purged": purge_queue(_asker(node, request), request.vhost, name)}
+    """Drop the ready messages of a queue; None if there is none."""
+    return purge_named(node, request) if request.text("name") in request.vhost.queues else None
+
+
+def purge_named(node: Node, request: ControlRequest) -> Row:
+    """Drop the ready messages of a queue. Raises NotFound (404)."""
+    return {"message_count": purge_queue(asker(node, request), request.vhost, request.text("name"))}
 
 
 def put_exchange(node: Node, request: ControlRequest) -> Row:
     """Declare an exchange, or check that the one that is there is equal."""
     vhost, name = request.vhost, short(_exchange_name(request, "name"), "an exchange's name")
     there = name in vhost.exchanges
-    if name == "":
-        raise AccessRefused("the default exchange cannot be declared")
     arguments, kind = _arguments(request), request.text("type", "direct")
     flags = (request.flag("durable"), request.flag("auto_delete"), request.flag("internal"))
-    declare_exchange(_asker(node, request), vhost, name, kind, arguments, *flags)
+    declare_exchange(asker(node, request), vhost, name, kind, arguments, *flags)
     return {"created": not there}
 
 
 def remove_exchange(node: Node, request: ControlRequest) -> Row | None:
     """Delete an exchange; `if-unused` is a condition."""
-    asker, name = _asker(node, request), _exchange_name(request, "name")
-    return {} if delete_exchange(asker, request.vhost, name, request.flag("if-unused")) else None
+    name = _exchange_name(request, "name")
+    return {} if delete_exchange(asker(node, request), request.vhost, name, request.flag("if-unused")) else None
 
 
 def add_binding(node: Node, request: ControlRequest) -> Row:
     """Bind a queue or an exchange to an exchange; answer with the binding's path."""
     name = request.text("destination")
     key, arguments = short(request.text("routing_key", ""), "a routing key"), _arguments(request)
-    made = bind(_asker(node, request), request.vhost, _terms(request, key, arguments))
+    made = bind(asker(node, request), request.vhost, _terms(request, key, arguments))
     where = quote(properties_key(key, arguments_digest(made)), safe="")
     return {"created": True, "location": f"{quote(name, safe='')}/{where}"}
 
@@ -364,7 +366,7 @@ def remove_binding(node: Node, request: ControlRequest) -> Row | None:
         return None
     if not isinstance(binding, Binding):
         raise AccessRefused("operation not permitted on the default exchange")
-    unbind(_asker(node, request), request.vhost, _terms(request, binding.key, binding.arguments))
+    unbind(asker(node, request), request.vhost, _terms(request, binding.key, binding.arguments))
     return {}
 
 
@@ -413,8 +415,9 @@ def _terms(request: ControlRequest, key: str, arguments: dict[str, object]) -> B
 
 
 def _exchange_name(request: ControlRequest, field: str) -> str:
+    """Return the name of an exchange. HTTP, whose requests have no connection, has a name for the default exchange."""
     name = request.text(field)
-    return "" if name == DEFAULT_EXCHANGE else name
+    return "" if name == DEFAULT_EXCHANGE and request.connection is None else name
 
 
 def _arguments(request: ControlRequest) -> dict[str, object]:
