@@ -1,7 +1,7 @@
 """Types of queues, a row each: flags, arguments, delivery limit, ready queue, consumers and policies.
 
-Modules that treat queues by their type ask the row, and none names a type. A new type is a row in `TYPES`, and a
-function for `ready` if its messages are kept in another order. Declarations on all planes, definitions, policies, lists
+Modules that treat queues by their type ask the row. A new type is a row in `TYPES`, and a function for `ready` if the
+type orders its messages in another way. Declarations on all planes, definitions, policies, lists
 and the restart then have the type.
 """
 
