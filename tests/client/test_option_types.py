@@ -15,8 +15,9 @@ import penstock.sync
 from penstock.client import option_types
 from penstock.client.handles import Linked
 from penstock.client.options import CONNECTION, OPTIONS, PUBLISHER, RECEIVER, Options, option_of, queue_arguments
+from penstock.core.queue.types import read_features
 from penstock.errors import PreconditionFailed
-from penstock.settings.read import FEATURES, read_arguments, read_features
+from penstock.settings.read import FEATURES, read_arguments
 from penstock.settings.table import OURS
 from scripts.option_types import FILE, text
 

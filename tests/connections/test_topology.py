@@ -6,7 +6,7 @@ import pytest
 
 from penstock.connections import topology
 from penstock.errors import AccessRefused, PreconditionFailed, ResourceLocked
-from penstock.settings.without_effect import DISPLACED, OF_CONSUMERS, PAGED_QUORUM, SINGLE_ACTIVE
+from penstock.settings.without_effect import DISPLACED, OF_CONSUMERS, PAGED_PRIORITIES, SINGLE_ACTIVE
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish
@@ -47,7 +47,7 @@ def test_reserved_names_are_refused() -> None:
 
 DECLARED: dict[str, tuple[dict[str, object], bool]] = {
     "argument x-queue-mode of a queue has no effect: queues are stored in one way": ({"x-queue-mode": "lazy"}, False),
-    PAGED_QUORUM: ({"x-queue-type": "quorum", "x-overflow": "page"}, True),
+    PAGED_PRIORITIES.format("quorum"): ({"x-queue-type": "quorum", "x-overflow": "page"}, True),
     DISPLACED: ({"x-dead-letter-strategy": "at-least-once", "x-max-length": 5}, False),
 }
 
@@ -79,4 +79,4 @@ def test_consumer_argument_without_effect_is_logged_once() -> None:
         peer.names(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag=tag, arguments=arguments))
     lines = [line.text for line in driver.log_queue.take() if "effect" in line.text]
     named = f"argument x-stream-offset of a consumer has no effect: {OF_CONSUMERS['x-stream-offset']}"
-    assert lines == [named, SINGLE_ACTIVE]
+    assert lines == [named, SINGLE_ACTIVE.format("classic")]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.access.permission import Permission, TopicPermission
-from penstock.core.settings.policies import read_policy
+from penstock.core.settings.policy_reader import read_policy
 from penstock.core.settings.table import Parameter
 from penstock.describe.message_stats import Depths
 from penstock.describe.table import Reading

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.settings.policies import read_policy
+from penstock.core.settings.policy_reader import read_policy
 from penstock.describe.lists import Item
 from penstock.driver.driver import BrokerDriver
 from penstock.operations import definitions_export

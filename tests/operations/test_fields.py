@@ -11,6 +11,7 @@ import pytest
 import penstock
 from penstock.connections.control_request import IMPORT, PUBLISH_BLOCK
 from penstock.content.properties import Properties
+from penstock.operations.management_paths import PATHS
 from penstock.operations.table import CONTROL, OPERATIONS
 from penstock.protocols.amqp091.content_frames import body_of, make_content
 from tests.ranges.test_refused_attach import Desk, Fields
@@ -27,7 +28,8 @@ def test_fields_that_handlers_read_are_in_the_table() -> None:
     routes = [route for row in OPERATIONS for route in row.routes]
     parts = {part for route in routes for path in route.paths for part in re.findall(r"{(\w+)}", path)}
     queries = {name for route in routes for name in route.query}
-    assert read - OF_BLOCKS <= {name for row in OPERATIONS for name in row.fields} | parts | queries
+    bodies = {name for path in PATHS for name in path.body}
+    assert read - OF_BLOCKS <= {name for row in OPERATIONS for name in row.fields} | parts | queries | bodies
 
 
 @pytest.mark.parametrize("operation", sorted(CONTROL.keys() - {PUBLISH_BLOCK}))

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from penstock.content.properties import Properties
-from penstock.core.settings.policies import read_policy
+from penstock.core.settings.policy_reader import read_policy
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.management.operation import Operation

@@ -10,14 +10,15 @@ from typing import Final
 
 import pytest
 
-from penstock.core.settings.policies import ALTERNATE, read_policy
+from penstock.core.queue.types import read_features
+from penstock.core.settings.policies import ALTERNATE
+from penstock.core.settings.policy_reader import read_policy
 from penstock.errors import PreconditionFailed
 from penstock.settings.read import (
     FEATURES,
     check_exchange_arguments,
     read_arguments,
     read_consume_arguments,
-    read_features,
     read_priority,
 )
 from penstock.settings.without_effect import in_consumer, in_exchange, in_queue
@@ -169,7 +170,7 @@ def of_queue(arguments: dict[str, object]) -> tuple[bool, list[str]]:
 
 def of_consumer(arguments: dict[str, object]) -> tuple[bool, list[str]]:
     effect = bool(read_consume_arguments("c", arguments)) or read_priority("c", arguments) != 0
-    return effect, in_consumer(arguments, False)
+    return effect, in_consumer(arguments)
 
 
 def of_exchange(arguments: dict[str, object]) -> tuple[bool, list[str]]:

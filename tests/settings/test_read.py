@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.settings.policies import read_policy
-from penstock.errors import NotSupported, PreconditionFailed
+from penstock.core.settings.policy_reader import read_policy
+from penstock.errors import PreconditionFailed
 from penstock.settings.read import (
     FEATURES,
     FOREIGN,
@@ -19,7 +19,6 @@ from penstock.settings.read import (
     read_arguments,
     read_client_properties,
     read_consume_arguments,
-    read_features,
     read_link_properties,
     read_pattern,
     read_settings,
@@ -236,28 +235,6 @@ def test_wrong_rates_of_a_client_are_refused(properties: dict[str, object], said
     with pytest.raises(PreconditionFailed) as refused:
         read_client_properties(properties)
     assert str(refused.value).startswith(said)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"x-max-priority": 256}, "x-max-priority=256 is not between 0 and 255"),
-        ({"x-max-priority": -1}, "x-max-priority=-1 is not between 0 and 255"),
-        ({"x-max-priority": "5"}, "x-max-priority='5' is not a whole number"),
-        ({"x-single-active-consumer": 1}, "x-single-active-consumer=1 is neither true nor false"),
-        ({"x-queue-type": "lazy"}, "x-queue-type=lazy is not known; known are classic and quorum"),
-        ({"x-queue-type": "quorum", "x-max-priority": 5}, "invalid arg 'x-max-priority' for a queue of type quorum"),
-    ],
-)
-def test_impossible_queue_features_are_refused_in_a_sentence(arguments: dict[str, object], said: str) -> None:
-    with pytest.raises(PreconditionFailed) as caught:
-        read_features("q", arguments)
-    assert f"queue 'q': {said}" in str(caught.value)
-
-
-def test_stream_is_refused_with_an_alternative() -> None:
-    with pytest.raises(NotSupported, match="a cursor reads a queue again and again"):
-        read_features("q", {"x-queue-type": "stream"})
 
 
 def test_foreign_names_are_not_ours() -> None:

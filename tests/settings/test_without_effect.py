@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.settings.read import check_exchange_arguments, read_arguments, read_consume_arguments, read_features
+from penstock.core.queue.types import read_features
+from penstock.settings.read import check_exchange_arguments, read_arguments, read_consume_arguments
 from penstock.settings.without_effect import (
     OF_CONSUMERS,
     OF_EXCHANGES,
@@ -26,7 +27,7 @@ def test_argument_of_a_queue_without_effect_is_taken_and_named(name: str) -> Non
 @pytest.mark.parametrize("name", OF_CONSUMERS)
 def test_argument_of_a_consumer_without_effect_is_taken_and_named(name: str) -> None:
     assert read_consume_arguments("c", {name: 5}) == {}
-    (sentence,) = in_consumer({name: 5, "x-priority": 5}, False)
+    (sentence,) = in_consumer({name: 5, "x-priority": 5})
     assert sentence == f"argument {name} of a consumer has no effect: {OF_CONSUMERS[name]}"
 
 
@@ -38,6 +39,6 @@ def test_argument_of_an_exchange_without_effect_is_taken_and_named(name: str) ->
 
 
 def test_priority_of_a_consumer_is_named_beside_a_single_active_one() -> None:
-    assert in_consumer({"x-priority": 5}, True) == [SINGLE_ACTIVE]
-    assert in_consumer({}, True) == []
+    assert in_consumer({"x-priority": 5}, "classic") == [SINGLE_ACTIVE.format("classic")]
+    assert in_consumer({}, "classic") == []
     assert read_features("q", {"x-single-active-consumer": True}).single_active

@@ -159,7 +159,7 @@ def _queue(driver: BrokerDriver, queue: Queue) -> tuple[object, ...]:
         queue.durable,
         queue.auto_delete,
         repr(queue.arguments),
-        (features.max_priority, features.single_active, features.quorum),
+        (features.max_priority, features.single_active, features.type.name),
         queue_settings(driver.broker, queue),
         (queue.settings.dead_letter_exchange, queue.settings.dead_letter_routing_key),
         (queue.dead_letters is not None, queue.queue_expiry is not None),

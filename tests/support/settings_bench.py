@@ -14,7 +14,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults
-from penstock.core.settings.policies import read_policy
+from penstock.core.settings.policy_reader import read_policy
 from penstock.core.settings.table import SettingsChange
 from penstock.errors import BrokerError
 from penstock.flow.work import finish

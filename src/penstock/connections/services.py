@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RenewalRate,
     )
     from penstock.connections.partial_messages import PartialMessages
+    from penstock.connections.path_request import ServedPaths
     from penstock.core.broker import Broker
     from penstock.core.queue.queue import Queue
     from penstock.core.vhost import VirtualHost
@@ -51,6 +52,8 @@ class Services:
     """Accounting of messages that arrive in pieces."""
     version: str
     """Version of this software, for peers."""
+    paths: ServedPaths
+    """Paths of the management node."""
     audit: AuditTrail
     """Trail of logins, refusals and changes."""
 

@@ -84,8 +84,8 @@ def declare_queue(
 def remarks_on_queue(queue: Queue) -> list[str]:
     """Return a sentence for each argument of a queue that has no effect, alone or beside another."""
     sentences = without_effect.in_queue(queue.arguments)
-    if queue.features.quorum and queue.overflow.pages:
-        sentences.append(without_effect.PAGED_QUORUM)
+    if queue.features.type.urgent_first and queue.overflow.pages:
+        sentences.append(without_effect.PAGED_PRIORITIES.format(queue.features.type.name))
     if queue.settings.dead_letter_strategy == AT_LEAST_ONCE and queue.dropping() is not None:
         sentences.append(without_effect.DISPLACED)
     return sentences

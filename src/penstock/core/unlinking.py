@@ -16,10 +16,10 @@ from penstock.core.queue.counters import UnreportedLosses
 from penstock.core.queue.overflow import POLICIES
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
+from penstock.core.queue.types import Features
 from penstock.flow.gate import Gate
 from penstock.flow.level import Level, Thresholds
 from penstock.flow.turns import Turns, forget_returning
-from penstock.settings.read import Features
 
 
 def _gone() -> Queue:

@@ -23,6 +23,7 @@ from penstock.core.queue.length_limit import limit
 from penstock.core.queue.pager import check, enable_paging
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_roll import QueueRoll
+from penstock.core.queue.types import Features, QueueType, check_flags, default_type, read_features, with_default_type
 from penstock.core.routing.declarations import (
     check_exchange,
     check_queue,
@@ -47,7 +48,7 @@ from penstock.core.routing.exchange import (
 )
 from penstock.core.routing.route import CONTROL_EXCHANGE, Route, RouteLookup, RouteTarget, through_exchanges
 from penstock.core.routing.topology import Topology
-from penstock.core.settings.policies import EXCHANGES, kind_of
+from penstock.core.settings.policies import EXCHANGES
 from penstock.core.settings.table import SettingsTable
 from penstock.core.teardown import Teardown
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
@@ -55,7 +56,7 @@ from penstock.flow.gate_stats import Churn
 from penstock.flow.level import UNLIMITED
 from penstock.flow.series import Tally
 from penstock.flow.work import AT_ONCE
-from penstock.settings.read import Features, check_exchange_arguments, check_flags, read_arguments, read_features
+from penstock.settings.read import check_exchange_arguments, read_arguments
 from penstock.settings.table import LENGTHS
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
@@ -120,8 +121,8 @@ class VirtualHost(Topology):
         self.cursors: dict[str, CursorState] = {}
         """Cursors that read queues of the host, by name."""
         self.metadata: dict[str, object] = {}
-        """Description, tags and default queue type in RabbitMQ's form, as given by the user; kept for display and
-        exports.
+        """Description, tags and default queue type in RabbitMQ's form, as given by the user. The others are for display
+        and exports.
         """
         self.deleting: bool = False
         """True while the host is being deleted, queue by queue; new connections are refused."""
@@ -157,17 +158,23 @@ class VirtualHost(Topology):
             f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}'. {LOCKED}"
         )
 
+    def default_type(self) -> QueueType:
+        """Return the type of queues that are declared without one."""
+        return default_type(self.metadata)
+
     def declare_queue(
         self, name: str, arguments: dict[str, object], durable: bool, auto_delete: bool, owner: object, asker: object
     ) -> Queue:
         """Create a queue, or check that the existing one is equivalent.
 
+        Without an argument x-queue-type it has the default type of the virtual host, if this type permits the flags.
         `owner` is the connection for an exclusive queue and None otherwise; `asker` is the declaring connection. Raises
         ResourceLocked (405) if one of the two is exclusive and the other is not, PreconditionFailed (406) for invalid
         or inequivalent arguments. Nothing is created then.
         """
         self.broker.work.done += DECLARE_WORK
         self.churn.queues_declared += 1
+        arguments = with_default_type(arguments, self.default_type(), durable, auto_delete, owner is not None)
         if name in self.queues:
             queue = self.queue(name, asker)
             if (queue.owner is None) != (owner is None):
@@ -186,7 +193,7 @@ class VirtualHost(Topology):
         features = read_features(name, arguments)
         check_flags(name, features, durable, auto_delete, owner is not None)
         self.broker.work.done += self.table.policies.work(self.name, name)
-        settings = self.table.queue(self.name, name, read_arguments(name, arguments), kind_of(features))
+        settings = self.table.queue(self.name, name, read_arguments(name, arguments), features.type.apply_to)
         check(name, settings, features, self.broker.journal)
         check_writable(self.broker.journal, durable and owner is None)
         queue = Queue(self.name, name, settings, self.broker.turns, self.broker.losses, features)

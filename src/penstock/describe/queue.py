@@ -109,11 +109,6 @@ def _paged(queue: Queue, at: Reading) -> object:
     return {**amounts(pages.messages, pages.bytes), "limit": queue.settings.page_limit.as_dict()}
 
 
-def _type(queue: Queue, at: Reading) -> object:
-    kind = queue.arguments.get("x-queue-type")
-    return kind if isinstance(kind, str) else "classic"
-
-
 def _active_tag(queue: Queue, at: Reading) -> object:
     active = single_active(queue)
     return None if active is None else active.tag
@@ -136,7 +131,7 @@ QUEUE: Final[Table[Queue]] = Table(
     Field("auto_delete", lambda queue, at: queue.auto_delete),
     Field("exclusive", lambda queue, at: queue.owner is not None),
     Field("arguments", lambda queue, at: plain(queue.arguments)),
-    Field("type", _type),
+    Field("type", lambda queue, at: queue.features.type.name),
     Field("node", lambda queue, at: at.node.name),
     Field("state", lambda queue, at: "running"),
     Field("policies.*", lambda queue, at: policies_of(queue.settings.policies)),

@@ -11,6 +11,7 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.access.rules import Rules
 from penstock.access.user import User
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.types import CLASSIC, DEFAULT_QUEUE_TYPE
 from penstock.core.routing.exchange import EXCHANGE_TYPES, Binding, Exchange, arguments_digest
 from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.policies import Policy, PolicyPair
@@ -63,7 +64,7 @@ def _stats(vhost: VirtualHost, at: Reading) -> object:
 ATTRIBUTES: Final[Row] = {
     "description": "",
     "tags": [],
-    "default_queue_type": "classic",
+    DEFAULT_QUEUE_TYPE: CLASSIC.name,
     "metadata": {"description": "", "tags": []},
     "protected_from_deletion": False,
 }

@@ -60,6 +60,7 @@ from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
 from penstock.management.node import Certificates, Node, StartSettings
 from penstock.management.refusals import RefusedPublishes, RefusedRequests
+from penstock.operations.management_paths import ManagementPaths
 from penstock.operations.table import OPERATIONS
 from penstock.protocols import standard_protocols
 
@@ -81,6 +82,7 @@ class DriverServices(Services):
         self.renewal_rate = RenewalRate()
         self.version = version
         self.audit = driver.audit
+        self.paths = ManagementPaths(driver)
         self.logins = PendingLogins(self)
         self.open_connections = OpenConnections(driver.connection_limits)
         self.partial_messages = PartialMessages(self)

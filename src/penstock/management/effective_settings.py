@@ -9,6 +9,7 @@ from penstock.core.broker import Broker
 from penstock.core.gates.registry import MEMORY_PERCENT
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings, limiting
+from penstock.core.queue.types import QUEUE_TYPE
 from penstock.core.settings.limits import (
     Defaults,
     Limits,
@@ -83,7 +84,7 @@ def _features_of(queue: Queue) -> list[dict[str, object]]:
             else "default",
         }
         for argument, value in (
-            ("x-queue-type", "quorum" if features.quorum else "classic"),
+            (QUEUE_TYPE, features.type.name),
             ("x-max-priority", features.max_priority or None),
             ("x-single-active-consumer", features.single_active),
         )
@@ -111,7 +112,7 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
         value, otherwise = setting.kind.shown(getattr(settings, setting.field)), "default"
         if setting.name == "delivery-limit":
             value = setting.kind.shown(int(queue.delivery_limit()))
-            otherwise = f"default of {'quorum' if queue.features.quorum else 'classic'} queues"
+            otherwise = f"default of {queue.features.type.name} queues"
         rows.append(_row(setting.name, value, values.get(setting.name), otherwise))
     return rows
 

@@ -164,7 +164,7 @@ def _declared(table: Table[Any], paths: Iterable[str]) -> Callable[[Any], Row]:
 
 
 ROWS: Final[tuple[tuple[type, Callable[[Any], Row]], ...]] = (
-    (Queue, _declared(QUEUE, COMMON)),
+    (Queue, _declared(QUEUE, [*COMMON, "type"])),
     (Exchange, _declared(EXCHANGE, [*COMMON, "type", "internal"])),
     (Binding, _declared(BINDING, BOUND)),
     (Policy, _policy_row),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from penstock.core.queue.types import QueueType
 from penstock.core.settings.table import SettingsChange, SettingsTable
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
@@ -50,6 +51,8 @@ class Planned:
         self.table = table
         """A copy of the settings and policies, with those of the file."""
         self.vhosts: set[str] = set()
+        self.default_types: dict[str, QueueType] = {}
+        """Default types of queues of virtual hosts that the file has."""
         self.exchanges: dict[tuple[str, str], str] = {}
         """Types by virtual host and name."""
         self.queues: set[tuple[str, str]] = set()

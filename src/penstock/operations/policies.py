@@ -15,7 +15,8 @@ from penstock.core.settings.changes import (
     setting,
     try_policies_steps,
 )
-from penstock.core.settings.policies import Policy, read_policy, reading_work
+from penstock.core.settings.policies import Policy
+from penstock.core.settings.policy_reader import read_policy, reading_work
 from penstock.describe.table import Row
 from penstock.describe.vhost import policy_row
 from penstock.flow.work import Steps

@@ -17,7 +17,6 @@ from penstock.core.queue.queue_settings import Settings
 from penstock.core.settings import changes
 from penstock.core.settings.changes import EntryBefore, matching_steps
 from penstock.core.settings.overflow_changes import OverflowChanges, describe_overflow
-from penstock.core.settings.policies import kind_of
 from penstock.core.settings.table import COMMAND, SettingsEntry
 from penstock.core.vhost import PREDECLARED
 from penstock.describe.gate import thresholds_row
@@ -348,7 +347,7 @@ def resolved(broker: Broker, queue: Queue, pattern: str, values: dict[str, Setti
     before = table.entries_of("queue", pattern, COMMAND)
     table.set("queue", pattern, COMMAND, {**before, **values})
     try:
-        resolved = table.queue(queue.vhost, queue.name, queue.settings.given, kind_of(queue.features))
+        resolved = table.queue(queue.vhost, queue.name, queue.settings.given, queue.features.type.apply_to)
         check(queue.name, resolved, queue.features, broker.journal)
         without_effect = [
             hidden_sentence(values[setting], source_of(other), [queue.name])

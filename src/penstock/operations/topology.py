@@ -24,11 +24,11 @@ from penstock.content.field_table import InvalidTable, check_table
 from penstock.content.properties import check_name
 from penstock.core.queue.pager import check
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.types import CLASSIC, QUEUE_TYPE, QueueType, check_flags, read_features, with_default_type
 from penstock.core.routing.declarations import check_exchange, check_queue
 from penstock.core.routing.exchange import Binding, Exchange, alternate_of, arguments_digest, make_exchange, selector_in
 from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.overflow_changes import describe_overflow
-from penstock.core.settings.policies import kind_of
 from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
 from penstock.describe.lists import Rows
 from penstock.describe.table import Row
@@ -39,7 +39,7 @@ from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.settings.name_length import NAME_MAX
-from penstock.settings.read import check_exchange_arguments, check_flags, read_arguments, read_features
+from penstock.settings.read import check_exchange_arguments, read_arguments
 from penstock.settings.table import shown
 from penstock.settings.without_effect import in_exchange, in_queue
 
@@ -128,13 +128,15 @@ Declared = tuple[Row, bool, str]
 """Arguments and durability of a queue, and the features that a stream loses as a queue."""
 
 
-def _declaration(entry: Entry, streams_as_queues: bool) -> Declared:
+def _declaration(node: Node, entry: Entry, streams_as_queues: bool) -> Declared:
     """Return what an entry declares. Raises as `table_of`."""
-    arguments, durable = arguments_of(entry), entry.flag("durable")
-    if not streams_as_queues or arguments.get("x-queue-type") != STREAM:
-        return arguments, durable, ""
+    vhost = node.broker.vhosts.get(entry.text("vhost"))
+    default = CLASSIC if vhost is None else vhost.default_type()
+    arguments, durable = arguments_of(entry, default), entry.flag("durable")
+    if not streams_as_queues or arguments.get(QUEUE_TYPE) != STREAM:
+        return with_default_type(arguments, default, durable, entry.flag("auto_delete"), False), durable, ""
     lost = ", ".join(f"{key}={shown(arguments[key])}" for key in STREAM_ARGUMENTS if key in arguments)
-    accepted = {key: value for key, value in arguments.items() if key != "x-queue-type" and key not in STREAM_ARGUMENTS}
+    accepted = {key: value for key, value in arguments.items() if key != QUEUE_TYPE and key not in STREAM_ARGUMENTS}
     return accepted, True, AS_QUEUE + (f"; left out: {lost}" if lost else "")
 
 
@@ -149,10 +151,12 @@ def _same_queue(node: Node, entry: Entry, before: Declared | None, value: Declar
 def _plan_queue(node: Node, entry: Entry, value: Declared, planned: Planned) -> None:
     (arguments, durable, _), host, name = value, entry.text("vhost"), entry.text("name")
     check_name("queue name", name)
+    auto_delete = entry.flag("auto_delete")
+    arguments = with_default_type(arguments, planned.default_types.get(host, CLASSIC), durable, auto_delete, False)
     features = read_features(name, arguments)
-    check_flags(name, features, durable, entry.flag("auto_delete"), False)
+    check_flags(name, features, durable, auto_delete, False)
     node.broker.work.done += planned.table.policies.work(host, name)
-    settings = planned.table.queue(host, name, read_arguments(name, arguments), kind_of(features))
+    settings = planned.table.queue(host, name, read_arguments(name, arguments), features.type.apply_to)
     check(name, settings, features, node.broker.journal)
     planned.queues.add((host, name))
 
@@ -178,7 +182,7 @@ def queue_definitions(streams_as_queues: bool) -> Definitions:
     return Definitions(
         Section("queues", "name", texts="name vhost type", flags="durable auto_delete", objects="arguments"),
         subject=lambda entry: f"queue '{entry.text('name')}' in vhost '{entry.text('vhost')}'",
-        read=lambda node, entry: _declaration(entry, streams_as_queues),
+        read=lambda node, entry: _declaration(node, entry, streams_as_queues),
         find=lambda node, entry: None,
         put=_make_queue,
         check=lambda node, entry, value, planned: check_vhost(node, entry, planned),
@@ -285,12 +289,11 @@ def table_of(entry: Entry) -> dict[str, object]:
     return arguments
 
 
-def arguments_of(entry: Entry) -> dict[str, object]:
-    """Return the arguments of a queue, with its type. Raises as `table_of`."""
-    arguments = table_of(entry)
-    kind = entry.text("type", "classic")
-    if kind != "classic" and "x-queue-type" not in arguments:
-        return {**arguments, "x-queue-type": kind}
+def arguments_of(entry: Entry, default: QueueType = CLASSIC) -> dict[str, object]:
+    """Return the arguments of a queue, with its type unless that is the default anyway. Raises as `table_of`."""
+    arguments, kind = table_of(entry), entry.text("type")
+    if kind and QUEUE_TYPE not in arguments and (kind != CLASSIC.name or default is not CLASSIC):
+        return {**arguments, QUEUE_TYPE: kind}
     return arguments
 
 
@@ -303,53 +306,55 @@ def put_queue(node: Node, request: ControlRequest) -> Row:
     there = name in vhost.queues
     if not there:
         check_not_reserved(name)
-    flags = (request.flag("durable"), request.flag("auto_delete"))
-    queue = declare_queue(_asker(node, request), vhost, name, _arguments(request), *flags)
+    exclusive = request.connection is not None and request.flag("exclusive")
+    flags = (request.flag("durable"), request.flag("auto_delete"), exclusive)
+    queue = declare_queue(asker(node, request), vhost, name, _arguments(request), *flags)
     return {"created": not there, "overflow": [f"queue {name} {describe_overflow(queue.settings)}"]}
 
 
-def _asker(node: Node, request: ControlRequest) -> Asker:
+def asker(node: Node, request: ControlRequest) -> Asker:
+    """Return the asker that a request comes from."""
     return Asker(node.broker, node.services, request.access, request.connection)
 
 
 def remove_queue(node: Node, request: ControlRequest) -> Row | None:
     """Delete a queue; `if-empty` and `if-unused` are conditions."""
     conditions = (request.flag("if-unused"), request.flag("if-empty"))
-    count = delete_queue(_asker(node, request), request.vhost, request.text("name"), *conditions)
-    return None if count is None else {}
+    count = delete_queue(asker(node, request), request.vhost, request.text("name"), *conditions)
+    return None if count is None else {"message_count": count}
 
 
 def purge(node: Node, request: ControlRequest) -> Row | None:
-    """Drop the ready messages of a queue."""
-    name = request.text("name")
-    if name not in request.vhost.queues:
-        return None
-    return {"purged": purge_queue(_asker(node, request), request.vhost, name)}
+    """Drop the ready messages of a queue; None if there is none."""
+    return purge_named(node, request) if request.text("name") in request.vhost.queues else None
+
+
+def purge_named(node: Node, request: ControlRequest) -> Row:
+    """Drop the ready messages of a queue. Raises NotFound (404)."""
+    return {"message_count": purge_queue(asker(node, request), request.vhost, request.text("name"))}
 
 
 def put_exchange(node: Node, request: ControlRequest) -> Row:
     """Declare an exchange, or check that the one that is there is equal."""
     vhost, name = request.vhost, short(_exchange_name(request, "name"), "an exchange's name")
     there = name in vhost.exchanges
-    if name == "":
-        raise AccessRefused("the default exchange cannot be declared")
     arguments, kind = _arguments(request), request.text("type", "direct")
     flags = (request.flag("durable"), request.flag("auto_delete"), request.flag("internal"))
-    declare_exchange(_asker(node, request), vhost, name, kind, arguments, *flags)
+    declare_exchange(asker(node, request), vhost, name, kind, arguments, *flags)
     return {"created": not there}
 
 
 def remove_exchange(node: Node, request: ControlRequest) -> Row | None:
     """Delete an exchange; `if-unused` is a condition."""
-    asker, name = _asker(node, request), _exchange_name(request, "name")
-    return {} if delete_exchange(asker, request.vhost, name, request.flag("if-unused")) else None
+    name = _exchange_name(request, "name")
+    return {} if delete_exchange(asker(node, request), request.vhost, name, request.flag("if-unused")) else None
 
 
 def add_binding(node: Node, request: ControlRequest) -> Row:
     """Bind a queue or an exchange to an exchange; answer with the binding's path."""
     name = request.text("destination")
     key, arguments = short(request.text("routing_key", ""), "a routing key"), _arguments(request)
-    made = bind(_asker(node, request), request.vhost, _terms(request, key, arguments))
+    made = bind(asker(node, request), request.vhost, _terms(request, key, arguments))
     where = quote(properties_key(key, arguments_digest(made)), safe="")
     return {"created": True, "location": f"{quote(name, safe='')}/{where}"}
 
@@ -361,7 +366,7 @@ def remove_binding(node: Node, request: ControlRequest) -> Row | None:
         return None
     if not isinstance(binding, Binding):
         raise AccessRefused("operation not permitted on the default exchange")
-    unbind(_asker(node, request), request.vhost, _terms(request, binding.key, binding.arguments))
+    unbind(asker(node, request), request.vhost, _terms(request, binding.key, binding.arguments))
     return {}
 
 
@@ -410,8 +415,9 @@ def _terms(request: ControlRequest, key: str, arguments: dict[str, object]) -> B
 
 
 def _exchange_name(request: ControlRequest, field: str) -> str:
+    """Return the name of an exchange. HTTP, whose requests have no connection, has a name for the default exchange."""
     name = request.text(field)
-    return "" if name == DEFAULT_EXCHANGE else name
+    return "" if name == DEFAULT_EXCHANGE and request.connection is None else name
 
 
 def _arguments(request: ControlRequest) -> dict[str, object]:

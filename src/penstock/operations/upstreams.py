@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from penstock.core.queue.types import TYPES
 from penstock.core.settings.table import Parameter
 from penstock.errors import PreconditionFailed
 
@@ -28,7 +29,7 @@ KINDS: Final[dict[str, str]] = {
 WORDS: Final[dict[str, tuple[str, ...]]] = {
     "ack-mode": ("no-ack", "on-publish", "on-confirm"),
     "resource-cleanup-mode": ("default", "never"),
-    "queue-type": ("classic", "quorum"),
+    "queue-type": tuple(TYPES),
     "channel-use-mode": ("multiple", "single"),
 }
 OLD: Final = ("ha-policy",)

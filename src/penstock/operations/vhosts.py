@@ -7,6 +7,7 @@ from typing import Final
 from penstock.access.user import EVERYTHING, STORE
 from penstock.connections.control_request import ControlRequest
 from penstock.connections.log_line import LogLine
+from penstock.core.queue.types import DEFAULT_QUEUE_TYPE, UNSUPPORTED, default_type, read_type
 from penstock.core.settings.changes import drop_placed, drop_policies
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import Row
@@ -115,15 +116,26 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
 
 PROTECTED: Final = "protected_from_deletion"
 PROTECTION: Final = "DELETE /api/vhosts/VHOST/deletion/protection"
-ATTRIBUTES: Final = ("description", "tags", "default_queue_type", "metadata", PROTECTED)
+ATTRIBUTES: Final = ("description", "tags", DEFAULT_QUEUE_TYPE, "metadata", PROTECTED)
 """Attributes of a virtual host that are kept, and exported again."""
 ATTRIBUTES_MOST: Final = 16 * 1024
 """Most letters of the kept attributes of a virtual host."""
 
 
-def attributes_of(fields: Row) -> Row:
-    """Return the attributes of a virtual host that are kept. Raises PreconditionFailed (406) if they are too large."""
+def attributes_of(name: str, fields: Row) -> Row:
+    """Return the attributes of a virtual host that are kept.
+
+    The default type of queues may be in `metadata`, as in RabbitMQ's definitions. Raises PreconditionFailed (406) if
+    they are too large or the type is unknown.
+    """
     attributes = {key: fields[key] for key in ATTRIBUTES if fields.get(key) not in (None, "undefined")}
+    nested = attributes.get("metadata")
+    kind = nested.get(DEFAULT_QUEUE_TYPE) if isinstance(nested, dict) else None
+    kind = attributes.pop(DEFAULT_QUEUE_TYPE, kind)
+    if kind not in (None, "", "undefined"):
+        attributes[DEFAULT_QUEUE_TYPE] = kind
+        if not _is_unsupported(kind):
+            read_type(f"vhost '{name}'", DEFAULT_QUEUE_TYPE, kind)
     tags = attributes.get("tags")
     if isinstance(tags, str):  # RabbitMQ's tools send them as one text.
         attributes["tags"] = [tag.strip() for tag in tags.split(",") if tag.strip()]
@@ -140,7 +152,9 @@ def permit_creator(node: Node, name: str, vhost: str) -> None:
 
 
 def _declare(node: Node, request: ControlRequest) -> Row:
-    name, attributes = request.text("name"), attributes_of(request.fields)
+    name = request.text("name")
+    attributes = attributes_of(name, request.fields)
+    read_type(f"vhost '{name}'", DEFAULT_QUEUE_TYPE, attributes.get(DEFAULT_QUEUE_TYPE))
     created = declare_vhost(node, name)
     vhost = node.broker.vhosts[name]
     if attributes:
@@ -182,6 +196,8 @@ def _check(node: Node, entry: Entry, value: Row, planned: Planned | None) -> Non
     if _there(node, entry) is None and planned is not None:
         check_new_vhost(node, entry.text("name"))
         planned.vhosts.add(entry.text("name"))
+    if value and planned is not None:
+        planned.default_types[entry.text("name")] = default_type(value)
 
 
 def _put(node: Node, entry: Entry, value: Row, before: Row | None) -> Undo:
@@ -205,8 +221,13 @@ def _put(node: Node, entry: Entry, value: Row, before: Row | None) -> Undo:
 
 
 def _note(value: Row) -> str:
-    idle = value.get("default_queue_type") not in (None, "classic")
-    return "default_queue_type has no effect here; kept, and exported again" if idle else ""
+    kind = value.get(DEFAULT_QUEUE_TYPE)
+    return f"{DEFAULT_QUEUE_TYPE}={kind} has no effect here; kept, and exported again" if _is_unsupported(kind) else ""
+
+
+def _is_unsupported(kind: object) -> bool:
+    """Return whether a default type is one of RabbitMQ that does not exist here: an import does not fail for it."""
+    return isinstance(kind, str) and kind in UNSUPPORTED
 
 
 def _by_path(fields: Row) -> Row:
@@ -218,10 +239,10 @@ DEFINITIONS: Final[Definitions] = Definitions(
         "vhosts",
         "name",
         texts="name",
-        anything=f"description tags metadata default_queue_type limits tracing {PROTECTED}",
+        anything=f"description tags metadata {DEFAULT_QUEUE_TYPE} limits tracing {PROTECTED}",
     ),
     subject=lambda entry: f"vhost '{entry.text('name')}'",
-    read=lambda node, entry: attributes_of(entry.fields),
+    read=lambda node, entry: attributes_of(entry.text("name"), entry.fields),
     row=lambda attributes: attributes,
     find=_there,
     put=_put,

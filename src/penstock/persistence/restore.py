@@ -20,11 +20,12 @@ from penstock.core.queue.cursor_state import Position
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings, resolve
 from penstock.core.queue.storage import QueueStorage
+from penstock.core.queue.types import PLAIN, Features, QueueType, read_features
 from penstock.core.routing.declarations import number_of
 from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults, Limits
-from penstock.core.settings.policies import CLASSIC, QUORUM, read_policy
+from penstock.core.settings.policy_reader import read_policy
 from penstock.core.settings.table import Parameter, SettingsTable
 from penstock.core.vhost import PREDECLARED, VirtualHost
 from penstock.errors import BrokerError, StoreError
@@ -32,7 +33,7 @@ from penstock.flow.work import Steps, finish
 from penstock.persistence import metadata_records as access
 from penstock.persistence import metadata_records as kinds
 from penstock.persistence.metadata_records import Fields, key_of, unpack
-from penstock.settings.read import PLAIN, Features, read_arguments, read_features, read_pattern, read_settings
+from penstock.settings.read import read_arguments, read_pattern, read_settings
 from penstock.settings.table import SettingValue
 from penstock.store.records import MetadataRecord
 from penstock.texts import joined
@@ -79,8 +80,8 @@ class VhostRestorer:
             raise StoreError("its number is 0")
         if name in vhost.queues:
             raise StoreError(f"there is a queue '{name}' in vhost '{vhost.name}' already")
-        settings, problem = settings_of(self.broker.table, vhost.name, name, arguments)
         features, other = features_of(name, arguments)
+        settings, problem = settings_of(self.broker.table, vhost.name, name, arguments, features.type)
         for remarks in (problem, other):
             if remarks:
                 self.remarks.append(f"vhost '{vhost.name}', {remarks}")
@@ -140,7 +141,9 @@ class VhostRestorer:
         return queue
 
 
-def settings_of(table: SettingsTable, vhost: str, queue: str, arguments: dict[str, object]) -> tuple[Settings, str]:
+def settings_of(
+    table: SettingsTable, vhost: str, queue: str, arguments: dict[str, object], type: QueueType
+) -> tuple[Settings, str]:
     """Return the settings of a queue, and a sentence if they differ from before, else "".
 
     The settings differ if a pattern or a new version has made the combination invalid. Then only the queue's own
@@ -149,8 +152,7 @@ def settings_of(table: SettingsTable, vhost: str, queue: str, arguments: dict[st
     given: dict[str, SettingValue] = {}
     try:
         given = read_arguments(queue, arguments)
-        kind = QUORUM if arguments.get("x-queue-type") == "quorum" else CLASSIC
-        return table.queue(vhost, queue, given, kind), ""
+        return table.queue(vhost, queue, given, type.apply_to), ""
     except BrokerError as error:
         problem = str(error)
     defaults = table.defaults()

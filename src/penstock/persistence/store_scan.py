@@ -10,12 +10,12 @@ from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import resolve
 from penstock.core.queue.storage import QueueStorage
+from penstock.core.queue.types import Features
 from penstock.core.settings.limits import Defaults
 from penstock.errors import StoreError
 from penstock.persistence.metadata_records import BINDING, CURSOR, QUEUE, Fields, key_of, pack, unpack
 from penstock.persistence.rows import RowContext
 from penstock.persistence.settlements import MessageAudit, RowSettlements, decode_settlement
-from penstock.settings.read import Features
 from penstock.store.records import (
     BodyPiece,
     Damage,

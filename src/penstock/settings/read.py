@@ -43,56 +43,7 @@ PRIORITY_MAX: Final = 255
 CONSUMER_PRIORITY_MAX: Final = (1 << 31) - 1
 """Largest distance of a consumer's priority from 0."""
 FEATURES: Final = frozenset({"x-max-priority", "x-single-active-consumer", "x-queue-type"})
-"""The arguments that this module reads."""
-ARGUMENTS_NOT_FOR_QUORUM: Final = ("x-max-priority", "x-queue-mode", "x-queue-master-locator")
-"""Arguments that RabbitMQ refuses for a quorum queue."""
-QUORUM_DELIVERY_LIMIT: Final = 20
-"""RabbitMQ 4's x-delivery-limit of a quorum queue that sets none."""
-
-
-class Features:
-    """The fixed features of one queue."""
-
-    __slots__ = ("max_priority", "single_active", "quorum")
-
-    def __init__(self, max_priority: int = 0, single_active: bool = False, quorum: bool = False) -> None:
-        self.max_priority = max_priority
-        """The highest priority that the queue distinguishes; 0 for no priorities."""
-        self.single_active = single_active
-        """True if only one of the queue's consumers gets messages at a time."""
-        self.quorum = quorum
-        """True if the queue was declared as a quorum queue: durable, and with a delivery limit."""
-
-
-PLAIN: Final = Features()
-"""The features of most queues: none."""
-
-
-def read_features(queue: str, arguments: dict[str, object]) -> Features:
-    """Read the features from the arguments of a queue.declare.
-
-    Raises PreconditionFailed (406) for an invalid value, NotSupported (406) for a stream.
-    """
-    subject = f"queue '{queue}'"
-    if FEATURES.isdisjoint(arguments):
-        return PLAIN
-    features = Features(
-        _priority(subject, arguments.get("x-max-priority")),
-        _flag(subject, "x-single-active-consumer", arguments.get("x-single-active-consumer")),
-        _is_quorum(subject, arguments.get("x-queue-type")),
-    )
-    if features.quorum:
-        for name in ARGUMENTS_NOT_FOR_QUORUM:
-            if name in arguments:
-                raise PreconditionFailed(f"{subject}: invalid arg '{name}' for a queue of type quorum")
-    return features
-
-
-def check_flags(queue: str, features: Features, durable: bool, auto_delete: bool, exclusive: bool) -> None:
-    """Refuse flags that a quorum queue cannot have. Raises PreconditionFailed (406) as RabbitMQ does."""
-    for wrong, what in ((not durable, "non-durable"), (auto_delete, "auto-delete"), (exclusive, "exclusive")):
-        if features.quorum and wrong:
-            raise PreconditionFailed(f"queue '{queue}': invalid property '{what}' for a queue of type quorum")
+"""Arguments of queues that are fixed features (core/queue/types.py)."""
 
 
 def read_priority(tag: str, arguments: dict[str, object]) -> int:
@@ -101,36 +52,6 @@ def read_priority(tag: str, arguments: dict[str, object]) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > CONSUMER_PRIORITY_MAX:
         raise PreconditionFailed(f"consumer '{tag}': x-priority={shown(value, True)} is not a whole number of 32 bits")
     return value
-
-
-def _priority(subject: str, value: object) -> int:
-    if value is None:
-        return 0
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise PreconditionFailed(f"{subject}: x-max-priority={shown(value, True)} is not a whole number")
-    if value < 0 or value > PRIORITY_MAX:
-        raise PreconditionFailed(f"{subject}: x-max-priority={shown(value)} is not between 0 and {PRIORITY_MAX}")
-    return value
-
-
-def _flag(subject: str, name: str, value: object) -> bool:
-    if value is None:
-        return False
-    if not isinstance(value, bool):
-        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is neither true nor false")
-    return value
-
-
-def _is_quorum(subject: str, value: object) -> bool:
-    if value is None or value in ("classic", "default"):
-        return False
-    if value == "quorum":
-        return True
-    if value == "stream":
-        raise NotSupported(
-            f"{subject}: x-queue-type=stream is not supported; a cursor reads a queue again and again (docs/spark.md)"
-        )
-    raise PreconditionFailed(f"{subject}: x-queue-type={shown(value)} is not known; known are classic and quorum")
 
 
 # fmt: off
@@ -204,18 +125,6 @@ KEYS_WITHOUT_EFFECT: Final = frozenset(
 """Keys of policies about the storage of a queue, streams, federation and sharding: stored, exported again and
 reported.
 """
-NOT_FOR_CLASSIC: Final = frozenset(
-    {"max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "delivery-limit"}
-)
-NOT_FOR_QUORUM: Final = frozenset(
-    (
-        *("max-priority", "queue-mode", "single-active-consumer", "ha-mode", "ha-params", "ha-sync-mode"),
-        *("ha-promote-on-shutdown", "ha-promote-on-failure", "queue-master-locator", "max-age"),
-        *("stream-max-segment-size-bytes", "initial-cluster-size"),
-    )
-)
-"""Keys with which a policy does not apply to queues of a type (`unsupported_policies` of RabbitMQ 3.10's types)."""
-
 
 _RETRY: Final = (
     "attempts would follow each other at once; let delivery-limit dead-letter the message to a queue with message-ttl"

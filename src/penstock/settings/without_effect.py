@@ -55,8 +55,8 @@ OF_CONSUMERS: Final[dict[str, str]] = {
 }
 """Arguments of consumers, each with the reason."""
 # fmt: on
-PAGED_QUORUM: Final = (
-    "the priority of messages has no effect in a queue of type quorum with overflow=page: messages are delivered in "
+PAGED_PRIORITIES: Final = (
+    "the priority of messages has no effect in a queue of type {} with overflow=page: messages are delivered in "
     "the order they came; without page, those of priority 5 or more come first"
 )
 DISPLACED: Final = (
@@ -64,7 +64,7 @@ DISPLACED: Final = (
     "room is given away; block or reject keeps them"
 )
 SINGLE_ACTIVE: Final = (
-    "x-priority has no effect on a classic queue with x-single-active-consumer: the first consumer is active until it "
+    "x-priority has no effect on a {} queue with x-single-active-consumer: the first consumer is active until it "
     "is gone; in a queue of type quorum it yields to a higher priority"
 )
 
@@ -79,12 +79,13 @@ def in_exchange(arguments: Iterable[str]) -> list[str]:
     return [_sentence(name, "exchange", OF_EXCHANGES[name], "an") for name in arguments if name in OF_EXCHANGES]
 
 
-def in_consumer(arguments: Iterable[str], single_active: bool) -> list[str]:
-    """Return a sentence for each argument of a consumer that has no effect. `single_active`: the queue is classic and
-    has a single active consumer.
+def in_consumer(arguments: Iterable[str], steady: str = "") -> list[str]:
+    """Return a sentence for each argument of a consumer that has no effect.
+
+    `steady`: type of the queue if it has a single active consumer that does not yield to a higher priority, else "".
     """
     found = [_sentence(name, "consumer", OF_CONSUMERS[name]) for name in arguments if name in OF_CONSUMERS]
-    return [*found, SINGLE_ACTIVE] if single_active and "x-priority" in arguments else found
+    return [*found, SINGLE_ACTIVE.format(steady)] if steady and "x-priority" in arguments else found
 
 
 def _sentence(name: str, of: str, reason: str, article: str = "a") -> str:

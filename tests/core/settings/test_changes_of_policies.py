@@ -10,7 +10,7 @@ from penstock.core.settings.changes import (
     drop_policies,
     setting,
 )
-from penstock.core.settings.policies import read_policy
+from penstock.core.settings.policy_reader import read_policy
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import finish
 from penstock.management.effective_settings import queue_settings

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.queue.types import CLASSIC
 from penstock.core.settings import policies
-from penstock.core.settings.policies import CLASSIC, Policy, PolicyTable, read_policy
+from penstock.core.settings.policies import Policy, PolicyTable
+from penstock.core.settings.policy_reader import read_policy
 from penstock.errors import ResourceError
 
 
@@ -15,7 +17,7 @@ def policy(name: str, pattern: str, priority: int = 0, operator: bool = False, v
 
 
 def best(table: PolicyTable, name: str, vhost: str = "/", operator: bool = False) -> str | None:
-    found = table.best(vhost, CLASSIC, name, operator)
+    found = table.best(vhost, CLASSIC.apply_to, name, operator)
     return None if found is None else found.name
 
 

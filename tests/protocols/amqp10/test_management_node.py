@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import penstock
 from penstock.core.routing.exchange import Topic, arguments_digest
-from penstock.errors import BrokerError, InvalidField
-from penstock.protocols.amqp10.management_node import pairs, read_request, response
+from penstock.errors import BrokerError
+from penstock.operations.management_paths import PATHS
+from penstock.protocols.amqp10.management_node import read_request, response
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import encode
 from penstock.wire.amqp10.values import Array, Symbol, Typed, ulong
@@ -16,6 +20,9 @@ from tests.support.amqp10_dialogue import data_section
 from tests.support.amqp10_management import ManagementClient, request_message
 from tests.support.amqp10_messages import decode_message
 from tests.support.driven_connection import Dialogue
+from tests.support.source_trees import parsed
+
+SOURCES = Path(penstock.__file__).parents[1]
 
 
 @pytest.fixture
@@ -250,7 +257,29 @@ def test_request_that_no_answer_can_be_sent_to(content: bytes) -> None:
         read_request(content)
 
 
-@pytest.mark.parametrize("text", ["a", "=1&b", "a=%FF"])
-def test_query_that_is_none(text: str) -> None:
-    with pytest.raises(InvalidField):
-        pairs(text, "&")
+def sources_read_by(module: str) -> set[str]:
+    """Return the modules of Penstock that a module imports, for typing or at run time."""
+    path = SOURCES / f"{module.replace('.', '/')}.py"
+    return {
+        name
+        for node in ast.walk(parsed(path.read_text()))
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else names_of(node))
+    }
+
+
+def names_of(node: ast.AST) -> list[str]:
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
+def test_management_node_names_no_operation_of_the_core() -> None:
+    read = sources_read_by("penstock.protocols.amqp10.management_node")
+    core = {name for name in read if name.startswith(("penstock.core", "penstock.describe", "penstock.content"))}
+    assert core | (read & {"penstock.connections.topology", "penstock.connections.authorization"}) == set()
+    literals = {
+        node.value
+        for node in ast.walk(parsed((SOURCES / "penstock/protocols/amqp10/management_node.py").read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    nouns = {part for path in PATHS for part in path.parts if not part.startswith(":")}
+    assert nouns == {"queues", "messages", "exchanges", "bindings"}
+    assert literals & nouns == set()

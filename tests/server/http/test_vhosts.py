@@ -32,8 +32,9 @@ def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
 TOPOLOGY: dict[str, Any] = {
     "vhosts": [{"name": "/"}, {"name": "eu"}],
     "queues": [
-        {"vhost": "/", "name": "orders", "durable": True, "auto_delete": False, "arguments": {"x-max-length": 10}},
-        {"vhost": "eu", "name": "größe", "durable": False, "auto_delete": False, "arguments": {}},
+        {"vhost": "/", "name": "orders", "type": "classic", "durable": True, "auto_delete": False,
+         "arguments": {"x-max-length": 10}},
+        {"vhost": "eu", "name": "größe", "type": "classic", "durable": False, "auto_delete": False, "arguments": {}},
     ],
     "exchanges": [
         {"vhost": "/", "name": "logs", "type": "topic", "durable": True, "auto_delete": False, "internal": False,
@@ -84,7 +85,9 @@ def test_export_for_rabbitmq_is_that_of_the_command(own_served: BrokerProcess, i
 def test_vhosts_definitions_are_for_any_vhost(its: Web) -> None:
     its.do("POST", "/definitions", TOPOLOGY)
     of_one = its.get("/definitions/eu")
-    assert of_one["queues"] == [{"name": "größe", "durable": False, "auto_delete": False, "arguments": {}}]
+    assert of_one["queues"] == [
+        {"name": "größe", "type": "classic", "durable": False, "auto_delete": False, "arguments": {}}
+    ]
     assert "vhosts" not in of_one
     its.do("POST", "/definitions/%2F", {**of_one, "policies": []})
     assert its.get("/queues/%2F/gr%C3%B6%C3%9Fe")["vhost"] == "/"

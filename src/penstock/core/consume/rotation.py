@@ -237,7 +237,7 @@ def add(queue: Queue, consumer: Consumer) -> None:
     """Add a consumer to a queue."""
     rotation = rotation_of(queue)
     if rotation is None:
-        rotation = Rotation(queue.features.single_active, queue.features.quorum)
+        rotation = Rotation(queue.features.single_active, queue.features.type.active_yields)
         queue.rotation = rotation
     if consumer.scan is not None:
         begin_scan(consumer, consumer.scan)

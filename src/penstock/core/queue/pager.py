@@ -31,11 +31,11 @@ from penstock.core.queue.cursor_state import free_through, trim_settled
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.storage import QueueStorage
+from penstock.core.queue.types import Features
 from penstock.errors import PreconditionFailed
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.timers import NEVER
-from penstock.settings.read import Features
 
 
 @trait

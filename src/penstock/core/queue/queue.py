@@ -27,18 +27,17 @@ from penstock.core.queue.overflow import READ_BACK
 from penstock.core.queue.overflow.policy import ACCEPT, HOLD, OverflowPolicy
 from penstock.core.queue.queue_room import Clearing, Leftovers, QueueRoom
 from penstock.core.queue.queue_settings import Settings
-from penstock.core.queue.ready_queue import Priorities, ReadyQueue
 from penstock.core.queue.sweeping import sweep
+from penstock.core.queue.types import Features
 from penstock.core.queue.urgency import URGENT_FROM
 from penstock.core.queue.urgency_classes import divided, in_order
 from penstock.flow.gate import Gate, GateOwner
-from penstock.flow.level import OVERHEAD, UNLIMITED, Level, Measure, Thresholds, amount, amounts
+from penstock.flow.level import OVERHEAD, Level, Measure, Thresholds, amount, amounts
 from penstock.flow.reserved_room import Party
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.turns import Turns
 from penstock.flow.work import AT_ONCE
-from penstock.settings.read import QUORUM_DELIVERY_LIMIT, Features
 from penstock.settings.table import NOT_SET
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ class Queue(GateOwner):
         self.membership = Membership(self)
         self.storage: QueueStorage | None = None
         """The stored queue; None if the queue is not durable."""
-        self.ready_queue = Priorities(features.max_priority) if features.max_priority else ReadyQueue()
+        self.ready_queue = features.type.ready(features.max_priority)
         self.consumers: dict[Subscriber, None] = {}
         """Consumers in the order of their subscription."""
         self.rotation: Subscriptions | None = None
@@ -204,7 +203,7 @@ class Queue(GateOwner):
         """Append messages that were read from the store, in order, with the sum of their charges."""
         if not messages:
             return
-        if self.features.quorum:
+        if self.features.type.urgent_first:
             for message in messages:
                 if message.envelope.priority >= URGENT_FROM:
                     self._divide()
@@ -216,11 +215,11 @@ class Queue(GateOwner):
         self.raise_tail(messages[len(messages) - 1].sequence)
 
     def _divide(self) -> None:
-        """Divide the ready messages of a quorum queue into classes, before an urgent one enters.
+        """Divide the ready messages into classes before an urgent one enters, if the type of the queue has these.
 
         A queue that pages has one line: messages return from the disk in the order in which they were paged.
         """
-        if self.features.quorum and self.pager is None:
+        if self.features.type.urgent_first and self.pager is None:
             self.ready_queue = divided(self.ready_queue)
 
     def raise_tail(self, sequence: i64) -> None:
@@ -472,11 +471,11 @@ class Queue(GateOwner):
         limit = self.settings.delivery_limit
         if limit != NOT_SET:
             return limit
-        return QUORUM_DELIVERY_LIMIT if self.features.quorum else UNLIMITED
+        return self.features.type.delivery_limit
 
     def counts_returns(self) -> bool:
         """Return whether consumers get a delivery count: if a limit exists, or may be set."""
-        return self.features.quorum or self.settings.delivery_limit != NOT_SET
+        return self.features.type.counts_returns or self.settings.delivery_limit != NOT_SET
 
     def dead_letter(self, message: Message, reason: str, now: float, added: ContentChange | None = None) -> None:
         """Remove a ready message for a reason, and dead-letter it if the queue has a dead-letter exchange."""

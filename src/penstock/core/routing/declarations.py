@@ -7,15 +7,12 @@ from typing import Final
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import QueueStorage
+from penstock.core.queue.types import CLASSIC, QUEUE_TYPE, find_type
 from penstock.core.routing.exchange import ALTERNATE, Binding, Exchange
 from penstock.core.routing.header_match import alike, type_name
 from penstock.errors import PreconditionFailed
 from penstock.settings.table import ALIASES, OURS
 from penstock.texts import worded
-
-QUEUE_TYPE: Final = "x-queue-type"
-CLASSIC: Final = "classic"
-"""Queue type of a declaration without one."""
 
 RABBITMQS: Final = frozenset(
     {
@@ -34,7 +31,9 @@ def check_queue(queue: Queue, arguments: dict[str, object], durable: bool, auto_
     subject = f"queue '{queue.name}' in vhost '{queue.vhost}'"
     _check(subject, "durable", durable, queue.durable)
     _check(subject, "auto_delete", auto_delete, queue.auto_delete)
-    _check(subject, QUEUE_TYPE, arguments.get(QUEUE_TYPE, CLASSIC), queue.arguments.get(QUEUE_TYPE, CLASSIC))
+    given = arguments.get(QUEUE_TYPE, CLASSIC.name)
+    received = find_type(given)
+    _check(subject, QUEUE_TYPE, given if received is None else received.name, queue.features.type.name)
     for name in sorted({**arguments, **queue.arguments}):
         if name in RABBITMQS or name in OURS or name in ALIASES:
             _check_argument(subject, name, arguments, queue.arguments)

@@ -191,7 +191,7 @@ class Route:
         address = self.envelope
         if len(target.queues) == 1 and not target.by_headers and not self.gates and address.ttl_s == NEVER:
             queue = target.queues[0]
-            if queue.features.quorum and address.priority >= URGENT_FROM:
+            if queue.features.type.urgent_first and address.priority >= URGENT_FROM:
                 return  # The line of urgent messages may be created and removed, so no route may refer to it.
             if address.persistent and queue.storage is not None:
                 self.stored_queue = queue

@@ -18,7 +18,7 @@ from penstock.core.journal.journal import Journal
 from penstock.core.queue.pager import check, without_disk
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.topic_trie import topic_matches
-from penstock.core.settings.policies import EXCHANGES, Policy, kind_of
+from penstock.core.settings.policies import EXCHANGES, Policy
 from penstock.core.settings.table import COMMAND, FILE, PlacedPatterns, SettingsChange, SettingsEntry, SettingsTable
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound
@@ -314,7 +314,7 @@ def _resolve_vhost(
     for queue in list(vhost.queues.values()):
         if broker.work.spend(look_work):
             yield
-        kind = kind_of(queue.features)
+        kind = queue.features.type.apply_to
         matched = its_own or many or bool(patterns["queue"].matching(vhost.name, queue.name))
         if not queue.deleted and (matched or any(concerns(policy, queue, kind) for policy in policies)):
             broker.work.done += RESOLVE_WORK + table.policies.work(vhost.name, queue.name)
@@ -336,7 +336,7 @@ def resolve_queue(broker: Broker, table: SettingsTable, queue: Queue, plan: Sett
     Raises PreconditionFailed (406) otherwise.
     """
     try:
-        settings = table.queue(queue.vhost, queue.name, queue.settings.given, kind_of(queue.features))
+        settings = table.queue(queue.vhost, queue.name, queue.settings.given, queue.features.type.apply_to)
         check(queue.name, settings, queue.features, broker.journal)
         plan.queues.append((queue, settings))
         if not answers_control(queue.name):

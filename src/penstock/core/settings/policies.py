@@ -6,25 +6,14 @@ applies; among equals, the first by name.
 
 from __future__ import annotations
 
-import json
 from bisect import insort
 from typing import Any, Final
 
 from mypy_extensions import i64
 
 from penstock.content.properties import answers_control
-from penstock.errors import BrokerError, PreconditionFailed, ResourceError
-from penstock.settings.read import (
-    KEYS_WITHOUT_EFFECT,
-    NOT_FOR_CLASSIC,
-    NOT_FOR_QUORUM,
-    Features,
-    check_foreign,
-    read_settings,
-    setting_named,
-)
+from penstock.errors import PreconditionFailed, ResourceError
 from penstock.settings.table import ALIASES, OURS, POLICY, SMALLEST, SettingValue
-from penstock.texts import nearest
 
 PATTERN_OCTETS: Final = 4096
 """Longest expression."""
@@ -153,23 +142,16 @@ def _found(expression: Any, octets: bytes) -> bool:
     return expression.search(octets) is not None
 
 
-CLASSIC: Final = "classic_queues"
-QUORUM: Final = "quorum_queues"
+ALL: Final = "all"
+QUEUES: Final = "queues"
 EXCHANGES: Final = "exchanges"
-"""Kinds of objects to which a policy applies."""
+"""Kinds of objects to which a policy applies, beside each type of queues (`QueueType.apply_to`)."""
 OPERATOR: Final = "operator policy"
 """Operator policies, which users of RabbitMQ set for other users."""
-NAME_OCTETS: Final = 255
-DEFINITION_OCTETS: Final = 24 * 1024
-"""Most bytes of a definition: an entry of an import has at most 32 KiB."""
-PRIORITY_MAX: Final = 1 << 53
 RANK: Final = 1
 """Rank of a setting of a policy: weaker than an argument, stronger than a pattern."""
-NEARLY: Final = 0.8
-"""Similarity (difflib) above which an unknown key counts as a misspelling of a known key."""
 ALTERNATE: Final = "alternate-exchange"
 """The only key of an exchange: the destination of unroutable messages."""
-APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
 OVERFLOW: Final = "overflow"
 OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
 """Values of `overflow`, and of the argument x-overflow, that RabbitMQ knows."""
@@ -190,7 +172,7 @@ class Policy:
         self.pattern = pattern
         self.definition = definition
         """Keys and values as given."""
-        self.apply_to: str = "all"
+        self.apply_to: str = ALL
         self.priority: i64 = 0
         self.operator: bool = False
         self.values: dict[str, SettingValue] = {}
@@ -206,7 +188,7 @@ class Policy:
         """Return whether the policy is for queues of a type, or for exchanges."""
         if kind in self.excluded:
             return False
-        return self.apply_to in ("all", kind) or (self.apply_to == "queues" and kind != EXCHANGES)
+        return self.apply_to in (ALL, kind) or (self.apply_to == QUEUES and kind != EXCHANGES)
 
     def covers(self, kind: str, name: str) -> bool:
         """Return whether the policy matches an object; another policy may have precedence."""
@@ -296,114 +278,9 @@ class PolicyPair:
 NO_POLICIES: Final = PolicyPair()
 
 
-def read_policy(vhost: str, name: str, fields: dict[str, object], operator: bool) -> Policy:
-    """Read a policy from RabbitMQ's form: `pattern`, `definition`, and `priority` and `apply-to` if given.
-
-    Raises PreconditionFailed (406) with one sentence that names the policy, the key and the rule.
-    """
-    title = f"{OPERATOR if operator else POLICY} '{name}' of vhost '{vhost}'"
-    if not name or len(name.encode(errors="replace")) > NAME_OCTETS:
-        raise PreconditionFailed(f"{title}: a name has 1 to {NAME_OCTETS} bytes")
-    text, definition = fields.get("pattern"), _object(fields.get("definition"))
-    if not isinstance(text, str):
-        raise PreconditionFailed(f"{title}: 'pattern' must be a string")
-    if not isinstance(definition, dict) or not definition:
-        raise PreconditionFailed(f"{title}: 'definition' must be an object of at least one key and its value")
-    if len(json.dumps(definition)) > DEFINITION_OCTETS:
-        raise PreconditionFailed(f"{title}: its definition has more than {DEFINITION_OCTETS:,} bytes")
-    try:
-        pattern = PolicyPattern(text)
-    except PreconditionFailed as error:
-        raise PreconditionFailed(f"{title}: {error}") from None
-    policy = Policy(vhost, name, pattern, definition)
-    policy.operator = operator
-    policy.apply_to = _apply_to(title, fields.get("apply-to"), operator)
-    policy.priority = _priority(title, fields.get("priority"))
-    _read_definition(policy, title)
-    return policy
-
-
-def reading_work(fields: dict[str, object]) -> i64:
-    """Return the approximate units of work to read a policy."""
-    text = fields.get("pattern")
-    return compile_work(text) if isinstance(text, str) else 1
-
-
-def kind_of(features: Features) -> str:
-    """Return the kind of a queue, for `Policy.applies_to`."""
-    return QUORUM if features.quorum else CLASSIC
-
-
 def smaller(value: SettingValue, other: SettingValue) -> bool:
     """Return whether a limit is smaller than another."""
     return not value.none and (other.none or value.number < other.number)
-
-
-def _object(value: object) -> object:
-    """Return an object for a list of pairs, the form of operator policies in `rabbitmqctl export_definitions`."""
-    if not isinstance(value, list):
-        return value
-    fields: dict[str, object] = {}
-    for pair in value:
-        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
-            return value
-        fields[pair[0]] = pair[1]
-    return fields
-
-
-def _apply_to(title: str, value: object, operator: bool) -> str:
-    if value is None:
-        return "all"
-    if not isinstance(value, str) or value not in APPLY_TO:
-        raise PreconditionFailed(f"{title}: 'apply-to' must be one of {', '.join(APPLY_TO)}, not {json.dumps(value)}")
-    if operator and value == EXCHANGES:
-        raise PreconditionFailed(f"{title}: an operator policy applies to queues, not to exchanges")
-    return value
-
-
-def _priority(title: str, value: object) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > PRIORITY_MAX:
-        raise PreconditionFailed(f"{title}: 'priority' must be a whole number, not {json.dumps(value)}")
-    return value
-
-
-def _read_definition(policy: Policy, title: str) -> None:
-    """Sort the keys of a definition into settings, the alternate exchange, and keys without effect."""
-    by = OPERATOR if policy.operator else POLICY
-    for_queues = policy.apply_to not in (EXCHANGES, "streams")
-    given: dict[str, object] = {}
-    for key, value in policy.definition.items():
-        for kind, keys in ((CLASSIC, NOT_FOR_CLASSIC), (QUORUM, NOT_FOR_QUORUM)):
-            if key in keys:
-                policy.excluded.setdefault(kind, key)
-        if key == ALTERNATE and not policy.operator:
-            if not isinstance(value, str):
-                raise PreconditionFailed(f"{title}: {ALTERNATE} must be the name of an exchange")
-            if policy.apply_to in (EXCHANGES, "all"):
-                policy.alternate = value
-            else:
-                policy.idle.append(key)
-        elif key in KEYS_WITHOUT_EFFECT or not _is_setting(title, key):
-            policy.idle.append(key)
-        else:
-            given[key] = value
-            if policy.operator and setting_named("queue", key) not in OF_OPERATORS:
-                raise PreconditionFailed(
-                    f"{title}: an operator policy has no {key}; it may have {', '.join(OF_OPERATORS)}"
-                )
-            if not for_queues:
-                policy.idle.append(key)
-    try:
-        values = read_settings("queue", "", given)
-    except BrokerError as refusal:  # mypyc allows a name one type in a function.
-        raise PreconditionFailed(f"{title}: {str(refusal).removeprefix('queue: ')}") from None
-    if for_queues:
-        for setting, setting_value in values.items():
-            policy.values[setting] = setting_value.with_source(POLICY, policy.name, by, RANK)
 
 
 def _is_of_rabbitmq(key: str, value: object) -> bool:
@@ -413,17 +290,6 @@ def _is_of_rabbitmq(key: str, value: object) -> bool:
     if key in LIMITS_OF_RABBITMQ:
         return isinstance(value, int)
     return key in DEAD_LETTERS or key not in {*OURS, *ALIASES}
-
-
-def _is_setting(title: str, key: str) -> bool:
-    """Return whether a key is a setting of queues. Raises PreconditionFailed (406) for a misspelt key."""
-    if key in OURS or key in ALIASES:
-        return True
-    check_foreign(title, key)
-    near = nearest(key, [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, ALTERNATE], cutoff=NEARLY)
-    if near:
-        raise PreconditionFailed(f"{title}: unknown key {key}; did you mean {near}?")
-    return False
 
 
 POLICIES_A_VHOST: Final = 1_000

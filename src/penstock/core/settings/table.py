@@ -451,7 +451,7 @@ class SettingsTable:
         return given
 
     def queue(self, vhost: str, queue: str, given: dict[str, SettingValue], kind: str) -> Settings:
-        """Resolve a queue; `kind` is CLASSIC or QUORUM, or "" for a queue without policies.
+        """Resolve a queue; `kind` is the `apply_to` of its type, or "" for a queue without policies.
 
         Raises PreconditionFailed (406) for sources that contradict each other.
         """

@@ -94,7 +94,9 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     consumer = Consumer(tag, channel, queue, no_ack, exclusive, channel.prefetch, window_bytes, priority)
     consumer.arguments = arguments
     channel.broker.consume(channel, consumer, settings)
-    for sentence in in_consumer(arguments, queue.features.single_active and not queue.features.quorum):
+    kind = queue.features.type
+    steady = kind.name if queue.features.single_active and not kind.active_yields else ""
+    for sentence in in_consumer(arguments, steady):
         channel.connection.services.log_without_effect(sentence)
     if len(channel.consumers) == 1:
         channel.engine.review_use()

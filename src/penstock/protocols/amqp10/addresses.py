@@ -37,7 +37,6 @@ from penstock.connections.topology import asker_of, declare_queue
 from penstock.content.properties import is_name
 from penstock.core.message import Envelope
 from penstock.core.routing.exchange import EXCHANGE, QUEUE
-from penstock.core.settings.policies import CLASSIC
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, NotFound
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
@@ -407,7 +406,8 @@ def create_missing_queue(vhost: VirtualHost, address: Address, asker: Connection
     for node in address.nodes:
         if vhost.default_route(node.queue) is not None if node.queue else node.exchange in vhost.exchanges:
             return
+    kind = vhost.default_type().apply_to
     for node in address.nodes:
-        if node.queue and vhost.table.queue(vhost.name, node.queue, {}, CLASSIC).auto_create:
+        if node.queue and vhost.table.queue(vhost.name, node.queue, {}, kind).auto_create:
             declare_queue(asker_of(asker), vhost, node.queue, {}, True)
             return

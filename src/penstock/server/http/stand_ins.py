@@ -12,6 +12,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from penstock.core.queue.types import QUORUM
 from penstock.describe.session import session_in_full
 from penstock.describe.table import API_VERSION, Row
 from penstock.server.http.login import check_own
@@ -258,7 +259,7 @@ async def start_vhost(request: ApiRequest) -> Response:
 async def quorum_status(request: ApiRequest) -> Response:
     """Show the replicas of a quorum queue: one, which leads."""
     queue = request.queue()
-    if queue.arguments.get("x-queue-type") != "quorum":
+    if queue.features.type is not QUORUM:
         return status(f"queue '{queue.name}' is no quorum queue")
     row: Row = {
         "Node Name": request.driver.name,

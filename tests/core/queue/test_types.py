@@ -1,0 +1,125 @@
+"""Types of queues: features and flags of declarations, and the default type of a virtual host."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from penstock.core.queue.ready_queue import Priorities
+from penstock.core.queue.types import (
+    AUTO_DELETE,
+    CLASSIC,
+    EXCLUSIVE,
+    NON_DURABLE,
+    PLAIN,
+    QUORUM,
+    TYPES,
+    UNSUPPORTED,
+    QueueType,
+    check_flags,
+    default_type,
+    find_type,
+    read_features,
+    with_default_type,
+)
+from penstock.errors import NotSupported, PreconditionFailed
+from penstock.flow.level import UNLIMITED
+
+TOY = QueueType("toy", "toy_queues", aliases=("play",), refused_flags=(AUTO_DELETE,), refused_arguments=("x-expires",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"x-max-priority": 256}, "x-max-priority=256 is not between 0 and 255"),
+        ({"x-max-priority": -1}, "x-max-priority=-1 is not between 0 and 255"),
+        ({"x-max-priority": "5"}, "x-max-priority='5' is not a whole number"),
+        ({"x-single-active-consumer": 1}, "x-single-active-consumer=1 is neither true nor false"),
+        ({"x-queue-type": "lazy"}, "x-queue-type=lazy is not known; known are classic and quorum"),
+        ({"x-queue-type": "quorum", "x-max-priority": 5}, "invalid arg 'x-max-priority' for a queue of type quorum"),
+    ],
+)
+def test_impossible_queue_features_are_refused_in_a_sentence(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        read_features("q", arguments)
+    assert f"queue 'q': {said}" in str(caught.value)
+
+
+def test_stream_is_refused_with_an_alternative() -> None:
+    with pytest.raises(NotSupported, match="a cursor reads a queue again and again"):
+        read_features("q", {"x-queue-type": "stream"})
+
+
+def test_unknown_type_is_refused_with_the_names_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TYPES, TOY.name, TOY)
+    with pytest.raises(PreconditionFailed, match=r"x-queue-type=lazy is not known; known are classic, quorum and toy$"):
+        read_features("q", {"x-queue-type": "lazy"})
+    assert read_features("q", {"x-queue-type": "play"}).type is TOY
+    with pytest.raises(PreconditionFailed, match=r"^queue 'q': invalid arg 'x-expires' for a queue of type toy$"):
+        read_features("q", {"x-queue-type": "toy", "x-expires": 5})
+
+
+def test_types_have_different_names_and_values() -> None:
+    values = [value for row in TYPES.values() for value in (row.name, *row.aliases)]
+    assert len(values) == len({*values, *UNSUPPORTED}) - len(UNSUPPORTED)
+    assert [find_type(value) for value in TYPES] == list(TYPES.values())
+    assert find_type("default") is CLASSIC
+    assert find_type(5) is None
+    assert len({row.apply_to for row in TYPES.values()}) == len(TYPES)
+
+
+@pytest.mark.parametrize("row", TYPES.values(), ids=list(TYPES))
+def test_flags_are_refused_as_the_row_of_the_type_has_them(row: QueueType) -> None:
+    features = read_features("q", {"x-queue-type": row.name})
+    for durable, auto_delete, exclusive in itertools.product((True, False), repeat=3):
+        given = [(not durable, NON_DURABLE), (auto_delete, AUTO_DELETE), (exclusive, EXCLUSIVE)]
+        refused = [flag for there, flag in given if there and flag in row.refused_flags]
+        if not refused:
+            check_flags("q", features, durable, auto_delete, exclusive)
+            continue
+        with pytest.raises(PreconditionFailed) as caught:
+            check_flags("q", features, durable, auto_delete, exclusive)
+        assert str(caught.value) == f"queue 'q': invalid property '{refused[0]}' for a queue of type {row.name}"
+
+
+def test_row_gives_delivery_limit_and_ready_queue() -> None:
+    assert (CLASSIC.delivery_limit, QUORUM.delivery_limit) == (UNLIMITED, 20)
+    assert isinstance(CLASSIC.ready(5), Priorities)
+    assert not isinstance(QUORUM.ready(0), Priorities)
+    assert (CLASSIC.counts_returns, QUORUM.counts_returns) == (False, True)
+
+
+def test_queue_without_features_is_classic() -> None:
+    assert read_features("q", {"x-max-length": 5}) is PLAIN
+    assert PLAIN.type is CLASSIC
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flags", "expected"),
+    [
+        ({}, (True, False, False), {"x-queue-type": "quorum"}),
+        ({"x-max-length": 5}, (True, False, False), {"x-max-length": 5, "x-queue-type": "quorum"}),
+        ({"x-queue-type": None}, (True, False, False), {"x-queue-type": "quorum"}),
+        ({"x-queue-type": "classic"}, (True, False, False), {"x-queue-type": "classic"}),
+        ({}, (False, False, False), {}),
+        ({}, (True, True, False), {}),
+        ({}, (True, False, True), {}),
+    ],
+)
+def test_default_type_is_added_where_its_flags_permit(
+    arguments: dict[str, object], flags: tuple[bool, bool, bool], expected: dict[str, object]
+) -> None:
+    before = dict(arguments)
+    assert with_default_type(arguments, QUORUM, *flags) == expected
+    assert arguments == before
+    assert with_default_type(arguments, CLASSIC, *flags) is arguments
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("quorum", QUORUM), ("classic", CLASSIC), ("stream", CLASSIC), (None, CLASSIC), (5, CLASSIC)],
+)
+def test_default_type_of_attributes_is_one_that_exists(value: object, expected: QueueType) -> None:
+    assert default_type({"default_queue_type": value}) is expected
+    assert default_type({}) is CLASSIC
