@@ -43,7 +43,7 @@ NOTICE_S = 5.0
 QUIET_S = 86_400
 """Seconds between two warnings of the client in its log: those of the command are its own."""
 READ_BYTES = 256 * 1024
-"""Octets read from a file at once."""
+"""Bytes read from a file at once."""
 UNROUTABLE = ("NO_ROUTE", "NO_CONSUMERS")
 """Reasons of messages that reached no queue; others were refused."""
 SHOWN_MOST = 1000

@@ -32,7 +32,7 @@ ITEMS_MOST: Final = 200
 LINES_MOST: Final = 300
 """Last lines of a log."""
 LINE_OCTETS: Final = 4_000
-"""Octets of a line of a log; the rest is cut off."""
+"""Bytes of a line of a log; the rest is cut off."""
 PACKAGES: Final = (
     *("click", "librt", "scramp", "google-re2", "starlette", "uvicorn", "psycopg", "uvloop", "textual", "pyspark"),
 )

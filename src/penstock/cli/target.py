@@ -127,7 +127,7 @@ DEFAULT_PROFILE: Final = "default"
 """Profile that is used when nothing else names a broker."""
 KEYS: Final = ("url", "password-file", "cacert", "client-cert", "client-key")
 OCTETS_MAX: Final = 1024 * 1024
-"""Largest file of profiles, in octets."""
+"""Largest file of profiles, in bytes."""
 
 
 class Profile(NamedTuple):

@@ -30,7 +30,7 @@ GATES_SHOWN: Final = 4
 
 
 def size(octets: float) -> str:
-    """Return a number of octets for people: 12 B, 3.4 KiB."""
+    """Return a number of bytes for people: 12 B, 3.4 KiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(octets) < 1024:
             return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"

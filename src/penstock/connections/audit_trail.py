@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from penstock.connections.connection import Connection
 
 OCTETS_A_SECOND: Final = 400.0
-"""Octets by which an allowance grows: those of an ordinary record."""
+"""Bytes by which an allowance grows: those of an ordinary record."""
 BURST_OCTETS: Final = 4 * 1024 * 1024
-"""Octets of an allowance that was not used: a 32nd of the log by its default settings."""
+"""Bytes of an allowance that was not used: a 32nd of the log by its default settings."""
 
 Record = dict[str, object]
 

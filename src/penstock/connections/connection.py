@@ -197,9 +197,9 @@ HUNG_UP: Final = "its peer closed the socket"
 GIVEN_UP: Final = "no heartbeat, or no answer in time"
 """Reasons of an end without a close."""
 OCTETS_A_UNIT: Final = 128
-"""Octets of input per unit of work: the shortest publish of AMQP 0-9-1 has 52 and takes a third of a microsecond."""
+"""Bytes of input per unit of work: the shortest publish of AMQP 0-9-1 has 52 and takes a third of a microsecond."""
 LARGE_OCTETS_A_UNIT: Final = 2048
-"""Octets of large messages per unit of work: they are copied once when they are read, and written as they are."""
+"""Bytes of large messages per unit of work: they are copied once when they are read, and written as they are."""
 
 
 class Connection(Worker):
@@ -295,7 +295,7 @@ class Connection(Worker):
             pieces.begin_input()
             pos = self.engine.read(data)
             body = pieces.arrived
-            if body > pos:  # Over AMQP 1.0 a message becomes large with octets that came before.
+            if body > pos:  # Over AMQP 1.0 a message becomes large with bytes that came before.
                 body = pos
             self.broker.work.count((pos - body) // OCTETS_A_UNIT + body // LARGE_OCTETS_A_UNIT + 1)
             if pos < len(data):
@@ -364,7 +364,7 @@ class Connection(Worker):
         return reads and self.pausing.may_pulse(now)
 
     def readable(self) -> int:
-        """Return how many octets may be read at once; UNLIMITED but for publishers without confirms that are held."""
+        """Return how many bytes may be read at once; UNLIMITED but for publishers without confirms that are held."""
         if self.blocks == 0 or not self.pausing.has_share() or not self.publishes_only():
             return UNLIMITED
         return self.pausing.readable()

@@ -11,7 +11,7 @@ PULSING_S_MAX: Final = 60.0
 AHEAD: Final = 4
 """Hold budgets that may be held until connection.blocked is written: 4 MiB is the largest send buffer of Linux."""
 CHARGE_PER_OCTET: Final = 7
-"""Highest charge per octet on the wire: the shortest publish has 39 octets and is charged a little over OVERHEAD."""
+"""Highest charge per byte on the wire: the shortest publish has 39 bytes and is charged a little over OVERHEAD."""
 
 
 class ConnectionLimits:
@@ -21,15 +21,15 @@ class ConnectionLimits:
     """
 
     frame_max: int
-    """Largest frame in octets; RabbitMQ's default, which all clients accept."""
+    """Largest frame in bytes; RabbitMQ's default, which all clients accept."""
     initial_frame_max: int
-    """Largest frame in octets before login; RabbitMQ's bound."""
+    """Largest frame in bytes before login; RabbitMQ's bound."""
     channel_max: int
     heartbeat_s: int
     message_bytes_max: int
     min_large_message: int
     arriving_bytes_max: int
-    """Most octets of incomplete messages on a connection; twice the largest body."""
+    """Most bytes of incomplete messages on a connection; twice the largest body."""
     hold_bytes: int
     """Hold budget of a connection (charges); beyond, its reading is paused, or the next publish refused."""
     transaction_bytes: int

@@ -119,13 +119,13 @@ class DurableDeliveries(DurabilityListener):
 
 
 KEPT_OCTETS: Final = 256
-"""Most octets of output whose memory an idle connection keeps: they fit into the buffer object itself."""
+"""Most bytes of output whose memory an idle connection keeps: they fit into the buffer object itself."""
 OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
 SOURCES_FULL: Final = 512 * 1024
-"""Octets of output, large messages included, that are written at once; they are parts of pieces, not copies."""
+"""Bytes of output, large messages included, that are written at once; they are parts of pieces, not copies."""
 SHARE_OCTETS: Final = 64 * 1024
-"""Octets of a large message that are written before the turn of the next one."""
+"""Bytes of a large message that are written before the turn of the next one."""
 OPEN_SOURCES: Final = 4
 """Large messages of a connection that are written at the same time, and have pieces in memory; others wait."""
 OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
@@ -133,7 +133,7 @@ OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
 
 
 def octets_of(parts: Parts) -> i64:
-    """Return the octets of all parts."""
+    """Return the bytes of all parts."""
     octets: i64 = 0
     for part in parts:
         octets += len(part)
@@ -150,7 +150,7 @@ class OutputSource:
     def write_some(self, out: BytesWriter, parts: Parts) -> bool:
         """Write about `SHARE_OCTETS`. Return whether more is at hand; if not, it is added again later.
 
-        `parts` go before `out`, whose octets become one of them where a large part follows.
+        `parts` go before `out`, whose bytes become one of them where a large part follows.
         """
         raise NotImplementedError
 
@@ -170,7 +170,7 @@ class ConnectionOutput(WaitList):
         self.touched: bool = False
         """True while the connection is registered for a flush."""
         self.sources: list[OutputSource] = []
-        """Open sources with octets at hand; they take turns."""
+        """Open sources with bytes at hand; they take turns."""
         self._open: int = 0
         """Number of open sources."""
         self._waiting: list[OutputSource] = []
@@ -203,7 +203,7 @@ class ConnectionOutput(WaitList):
         self.sources.clear()
 
     def take(self) -> bytes:
-        """Take the buffered octets."""
+        """Take the buffered bytes."""
         data = self.buffer.getvalue()
         self.buffer.truncate(0)
         if len(data) > KEPT_OCTETS:
@@ -211,7 +211,7 @@ class ConnectionOutput(WaitList):
         return data
 
     def renew(self) -> BytesWriter:
-        """Return a new buffer with the octets of the present one, if that has grown: it does not shrink by itself."""
+        """Return a new buffer with the bytes of the present one, if that has grown: it does not shrink by itself."""
         if self._grown:
             self._grown = False
             octets = self.buffer.getvalue()
@@ -220,7 +220,7 @@ class ConnectionOutput(WaitList):
         return self.buffer
 
     def fill(self, parts: Parts) -> i64:
-        """Take the buffered octets, and more from the sources until the output is full; returns how many more."""
+        """Take the buffered bytes, and more from the sources until the output is full; returns how many more."""
         buffer = self.buffer
         before = octets_of(parts) + len(buffer)
         octets = before
@@ -230,7 +230,7 @@ class ConnectionOutput(WaitList):
                 self.sources.append(source)
             octets = octets_of(parts) + len(buffer)
         parts.append(self.take())
-        self._grown = True  # Its octets may have become parts before.
+        self._grown = True  # Its bytes may have become parts before.
         return octets - before
 
     def open_source(self, source: OutputSource) -> None:

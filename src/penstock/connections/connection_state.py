@@ -1,4 +1,4 @@
-"""States of a connection, from the first octets to the closed socket, and of the teardown of its sessions."""
+"""States of a connection, from the first bytes to the closed socket, and of the teardown of its sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ConnectionState(IntEnum):
     """
 
     HEADER = 0
-    """The first octets, which choose the protocol, are awaited."""
+    """The first bytes, which choose the protocol, are awaited."""
     START = 1
     """The client has to log in."""
     VERIFYING = 2

@@ -18,11 +18,11 @@ from penstock.flow.work import Steps
 from penstock.texts import nearest, worded
 
 REQUEST_OCTETS: Final = 256 * 1024
-"""Most octets of a request."""
+"""Most bytes of a request."""
 IMPORT_OCTETS: Final = 8 * 1024 * 1024
-"""Most octets of a request with definitions, which are a text with escaped quotes."""
+"""Most bytes of a request with definitions, which are a text with escaped quotes."""
 BLOCK_OCTETS: Final = 16 * 1024 * 1024
-"""Most octets of a block that is published."""
+"""Most bytes of a block that is published."""
 IMPORT: Final = "definitions.import"
 PUBLISH_BLOCK: Final = "publish.block"
 """Operations with bodies of their own."""
@@ -43,7 +43,7 @@ SUBJECTS: Final = (
 
 
 def octets_max(operation: str) -> int:
-    """Return the most octets of a request for an operation."""
+    """Return the most bytes of a request for an operation."""
     if operation == PUBLISH_BLOCK:
         return BLOCK_OCTETS
     return IMPORT_OCTETS if operation == IMPORT else REQUEST_OCTETS

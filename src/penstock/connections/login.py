@@ -135,7 +135,7 @@ class CredentialExpiry(TimerHandler):
 RENEWAL_WORK: Final = 400
 """Units of work of the verification of a token: its thread runs Python, and takes its time from the event loop."""
 VERIFYING_OCTETS_MAX: Final = 65_536
-"""Most octets of input that are read and wait while a password is verified."""
+"""Most bytes of input that are read and wait while a password is verified."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -279,7 +279,7 @@ class ConnectionLogin:
         self._expiry: CredentialExpiry | None = None
         """Expiry of the credentials, if they expire."""
         self._deferred: int = 0
-        """Octets that were read while the password is verified."""
+        """Bytes that were read while the password is verified."""
 
     def start(self, connection: Connection, check: CredentialCheck) -> None:
         """Begin an attempt; the outcome may be known at once."""
@@ -305,7 +305,7 @@ class ConnectionLogin:
         connection.release_input(False)
 
     def count_deferred(self, octets: int) -> None:
-        """Count octets of input that wait."""
+        """Count bytes of input that wait."""
         if self.attempt is not None:
             self._deferred += octets
 

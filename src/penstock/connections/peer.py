@@ -1,6 +1,6 @@
-"""Peer of a connection: its address, its network, what it announces, its TLS, and the octets from it and to it.
+"""Peer of a connection: its address, its network, what it announces, its TLS, and the bytes from it and to it.
 
-The octets of a connection with TLS are those inside of it. Octets that a paused socket has not delivered yet are not
+The bytes of a connection with TLS are those inside of it. Bytes that a paused socket has not delivered yet are not
 counted.
 """
 
@@ -20,18 +20,18 @@ from penstock.settings.read import read_client_properties
 
 
 class Traffic:
-    """Counts of octets, of reads and of writes; they only grow."""
+    """Counts of bytes, of reads and of writes; they only grow."""
 
     def __init__(self) -> None:
         self.received: i64 = 0
         self.sent: i64 = 0
-        """Octets."""
+        """Bytes."""
         self.reads: i64 = 0
         self.writes: i64 = 0
         """Reads from the socket that brought some, and writes to it: RabbitMQ calls them packets."""
         self.received_rate: float = 0.0
         self.sent_rate: float = 0.0
-        """Octets a second between the last two samples."""
+        """Bytes a second between the last two samples."""
         self._received_before: i64 = 0
         self._sent_before: i64 = 0
         self._sampled: float = -1.0
@@ -200,7 +200,7 @@ class Peer:
         self.tls: TlsSession | None = None
         """TLS of the connection; None without it, and until its handshake is over."""
         self.traffic = Traffic()
-        """Octets from it and to it."""
+        """Bytes from it and to it."""
 
     def ends(self) -> str:
         """Return both ends, the client's first, which is RabbitMQ's name of a connection."""

@@ -30,7 +30,7 @@ SHARE_LEAST_BYTES: Final = 64 * 1024
 """Bytes (charges) that a publisher without confirms may have held, however little drains: it may soon do other things.
 """
 READ_LEAST_BYTES: Final = 4096
-"""Octets that are read at once at least."""
+"""Bytes that are read at once at least."""
 
 
 class ReadPausing:
@@ -61,7 +61,7 @@ class ReadPausing:
         return self.budget.share(self._broker.now) != UNLIMITED
 
     def readable(self) -> int:
-        """Return how many octets may be read at once: those that its share leaves room for, whatever they are."""
+        """Return how many bytes may be read at once: those that its share leaves room for, whatever they are."""
         room = self._bytes() - int(self.budget.bytes)
         return max(room // CHARGE_PER_OCTET, READ_LEAST_BYTES)
 

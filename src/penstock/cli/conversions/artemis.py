@@ -386,7 +386,7 @@ def _flag(element: Element) -> bool:
 
 
 def _octets(element: Element) -> int:
-    """Return a size with one of Artemis' units in octets."""
+    """Return a size with one of Artemis' units in bytes."""
     if AMOUNT.fullmatch(element.text) is None:
         return number_of(element)
     found = amount(element.text, ARTEMIS_UNITS)

@@ -16,7 +16,7 @@ from penstock.errors import ConfigError
 from penstock.texts import nearest
 
 OCTETS_MOST: Final = 4 * 1024 * 1024
-"""Most octets of a converted file: as many as an import of definitions has."""
+"""Most bytes of a converted file: as many as an import of definitions has."""
 NEARLY: Final = 0.85
 """Similarity (difflib) from which an unknown name counts as a misspelling of one that is converted."""
 LINE: Final = re.compile(r"line (\d+)\b")

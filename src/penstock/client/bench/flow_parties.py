@@ -16,11 +16,11 @@ from penstock.errors import PenstockError
 
 BODY_OCTETS: Final = 1024
 SECTION_OCTETS: Final = 8
-"""Octets more of a body as a section of AMQP 1.0."""
+"""Bytes more of a body as a section of AMQP 1.0."""
 CHARGE: Final = BODY_OCTETS + 240
 """Charge of such a message at Penstock: body, no properties, overhead."""
 ARTEMIS_CHARGE: Final = 1456
-"""Octets that Artemis 2.44 counts for such a message."""
+"""Bytes that Artemis 2.44 counts for such a message."""
 RETRY_S: Final = 0.005
 """Seconds after a refusal until the next publish; they double with each, up to `RETRY_MOST_S`."""
 RETRY_MOST_S: Final = 0.08

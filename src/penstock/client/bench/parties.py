@@ -1,6 +1,6 @@
 """Senders and receivers of a load, each in a process of its own, so that none waits for the other's processor time.
 
-The first eight octets of a body are a time of the system's monotonic clock, which all processes of a machine share.
+The first eight bytes of a body are a time of the system's monotonic clock, which all processes of a machine share.
 With a rate it is the time at which the message was due: a sender that is late writes the time at which it should have
 sent, so a pause of the broker counts for every message that it delays (no coordinated omission).
 """
@@ -96,7 +96,7 @@ def merged(histograms: Iterable[Histogram]) -> Histogram:
 
 
 STAMP: Final = 8
-"""Octets of the time in a body."""
+"""Bytes of the time in a body."""
 BURST: Final = 256
 """Messages that are published, or taken, between two looks at the clock."""
 QUIET_S: Final = 0.5

@@ -55,7 +55,7 @@ TOPIC_CAPABILITY: Final = "topic"
 TEMPORARY: Final = "temporary-"
 """Capabilities of a terminus (AMQP JMS mapping 1.0, section 3.3); those of dynamic nodes begin with the last one."""
 ADDRESS_MAX: Final = len(EXCHANGES) + 2 * 3 * NAME_MAX + 1
-"""Most octets of an address: two names, each octet percent-encoded."""
+"""Most bytes of an address: two names, each byte percent-encoded."""
 CACHED_MAX: Final = 256
 """Addresses of `to` that a cache has at most."""
 _SCHEMES: Final = frozenset({"amqp", "amqps"})
@@ -196,7 +196,7 @@ def parse_to(octets: bytes) -> Address:
 
 
 class ToAddresses:
-    """Cache of the addresses in `to`, by their octets: an address is read once. It has `CACHED_MAX` at most."""
+    """Cache of the addresses in `to`, by their bytes: an address is read once. It has `CACHED_MAX` at most."""
 
     __slots__ = ("_found",)
 

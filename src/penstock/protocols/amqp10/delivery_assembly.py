@@ -1,6 +1,6 @@
 """Deliveries in several frames that arrive on an incoming link.
 
-A small one is put together. Once `min-large-message` octets have come, and a body that can be walked has
+A small one is put together. Once `min-large-message` bytes have come, and a body that can be walked has
 begun, the delivery becomes large: what lies before the body is its head, and the body goes in pieces. Requests to the
 control exchange are always put together, and so is a body of amqp-value or amqp-sequence that holds a list, a map or
 another compound value.
@@ -27,7 +27,7 @@ from penstock.wire.amqp10.value_walk import UNFIT
 from penstock.wire.amqp10.values import CodecError
 
 NO_DATA: Final = b"\x00\x53\x75\xa0\x00"
-"""A data section without octets: the body of a head."""
+"""A data section without bytes: the body of a head."""
 NO_VALUE: Final = b"\x00\x53\x77\x40"
 """An amqp-value that is null: the same for a head whose message has an amqp-value."""
 
@@ -53,14 +53,14 @@ class DeliveryAssembly:
         self._link = link
         self._target = target
         self.octets: i64 = 0
-        """Octets of all its sections that have come."""
+        """Bytes of all its sections that have come."""
         self.fault: BrokerError | None = None
         """The reason why it will be rejected: the body of a large message is malformed. The rest of it is dropped."""
         self._partial: PartialDelivery | None = None
-        """Charge of its octets in memory; None if there is no such delivery."""
+        """Charge of its bytes in memory; None if there is no such delivery."""
         self._payloads: list[bytes] = []
         self._large_from: i64 = 0
-        """Octets from which on it is looked at whether it is large; 0 if it never is."""
+        """Bytes from which on it is looked at whether it is large; 0 if it never is."""
         self._head: bytes = b""
         self._walk: BodyWalk | None = None
         self._large: LargeMessage | None = None
@@ -107,7 +107,7 @@ class DeliveryAssembly:
         del self._link
 
     def drop(self) -> None:
-        """Drop the octets received so far."""
+        """Drop the bytes received so far."""
         if self._partial is not None:
             self._link.session.connection.services.partial_messages.give_back(self._partial)
             self._partial = None

@@ -54,10 +54,10 @@ OTHER_WORK: Final = 1
 RESUMED_WORK: Final = 5
 """Units of work of a delivery that is converted, that has headers of its own, or that resumes an earlier one."""
 DATA_START: Final = b"\x00\x53\x75\xb0"
-"""First octets of a data section, up to its size in four octets."""
+"""First bytes of a data section, up to its size in four bytes."""
 PLAIN_FIRST: Final = 0x005373
 PLAIN_LAST: Final = 0x005378
-"""First three octets of a message that begins with its properties or a later section, up to the footer."""
+"""First three bytes of a message that begins with its properties or a later section, up to the footer."""
 
 
 class LargeDelivery(OutputSource):
@@ -158,7 +158,7 @@ class PendingDelivery:
         self.tag: i64 = tag
         self.payload = payload
         self.sent: i64 = 0
-        """Octets of the payload that are written."""
+        """Bytes of the payload that are written."""
         self.resumed: bool = False
         self.state: Composite | None = None
         """Outcome of a resumed delivery that is settled."""
@@ -186,7 +186,7 @@ class DeliveryWriter:
         self._sections = Sections()
         self._head_handle: i64 = ABSENT
         self._head: bytes = b""
-        """Constant octets of the deliveries of one link, and its handle."""
+        """Constant bytes of the deliveries of one link, and its handle."""
         self._envelope: Envelope | None = None
         self._durable: bool = False
         self._start: bytes = b""
@@ -301,7 +301,7 @@ class DeliveryWriter:
         self.ids.skip_to(number, unsettled.front_number())
 
     def _head_of(self, handle: i64) -> bytes:
-        """Return the constant octets of deliveries on a link, built anew if the last ones were of another link."""
+        """Return the constant bytes of deliveries on a link, built anew if the last ones were of another link."""
         if handle != self._head_handle:
             self._head = delivery_head(handle)
             self._head_handle = handle
@@ -474,7 +474,7 @@ class DeliveryWriter:
         return payload, spans
 
     def octets_of(self, message: Message) -> i64:
-        """Return the octets of the delivery of a message."""
+        """Return the bytes of the delivery of a message."""
         body = body_of(message.content)
         if body is None:
             header, content, start = self._parts(message, self._content_of(message))

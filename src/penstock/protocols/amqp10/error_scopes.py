@@ -83,7 +83,7 @@ class MalformedMessage(MalformedPerformative):
 
 DELIVERY_TAG: Final = Symbol("delivery-tag")
 DESCRIPTION_MAX: Final = 320
-"""Most octets of a description: with its condition and its performative it fits into the smallest frame (512)."""
+"""Most bytes of a description: with its condition and its performative it fits into the smallest frame (512)."""
 
 
 class Scope(IntEnum):
@@ -135,7 +135,7 @@ DESCRIPTION_LETTERS: Final = 40
 
 
 def fitted(performative: Composite, max_frame_size: int) -> bytes | None:
-    """Return the octets of a performative that fit into a frame of the peer; None if that cannot be.
+    """Return the bytes of a performative that fit into a frame of the peer; None if that cannot be.
 
     If it is too large, these are left out: properties, the unsettled map of an attach (which becomes incomplete), and
     the map and the end of the description of an error.

@@ -86,7 +86,7 @@ class IncomingLink(Link):
         self.target: Target = target
         self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
         self.max_message_size: i64 = target.largest_message(connection.limits.message_bytes_max)
-        """Octets of the largest message that the link takes."""
+        """Bytes of the largest message that the link takes."""
         self.settle_mode: i64 = attach.number("snd_settle_mode", MIXED)
         self.second: bool = self.profile.settles and attach.number("rcv_settle_mode", 0) == SECOND
         """True if we settle when the sender has, unless the transfer says otherwise."""

@@ -30,7 +30,7 @@ EXACT_CREDIT: Final = "penstock:exact-credit"
 """Capability of a sender's link with one target: its credit ends at the stop threshold, and outcomes are not withheld.
 """
 MESSAGE_BYTES: Final = "penstock:message-bytes"
-"""Link property: the octets that a message of credit is taken for until messages have come."""
+"""Link property: the bytes that a message of credit is taken for until messages have come."""
 BLOCKED_BY: Final = Symbol("penstock:blocked-by")
 BLOCKED_SINCE: Final = Symbol("penstock:since")
 RETRY_AFTER: Final = Symbol("penstock:retry-after")
@@ -60,7 +60,7 @@ class CreditRequest:
         """True if the credit is exact; that of a link without one target cannot be."""
         octets = properties.get(MESSAGE_BYTES)
         self.message_octets: i64 = min(octets, UINT_MAX) if isinstance(octets, int) and octets > 0 else 0
-        """Octets of its messages; 0 if it does not say."""
+        """Bytes of its messages; 0 if it does not say."""
 
     def credit(self, producer: Producer) -> SenderCredit:
         """Return the credit of the new producer."""
@@ -142,9 +142,9 @@ TAKEN: Final = Symbol("penstock:taken")
 REFUSED: Final = Symbol("penstock:refused")
 """Properties of our attach: whether the lane had a mark, the number up to which all is decided, and refused numbers."""
 NUMBER_OCTETS: Final = 9
-"""Octets of a number in a list."""
+"""Bytes of a number in a list."""
 ATTACH_OCTETS: Final = 2048
-"""Octets of the other fields of an attach, approximately."""
+"""Bytes of the other fields of an attach, approximately."""
 
 
 def sender_fields(

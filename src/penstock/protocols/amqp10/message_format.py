@@ -1,7 +1,7 @@
-"""The message format of AMQP 1.0: the sections of a message as its sender wrote them, from octet 0 on.
+"""The message format of AMQP 1.0: the sections of a message as its sender wrote them, from byte 0 on.
 
 A content begins with the header section, if the message has one; delivery annotations end where the message arrived.
-Rewriting copies the bare message octet by octet.
+Rewriting copies the bare message byte by byte.
 
 Selectors read the fields of a message in place: only what a selector asks for is decoded. A message without `durable`
 or `priority` has the defaults of the specification (section 3.2.1). A sender that is not persistent, such as that of
@@ -297,7 +297,7 @@ def _jms_id(content: bytes, pos: i64, is_message_id: bool) -> str:
 
 
 def _value_at(content: bytes, pos: i64) -> object:
-    """Return the value at `pos` of well-formed octets: a text, number, boolean or None; octets for anything else."""
+    """Return the value at `pos` of well-formed bytes: a text, number, boolean or None; bytes for anything else."""
     text = text_at(content, pos)
     if text is not None:
         return text
@@ -310,5 +310,5 @@ def _value_at(content: bytes, pos: i64) -> object:
 
 
 def _octets(value: object) -> bytes:
-    """Return octets as they are, and none for a list, map or array: selectors only know that there is a value."""
+    """Return bytes as they are, and none for a list, map or array: selectors only know that there is a value."""
     return value if isinstance(value, bytes) else b""

@@ -145,7 +145,7 @@ REQUEST_OCTETS_MAX: Final = 64 * 1024
 REQUEST_WORK: Final = 90
 """Units of work of a request: to read it, to look up its object, and to make, queue and deliver its response."""
 OCTETS_A_UNIT: Final = 8
-"""Octets of a request per unit of work: its body is decoded."""
+"""Bytes of a request per unit of work: its body is decoded."""
 RESPONSES_MAX: Final = 1000
 """Most responses that wait for a client that does not read."""
 RESPONSE_BYTES_MAX: Final = 1024 * 1024
@@ -225,7 +225,7 @@ class ManagementLink(RequestLink):
 
 
 MESSAGE_OCTETS_MAX: Final = 4096
-"""Largest message: a declare or a discharge has less than 64 octets."""
+"""Largest message: a declare or a discharge has less than 64 bytes."""
 COORDINATOR_WORK: Final = 32
 """Units of work of a declare or a discharge, without those of the commit."""
 CAPABILITIES: Final = ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"]

@@ -37,7 +37,7 @@ SHARED_MAX: Final = 16
 ROUTES_MAX: Final = 256
 """Most routes that a link caches by subject and `to`; at the bound the oldest goes."""
 HEADER_OCTETS_A_UNIT: Final = 8
-"""Octets of properties that cost one unit of work when they are decoded for routing."""
+"""Bytes of properties that cost one unit of work when they are decoded for routing."""
 COPIES: Final = b"x-cc"
 """Annotation with additional routing keys, as the header CC of AMQP 0-9-1 (RabbitMQ 4)."""
 DEFAULT_PRIORITY: Final = 4
@@ -86,7 +86,7 @@ class Target:
         self._checked = self._access.epoch.count
 
     def largest_message(self, most: i64) -> i64:
-        """Return the octets of the largest message that can ever fit into its queues, at most `most`."""
+        """Return the bytes of the largest message that can ever fit into its queues, at most `most`."""
         route = self.fixed_route()
         if route is None:
             return most
@@ -294,13 +294,13 @@ def target_of(
 
 
 def _text(data: bytes, sections: Sections, index: i64) -> bytes:
-    """Return the octets of a property; empty if it is absent."""
+    """Return the bytes of a property; empty if it is absent."""
     pos = property_at(data, sections.properties, sections.end, index)
     return b"" if pos == ABSENT else _octets_at(data, pos)
 
 
 def _octets_at(data: bytes, pos: i64) -> bytes:
-    """Return the octets of the binary or string at `pos` of well-formed octets."""
+    """Return the bytes of the binary or string at `pos` of well-formed bytes."""
     if data[pos] < 0xB0:
         size: i64 = data[pos + 1]
         return data[pos + 2 : pos + 2 + size]
