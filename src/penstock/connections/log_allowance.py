@@ -9,7 +9,7 @@ from penstock.flow.token_bucket import TokenBucket
 PART_OF_LOG: Final = 32
 """Part of the files that one user may fill at once."""
 USERS_KEPT: Final = 10_000
-"""Most users with an allowance that was used; of more the one that wrote longest ago has all of it again."""
+"""Most users with a partly used allowance; beyond, the user that wrote longest ago has a full allowance again."""
 
 
 class LogAllowance:
@@ -21,7 +21,7 @@ class LogAllowance:
         self.burst: int = burst
         """Bytes that a user may write at once."""
         self._of: dict[str, TokenBucket] = {}
-        """By user, the one that wrote longest ago first."""
+        """Allowances by user, the user that wrote longest ago first."""
 
     def left(self, user: str, now: float) -> int:
         """Return the bytes that a user may write now."""
@@ -29,7 +29,7 @@ class LogAllowance:
         return self.burst if bucket is None else bucket.whole(now)
 
     def spend(self, user: str, octets: int, now: float) -> bool:
-        """Take the bytes of a record from the allowance of a user; return False, and take nothing, beyond it."""
+        """Take the bytes of a record from the allowance of a user; beyond it return False, and take nothing."""
         bucket = self._of.pop(user, None)
         if bucket is None:
             bucket = TokenBucket(self.rate, float(self.burst))
