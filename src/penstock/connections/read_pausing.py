@@ -3,10 +3,10 @@
 A connection that only publishes is paused when its hold budget is used up, and read in small pulses, so that heartbeats
 and closes arrive.
 
-Of a publisher without confirms no more is read than can drain within half a hold deadline, by the recent share of its
-gates (`HoldBudget.share`); the rest waits in its socket. So it is not read in pulses while messages pass, and little
-would be lost at a standstill. The share is measured from the first passing publish, and for a whole deadline after the
-last.
+Of a publisher without confirms only bytes are read that can drain within half a hold deadline, by the recent share of
+its gates (`HoldBudget.share`). Later bytes wait in its socket. So it is not read in pulses while messages pass, and
+little would be lost at a standstill. The share is measured from the first passing publish, and for a whole deadline
+after the last.
 
 A connection that consumes, has transactions, or has a protocol with sender credit is never paused: its next publish is
 refused instead.
