@@ -121,8 +121,9 @@ FILE: Final = "messages.sqlite"
 CACHE_KIB: Final = 4 * 1024
 """Memory for pages.
 
-Measured in transactions of 3 MiB, with 8, 4, 2 and 1 MiB, milliseconds of CPU per MiB: 2.7, 2.6, 3.1, 3.1 to write, and
-1.7, 1.7, 2.0, 2.1 to read back and delete. In transactions of 8 MiB, with 8 and 4 MiB: 2.9 and 3.1 to write.
+Measured in transactions of 3 MiB, with 8, 4, 2 and 1 MiB, in milliseconds of CPU per MiB. Writing takes 2.7, 2.6, 3.1
+and 3.1; reading back and deleting takes 1.7, 1.7, 2.0 and 2.1. In transactions of 8 MiB, with 8 and 4 MiB, writing
+takes 2.9 and 3.1.
 """
 
 
