@@ -32,7 +32,7 @@ QUEUE: Final = (
 INHERITED: Final = tuple(name for name in QUEUE if name not in LIMITS)
 """Defaults that a policy cannot have: each queue of the file gets them itself."""
 PRIORITIES: Final = 10
-"""Number of priorities of a priority queue without a number (QueueConfiguration.java)."""
+"""Number of priorities of a queue with priorities (QueueConfiguration.java)."""
 POLICY: Final = "qpid-java"
 """Name of the policy with the defaults of a virtual host; its priority is the lowest."""
 VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
