@@ -220,7 +220,7 @@ class Planner:
         """Return the answers of all available servers.
 
         The servers share the limits by need. Each server gets an equal part of the rest, known least lag first, so that
-        the others get what it leaves. If more messages have arrived than was known, a second request uses the remaining
+        the others get its remainder. If more messages have arrived than was known, a second request uses the remaining
         limit.
         """
         order = self._order(begin)

@@ -87,7 +87,7 @@ class Profile:
         self.settles = settles
         """True if the client settles deliveries after their outcome, as rcv-settle-mode second asks of a sender.
 
-        Other clients wait forever for the broker to settle. Links of those are answered with the mode first.
+        Other clients wait forever for the broker to settle. Links of such clients are answered with the mode first.
         """
         self.hears_released = hears_released
         """True if the client learns that a message was released.

@@ -173,7 +173,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Peer:
-    """Peer of a connection: its address and what it announces."""
+    """Peer of a connection: its address and announced properties."""
 
     def __init__(self, address: str, loopback: bool, local: str = "", securing: bool = False) -> None:
         self.address = address

@@ -125,7 +125,7 @@ class CursorRequests:
         self._table.answer_waiting(cursor)
 
     def _check_owner(self, cursor: Cursor, request: ControlRequest) -> None:
-        """Check that a cursor belongs to the requester, or reads only what the requester may read."""
+        """Check that a cursor belongs to the requester, or reads only queues that the requester may read."""
         if cursor.user != request.access.user:
             check_read_cursor(request.access, cursor)
 

@@ -225,7 +225,7 @@ def _read(lines: bytes, schema: pa.Schema) -> pa.Table:
 
 
 def _schema(fields: Mapping[str, str]) -> pa.Schema:
-    """Return the schema of fields, without that of the log's directory."""
+    """Return the schema of fields, without the column of the log's directory."""
     import pyarrow as pa
 
     types = {

@@ -264,7 +264,7 @@ class Channel(ClientSession):
         return check_user_id_and_reply_to(self, content) if flags_of(content) & CLAIMS else content
 
     def _pass_on(self, route: Route, content: bytes, body: LargeBody | None, charge: i64) -> None:
-        """Publish a message whose properties were checked, to its copies too; `body` is that of a large one."""
+        """Publish a message whose properties were checked, to its copies too; `body` is the body of a large message."""
         flags = flags_of(content)
         if flags & property_mask(route):
             route = route_variant(route, content, 0)

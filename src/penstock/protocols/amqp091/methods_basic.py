@@ -70,7 +70,7 @@ def qos(channel: Channel, args: dict[str, object]) -> None:
         channel.prefetch = count
         channel.prefetch_bytes = size
         if channel.credit.bounded():
-            channel.credit.window = 0  # RabbitMQ: a consumer window set later replaces that of the channel.
+            channel.credit.window = 0  # RabbitMQ: a later consumer window replaces the channel's.
             channel.credit.window_bytes = UNBOUNDED
             channel.wake_waiting()
     channel.send(spec.BASIC_QOS_OK, {})
