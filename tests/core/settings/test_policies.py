@@ -31,7 +31,7 @@ def policy(operator: bool = False, apply_to: str | None = None, **definition: ob
     return read_policy("/", "p", fields, operator)
 
 
-def test_policy_sorts_its_keys() -> None:
+def test_policy_sorts_the_keys() -> None:
     found = policy(max_length=5, alternate_exchange="lost", ha_mode="all", some_plugin=[1])
     assert found.values.keys() == {"max-length"}
     assert found.values["max-length"].source() == "policy 'p'"
@@ -42,7 +42,7 @@ def test_policy_sorts_its_keys() -> None:
     }  # fmt: skip
 
 
-def test_policy_for_one_kind_lists_keys_of_the_other_as_idle() -> None:
+def test_policy_for_a_kind_lists_keys_of_the_other_kind_as_idle() -> None:
     assert policy(apply_to="exchanges", max_length=5).idle == ["max-length"]
     assert policy(apply_to="queues", alternate_exchange="x").idle == ["alternate-exchange"]
 
@@ -80,7 +80,7 @@ def test_policy_applies_to_kinds(apply_to: str, kinds: list[str]) -> None:
         ({"pattern": "", "definition": {"x": "y" * 70_000}}, "more than 24,576 bytes"),
     ],
 )
-def test_policy_that_is_wrong_is_refused_in_a_sentence_that_names_it(fields: dict[str, object], says: str) -> None:
+def test_invalid_policy_is_refused_in_a_sentence_with_the_name(fields: dict[str, object], says: str) -> None:
     with pytest.raises(PreconditionFailed) as caught:
         read_policy("eu", "p", fields, False)
     assert str(caught.value).startswith("policy 'p' of vhost 'eu': ")
@@ -103,14 +103,14 @@ def test_policy_of_an_operator_has_limits_only() -> None:
         ("max-age", "1D", [EXCHANGES]),
     ],
 )
-def test_policy_does_not_apply_to_types_of_queues_without_one_of_its_keys(
+def test_policy_does_not_apply_to_queue_types_without_a_key_of_the_policy(
     key: str, value: object, kinds: list[str]
 ) -> None:
     found = read_policy("/", "p", {"pattern": "", "definition": {key: value, "max-length": 5}}, False)
     assert [kind for kind in (CLASSIC, QUORUM, EXCHANGES) if found.covers(kind, "q")] == kinds
 
 
-def test_policy_is_read_from_pairs_as_rabbitmqctl_exports_it() -> None:
+def test_policy_is_read_from_pairs_in_the_format_of_rabbitmqctl() -> None:
     fields: dict[str, Any] = {"pattern": "", "definition": [["expires", 5], ["max-length", 6]]}
     assert read_policy("/", "p", fields, True).fields()["definition"] == {"expires": 5, "max-length": 6}
     with pytest.raises(PreconditionFailed, match="must be an object"):
@@ -140,7 +140,7 @@ def test_policy_pattern_matches_as_a_backtracking_engine(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["(", "[a", "a**", r"(a)\1", "a(?!b)", "^(?!a)b|c", "^(?!a", "(?<=a)b", "a{5000}"])
-def test_policy_pattern_that_re2_refuses_is_refused_with_its_reason(text: str) -> None:
+def test_policy_pattern_that_re2_refuses_is_refused_with_the_reason(text: str) -> None:
     with pytest.raises(PreconditionFailed, match="is refused by RE2: "):
         PolicyPattern(text)
 
