@@ -62,11 +62,11 @@ class Profile:
         self.obeys_flow = obeys_flow
         """True if the client stops on channel.flow(active=false).
 
-        Other clients never get channel.flow: some fail on it.
+        Only such clients get channel.flow: some fail on it.
         """
         self.return_is_success = return_is_success
-        """True if the client treats a returned message as published, and ignores a nack: refused messages are not
-        returned to it."""
+        """True if the client treats a returned message as published, and ignores a nack: it gets no refused message
+        back."""
         self.flow_with_confirms = flow_with_confirms
         """True if channel.flow is for channels with confirms too: the client has announced the capability.
 
@@ -74,8 +74,7 @@ class Profile:
         listener that publishes would wait for itself.
         """
         self.exact_flow = exact_flow
-        """True if confirms to the client are never withheld, and the broker never asks it to resume while a gate is
-        closed."""
+        """True if confirms are never withheld, and the client is never asked to resume while a gate is closed."""
         self.stops_writing = stops_writing
         """True if the client may write nothing after connection.blocked: no acknowledgement, request or heartbeat.
 
@@ -90,10 +89,7 @@ class Profile:
         Other clients wait forever for the broker to settle. Links of such clients are answered with the mode first.
         """
         self.hears_released = hears_released
-        """True if the client learns that a message was released.
-
-        For other clients an unroutable message is rejected.
-        """
+        """True if the client learns of a released message. For other clients an unroutable message is rejected."""
         self.answers_drain = answers_drain
         """True if the client's sender may give credit back when it is asked to drain; other clients are not asked."""
 
