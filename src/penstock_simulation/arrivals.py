@@ -1,7 +1,7 @@
 """Arrivals: the times and sizes of the messages that one producer has to publish, generated or recorded.
 
-Times are seconds from the start of a simulation, in order. Sizes are octets of a body. Each source is an iterator of
-`Arrival` that may be endless; the simulation takes what falls into its time.
+Times are seconds from the start of a simulation, in order. Sizes are bytes of a body. Each source is an iterator of
+`Arrival` that may be endless; the simulation takes arrivals within its time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def bursts(rate: float, size: int, octets: int, chance: random.Random) -> Iterat
 
 
 def mmpp(rates: Sequence[float], dwell_s: Sequence[float], octets: int, chance: random.Random) -> Iterator[Arrival]:
-    """Yield the arrivals of a Markov-modulated Poisson process: the states follow each other in a circle.
+    """Yield the arrivals of a Markov-modulated Poisson process, whose states follow each other in a circle.
 
     `rates` has the rate per second of each state, which may be 0, and `dwell_s` its mean duration in seconds.
     """
@@ -59,7 +59,7 @@ def mmpp(rates: Sequence[float], dwell_s: Sequence[float], octets: int, chance: 
         if following < until:
             at = following
             yield Arrival(at, octets)
-        else:  # An exponential gap has no memory: the rest of it is drawn anew in the next state.
+        else:  # An exponential gap has no memory: the rest of the gap is drawn again in the next state.
             at = until
             state = (state + 1) % len(rates)
             until = at + chance.expovariate(1 / dwell_s[state])
@@ -70,16 +70,16 @@ class Second:
     """Messages of one producer in about a second of a recording."""
 
     at: float
-    """Its start, in seconds from the start of the recording."""
+    """Start of the second, in seconds from the start of the recording."""
     messages: int
     sizes: tuple[tuple[int, int], ...]
-    """Sizes in octets with the number of messages of each: a coarse histogram."""
+    """Sizes in bytes, with the number of messages of each: a coarse histogram."""
     seconds: float = 1.0
-    """Seconds over which they spread; 0 for a burst."""
+    """Seconds over which the messages spread; 0 for a burst."""
 
 
 def recorded(seconds: Sequence[Second], chance: random.Random) -> Iterator[Arrival]:
-    """Yield the messages of a recording, at random times within their second, with sizes of its histogram."""
+    """Yield the messages of a recording, at random times within their second, with sizes from its histogram."""
     last = 0.0
     for second in seconds:
         sizes = [octets for octets, _ in second.sizes] or [0]

@@ -1,4 +1,4 @@
-"""Candidate: the settings of one simulation, those of the queue and those of its clients."""
+"""Candidate: the settings of one simulation, for the queue and for its clients."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class Candidate:
     hold_deadline_s: float | None = None
     """Seconds that a publish may be held; 0 for no deadline."""
     window: int = 1000
-    """Messages of a producer without a confirm: its confirm window, or its credit."""
+    """Unconfirmed messages of a producer: its confirm window, or its credit."""
     prefetch: int | None = 100
-    """Messages of a consumer without an acknowledgement."""
+    """Unacknowledged messages of a consumer."""
     max_length: int | None = None
     """Most ready messages."""
     max_length_bytes: int | None = None
-    """Most bytes of their bodies."""
+    """Most bytes of ready bodies."""
     overflow: str | None = None
-    """Overflow policy; None holds publishers at the capacity, and drops the oldest messages above a length."""
+    """Overflow policy; None blocks publishers at the capacity, and drops the oldest messages above a length."""
     holds_at_capacity: bool = False
-    """True if `overflow` acts at the length alone, and the capacity, of another source, holds publishers."""
+    """True if `overflow` acts only at the length, and the capacity, from another source, blocks publishers."""
 
     def queue_settings(self) -> dict[str, object]:
-        """Return the settings of the queue by their names, without those that are defaults."""
+        """Return the settings of the queue by name, without defaults."""
         return {**self._of_capacity(), **self._of_length()}
 
     def declared(self) -> dict[str, object]:
-        """Return the settings that one source sets with `overflow`: it acts at their limits."""
+        """Return the settings that come from the same source as `overflow`, which acts at their limits."""
         apart = self.set_apart()
         return {name: value for name, value in self.queue_settings().items() if name not in apart}
 
@@ -73,13 +73,13 @@ class Candidate:
         )
 
     def command(self, queue: str) -> str:
-        """Return the command that gives a queue these settings; those of a length that has its own way are a policy."""
+        """Return the command that sets a queue so; a length with its own source is set by a policy."""
         words = _words(self.set_apart() if self.holds_at_capacity else self.queue_settings())
         command = f"penstock queues set {queue} {words}" if words else f"(the defaults of queue {queue})"
         return f"{command}, and in a policy {_words(self.declared())}" if self.holds_at_capacity else command
 
     def clients(self) -> str:
-        """Return what the clients have to set, as a clause."""
+        """Return the settings of the clients, as a clause."""
         prefetch = "no prefetch" if self.prefetch is None else f"a prefetch of {self.prefetch}"
         return f"publishers with a window of {self.window} unconfirmed messages, consumers with {prefetch}"
 

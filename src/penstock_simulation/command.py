@@ -37,18 +37,18 @@ INTERRUPTED = 130
 """Exit code, as shells know it."""
 QUEUES_NAMED = 5
 TOLD_EVERY_S = 15.0
-"""Seconds between two lines of progress where standard error is no terminal."""
+"""Seconds between two lines of progress if standard error is no terminal."""
 SHOWN = ("blocked", "starved", "depth", "depth_messages", "wait_p99", "crossings", "refused")
 """Measures that are printed for a choice."""
 
 
 class PlanError(PenstockError):
-    """A plan that cannot be made, in one sentence."""
+    """Error for an impossible plan, in one sentence."""
 
 
 @contextmanager
 def _sentences() -> Iterator[None]:
-    """Turn what a user may have got wrong into one sentence."""
+    """Turn a user's mistakes into one sentence."""
     try:
         yield
     except KeyboardInterrupt:
@@ -169,7 +169,7 @@ def _changed(was: Candidate, changes: Sequence[str]) -> Candidate:
 
 
 def _overflow(text: str) -> str:
-    """Return an overflow policy by its name here. Raises `TextError` for one that no simulation has."""
+    """Return an overflow policy by its name here. Raises `TextError` for a policy that no simulation has."""
     name = OVERFLOW_ALIASES.get(text)
     if name is None or name in NOT_SIMULATED:
         names = ", ".join(sorted({*OVERFLOW_ALIASES.values()} - NOT_SIMULATED))
@@ -212,7 +212,10 @@ def _recording(logs: Sequence[Path], queue: str, given: dict[str, Any]) -> Recor
 
 
 def _folder(log: Path) -> Path:
-    """Return the directory of a flow log: it, or the one in a data directory. Raises `RecordingError`."""
+    """Return the directory of a flow log: the log itself, or the flow log in a data directory.
+
+    Raises `RecordingError`.
+    """
     for folder in (log, log / "flow-log"):
         if folder.is_dir() and flowlog.files(folder):
             return folder
@@ -222,10 +225,10 @@ def _folder(log: Path) -> Path:
 
 
 def _others(folders: Sequence[Path]) -> str:
-    """Name some queues of the newest file, for somebody who has misspelt one."""
+    """Name some queues of the newest file, to correct a misspelt name."""
     newest = flowlog.files(folders[-1])[-1]
     queues = set()
-    with suppress(EOFError):  # A compressed file that was cut.
+    with suppress(EOFError):  # A truncated compressed file.
         queues |= {str(each["queue"]) for each in islice(flowlog.read_file(newest), 10_000) if "queue" in each}
     found = sorted(name for name in queues if not name.startswith("amq."))
     names = ", ".join(f"'{name}'" for name in found[:QUEUES_NAMED])
@@ -246,7 +249,7 @@ def _reading(files: Sequence[Path]) -> Iterator[Callable[[Path], None]]:
 
 
 def _workload(logs: Sequence[Path], given: dict[str, Any]) -> tuple[Workload, int | None]:
-    """Return what is to be simulated, and the window of the producers in a log."""
+    """Return the workload to simulate, and the producers' window in a log."""
     if bool(logs) == (given["arrivals"] is not None):
         raise texts.TextError("a plan needs the directory of a flow log, or --arrivals, and not both")
     round_trip_s = texts.seconds(given["round_trip"])
@@ -300,7 +303,7 @@ def _run(workload: Workload, candidates: list[Candidate], local: bool, quiet: bo
 
 @contextmanager
 def _progress(total: int, quiet: bool) -> Iterator[Report]:
-    """Show on standard error how many simulations are done: a bar, or a line with an estimate when more are done."""
+    """Show on standard error how many simulations are done: a bar, or a line with an estimate at each progress."""
     if quiet:
         yield lambda done, of: None
     elif sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""Goals: what the measures of a simulation have to be, such as ``blocked<1%,starved=0,depth<=64MiB``."""
+"""Goals: conditions on the measures of a simulation, such as ``blocked<1%,starved=0,depth<=64MiB``."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _UNITS: tuple[tuple[tuple[str, ...], dict[str, float]], ...] = (
     (COUNTS, {"": 1.0}),
 )
 ONE_PERCENT = 0.01
-"""Unit of the miss of a goal of 0 for a share; that of another measure is 1."""
+"""Unit of the miss of a goal of 0 for a share; other measures have the unit 1."""
 LEAST_MISS = 1e-9
 """Miss of a goal such as ``blocked<1%`` by an outcome of exactly 1 %."""
 
 
 class GoalError(ValueError):
-    """A goal that cannot be understood, in one sentence."""
+    """Error for an invalid goal, in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Goal:
     comparison: str
     limit: float
     text: str
-    """The goal as it was given."""
+    """Text of the goal, as given."""
 
     def value(self, outcome: Outcome) -> float:
         """Return the measure."""
@@ -59,7 +59,7 @@ class Goal:
         return _COMPARISONS[self.comparison](self.value(outcome), self.limit)
 
     def miss(self, outcome: Outcome) -> float:
-        """Return by how much an outcome misses the goal, relative to its limit; 0 if it is met."""
+        """Return by how much an outcome misses the goal, relative to its limit; 0 if the goal is met."""
         if self.is_met(outcome):
             return 0.0
         value = self.value(outcome)
@@ -67,12 +67,12 @@ class Goal:
         return abs(value - self.limit) / scale + LEAST_MISS
 
     def tell(self, outcome: Outcome) -> str:
-        """Return the measure as text, as the goal's unit has it."""
+        """Return the measure as text, in the goal's unit."""
         return f"{self.measure} {shown(self.measure, self.value(outcome))}"
 
 
 def shown(measure: str, value: float) -> str:
-    """Return the value of a measure for people."""
+    """Return the value of a measure as text."""
     if measure in SHARES:
         return f"{value:.2%}"
     if measure in TIMES:
@@ -88,7 +88,7 @@ def shown(measure: str, value: float) -> str:
 def parse(text: str) -> list[Goal]:
     """Return the goals of a text, separated by commas.
 
-    Raises `GoalError` for a condition that is none, an unknown measure or an impossible value.
+    Raises `GoalError` for an invalid condition, an unknown measure or an impossible value.
     """
     return [_goal(part.strip()) for part in text.split(",") if part.strip()]
 

@@ -15,12 +15,12 @@ from penstock_simulation.outcome import Outcome
 CANDIDATES_MAX = 5_000
 """Most candidates of one plan."""
 DEPTHS = (1.0, 0.5, 0.25, 0.125)
-"""Capacities that are tried below the depth of a goal, as parts of it."""
+"""Capacities that are tried below the depth of a goal, as parts of that depth."""
 
 
 @dataclass(frozen=True)
 class Axes:
-    """Values to be tried of each setting; None is the broker's default, or no limit for the prefetch."""
+    """Values to try for each setting; None is the broker's default, or no limit for the prefetch."""
 
     capacity_bytes: tuple[int | None, ...] = (None,)
     capacity_messages: tuple[int | None, ...] = (None,)
@@ -31,7 +31,7 @@ class Axes:
     prefetch: tuple[int | None, ...] = (10, 100, 1000)
 
     def candidates(self) -> list[Candidate]:
-        """Return all combinations that a broker accepts: those with resume <= stop.
+        """Return all combinations that a broker accepts: combinations with resume <= stop.
 
         Raises ValueError for more than `CANDIDATES_MAX`.
         """
@@ -54,7 +54,7 @@ class Axes:
 
 
 def that_hold(candidates: Iterable[Candidate], largest: int) -> list[Candidate]:
-    """Return candidates with room for the largest message (a charge): a lower capacity would hold it for ever."""
+    """Return candidates with room for the largest message (a charge): a lower capacity would hold it forever."""
     found = [
         each.with_changes(capacity_bytes=largest)
         if each.capacity_bytes is not None and each.capacity_bytes < largest
@@ -65,7 +65,7 @@ def that_hold(candidates: Iterable[Candidate], largest: int) -> list[Candidate]:
 
 
 def capacities_for(goals: Iterable[Goal]) -> tuple[int | None, ...]:
-    """Return capacities in bytes that suit a goal for the depth; the default without one."""
+    """Return capacities in bytes that suit a goal for the depth; the default without such a goal."""
     for goal in goals:
         if goal.measure == "depth" and goal.comparison in ("<", "<="):
             return tuple(int(goal.limit * part) for part in DEPTHS)
@@ -91,9 +91,9 @@ class Choice:
 
 
 def choose(trials: Sequence[Trial], goals: Sequence[Goal]) -> Choice:
-    """Return the trial that meets the goals with the least capacity; see `_cost` for those of equal capacity.
+    """Return the trial that meets the goals with the least capacity; `_cost` orders trials of equal capacity.
 
-    If none meets them, the one that misses them least. Raises ValueError without trials.
+    If no trial meets the goals, return the trial that misses them least. Raises ValueError without trials.
     """
     if not trials:
         raise ValueError("there is no trial to choose from")
@@ -106,7 +106,7 @@ def choose(trials: Sequence[Trial], goals: Sequence[Goal]) -> Choice:
 
 
 def _cost(trial: Trial) -> tuple[float, ...]:
-    """Return what is compared in this order: capacity, highest depth, crossings, waits, window and prefetch."""
+    """Return the values to compare, in this order: capacity, highest depth, crossings, waits, window and prefetch."""
     outcome, candidate = trial.outcome, trial.candidate
     room = candidate.capacity_bytes or CAPACITY_BYTES
     messages = candidate.capacity_messages or 1 << 62

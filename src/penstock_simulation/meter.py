@@ -7,15 +7,15 @@ from penstock_simulation.outcome import Histogram, Outcome
 
 
 class Meter:
-    """Counts and times; the simulation says what happens and when time passes."""
+    """Counts and times; the simulation reports events and the passing of time."""
 
     def __init__(self, queue: Queue, consumers: int) -> None:
-        """Begin with an empty queue, whose consumers have nothing to do."""
+        """Begin with an empty queue and idle consumers."""
         self._queue = queue
         self.blocked = 0
         """Producers that a gate blocks now."""
         self.idle = consumers
-        """Consumers that have nothing to do now."""
+        """Consumers that are idle now."""
         self.offered = 0
         self.confirmed = 0
         self.refused = 0
@@ -46,7 +46,7 @@ class Meter:
                 self._starved_s += seconds
 
     def note_depth(self) -> None:
-        """Remember the present depth if it is the highest."""
+        """Record the present depth if it is the highest."""
         queue = self._queue
         if queue.bytes > self._depth:
             self._depth = int(queue.bytes)
@@ -54,7 +54,7 @@ class Meter:
             self._messages = int(queue.messages)
 
     def on_gate_changed(self, is_closed: bool, now: float) -> None:
-        """Count a closing, or the time since the last one."""
+        """Count a closing, or the time since the last closing."""
         if is_closed:
             self._closings.append(now)
         else:
@@ -62,7 +62,7 @@ class Meter:
             self._returned_s += now - self._closings[-1]
 
     def outcome(self, seconds: float, producers: int) -> Outcome:
-        """Return the measures of a simulation of this length with so many producers."""
+        """Return the measures of a simulation of this length with `producers` producers."""
         closings = self._closings
         cycles = len(closings) - 1
         return Outcome(

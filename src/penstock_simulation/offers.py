@@ -1,12 +1,13 @@
-"""Offers of a recording: when producers had what came, as far as the log says it.
+"""Offers of a recording: when producers had their messages, as far as the log shows it.
 
-Theory of operation. The log has for each second how many messages came. If the gate blocked nobody in it, they were
-offered in it. If it blocked producers, it depends on where messages waited. What the broker held was offered before it
-came, in a second that the log tells. What waited with the producers was offered when the block began. A producer in a
-closed loop has used up its window at each block, and publishes as soon as a confirm comes. So it had all that came from
-its first block on, up to the first second without one, and offers it as its window admits it.
+Theory of operation. The log has the number of arriving messages for each second. If the gate blocked no producer in a
+second, its messages were offered in that second. If the gate blocked producers, the offer depends on where messages
+waited. Messages that the broker held were offered before they arrived, in a second that the log names. Messages that
+waited with the producers were offered when the block began. A producer in a closed loop has used up its window at each
+block, and publishes as soon as a confirm arrives. So it had all messages that arrived from its first block on, up to
+the first second without any, and offers them as its window admits them.
 
-What a queue refused by its overflow policy was offered in the second in which it was refused.
+A publish that an overflow policy refused was offered in the second of its refusal.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Protocol
 from penstock_simulation.samples import Sample
 
 TOGETHER_S = 0.001
-"""Seconds between a closing and the blocks that it makes, at most."""
+"""Most seconds between a closing and the blocks that it causes."""
 DEVIATIONS = 1.4826
 """Standard deviation of a normal distribution, in medians of its absolute values."""
 Offer = tuple[float, float, int]
@@ -30,7 +31,7 @@ Offer = tuple[float, float, int]
 
 
 class Recorded(Protocol):
-    """Recording, as far as it tells when messages were offered; see `penstock_simulation.recording.Recording`."""
+    """Recording, as far as it shows when messages were offered; see `penstock_simulation.recording.Recording`."""
 
     messages: int
     seconds: float
@@ -41,7 +42,7 @@ class Recorded(Protocol):
 
     @property
     def window(self) -> int | None:
-        """Confirm window of the producers; None if it is not known."""
+        """Confirm window of the producers; None if unknown."""
 
     @property
     def refuses(self) -> bool:
@@ -49,15 +50,16 @@ class Recorded(Protocol):
 
     @property
     def is_held(self) -> bool:
-        """True if the broker held what filled the queue."""
+        """True if the broker held the messages that filled the queue."""
 
     @property
     def is_closed_loop(self) -> bool:
-        """True if producers publish when a confirm comes."""
+        """True if producers publish when a confirm arrives."""
 
 
 def offered(recording: Recorded, chance: Random) -> Iterator[tuple[Sample, list[Offer]]]:
-    """Yield when the messages of each sample were offered; those first that were in the queue at the begin."""
+    """Yield the offer times of the messages of each sample, beginning with messages that were in the queue at the
+    start."""
     for first in recording.samples[:1]:
         yield first, [(first.at, 0.0, max(0, first.depth - first.came + first.left))]
     if recording.is_held:
@@ -73,10 +75,11 @@ def offered(recording: Recorded, chance: Random) -> Iterator[tuple[Sample, list[
 
 
 def _held(recording: Recorded, chance: Random) -> Iterator[tuple[Sample, list[Offer]]]:
-    """Yield offers that the broker held: those at the end of a sample were made before, and those at its begin too.
+    """Yield offers that the broker held: publishes held at the end of a sample were offered in it, publishes held at
+    its start earlier.
 
-    They come in bursts, so large that their numbers vary from one sample to the next as they do: by the median, for
-    where a load begins or ends they vary by more.
+    The offers come in bursts, large enough that their numbers vary from one sample to the next as recorded. The
+    variation is the median, because it is larger where a load begins or ends.
     """
     counts, before = [], 0
     for sample in recording.samples:
@@ -96,7 +99,7 @@ def _held(recording: Recorded, chance: Random) -> Iterator[tuple[Sample, list[Of
 def _pulled(recording: Recorded) -> Iterator[tuple[Sample, list[Offer]]]:
     """Yield offers of producers in a closed loop: all since their first block.
 
-    If they had more when the log ended, or when they left a closed gate, as many again are offered.
+    If producers had more messages when the log ended, or when they left a closed gate, as many again are offered.
     """
     since: float | None = None
     for sample in recording.samples:
@@ -117,8 +120,8 @@ def _pulled(recording: Recorded) -> Iterator[tuple[Sample, list[Offer]]]:
 def _waited(recording: Recorded, sample: Sample) -> list[Offer]:
     """Return when the messages of a sample were offered if they waited with their producers.
 
-    What came while producers were blocked had waited with them since the block began. Until a block within the
-    sample the queue took what made its depth at the closing, and what was settled meanwhile.
+    Messages that arrived while producers were blocked had waited with them since the block began. Until a block within
+    the sample the queue took the messages of its depth at the closing, and the messages settled meanwhile.
     """
     begin = _first_block(recording, sample)
     if begin is None:

@@ -1,4 +1,4 @@
-"""Outcome of a simulation: what a queue and its clients went through, in numbers that goals are stated in."""
+"""Outcome of a simulation: measures of a queue and its clients, in which goals are stated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Outcome:
-    """Measures of one simulation. Shares are 0 to 1, times are seconds, depths are those of the queue."""
+    """Measures of one simulation. Shares are 0 to 1, times are seconds, and depths are the queue's."""
 
     seconds: float
     """Length of the simulation."""
@@ -29,11 +29,11 @@ class Outcome:
     above_stop: float
     """Share of the time in which the depth was above the stop threshold."""
     crossings: int
-    """Times that the gate closed."""
+    """Number of closings of the gate."""
     cycle_s: float
     """Mean time from one closing to the next; 0 with fewer than two closings."""
     return_s: float
-    """Mean time from a closing to the opening after it; 0 without one."""
+    """Mean time from a closing to the next opening; 0 without an opening."""
     depth: int
     """Highest depth in bytes (charges)."""
     depth_messages: int
@@ -41,7 +41,7 @@ class Outcome:
     mean_depth: float
     """Mean depth in bytes over time."""
     wait_p50: float
-    """Median time from the moment that a producer has a message until its confirm."""
+    """Median time from the moment a producer has a message until its confirm."""
     wait_p99: float
 
     def as_dict(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Histogram:
         self.total += 1
 
     def quantile(self, share: float) -> float:
-        """Return the time that this share of the times does not pass, in seconds; 0 without times."""
+        """Return the time that this share of the times does not exceed, in seconds; 0 without times."""
         left = share * self.total
         for at, count in enumerate(self._counts):
             left -= count

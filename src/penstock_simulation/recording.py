@@ -1,11 +1,11 @@
 """Recording: the workload of one queue, read from the flow log of a broker.
 
-The log has, for each second in which something happened to a queue, how many messages came and left, and a histogram of
-their sizes. Every ten seconds it has the producers' shares. What it cannot have is when producers would have published
-if they had not been blocked, and how fast consumers would have been where there was nothing to consume. `offers` says
-when messages were offered that came while producers were blocked. Services have the rate of their second, or of the
-nearest ten in which messages stayed in the queue. Confirm windows show where producers had used them up, and steps of
-settlement by how often messages left.
+For each second with activity on a queue, the log has the numbers of arriving and leaving messages, and a histogram of
+their sizes. Every ten seconds it has the producers' shares. The log lacks the times at which blocked producers would
+have published, and the speed of consumers without messages. `offers` estimates when messages were offered that arrived
+while producers were blocked. Services have the rate of their second, or of the nearest ten seconds in which messages
+stayed in the queue. Confirm windows are known where producers had used them up, and steps of settlement by how often
+messages left.
 """
 
 from __future__ import annotations
@@ -32,37 +32,40 @@ from penstock_simulation.workload import Source, Worker, Workload
 MARKS = ("capacity", "stop", "resume", "length")
 """Beginnings of the limits in a record of a queue."""
 NOT_SIMULATED = frozenset({"page", "self-destruct"})
-"""Overflow policies that a simulation does not have: it has no disk, and its queue stays. It holds publishers."""
+"""Overflow policies that a simulation lacks: it has no disk, and its queue stays.
+
+The simulation blocks publishers instead.
+"""
 HOLDING = NOT_SIMULATED | {"", "block", "read-back"}
 REFUSING = frozenset({"reject", "reject-dead-letter"})
 """Overflow policies that refuse publishes."""
 MESSAGES_MAX = 2_000_000
-"""Most messages of a recording that is simulated: about half a minute of one core for each candidate."""
+"""Most messages of a simulated recording: about half a minute of one core for each candidate."""
 SAMPLES_MAX = 500_000
-"""Most samples of a recording that is simulated: some six days with traffic."""
+"""Most samples of a simulated recording: about six days with traffic."""
 OVERLAP = 0.5
-"""Part by which two samples may overlap, as clocks are corrected."""
+"""Part by which two samples may overlap when clocks are corrected."""
 SMOOTHED_S = 10.0
-"""Least seconds, with messages in the queue, of which a rate of services is the mean."""
+"""Least seconds, with messages in the queue, over which a rate of services is averaged."""
 PRODUCERS_MAX = 100
-"""Most producers of a simulation; further ones count with the last."""
+"""Most producers of a simulation; further producers count with the last."""
 
 
 STANDSTILL = 1e-9
-"""Messages per second of a consumer that consumes no more."""
+"""Messages per second of a consumer that has stopped consuming."""
 FILLS_LEAST = 5
-"""Times that the queue must have filled up from an opening to the next closing for a pace to be known."""
+"""Times that the queue must have filled up, from an opening to the next closing, for a known pace."""
 LOOKS_LEAST = 2
 LOOKS_PART = 0.1
-"""Looks, and part of them, at which a producer must have had the same most publishes without a confirm: its window."""
+"""Samples, and part of them, in which a producer must have had the same most unconfirmed publishes: its window."""
 NEAR = 0.5
-"""Part of its window that a producer in a closed loop has used up at least, at most looks."""
+"""Least part of its window that a producer in a closed loop has used up in most samples."""
 PACED = 0.5
-"""Share of the producers' time beyond which blocks alone bound them: they fill the queue as fast as they can."""
+"""Share of the producers' time beyond which only blocks bound them: they fill the queue as fast as they can."""
 
 
 class RecordingError(ValueError):
-    """A log that a simulation cannot be made from, in one sentence."""
+    """Error for a log that cannot be simulated, in one sentence."""
 
 
 @dataclass
@@ -71,19 +74,19 @@ class Recording:
 
     queue: str
     messages: int = 0
-    """Number of messages that came."""
+    """Number of arrived messages."""
     tried: int = 0
-    """Number of publishes: those that were refused at the gate of the queue included."""
+    """Number of publishes, including publishes refused at the gate of the queue."""
     seconds: float = 0.0
-    """Recorded time: from the first to the last record of each run, of whatever queue."""
+    """Recorded time: from the first to the last record of each run, of any queue."""
     samples: list[Sample] = field(default_factory=list)
     producers: dict[str, int] = field(default_factory=dict)
     """Messages of each producer."""
     thresholds: dict[str, int] = field(default_factory=dict)
-    """Thresholds that were in force last, by the names of the log's fields."""
+    """Last effective thresholds, by the names of the log's fields."""
     hold_deadline_s: float | None = None
     at_capacity: str = ""
-    """Overflow policy at the capacity; "" if the log does not have it."""
+    """Overflow policy at the capacity; "" if the log lacks it."""
     at_length: str = ""
     """Overflow policy at the length; "" without a length."""
     prefetch: int | None = None
@@ -91,26 +94,26 @@ class Recording:
     lost: int = 0
     """Records that the log has lost."""
     summed: int = 0
-    """Events that were beyond the share of a user or virtual host, which the log has as sums."""
+    """Events beyond the share of a user or virtual host, which the log has as sums."""
     is_too_large: bool = False
     closings: list[tuple[float, int, int]] = field(default_factory=list)
-    """Closings of the gate within the recorded time: when, and depth in messages and bytes."""
+    """Closings of the gate within the recorded time: time, and depth in messages and bytes."""
     fills: list[Fill] = field(default_factory=list)
     """Times from an opening of the gate to its next closing."""
     crossings: int = 0
     closed_s: float = 0.0
-    """Number and seconds of all closings, those included that the log has as sums."""
+    """Number and seconds of all closings, including closings that the log has as sums."""
     ends_closed: bool = False
     """True if the gate was closed at the end."""
     blocked_s: float = 0.0
     """Seconds for which the gate blocked producers, of all producers together."""
     blocks: list[tuple[float, float]] = field(default_factory=list)
-    """From when to when it blocked any, without those blocks that the log has as sums."""
+    """Begin and end of each block, without blocks that the log has as sums."""
     highest: tuple[int, int] = (0, 0)
     """Highest depth of samples and closings, in messages and bytes."""
 
     def add(self, sample: Sample) -> None:
-        """Add a sample; those of a recording that is too large are only counted."""
+        """Add a sample; samples of a recording that is too large are only counted."""
         self.messages += sample.came
         self.tried += sample.came + sample.refused
         if self.tried <= MESSAGES_MAX and len(self.samples) < SAMPLES_MAX:
@@ -120,7 +123,7 @@ class Recording:
             self.is_too_large = True
 
     def measures(self) -> dict[str, float]:
-        """Return the measures of an outcome that the log has; depths are those of its samples and of closings."""
+        """Return the measures of an outcome that the log has; depths come from its samples and closings."""
         return {
             "depth": self.highest[1],
             "depth_messages": self.highest[0],
@@ -137,14 +140,14 @@ class Recording:
 
     @property
     def refuses(self) -> bool:
-        """True if an overflow policy refuses publishes: what it refused was offered, too."""
+        """True if an overflow policy refuses publishes, which were offered too."""
         return not REFUSING.isdisjoint((self.at_capacity, self.at_length))
 
     @property
     def window(self) -> int | None:
-        """Confirm window of the producers; None if none of them has used it up.
+        """Confirm window of the producers; None if no producer has used up its window.
 
-        A producer that has used it up has as many publishes without a confirm at each look.
+        Such a producer has the same number of unconfirmed publishes in each sample.
         """
         looks = Counter(sample.unconfirmed for sample in self.samples if sample.unconfirmed)
         most = max(looks, default=0)
@@ -158,17 +161,18 @@ class Recording:
 
     @property
     def is_closed_loop(self) -> bool:
-        """True if producers had about used up their windows at most looks: they publish when a confirm comes."""
+        """True if producers had nearly used up their windows in most samples: they publish when a confirm arrives."""
         window = self.window
         looks = [sample.unconfirmed for sample in self.samples if sample.unconfirmed]
         return window is not None and 2 * sum(taken >= NEAR * window for taken in looks) > len(looks)
 
     @property
     def pace(self) -> float:
-        """Messages a second that came while the queue was filled, after openings: half of them came no faster.
+        """Messages a second that arrived while the queue was filled, after openings: the mean in a closed loop, else
+        the median.
 
-        0 if it is not known, or if producers neither had used up their windows nor were blocked so much that they alone
-        bounded it.
+        0 if unknown, or if producers neither had used up their windows nor were blocked so much that blocks alone
+        bounded the pace.
         """
         if len(self.fills) < FILLS_LEAST or not (self.is_closed_loop or self.blocked > PACED):
             return 0.0
@@ -184,9 +188,10 @@ class Recording:
         return 0.0
 
     def _came_in(self, fill: Fill) -> int:
-        """Return how many messages came in a fill: by how many the queue grew, and what was settled meanwhile.
+        """Return the number of messages that arrived in a fill: the growth of the queue, and the messages settled
+        meanwhile.
 
-        A settlement has opened the gate. So the next one comes after a whole gap between two.
+        A settlement has opened the gate. So the next settlement follows after a whole gap between two settlements.
         """
         place = min(bisect_right(self.samples, fill.at, key=_end), len(self.samples) - 1)
         sample = self.samples[place] if place >= 0 else None
@@ -195,7 +200,7 @@ class Recording:
         return fill.grown + int(fill.seconds * sample.settlements / sample.seconds) * sample.left // sample.settlements
 
     def candidate(self) -> Candidate:
-        """Return the settings that were in force, as far as the log has them."""
+        """Return the effective settings, as far as the log has them."""
         found = settings_of(self.thresholds, self.hold_deadline_s, self.prefetch)
         if self.at_capacity not in HOLDING:
             found = found.with_changes(overflow=self.at_capacity)
@@ -204,7 +209,7 @@ class Recording:
         return found if self.window is None else found.with_changes(window=self.window)
 
     def workload(self, seed: int = 1, round_trip_s: float = 0.001) -> Workload:
-        """Return the workload. Raises `RecordingError` for one without messages, or of too many."""
+        """Return the workload. Raises `RecordingError` for a recording without messages, or with too many."""
         if not self.messages or not self.seconds:
             raise RecordingError(f"the log has no arrival at queue '{self.queue}' in this time")
         if self.is_too_large:
@@ -249,9 +254,10 @@ class Recording:
 
     @property
     def is_held(self) -> bool:
-        """True if what fills the queue after openings was held by the broker before, and not by its producers.
+        """True if the messages that fill the queue after openings were held by the broker before, and not by their
+        producers.
 
-        Producers hold it themselves that have used up their windows, or heed what the broker tells them.
+        Producers hold them if they have used up their windows, or obey notices of the broker.
         """
         looks = [sample.held for sample in self.samples if sample.held is not None]
         if not looks or not self.fills or self.is_closed_loop:
@@ -273,12 +279,12 @@ class Recording:
             if fastest <= 0:
                 raise RecordingError(f"nothing was consumed from queue '{self.queue}' in this time")
             busy = [(0.0, fastest)]
-        # Seconds in which consumers had work have their own rates, and others the mean of the nearest ten.
+        # Seconds in which consumers had work have their own rates, other seconds the mean of the nearest ten.
         idle = [before.end for before, after in pairwise(self.samples) if before.was_busy and not after.was_busy]
         means = [(at, busy[max(0, bisect_right(busy, (at, inf)) - 1)][1]) for at in (0.0, *idle)]
         busy = sorted(dict([*means, *_rates(had_work, 0.0)]).items())
         last = max((sample for sample in self.samples if sample.left), key=_begin, default=None)
-        if last is not None and last.depth > 0:  # Nothing was consumed after it.
+        if last is not None and last.depth > 0:  # Nothing was consumed after the last sample.
             busy.append((last.end, STANDSTILL))
         starts = tuple(at for at, _ in busy)
         rates = tuple(rate / count for _, rate in busy)
@@ -286,7 +292,7 @@ class Recording:
 
 
 def _rates(samples: Sequence[Sample], least_s: float) -> list[tuple[float, float]]:
-    """Return rates at which messages left, each the mean of so many seconds at least, and their beginnings.
+    """Return rates at which messages left, each averaged over at least `least_s` seconds, and their beginnings.
 
     A reader that settles in batches takes nothing in most seconds, and is no faster for that.
     """
@@ -313,7 +319,7 @@ def _end(sample: Sample) -> float:
 
 
 def _sizes(counts: Sequence[int]) -> Iterable[tuple[int, int]]:
-    """Return sizes of bodies in octets, in the middle of their power of two, with their numbers."""
+    """Return sizes of bodies in bytes, in the middle of their power of two, with their numbers."""
     for power, count in enumerate(counts):
         if count:
             charge = 0 if power == 0 else 3 * 2 ** (power - 2) if power > 1 else 1
@@ -343,9 +349,9 @@ def settings_of(
 def record(
     records: Iterable[Mapping[str, Any]], queue: str, begin: float | None = None, end: float | None = None
 ) -> Recording:
-    """Return what records of a flow log say about a queue, between two times (seconds since 1970; None: all).
+    """Return the records of a flow log about a queue, between two times (seconds since 1970; None: all).
 
-    Raises `RecordingError` for a log without arrivals: an earlier Penstock wrote it.
+    Raises `RecordingError` for a log without arrivals, as earlier versions of Penstock wrote.
     """
     taker = _Taker(queue, -inf if begin is None else begin, inf if end is None else end)
     for each in records:
@@ -354,7 +360,7 @@ def record(
 
 
 class _Taker:
-    """Takes the records of a log, of one run after the other."""
+    """Reader of the records of a log, one run after the other."""
 
     def __init__(self, queue: str, begin: float, end: float) -> None:
         self._found = Recording(queue)
@@ -372,7 +378,7 @@ class _Taker:
         self._brief: list[tuple[int, float, str, Mapping[str, Any]]] = []
 
     def take(self, each: Mapping[str, Any]) -> None:
-        """Take a record."""
+        """Process a record."""
         event, wall = each.get("event"), float(each.get("wall", 0.0))
         mono = float(each.get("mono", wall))
         if not self._runs or event == "start":
@@ -398,7 +404,7 @@ class _Taker:
             _take(self._found, event, each)
 
     def _take_gate(self, event: object, each: Mapping[str, Any], mono: float) -> None:
-        """Take what the gate did. What began before the time that was asked for may last."""
+        """Process a change of the gate. A closing or block that began before the requested time may last."""
         run, producer = len(self._runs) - 1, str(each.get("producer", ""))
         if event in ("gate-closed", "gate-opened"):
             self._crossed.setdefault(run, []).append((mono, event == "gate-closed"))
@@ -467,9 +473,9 @@ class _Taker:
         found.highest = max((each[0] for each in depths), default=0), max((each[1] for each in depths), default=0)
 
     def _fills(self) -> list[Fill]:
-        """Return the times for which the gate was open between two closings, as far as the queue grew.
+        """Return the times for which the gate was open between two closings, while the queue grew.
 
-        A time that has closings without records of their own is none.
+        A time with closings that have no records of their own is left out.
         """
         found: list[Fill] = []
         brief = sorted((run, mono) for run, mono, event, _ in self._brief if event == "brief-closings")
@@ -506,7 +512,7 @@ class _Taker:
 
 
 def _spans(ends: Iterable[tuple[float, bool]]) -> Iterable[tuple[float, float]]:
-    """Return from when to when something lasted; it may have begun before the first record, or last at the end."""
+    """Return begin and end of each span; a span may have begun before the first record, or last at the end."""
     since = -inf
     for mono, begins in sorted(ends):
         if begins:

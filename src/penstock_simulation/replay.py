@@ -1,4 +1,4 @@
-"""Replay of a recorded time of a queue: as it was recorded, as a simulation gives it, and with other settings."""
+"""Replay of a recorded time of a queue: as recorded, as simulated, and with other settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock_simulation.simulation import simulate
 MEASURES = ("depth", "depth_messages", "closed", "crossings", "blocked", "refused", "starved", "wait_p99")
 """Measures that are compared; the log has the first six."""
 MARK = "bound"
-"""Word beside each measure that is a bound and no prediction."""
+"""Word beside each measure that is a bound instead of a prediction."""
 
 
 def bound(blocked: float) -> str:
@@ -41,9 +41,9 @@ class Comparison:
     recorded: dict[str, float]
     """Measures of the log."""
     same: Outcome
-    """Simulated with the settings that were in force."""
+    """Simulated with the recorded settings."""
     other: Outcome | None
-    """Simulated with other settings; None if none were asked for."""
+    """Simulated with other settings; None without any."""
     settings: Candidate
     others: Candidate | None
 
@@ -94,7 +94,7 @@ def _words(candidate: Candidate) -> str:
 
 
 def compare(recording: Recording, was: Candidate, other: Candidate | None, seed: int = 1) -> Comparison:
-    """Replay a recording with the settings that were in force, and with others.
+    """Replay a recording with the recorded settings, and with others.
 
     Raises `penstock_simulation.recording.RecordingError` for a recording without messages.
     """

@@ -14,11 +14,11 @@ from penstock_simulation.simulation import simulate
 from penstock_simulation.workload import Workload
 
 Report = Callable[[int, int], None]
-"""Told how many simulations are done, and of how many."""
+"""Callback with the number of finished simulations, and of all."""
 
 
 def run_trials(workload: Workload, candidates: Sequence[Candidate], report: Report, cores: int = 0) -> list[Trial]:
-    """Run a simulation of each candidate, in processes of their own; returns the trials in the order of candidates.
+    """Run a simulation of each candidate, in separate processes; return the trials in the order of candidates.
 
     `cores` is the number of processes; 0 for all cores, 1 runs them in this process.
     """
@@ -30,7 +30,7 @@ def run_trials(workload: Workload, candidates: Sequence[Candidate], report: Repo
             report(done, len(candidates))
         return trials
     context = multiprocessing.get_context("spawn")
-    # Ctrl-C goes to all processes of a terminal: those of the pool end at once and without a word.
+    # Ctrl-C goes to all processes of a terminal: processes of the pool end at once, silently.
     ending = signal.SIGINT, signal.SIG_DFL
     with ProcessPoolExecutor(cores, mp_context=context, initializer=signal.signal, initargs=ending) as pool:
         futures = [pool.submit(simulate, workload, candidate) for candidate in candidates]

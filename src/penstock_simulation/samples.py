@@ -1,4 +1,4 @@
-"""Samples of one queue in a flow log, the runs of the broker that they belong to, and the fills between them."""
+"""Samples of one queue in a flow log, the broker's runs that they belong to, and the fills between them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 WHOLE = 0.99
-"""Part of a sample from which on it counts as whole: clocks are corrected."""
+"""Part of a sample from which it counts as whole, because clocks are corrected."""
 
 
 class Fill(NamedTuple):
     """A time from an opening of the gate to its next closing."""
 
     at: float
-    """When it begins, in the recorded time."""
+    """Start of the fill, in the recorded time."""
     seconds: float
     grown: int
     """Messages by which the queue grew."""
@@ -22,31 +22,31 @@ class Fill(NamedTuple):
 
 @dataclass(slots=True)
 class Run:
-    """One run of the broker, in seconds of its monotonic clock, as far as it was asked for."""
+    """One run of the broker within the requested time, in seconds of its monotonic clock."""
 
     lo: float
     hi: float
     offset: float
-    """Offset from them to seconds since 1970."""
+    """Offset from the monotonic clock to seconds since 1970."""
     base: float = 0.0
-    """Its begin in the recorded time of all runs."""
+    """Start of the run in the recorded time of all runs."""
 
     def at(self, mono: float) -> float:
-        """Return a time within the recorded time; one outside of the run is at its nearer end."""
+        """Return a time within the recorded time; a time outside of the run becomes its nearer end."""
         return self.base + min(max(mono, self.lo), self.hi) - self.lo
 
 
 @dataclass(slots=True)
 class Sample:
-    """Sample of a queue: counts since the look before, and its state at this one."""
+    """Sample of a queue: counts since the previous sample, and the state at this one."""
 
     run: int
     at: float
-    """When it begins: in the run's clock until all is read, then in the recorded time; so too `end`."""
+    """Start of the sample: in the run's clock until all is read, then in the recorded time; likewise `end`."""
     end: float
     wall: float
     seconds: float
-    """Its length, within the recorded time when it has its place there."""
+    """Length of the sample; after `place`, the part within the recorded time."""
     came: int
     left: int
     settlements: int
@@ -55,13 +55,16 @@ class Sample:
     refused: int
     consumers: int
     unconfirmed: int
-    """Most publishes without a confirm of a producer that was blocked at its end."""
+    """Most unconfirmed publishes of a producer that was blocked at the end of the sample."""
     held: int | None
-    """Publishes that the broker held at its end; None where no producer was blocked, or the log does not say it."""
+    """Publishes that the broker held at the end; None if no producer was blocked, or the log lacks the number."""
     sizes: tuple[int, ...] = ()
 
     def place(self, run: Run) -> None:
-        """Take its times into the recorded time. What is outside of it takes its part of the messages away."""
+        """Convert the times into the recorded time.
+
+        A part outside of the recorded time is removed, with its part of the messages.
+        """
         self.at, self.end = run.at(self.at), run.at(self.end)
         part = min(1.0, (self.end - self.at) / self.seconds)
         if part < WHOLE:
@@ -71,7 +74,7 @@ class Sample:
 
     @property
     def was_busy(self) -> bool:
-        """True if messages were in the queue at its begin and at its end."""
+        """True if messages were in the queue at the start and at the end of the sample."""
         return self.depth > 0 and self.depth - self.came + self.left > 0
 
 

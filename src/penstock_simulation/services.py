@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 Service = Callable[[float], float]
-"""Return the seconds that a message takes whose service begins at a time (seconds from the start)."""
+"""Function that returns the seconds for a message whose service begins at a time (seconds from the start)."""
 
 
 def constant(rate: float) -> Service:
@@ -22,7 +22,7 @@ def exponential(rate: float, chance: random.Random) -> Service:
 
 
 def recorded(starts: Sequence[float], rates: Sequence[float]) -> Service:
-    """Return equal times whose rate changes with the time, as a recording shows it.
+    """Return equal times whose rate changes over time, as recorded.
 
     `starts` are the times, in order, from which each of the `rates` (messages per second, above 0) holds.
     """

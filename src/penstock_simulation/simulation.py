@@ -1,12 +1,12 @@
 """Simulation of one queue: the broker's core between simulated producers and consumers, on a virtual clock.
 
 Theory of operation. A heap has the next event of each client: a message to publish, confirms that arrive, deliveries
-that arrive, the end of a service, an acknowledgement that arrives. Each event sets the broker's time, acts on the core
-as a protocol would, and gives the broker turns until it has nothing more to do at once. Nothing of the flow control is
-modelled: gates, lines, deadlines, credit and dispatching are those of the broker. What is left out are the costs of
-the broker and the sockets: a message takes no time in them, besides half a round trip each way. Where the workload has
-a pace, messages enter the queue no faster, those that were held included. Arrivals are at the time when their publish
-reaches the broker. A producer in a closed loop takes its next arrival when its window admits it.
+that arrive, the end of a service, an acknowledgement that arrives. Each event sets the broker's time, calls the core as
+a protocol would, and runs turns of the broker until none has work. No flow control is modelled: gates, lines,
+deadlines, credit and dispatching are the broker's. Costs of the broker and the sockets are left out: a message takes no
+time in them, except half a round trip each way. If the workload has a pace, messages enter the queue no faster, held
+messages included. An arrival is at the time when its publish reaches the broker. A producer in a closed loop takes its
+next arrival when its window admits it.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from penstock_simulation.workload import Source, Workload
 ARRIVAL, CONFIRM, DELIVERY, DONE, ACKNOWLEDGEMENT, ENTRY = range(6)
 """Kinds of events."""
 TURNS = 1000
-"""Turns of waiting producers that the broker gives at once."""
+"""Turns of waiting producers that the broker runs at once."""
 TOGETHER_S = 0.001
-"""Seconds within which messages enter at once, where there is a pace."""
+"""Seconds within which messages enter at once, if there is a pace."""
 HOLD_BYTES = 1 << 40
-"""Bytes that the broker may hold of a simulated connection: its window bounds it, and nothing else."""
+"""Bytes that the broker may hold of a simulated connection, which is bounded only by its window."""
 
 
 class _Publisher:
-    """A simulated producer: what it has to publish, and what it has published and not heard of."""
+    """A simulated producer: its messages to publish, and its published messages without an outcome."""
 
     def __init__(self, producer: Producer, arrivals: Iterator[Arrival], window: int, source: Source) -> None:
         self.producer = producer
@@ -57,22 +57,22 @@ class _Publisher:
         self.closed_loop = source.closed_loop
         self.backlog: deque[Arrival] = deque()
         self.sent: dict[int, float] = {}
-        """Times of the messages that were published and not confirmed, by the number of the publish."""
+        """Times of published and unconfirmed messages, by the number of the publish."""
         self.gates = 0
-        """Number of gates that block it."""
+        """Number of gates that block the producer."""
         self.blocked_since = 0.0
         self.paused_s = 0.0
-        """Time for which its source has stood still."""
+        """Time for which the producer's source has paused."""
         self.following: Arrival | None = None
-        """Its next arrival; None after the last one."""
+        """Next arrival; None after the last."""
         self.expected = False
-        """True if an event for that is due; not while its source stands still."""
+        """True if an event for the next arrival is due; False while the source is paused."""
         self.waits = False
-        """True if it publishes on when the pace lets more messages in."""
+        """True if the producer publishes when the pace admits more messages."""
 
     @property
     def wants(self) -> bool:
-        """True if it has something to publish, or makes it as soon as its window admits it."""
+        """True if the producer has a message, or creates one as soon as its window admits it."""
         return bool(self.backlog) or (self.closed_loop and self.following is not None)
 
 
@@ -84,11 +84,11 @@ class _Subscriber:
         self.service = service
         self.step = step
         self.finished = 0
-        """Messages that it has finished and not acknowledged."""
+        """Messages that the consumer has finished and not acknowledged."""
         self.acknowledged = 0
-        """Delivery tag up to which the broker has its acknowledgements."""
+        """Delivery tag up to which the broker has the acknowledgements."""
         self.buffer: deque[int] = deque()
-        """Delivery tags that it has received and not begun."""
+        """Delivery tags of deliveries that have not begun."""
         self.busy = False
 
 
@@ -96,13 +96,16 @@ class Simulation:
     """One queue with its clients; `run` it once."""
 
     def __init__(self, workload: Workload, candidate: Candidate) -> None:
-        """Build the broker and its clients. Raises `penstock.errors.BrokerError` for settings that it refuses."""
+        """Build the broker and its clients.
+
+        Raises `penstock.errors.BrokerError` for settings that the broker refuses.
+        """
         self._workload = workload
         self._half_trip = workload.round_trip_s / 2
         self.broker = Broker(Defaults())
         self.vhost: VirtualHost = self.broker.add_vhost("/")
         apart = candidate.set_apart()
-        if apart:  # Another source than the arguments: their overflow policy does not speak of these.
+        if apart:  # Another source than the arguments: their overflow policy does not apply to these.
             finish(set_settings_steps(self.broker, "queue", "#", read_settings("queue", "#", apart)))
         self.queue: Queue = self.vhost.declare_queue(workload.queue, candidate.declared(), False, False, None, None)
         self._route = self.vhost.route("", workload.queue, False)
@@ -119,11 +122,11 @@ class Simulation:
         self._now = 0.0
         self._gap = 1 / workload.pace if workload.pace else 0.0
         self._enters_at = 0.0
-        """When the next message may enter, by the pace."""
+        """Time at which the next message may enter, by the pace."""
         self._resumes = False
-        """True if an event for what waits for that is due."""
+        """True if an event for the waiting publishers is due."""
         self._waiting: deque[_Publisher] = deque()
-        """Publishers that wait for it."""
+        """Publishers that wait for that time."""
         self.meter = Meter(self.queue, len(self._subscribers))
 
     def _producer(self, index: int) -> Producer:
@@ -140,7 +143,7 @@ class Simulation:
         return _Subscriber(session, self._workload.service_of(index), self._workload.workers[index].step)
 
     def run(self) -> Outcome:
-        """Run the simulation to the end of its time, and return what was measured."""
+        """Run the simulation to the end of its time, and return its measures."""
         for index in range(len(self._publishers)):
             self._next_arrival(index)
         self._turns()
@@ -161,7 +164,7 @@ class Simulation:
         self._advance(end)
         for publisher in self._publishers:
             for at in publisher.sent.values():
-                self.meter.waits.add(end - at)  # At least so long; to leave them out would hide the longest.
+                self.meter.waits.add(end - at)  # At least so long; leaving them out would hide the longest.
         return self.meter.outcome(end, len(self._publishers))
 
     # Events
@@ -171,7 +174,7 @@ class Simulation:
         heapq.heappush(self._events, (at, self._serial, kind, who, number))
 
     def _advance(self, now: float) -> None:
-        """Move the clock, and count the time since the last event in the state that it had."""
+        """Move the clock, and count the time since the last event in the state before."""
         if now > self._now:
             self.meter.pass_time(now - self._now)
         self._now = now
@@ -220,8 +223,8 @@ class Simulation:
         if publisher.pauses:
             publisher.expected = False
             if publisher.gates:
-                return  # Its source stands still; the end of the pause schedules it again.
-            if arrival.at + publisher.paused_s > self._now:  # It has stood still meanwhile.
+                return  # The source is paused; the end of the pause schedules the producer again.
+            if arrival.at + publisher.paused_s > self._now:  # The source has paused meanwhile.
                 self._expect(publisher, who)
                 return
         self.meter.offered += 1
@@ -230,10 +233,11 @@ class Simulation:
         self._next_arrival(who)
 
     def _publish(self, publisher: _Publisher) -> None:
-        """Publish what the window admits."""
+        """Publish as many messages as the window admits."""
         producer, queue = publisher.producer, self.queue
         while len(publisher.sent) < publisher.window and self._has_message(publisher):
-            # A publish would let all who wait pass before it. To a closed gate only a closed loop keeps its pace.
+            # A publish would let all waiting producers pass before it. Only a closed loop keeps its pace at a closed
+            # gate.
             is_open = bool(queue.gate.open)
             is_early = (is_open or publisher.closed_loop) and not self._room()
             if self._gap and (is_early or (is_open and self.broker.turns.pending)):
@@ -250,7 +254,8 @@ class Simulation:
             self.meter.note_depth()
 
     def _has_message(self, publisher: _Publisher) -> bool:
-        """Return whether a producer has a message; one in a closed loop makes it now, once its time has come."""
+        """Return whether a producer has a message; a producer in a closed loop creates one now, once its time has
+        come."""
         following = publisher.following
         if publisher.backlog or not publisher.closed_loop or following is None:
             return bool(publisher.backlog)
@@ -272,7 +277,7 @@ class Simulation:
         return int(max(0.0, self._now + TOGETHER_S - self._enters_at) / self._gap)
 
     def _resume_later(self) -> None:
-        """Go on when the pace lets more messages in."""
+        """Continue when the pace admits more messages."""
         if not self._resumes:
             self._resumes = True
             self._at(max(self._enters_at, self._now), ENTRY, 0)
@@ -307,7 +312,7 @@ class Simulation:
             self.meter.idle += 1
 
     def _soon(self, kind: int, who: int, number: int, after_s: float) -> None:
-        """Let something arrive after its time on the network: at once where that is none."""
+        """Schedule an arrival after its time on the network; immediately if that is zero."""
         if after_s:
             self._at(self._now + after_s, kind, who, number)
         else:
@@ -348,7 +353,7 @@ class Simulation:
 
     def _confirm(self, producer: Producer) -> None:
         publisher = self._of_producer[id(producer)]
-        trip = 2 * self._half_trip  # Of the confirm, and of the publish that it makes room for.
+        trip = 2 * self._half_trip  # The confirm's, and that of the publish that it admits.
         for outcome in producer.confirms.take():
             for number in range(int(outcome.first), int(outcome.last) + 1):
                 at = publisher.sent.pop(number)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Given = tuple[Workload, tuple[Candidate, ...]]
-"""Workload and candidates, which every task needs."""
+"""Workload and candidates, needed by every task."""
 TOLD_EVERY_S = 0.5
-"""Seconds between two looks at the progress of the job."""
+"""Seconds between two checks of the progress of the job."""
 
 _COUNTS = ("offered", "confirmed", "refused", "settled", "crossings", "depth", "depth_messages")
 SCHEMA = "number INT, " + ", ".join(f"{name} {'BIGINT' if name in _COUNTS else 'DOUBLE'}" for name in NAMES)
@@ -34,7 +34,7 @@ SCHEMA = "number INT, " + ", ".join(f"{name} {'BIGINT' if name in _COUNTS else '
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """Return the session of this program, or begin one for as long as the context lasts.
+    """Return the session of this program, or open one for the duration of the context.
 
     Without a master in Spark's configuration it runs on the cores of this machine. Raises ValueError without PySpark or
     Java.
@@ -67,10 +67,10 @@ def session() -> Iterator[SparkSession]:
 
 
 def run_trials(spark: SparkSession, workload: Workload, candidates: Sequence[Candidate], report: Report) -> list[Trial]:
-    """Run a simulation of each candidate, a task for each; returns the trials in the order of candidates.
+    """Run a simulation of each candidate, a task for each; return the trials in the order of candidates.
 
-    Workload and candidates are broadcast: they travel once to each executor, and a Python worker decodes them once. The
-    largest recording has some 28 MiB, which take 0.8 s to decode, and a plan may have hundreds of tasks.
+    Workload and candidates are broadcast: they are sent once to each executor, and a Python worker decodes them once.
+    The largest recording has about 28 MiB, which take 0.8 s to decode, and a plan may have hundreds of tasks.
     """
     numbers = spark.range(0, len(candidates), 1, len(candidates)).selectExpr("CAST(id AS INT) AS number")
     given = spark.sparkContext.broadcast((workload, tuple(candidates)))
@@ -108,7 +108,7 @@ def _arrow_schema() -> pa.Schema:
 
 
 class _Progress:
-    """Reports of the finished tasks, from a thread of its own while the job runs."""
+    """Reports of the finished tasks, from a separate thread while the job runs."""
 
     def __init__(self, spark: SparkSession, total: int, report: Report) -> None:
         self._tracker = spark.sparkContext.statusTracker()

@@ -16,11 +16,11 @@ NONE = ("none", "default")
 
 
 class TextError(ValueError):
-    """A text that cannot be understood, in one sentence."""
+    """Error for an invalid text, in one sentence."""
 
 
 def octets(text: str) -> int:
-    """Return a size in octets: a number with KiB, MiB, GiB or nothing."""
+    """Return a size in bytes: a number with KiB, MiB, GiB or nothing."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text)
     if found is None or found[2].upper() not in _SIZES:
         raise TextError(f"'{text}' is not a size, such as 64MiB")

@@ -1,4 +1,4 @@
-"""Trade-off: a picture of all trials, the memory that they take against what they cost the producers."""
+"""Trade-off: a picture of all trials, with their memory against their cost for the producers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock_simulation.grid import Choice, Trial
 WIDTH, HEIGHT = 860, 520
 LEFT, RIGHT, TOP, BOTTOM = 90, 30, 70, 70
 MEETS, MISSES, CHOSEN = "#0072B2", "#8C8C8C", "#D55E00"
-"""Okabe and Ito's colours, for those who do not see red and green apart; the shapes differ too."""
+"""Okabe and Ito's colours, which remain distinct for people with red-green colour blindness; the shapes differ too."""
 
 
 def draw(trials: Sequence[Trial], choice: Choice, goals: Sequence[Goal], title: str) -> str:

@@ -1,4 +1,4 @@
-"""Workload: who publishes to a queue and who consumes from it, as plain data that travels to executors.
+"""Workload: the producers and consumers of a queue, as plain data for executors.
 
 The description is JSON-like, so that one text reproduces a simulation: kinds of arrivals and services with their
 numbers, the clients' round trip, the length and the seed.
@@ -25,7 +25,7 @@ class Source:
     """`poisson`, `steady`, `bursts`, `mmpp` or `recorded`."""
     octets: int = 1000
     rates: tuple[float, ...] = ()
-    """Messages per second: one, or those of the states of `mmpp`."""
+    """Messages per second: one rate, or the rates of the states of `mmpp`."""
     dwell_s: tuple[float, ...] = ()
     """Mean seconds in each state of `mmpp`."""
     size: int = 1
@@ -33,12 +33,12 @@ class Source:
     seconds: tuple[Second, ...] = ()
     """The recording of `recorded`."""
     pauses: bool = False
-    """True for a producer that makes its next message only when it is not blocked; else its messages wait with it."""
+    """True for a producer that creates its next message only when it is not blocked; else its messages wait with it."""
     closed_loop: bool = False
-    """True for a producer that makes its next message when its window admits it; not before its time."""
+    """True for a producer that creates its next message when its window admits it, but not before its time."""
 
     def arrivals(self, chance: random.Random) -> Iterator[Arrival]:
-        """Return its arrivals."""
+        """Return the source's arrivals."""
         match self.kind:
             case "poisson":
                 return arrivals.poisson(self.rates[0], self.octets, chance)
@@ -60,14 +60,14 @@ class Worker:
     kind: str
     """`exponential`, `constant` or `recorded`."""
     rates: tuple[float, ...]
-    """Messages per second: one, or that of each part of `recorded`."""
+    """Messages per second: one rate, or the rate of each part of `recorded`."""
     starts: tuple[float, ...] = ()
     """Times at which the rates of `recorded` begin."""
     step: int = 1
-    """Messages that it settles at once; fewer if it has nothing else to do."""
+    """Messages that the consumer settles at once; fewer if it has nothing else to do."""
 
     def service(self, chance: random.Random) -> Service:
-        """Return its service times."""
+        """Return the consumer's service times."""
         match self.kind:
             case "exponential":
                 return services.exponential(self.rates[0], chance)
@@ -96,7 +96,7 @@ class Workload:
 
     @property
     def largest(self) -> int:
-        """Charge for the largest message; of a recording, the end of its power of two."""
+        """Charge of the largest message; in a recording, the end of its power of two."""
         generated = [source.octets + OVERHEAD for source in self.sources if not source.seconds]
         recorded = [octets for source in self.sources for second in source.seconds for octets, _ in second.sizes]
         return max([*generated, *((octets + OVERHEAD) * 4 // 3 for octets in recorded)], default=0)

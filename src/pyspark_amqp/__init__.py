@@ -1,8 +1,8 @@
-"""Spark source for the queues of any AMQP broker, by way of a spool on the disk.
+"""Spark source for the queues of any AMQP broker, through a spool on the disk.
 
 ``spark.readStream.format("amqp")`` needs no registration: Spark looks for a ``DefaultSource`` in every package whose
-name begins with ``pyspark_``. The spool's process imports this package too, and needs no PySpark: the source is loaded
-on first use.
+name begins with ``pyspark_``. The spool's process imports this package too, without PySpark: the source is loaded on
+first use.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -8,4 +8,4 @@ class SpoolUnusable(SparkSourceError):
 
 
 class MessagesGone(SparkSourceError):
-    """Messages that the checkpoint asks for and the spool no longer has."""
+    """Messages that the checkpoint needs and the spool no longer has."""

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 BATCH_ROWS: Final = 5_000
 """Rows from which a record batch is passed on; smaller frames are put together."""
 BATCH_OCTETS: Final = 4 << 20
-"""The same in octets."""
+"""Bytes from which a record batch is passed on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Range read by one task: ``lo < number <= hi``, from a frame at an offset of a segment on."""
+    """Range read by one task: ``lo < number <= hi``, beginning with a frame at an offset of a segment."""
 
     folder: str
     spool_id: str

@@ -16,11 +16,11 @@ from pyspark_penstock.schema import DEFAULT_COLUMNS, columns
 from pyspark_penstock.tls import TLS_OPTIONS, ServerAddresses, servers, tls_of
 
 PREFETCH_MAX: Final = 65_535
-"""Most of a field of 16 bits in basic.qos."""
+"""Largest value of a field of 16 bits in basic.qos."""
 
 
 def _folder(text: str) -> str:
-    """Return an absolute path, which may be given as a URI of the scheme file."""
+    """Return an absolute path, from a path or a URI of the scheme file."""
     path = unquote(re.sub(r"^file:(//(localhost)?)?(?=/)", "", text)) if text.startswith("file:") else text
     if not PurePosixPath(path).is_absolute():
         raise ValueError("must be an absolute folder of a file system that the driver and the executors share")

@@ -1,7 +1,7 @@
-"""Reader's end of a spool's process: starts it, asks it, and starts it again when it has died.
+"""Reader's end of a spool's process: starts it, sends requests, and restarts it after its death.
 
-The process reads requests from a pipe, and ends when this end of the pipe is closed: also by the death of the driver.
-The settings go through the pipe too, so that no password is in an argument or in the environment.
+The process reads requests from a pipe, and ends when the reader's end of the pipe is closed, even by the death of the
+driver. The settings are sent through the pipe too, so that no password is in an argument or in the environment.
 """
 
 import json
@@ -16,11 +16,11 @@ from pyspark_amqp.spool.settings import Settings
 from pyspark_penstock.errors import BrokerUnreachable
 
 LOCK_SECONDS: Final = 15.0
-"""Seconds to wait for the end of an earlier query's process, which its reader's death tells."""
+"""Seconds to wait for the end of an earlier query's process, which ends after its reader's death."""
 END_SECONDS: Final = 15.0
-"""Seconds to wait for the end of a process that was told to; then it is killed."""
+"""Seconds to wait for the orderly end of a process; then it is killed."""
 STARTS: Final = 3
-"""Processes that may die over one request."""
+"""Most processes that may die during one request."""
 _BROKER: Final = ("refused", "unreachable")
 
 
@@ -31,7 +31,7 @@ class SpoolProcess:
         self._settings, self._lock_seconds = settings, lock_seconds
         self._process: subprocess.Popen[str] | None = None
         self.drains = False
-        """True for a query that reads what is there and ends; set it before the first request."""
+        """True for a query that reads the present messages and ends; set it before the first request."""
         self.opened: dict[str, Any] = {}
         """Answer to the first ``open``."""
 
@@ -69,7 +69,7 @@ class SpoolProcess:
 
     def _start(self) -> dict[str, Any]:
         path = os.pathsep.join(place for place in sys.path if place)
-        # The package would look for the Python of Spark's workers otherwise.
+        # Otherwise the package would look for the Python of Spark's workers.
         environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "pyspark_amqp.spool"],
@@ -103,7 +103,7 @@ class SpoolProcess:
         return answer
 
     def close(self) -> None:
-        """End the process and wait until it has released the spool; the next request starts another."""
+        """End the process and wait until it has released the spool; the next request starts another process."""
         if self._process is not None and self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()

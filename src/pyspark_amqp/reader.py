@@ -1,7 +1,7 @@
 """Stream reader of the source ``amqp``: plans batches in the driver and reads them in tasks.
 
-The order of Spark's calls, and in which process each runs, is that of `pyspark_penstock.reader`. The spool's process is
-started by the first call that plans, and settles what a start proves to be durable, as there.
+The order and the processes of Spark's calls are those of `pyspark_penstock.reader`. The first planning call starts the
+spool's process, and settles messages that a start proves to be durable, as there.
 
 Offsets in Spark's checkpoint: ``{"n": 1200, "spool": "9f86…", "v": 1}``, everything of a spool up to a number.
 """
@@ -32,7 +32,7 @@ VERSION: Final = 1
 
 
 def to_spark(spool_id: str, number: int, cut: Cut | None = None) -> dict[str, Any]:
-    """Return the offset that Spark stores; it compares the texts, so the order of keys is fixed.
+    """Return the offset that Spark stores; Spark compares the texts, so the order of keys is fixed.
 
     `cut` divides the batch that ends here, as in the source penstock.
     """
@@ -43,7 +43,7 @@ def to_spark(spool_id: str, number: int, cut: Cut | None = None) -> dict[str, An
 def from_spark(offset: Any, spool_id: str, folder: str) -> int:
     """Return the number in an offset.
 
-    Raises `SpoolUnusable` when the offset is not ours, or of another spool than that in the folder.
+    Raises `SpoolUnusable` when the offset is not Penstock's, or belongs to another spool than the folder's.
     """
     number = offset.get("n") if isinstance(offset, Mapping) else None
     if type(number) is not int or number < 0 or offset.get("v") != VERSION:
@@ -66,10 +66,10 @@ _SPOOL: Final = "spool"
 
 @sentence_first
 class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reader of queues through a spool; what is not settled is not acknowledged either."""
+    """Reader of queues through a spool; unsettled messages stay unacknowledged."""
 
     def __init__(self, options: AmqpOptions) -> None:
-        """Store the options; Spark makes two readers of one query, and only one of them plans."""
+        """Store the options; Spark creates two readers of one query, and only one of them plans."""
         self._options = options
         self._process = SpoolProcess(options.settings)
         self._tail: int | None = None
@@ -78,21 +78,21 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned_at = time.monotonic()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only the options: the spool's process belongs to the one that started it."""
+        """Pickle only the options: the spool's process belongs to the process that started it."""
         return packed(AmqpStreamReader, self._options)
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return the spool's settled position, or its first message: the same until something is settled."""
+        """Return the spool's settled position, or its first message: the same until a message is settled."""
         opened = self._open()
         return to_spark(opened["id"], max(opened["settled"], opened["first"] - 1))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note that the query reads the messages that are there now, and ends."""
+        """Record that the query reads the present messages, and ends."""
         self._process.drains = True
         self._open()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit in messages; the limit in octets is applied separately."""
+        """Return the limit in messages; the limit in bytes is applied separately."""
         return ReadMaxRows(self._options.max_rows or MOST_ROWS)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -111,14 +111,14 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_spark(self._open()["id"], planned["end"], self._cut)
 
     def _least(self, rows: int | None) -> int:
-        """Return the least number of messages that a batch has to wait for now."""
+        """Return the least number of messages that a batch must wait for now."""
         options = self._options
         waited = time.monotonic() - self._planned_at >= options.delay_ms / 1000
         return 1 if options.min_rows is None or rows is None or waited else min(options.min_rows, rows)
 
     def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
         if isinstance(limit, ReadAllAvailable):
-            return None, None  # Spark's rule: it overrides every option.
+            return None, None  # Spark's rule: this overrides every option.
         options = self._options
         rows = min(options.max_rows or MOST_ROWS, getattr(limit, "max_rows", MOST_ROWS))
         # Half of the spool, so that the other half fills while Spark works.
@@ -162,9 +162,9 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return from_spark(offset, self._open()["id"], self._options.settings.spool)
 
     def _checked(self, start: dict[str, Any]) -> int:
-        """Return the number of a start, or the first that the spool can still serve.
+        """Return the number of a start, or the first number that the spool still has.
 
-        Raises `MessagesGone` when it has deleted messages after it, unless failOnDataLoss is false.
+        Raises `MessagesGone` when the spool has deleted messages after the start, unless failOnDataLoss is false.
         """
         number, least = self._number(start), self._open()["first"] - 1
         self._check_end(number)

@@ -12,7 +12,7 @@ from pyspark_penstock.schema import check_source_schema, source_ddl
 from pyspark_penstock.sentences import sentence_first
 from pyspark_penstock.versions import check_source
 
-if TYPE_CHECKING:  # An older PySpark lacks what it needs, and says so when it asks for it.
+if TYPE_CHECKING:  # An older PySpark lacks these, and fails when it requests them.
     from pyspark_amqp.reader import AmqpStreamReader
 
 
@@ -21,7 +21,7 @@ class AmqpDataSource(DataSource):
     """Data source of ``readStream``; it has no sink."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Store the options; Spark has not said yet which side is meant."""
+        """Store the options; Spark has not chosen the side yet."""
         super().__init__(options)
 
     @classmethod
@@ -30,11 +30,11 @@ class AmqpDataSource(DataSource):
         return "amqp"
 
     def schema(self) -> str:
-        """Return the columns that the options choose."""
+        """Return the columns in the options."""
         return source_ddl(amqp_options(self.options).columns)
 
     def reader(self, schema: StructType) -> NoReturn:
-        """Refuse a batch read: without a checkpoint nothing would say what may be acknowledged."""
+        """Refuse a batch read: without a checkpoint the messages to acknowledge are unknown."""
         raise SparkSourceError("a queue is drained by readStream with trigger(availableNow=True), not by read")
 
     def streamReader(self, schema: StructType) -> "AmqpStreamReader":
@@ -47,9 +47,9 @@ class AmqpDataSource(DataSource):
         return AmqpStreamReader(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Refuse to be a sink."""
+        """Refuse to write a stream."""
         raise SparkSourceError("the format amqp only reads; write to Penstock by the format penstock")
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Refuse to be a sink."""
+        """Refuse to write a batch."""
         raise SparkSourceError("the format amqp only reads; write to Penstock by the format penstock")

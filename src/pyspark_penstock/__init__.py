@@ -2,7 +2,7 @@
 
 ``spark.readStream.format("penstock")`` and ``.writeStream.format("penstock")`` need no registration: Spark looks for a
 ``DefaultSource`` in every package whose name begins with ``pyspark_``. Every look-up imports all of them, so this
-module imports neither PySpark nor pyarrow nor the client before they are used.
+module imports PySpark, pyarrow and the client only at first use.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Size of a batch: its limits, the least size that it may wait for, and warnings where they do not fit the queues."""
+"""Size of a batch: its limits, the least size that it may wait for, and warnings if they do not fit the queues."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ class Caps:
     octets: int | None
 
     def least(self, rows: int | None, octets: int | None) -> "Caps":
-        """Return the lower limit of both in each unit."""
+        """Return the lower of two limits in each unit."""
         return Caps(_least(self.rows, rows), _least(self.octets, octets))
 
     def less(self, rows: int, octets: int) -> "Caps":
@@ -28,12 +28,12 @@ class Caps:
         return Caps(self.rows and max(0, self.rows - rows), self.octets and max(0, self.octets - octets))
 
     def part(self, count: int) -> "Caps":
-        """Return an equal part of `count`, at least 1 in each unit that has something left."""
+        """Return an equal part of `count`, at least 1 in each unit with a rest."""
         return Caps(self.rows and -(-self.rows // count), self.octets and -(-self.octets // count))
 
     @property
     def spent(self) -> bool:
-        """True if nothing more may be taken."""
+        """True if no more may be taken."""
         return self.rows == 0 or self.octets == 0
 
 
@@ -78,7 +78,7 @@ class Admission:
             )
 
     def least_rows(self, caps: Caps) -> int:
-        """Return the least number of messages that a batch has to wait for now; 0 if it need not wait."""
+        """Return the least number of messages that a batch must wait for now; 0 if it need not wait."""
         least = self._options.min_rows
         if least is None or time.monotonic() - self._last >= self._options.delay_ms / 1000:
             return 0
@@ -89,9 +89,10 @@ class Admission:
         self._last = self._planned = time.monotonic()
 
     def on_return(self, limits: Mapping[str, Mapping[str, Any]]) -> None:
-        """Record that Spark asks for what comes after the last batch; warn if that took longer than publishes are held.
+        """Record that Spark asks for messages after the last batch; warn if the batch took longer than publishes are
+        held.
 
-        A batch's messages leave the queue only now. So a producer that was blocked by them has waited for that long.
+        A batch's messages leave the queue only now. So a producer that was blocked by them has waited for that time.
         """
         if self._planned is None:
             return
@@ -116,7 +117,7 @@ class Admission:
 
 
 def _sum(capacities: Iterable[int | None]) -> int | None:
-    """Return the sum of capacities; None if one of them is without limit, or there is none."""
+    """Return the sum of capacities; None if a capacity is unlimited, or there are none."""
     given = list(capacities)
     known = [capacity for capacity in given if capacity is not None]
     return sum(known) if known and len(known) == len(given) else None

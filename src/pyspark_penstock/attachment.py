@@ -1,9 +1,9 @@
 """Attachment of one cursor to its queues on all servers, as the subscription grows and shrinks.
 
-A queue that is new to the cursor begins at the start that the options give. One that the subscription no longer has is
+A queue that is new to the cursor begins at the start in the options. A queue that the subscription no longer has is
 *left*: its position stays with the cursor, and its messages in the queue, until they are released. The queues of a
 pattern are looked up again when a broker's queues have changed; the cursor's token stays the same then, so that no
-other query is fenced off.
+other query is fenced.
 """
 
 import secrets
@@ -22,17 +22,17 @@ from pyspark_penstock.parts import parts_of
 from pyspark_penstock.servers import JOINED, Servers, is_not_found
 
 LIST_SECONDS = 2.0
-"""Least seconds between two looks for queues of a pattern on one server."""
+"""Least seconds between two look-ups of the queues of a pattern on one server."""
 RETRY_SECONDS = 60.0
-"""Seconds after which queues of a pattern that were refused are tried again."""
+"""Seconds after which refused queues of a pattern are tried again."""
 ATTEMPTS = 3
-"""Attempts to attach at a time: what was found may have left the queue before the attach."""
+"""Attempts to attach at a time: messages that a look-up found may have left the queue before the attach."""
 WARNED_MAX = 1_000
 """Most warnings that are remembered, so that none is logged twice."""
 SHOWN = 3
 """Most names in a sentence."""
 LIFE_SECONDS = 2.0
-"""Seconds in which the connection of a driver that was killed closes, once no plan of it waits any more."""
+"""Seconds in which the connection of a killed driver closes, once no plan of it waits any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,46 +44,46 @@ class Place:
 
 
 class Attachment:
-    """Queues of a query with their keys in offsets, and what the brokers told of them."""
+    """Queues of a query with their keys in offsets, and the brokers' answers about them."""
 
     def __init__(self, options: SourceOptions, servers: Servers) -> None:
-        """Store the options; nothing is asked yet."""
+        """Store the options without a request."""
         self._options, self._servers = options, servers
         self.tokens: dict[Address, int] = {}
         """Fencing tokens of the servers where the cursor is attached."""
         self.identity = secrets.token_hex(8)
-        """Id of the query: that of its checkpoint, if it has one."""
+        """Id of the query: the id in its checkpoint, if there is one."""
         self.answers: dict[Address, dict[str, Any]] = {}
-        """Answers of servers to the question what an attach would find."""
+        """Answers of servers to dry runs of an attach."""
         self.places: dict[str, Place] = {}
         """Queues of the subscription, by key."""
         self.left: dict[str, Place] = {}
-        """Queues that the cursor has left, and keeps a position on."""
+        """Queues that the cursor has left, and on which it keeps a position."""
         self.initial: Positions = {}
         self.standing: Positions = {}
-        """Positions of the cursor when it was attached last, those on left queues included."""
+        """Positions of the cursor at its last attach, on left queues too."""
         self.settled: Positions = {}
-        """Positions of the cursor as far as the brokers have acknowledged them."""
+        """Positions of the cursor that the brokers have acknowledged."""
         self.tail: Positions = {}
         self.generations: Positions = {}
-        """Generations of positions, by key, where they are not 0."""
+        """Generations of positions, by key, unless they are 0."""
         self.limits: dict[str, dict[str, Any]] = {}
         """Capacity and hold deadline of each queue, by key."""
         self._most: dict[Address, int] = {}
         """Most positions of a cursor on each server."""
         self._refused: dict[Address, dict[str, str]] = {}
         self._listed: dict[Address, tuple[int, float]] = {}
-        """Count of changes at the last look for queues of the pattern, and its time."""
+        """Count of changes at the last look-up of the pattern's queues, and the time of the look-up."""
         self._changed: dict[Address, int] = {}
-        """Count of changes that was told last."""
+        """Last reported count of changes."""
         self._warned: set[str] = set()
 
     def attach(self, check: Callable[[], object] = lambda: None, keys: Iterable[str] = ()) -> None:
-        """Attach the cursor on every server, once; an earlier query that held it is fenced off.
+        """Attach the cursor on every server, once; an earlier query that held the cursor is fenced.
 
-        `check` is called before: it sees what an attach would find, and raises where the query cannot go on. Nothing is
-        changed on any server if it does, or if one of them would refuse. With ``onServerLoss=wait`` a server that is
-        away is attached when it is back, but at least one must be there, and those of the queues with these `keys`.
+        `check` is called before: it gets the result of a dry run, and raises if the query cannot continue. If `check`
+        raises, or a server would refuse, no server is changed. With ``onServerLoss=wait`` a server that is away is
+        attached when it is back; at least one server must be there, and the servers of the queues with these `keys`.
         Raises `CursorError` when a queue does not exist or cannot be read by a cursor, or while another query reads.
         """
         ends = tuple(keys)
@@ -101,15 +101,15 @@ class Attachment:
             self._servers.wait_for_one(waiting)
 
     def look(self) -> None:
-        """Ask what an attach would find, and change nothing; at least one server must answer."""
+        """Make a dry run of an attach; at least one server must answer."""
         waiting = Waiting()
         while not self.tokens and not self._ask_all(self.missing()):
             self._servers.wait_for_one(waiting)
 
     def leave_cursor(self, former: str) -> None:
-        """Report what the cursor keeps with which the checkpoint was written, unless somebody reads through it.
+        """Report the positions of the cursor with which the checkpoint was written, unless a reader uses that cursor.
 
-        Raises `CursorError` with ``onLeftCursor=fail``; with ``release`` it is deleted.
+        Raises `CursorError` with ``onLeftCursor=fail``; with ``release`` that cursor is deleted.
         """
         for server in list(self.answers):
             try:
@@ -135,7 +135,7 @@ class Attachment:
                     raise
 
     def has_cursor(self, server: Address, name: str) -> bool:
-        """Return whether a server that is there has a cursor of this name. Raises `CursorError` if it refuses."""
+        """Return whether an available server has a cursor of this name. Raises `CursorError` if the server refuses."""
         try:
             return self._servers.ask_present(server, "cursor.show", cursor=name) is not None
         except CursorError as error:
@@ -148,13 +148,13 @@ class Attachment:
         return [server for server in self._servers.addresses if server not in self.tokens]
 
     def _ask_all(self, servers: list[Address]) -> list[Address]:
-        """Ask servers what an attach would find; returns those that are there."""
+        """Make a dry run of an attach on servers; return the available ones."""
         for server in servers:
             self._attach_on(server, dry_run=True)
         return [server for server in servers if server in self.answers]
 
     def _wait_for_reader(self, servers: list[Address]) -> None:
-        """Wait for the reader of the cursor, if it is a driver that was killed: its connection closes.
+        """Wait for the reader of the cursor, if it is a killed driver: its connection closes.
 
         Raises `CursorError` if the reader is alive: it plans again, or stays.
         """
@@ -171,9 +171,9 @@ class Attachment:
                     until = time.monotonic() + LIFE_SECONDS
 
     def grow(self, at_once: bool = False) -> None:
-        """Let queues of the pattern join that have come, and those leave that are gone.
+        """Let new queues of the pattern join, and deleted queues leave.
 
-        A server is asked only after a change of its queues, or `at_once`.
+        A server is asked only after a change of its queues, or with `at_once`.
         """
         if self._options.subscription.pattern is None:
             return
@@ -185,18 +185,18 @@ class Attachment:
                 self._attach_on(server, holder=True, at_once=at_once)
 
     def note_changes(self, server: Address, epoch: int) -> None:
-        """Note the count of changes of a server's queues, which each plan has."""
+        """Record the count of changes of a server's queues, which each plan has."""
         self._changed[server] = epoch
 
     def here(self, server: Address, positions: Mapping[str, int], left: bool = False) -> dict[str, int]:
-        """Return positions on a server by queue: those of the subscription, and with `left` those that were left."""
+        """Return positions on a server by queue: of the subscription, and with `left` those of left queues too."""
         places = {**self.places, **self.left} if left else self.places
         return {
             place.queue: positions[key] for key, place in places.items() if place.server == server and key in positions
         }
 
     def keyed(self, server: Address, found: Mapping[str, int]) -> Positions:
-        """Return numbers by queue of a server by key."""
+        """Return numbers by key, from numbers by queue of a server."""
         return {self.key(server, queue): found[queue] for queue in found}
 
     def key(self, server: Address, queue: str) -> str:
@@ -204,7 +204,7 @@ class Attachment:
         return key_of(queue, str(server), len(self._servers.addresses))
 
     def unsettled(self, server: Address, done: Mapping[str, int]) -> dict[str, int]:
-        """Return the positions on a server, by queue, that it does not know to be settled yet."""
+        """Return the positions, by queue, that a server does not know to be settled yet."""
         settled = self.settled
         return {
             place.queue: done[key]
@@ -220,16 +220,16 @@ class Attachment:
             self.settled[key] = max(end, self.settled.get(key, 0))
 
     def forget(self) -> None:
-        """Forget the tokens: the next request attaches anew."""
+        """Forget the tokens: the next request attaches again."""
         self.tokens.clear()
         self.answers.clear()
 
     # Attaching
 
     def _attach_on(self, server: Address, dry_run: bool = False, holder: bool = False, at_once: bool = False) -> None:
-        """Attach on a server, or ask what an attach would find; the `holder` changes its subscription.
+        """Attach on a server, or make a dry run; the `holder` changes its subscription.
 
-        Then only queues that have come are named, unless one was deleted `at_once`: another may have its name.
+        Then only new queues are named, unless one was deleted `at_once`: another queue may have its name.
         """
         self.answers.pop(server, None)
         subscription = self._options.subscription
@@ -254,7 +254,7 @@ class Attachment:
             self._join(server, come, here.difference(names))
 
     def _fitting(self, server: Address, come: list[str], here: set[str], names: list[str]) -> list[str]:
-        """Return queues that have come; none if the cursor would have too many, which is reported."""
+        """Return the new queues; none if the cursor would have too many, which is reported."""
         stay = len(here.intersection(names))
         left = sum(place.server == server for place in self.left.values())
         if stay + left + len(come) <= self._most[server]:
@@ -281,7 +281,7 @@ class Attachment:
         return fields
 
     def _attach_all(self, server: Address, names: list[str], dry_run: bool = False, holder: bool = False) -> None:
-        """Attach to all queues of a subscription, in as many requests as they take."""
+        """Attach to all queues of a subscription, in as many requests as needed."""
         parts = parts_of(names)
         whole: dict[str, Any] = {}
         for index, part in enumerate(parts):
@@ -309,7 +309,7 @@ class Attachment:
             self._tell(server, whole)
 
     def _give_up(self, server: Address, dry_run: bool = False) -> None:
-        """Forget a server that went away between parts of an attach: all of them are sent again when it is back."""
+        """Reset a server that went away between parts of an attach: all parts are sent again when it is back."""
         if not dry_run:
             self.tokens.pop(server, None)
 
@@ -327,11 +327,11 @@ class Attachment:
                 return self._servers.ask_present(server, "cursor.attach", **fields, starting=starting, release=release)
             except CursorError:
                 if time_us is None or not left:
-                    raise  # Otherwise the messages from that time on may have left the queue meanwhile.
+                    raise  # Otherwise messages since that time may have left the queue meanwhile.
         return None
 
     def _join(self, server: Address, come: list[str], gone: Iterable[str]) -> None:
-        """Let queues join that have come, and forget those that were deleted."""
+        """Let new queues join, and drop deleted queues."""
         whole: dict[str, Any] = {}
         for part in parts_of(come):
             reply = self._attach_part(server, part, self._fields(server, part, 1, 2, True), True)
@@ -345,7 +345,7 @@ class Attachment:
         self._tell(server, whole)
 
     def _starts_since(self, server: Address, fields: Mapping[str, object], time_us: int) -> dict[str, Start]:
-        """Return the starts of the queues that are new to the cursor, by the time from which on they are read."""
+        """Return the starts of the queues that are new to the cursor, by the time from which they are read."""
         checked = self._servers.ask_present(server, "cursor.attach", **fields, dry_run=True)
         if checked is None or not checked["new"]:
             return {}
@@ -357,9 +357,9 @@ class Attachment:
         return {queue: found["offset"] for queue, found in reply["found"].items()}
 
     def _take(self, server: Address, reply: dict[str, Any], joins: bool = False) -> None:
-        """Take over what an attach told of the queues of a server, or what one would tell.
+        """Store the answer of an attach, or of a dry run, about the queues of a server.
 
-        `joins`: its queues are added to those that are known.
+        `joins`: the queues are added to the known queues.
         """
         self.answers[server] = reply
         self._most[server] = int(reply["most"])
@@ -395,7 +395,7 @@ class Attachment:
             self._warn(f"queue '{queue}' of {server} matches subscribePattern and is left out: {reason}")
 
     def _forget_others(self) -> None:
-        """Forget what was told of queues that the cursor has no position on any more."""
+        """Drop answers about queues on which the cursor has no position any more."""
         tables: tuple[dict[str, Any], ...] = (
             self.initial,
             self.standing,
@@ -408,7 +408,7 @@ class Attachment:
             for key in [key for key in table if key not in self.places and key not in self.left]:
                 del table[key]
 
-    # Telling
+    # Reporting
 
     def _warn_no_match(self, server: Address, names: list[str]) -> None:
         vhost, pattern = self._options.access.vhost, self._options.subscription.pattern
@@ -435,7 +435,8 @@ class Attachment:
 
 
 def _add_part(whole: dict[str, Any], reply: Mapping[str, Any]) -> None:
-    """Add the answer to a part of an attach to those before it; lists and tables grow, and the last number counts."""
+    """Merge the answer to a part of an attach into earlier answers; lists and tables grow, and the last number
+    counts."""
     for name, value in reply.items():
         if isinstance(value, dict) and name != "held":
             whole.setdefault(name, {}).update(value)
@@ -461,9 +462,9 @@ def _start_sentence(key: str, found: Mapping[str, Any], time_us: int) -> str:
 
 
 def place_of(attachment: Attachment, key: str) -> Place:
-    """Return the queue of a key in an offset, one that was left included.
+    """Return the queue of a key in an offset, left queues too.
 
-    Raises `CursorError` for a queue that the cursor has no position on.
+    Raises `CursorError` for a queue without a position of the cursor.
     """
     place = attachment.places.get(key) or attachment.left.get(key)
     if place is None:

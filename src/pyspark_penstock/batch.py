@@ -1,8 +1,8 @@
-"""Batch read for Spark: what is in queues now, or what a cursor has not settled yet, within borders.
+"""Batch read for Spark: the present messages of queues, or the unsettled messages of a cursor, within borders.
 
-The reader opens a lease on each server, which pins the ranges that are read: until all was read, or until nothing was
-read for a time. Nothing is removed, and no query that reads through the cursor is disturbed. Borders are offsets,
-(start, end], or times, [start, end), so that the end of one hourly job is the start of the next.
+The reader opens a lease on each server, which pins the ranges to read, until all was read, or until a time-out without
+reads. Nothing is removed, and queries that read through the cursor are not disturbed. Borders are offsets, (start,
+end], or times, [start, end), so that the end of one hourly job is the start of the next.
 
 ``partitions`` runs in the driver, ``read`` in executors.
 """
@@ -35,35 +35,35 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
 COUNTED_MOST = 5_000
-"""Most slices on one server whose messages are counted: their borders are in one request."""
+"""Most slices on one server with counted messages: their borders are in one request."""
 
 
 class PushedFilters:
     """The method ``pushFilters`` of a reader.
 
-    Spark calls it where ``spark.sql.python.filterPushdown.enabled`` is set. Where it is not, Spark refuses a reader
-    that overrides the method, and tells by ``__func__`` whether it does. A reader cannot know the setting. So this
-    passes for the method of the base class, and does what an override would do.
+    Spark calls it if ``spark.sql.python.filterPushdown.enabled`` is set. Otherwise Spark refuses a reader that
+    overrides the method, which it detects by ``__func__``. A reader cannot know the setting. So this object looks like
+    the method of the base class, and acts like an override.
     """
 
-    # PySpark 4.0 has no such method.
+    # PySpark 4.0 lacks this method.
     __func__ = staticmethod(getattr(DataSourceReader, "pushFilters", repr))
 
     def __init__(self, narrowing: Narrowing) -> None:
-        """Store where filters are noted."""
+        """Store the object that records filters."""
         self._narrowing = narrowing
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take over filters; yield those that Spark must apply itself."""
+        """Take over filters; yield the filters that Spark must apply itself."""
         return self._narrowing.push(filters)
 
 
 @sentence_first
 class PenstockBatchReader(DataSourceReader):
-    """Reader of queues as they are."""
+    """Reader of queues without settling."""
 
     def __init__(self, options: BatchOptions, narrowing: Narrowing | None = None) -> None:
-        """Store the options; nothing is connected yet."""
+        """Store the options without connecting."""
         self._options = options
         self._narrowing = narrowing or Narrowing()
 
@@ -73,20 +73,20 @@ class PenstockBatchReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> Callable[[list[Filter]], Iterable[Filter]]:
-        """Method to which Spark gives filters, see `PushedFilters`."""
+        """Method to which Spark passes filters; see `PushedFilters`."""
         return PushedFilters(self._narrowing)
 
     def partitions(self) -> list[InputPartition]:
         """Open the leases, and return the slices of the ranges within the borders.
 
-        Raises `CursorError` for queues that cannot be read, and for borders that they do not have.
+        Raises `CursorError` for unreadable queues, and for borders outside of the queues.
         """
         return [InputPartition(slice_) for slice_ in BatchPlan(self._options, self._narrowing).slices()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one slice as record batches; runs in an executor, and may run again."""
         if partition.value is None:
-            return iter(())  # Spark makes a partition where there is none.
+            return iter(())  # Spark creates a partition even if there is none.
         return record_batches((partition.value,), self._options)
 
 
@@ -94,14 +94,14 @@ class BatchPlan:
     """Plan of one batch read."""
 
     def __init__(self, options: BatchOptions, narrowing: Narrowing) -> None:
-        """Store the options; nothing is connected yet."""
+        """Store the options without connecting."""
         self._options, self._narrowing = options, narrowing
         self._servers = Servers(options)
         self._leases: dict[Address, tuple[int, int]] = {}
         """Number and token of the lease of each server."""
         self._slices: list[Slice] = []
         self._unpinned: set[str] = set()
-        """Keys of the queues that are read as they are."""
+        """Keys of the queues that are read without pinning."""
         self._places: dict[str, tuple[Address, str]] = {}
         self._first: Positions = {}
         self._last: Positions = {}
@@ -129,9 +129,10 @@ class BatchPlan:
                 self._servers.ask(server, "lease.close", lease=lease, token=token)
 
     def _pinned(self, server: Address, ranges: list[Range]) -> None:
-        """Have the lease of a server pin only what is read, and make the slices.
+        """Make the lease of a server pin only the ranges to read, and create the slices.
 
-        The broker counts the messages of each. With too many slices it does not, and what is gone is not noticed.
+        The broker counts the messages of each slice. With too many slices it does not, and missing messages are not
+        noticed.
         """
         queues: dict[str, list[Range]] = {}
         for range_ in ranges:
@@ -183,7 +184,8 @@ class BatchPlan:
             self._first[key], self._last[key] = first[queue], max(first[queue], last[queue])
 
     def _opened(self, server: Address, names: list[str] | None) -> dict[str, dict[str, Any]]:
-        """Open the lease of a server, and return what the broker tells of its queues, whose names come in parts."""
+        """Open the lease of a server, and return the broker's answer about its queues, whose names are sent in
+        parts."""
         options = self._options
         pattern = options.subscription is not None and options.subscription.pattern is not None
         whole: dict[str, dict[str, Any]] = {"queues": {}, "refused": {}, "left_out": {}}
@@ -205,7 +207,7 @@ class BatchPlan:
         return whole
 
     def _names(self, server: Address) -> list[str] | None:
-        """Return the queues to be read on a server; None for those of the cursor."""
+        """Return the queues to read on a server; None for the cursor's queues."""
         subscription = self._options.subscription
         if subscription is None:
             return None
@@ -285,7 +287,7 @@ class BatchPlan:
 
 
 def _border(border: Starting, server: Address, queue: str, otherwise: str) -> Start:
-    """Return the offset that the options give for a queue; `otherwise` if they do not name it."""
+    """Return the offset that the options set for a queue; `otherwise` if they do not name the queue."""
     if not isinstance(border.offsets, dict):
         return border.offsets
     found = border.offsets.get(queue, otherwise)

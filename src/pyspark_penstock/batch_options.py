@@ -1,4 +1,4 @@
-"""Options of a batch read: those of the source that mean something there, and where it ends; without I/O."""
+"""Options of a batch read: the options of the source that apply, and the end of the read; without I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _SHARED = frozenset(
 BATCH_ONLY = (
     Option("endingOffsets", parsing.starting, None),
     Option("endingTimestamp", parsing.instant, None),
-    # The broker ends a lease that is not used for this time; it takes an hour at most.
+    # The broker ends a lease that is unused for this time, at most an hour.
     Option("leaseTimeout", parsing.duration(3_600_000), 300_000),
 )
 
@@ -57,9 +57,9 @@ class BatchOptions:
 
     access: Access
     subscription: Subscription | None
-    """Queues; None for those of the cursor."""
+    """Queues; None for the cursor's queues."""
     cursor: str | None
-    """Cursor whose unsettled messages are read unless a start is given; None for all that there is."""
+    """Cursor whose unsettled messages are read unless a start is given; None for all present messages."""
     columns: tuple[str, ...]
     """Columns of a row, in order; `chose_columns` is true if the option is given."""
     chose_columns: bool
@@ -80,7 +80,7 @@ class BatchOptions:
 
     @property
     def subject(self) -> str:
-        """Description of the reader, for messages to people."""
+        """Description of the reader, for messages."""
         queues = f"the queues of cursor '{self.cursor}'" if self.subscription is None else str(self.subscription)
         return f"the batch read of {queues}"
 

@@ -1,7 +1,7 @@
-"""Encoder of blocks that a sink publishes: the buffers of record batches, as they are (docs/blocks.md).
+"""Encoder of blocks that a sink publishes: the unchanged buffers of record batches (docs/blocks.md).
 
-No row becomes a Python object. A column of a batch is a slice of longer buffers as a rule; offsets are moved to begin
-at 0, and bitmaps to begin at a whole octet, by Arrow's own functions.
+No row becomes a Python object. A column of a batch is usually a slice of longer buffers. Arrow's own functions move
+offsets to begin at 0, and bitmaps to begin at a whole byte.
 """
 
 import json
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 MAGIC = b"PSB1"
 ALIGNMENT = 64
-"""Alignment of buffers, in octets."""
+"""Alignment of buffers, in bytes."""
 _PREFIX = 8
 _ROOM_OF_NUMBERS = 64
-"""Octets by which the positions of a column can grow in the header, generously."""
+"""Generous bound of the bytes by which the positions of a column can grow in the header."""
 
 
 class _Buffers:
@@ -27,7 +27,7 @@ class _Buffers:
         self.size = 0
 
     def append(self, data: "pa.Buffer | None") -> list[int]:
-        """Append a buffer; return its start, counted from the first one, and its length."""
+        """Append a buffer; return its start, counted from the first buffer, and its length."""
         length = 0 if data is None else data.size
         place = [self.size, length]
         if data is not None and length:
@@ -49,7 +49,7 @@ def encode_block(
     for name in batch.schema.names:
         columns[name] = _column(buffers, batch.column(name))
     head = {"rows": batch.num_rows, **(fields or {}), "columns": columns}
-    # Positions count from the first octet of the block, so the header's room is settled before they are known.
+    # Positions count from the first byte of the block, so the header's room is fixed before they are known.
     room = len(json.dumps(head)) + _PREFIX + _ROOM_OF_NUMBERS * (len(columns) + 2)
     room += -room % ALIGNMENT
     _move(columns, room)
@@ -60,12 +60,12 @@ def encode_block(
 
 
 def size_of(batch: "pa.RecordBatch") -> int:
-    """Return the octets of the columns of a batch, without those outside of its slice."""
+    """Return the bytes of the columns of a batch, without bytes outside of its slice."""
     return sum(column.nbytes for column in batch.columns)
 
 
 def _move(columns: Mapping[str, object], by: int) -> None:
-    """Count the positions of buffers from the first octet of the block."""
+    """Count the positions of buffers from the first byte of the block."""
     for column in columns.values():
         assert isinstance(column, dict)
         for kind in ("offsets", "data", "valid"):
@@ -104,7 +104,7 @@ def _column(buffers: _Buffers, array: "pa.Array") -> dict[str, object]:
 
 
 def _offsets(array: "pa.Array") -> "tuple[pa.Buffer, int, int]":
-    """Return the offsets of a column from 0, and where its items begin and end in the whole."""
+    """Return the offsets of a column from 0, and the begin and end of its items in the whole buffer."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -118,7 +118,7 @@ def _offsets(array: "pa.Array") -> "tuple[pa.Buffer, int, int]":
 
 
 def _bitmap(array: "pa.Array") -> "pa.Buffer":
-    """Return the bits of the rows that are not null, from the first bit of an octet."""
+    """Return the bits of the rows that are not null, from the first bit of a byte."""
     import pyarrow.compute as pc
 
     octets = -(-len(array) // 8)

@@ -1,7 +1,7 @@
 """Decoder of message blocks into Arrow record batches, without copying a message.
 
 A block (``application/vnd.penstock.block``) is ``PSB1``, the header's length, a JSON header and buffers in Arrow's own
-layout, each at a multiple of 64 octets. The arrays of the batch point into the block's memory; no Python object is made
+layout, each at a multiple of 64 bytes. The arrays of the batch point into the block's memory; no Python object is made
 per message. All bounds are checked before use: a malformed block raises an error and never reads other memory.
 """
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 CONTENT_TYPE = "application/vnd.penstock.block"
 MAGIC = b"PSB1"
 ROWS_MAX = 1_000_000
-"""Most rows of a block; the broker sends a tenth of it."""
+"""Most rows of a block; the broker sends a tenth of this number."""
 REPEATED_MAX = 256 << 20
-"""Most octets of a value that is given once for all rows, times the rows."""
+"""Most bytes of a value that is given once for all rows, times the rows."""
 _PREFIX = 8  # Magic, and a little-endian u32 with the length of the header.
 
 
@@ -37,7 +37,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Messages of queues, in order: of one, or of several ranges one after the other."""
+    """Messages of queues, in order: of one range, or of several ranges one after the other."""
 
     rows: int
     last: int
@@ -46,22 +46,22 @@ class Block:
     reads: tuple[Read, ...] = ()
     """The ranges of a request for several, as far as they are in the block."""
     unreadable: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Number of messages with a property that cannot be read, and the first one's sequence, by the property."""
+    """Number of messages with an unreadable property, and the sequence of the first, by property."""
 
 
 def decode(body: bytes | memoryview, columns: tuple[str, ...] = DEFAULT_COLUMNS) -> Block:
-    """Return these columns of the messages of a block, see `Decoder.decode`."""
+    """Return these columns of the messages of a block; see `Decoder.decode`."""
     return Decoder(columns).decode(body)
 
 
 class Decoder:
-    """Decoder of blocks of one reader. A column that has one value in all of them is made once for all."""
+    """Decoder of blocks of one reader. A column with the same value in all blocks is built once."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         """Store the columns."""
         self._columns = columns
         self._repeated: dict[str, tuple[object, pa.Array]] = {}
-        """The last repeated value of each column, and its rows: one for each column at most."""
+        """The last repeated value of each column, and its rows: at most one entry for each column."""
 
     def decode(self, body: bytes | memoryview) -> Block:
         """Return the messages of a block, sharing its memory.
@@ -104,7 +104,7 @@ class Decoder:
 
 
 def _queue_column(reads: tuple[Read, ...]) -> dict[str, Any]:
-    """Return the column of the queues of ranges: one value for all rows if one queue has them."""
+    """Return the column of the queues of ranges: one value for all rows if all are of one queue."""
     queues = {read.queue for read in reads if read.rows}
     return {"all": queues.pop() if queues else ""} if len(queues) <= 1 else {"reads": reads}
 
@@ -131,7 +131,7 @@ def _count(value: object, most: int) -> int:
 
 
 def _reads(ranges: object, rows: int) -> tuple[Read, ...]:
-    """Return the ranges in a header; their rows must be those of the block."""
+    """Return the ranges in a header, whose rows must be the block's."""
     if not isinstance(ranges, list) or not ranges:
         raise ValueError(f"ranges are {ranges!r:.100}")
     reads = tuple(Read(queue, _count(count, rows), _count(reached, 2**63 - 1)) for queue, count, reached in ranges)
@@ -159,13 +159,13 @@ def _array(whole: "pa.Buffer", kind: "pa.DataType", column: dict[str, Any], rows
         )
     offsets = _buffer(whole, column["offsets"], 4 * (rows + 1))
     if pa.types.is_list(kind):
-        # An item takes an octet at least, or is the only one of its row: a number beyond that allocates too much.
+        # An item takes at least a byte, or is the only one of its row: a larger number would allocate too much.
         items = column["items"]
         child = _array(whole, kind.value_type, items["columns"], _count(items["rows"], whole.size))
         array = pa.Array.from_buffers(kind, rows, [valid, offsets], children=[child])
     else:
         array = pa.Array.from_buffers(kind, rows, [valid, offsets, _buffer(whole, column["data"], 0)])
-    # Every offset is checked (and every text, for UTF-8): some 10 ns per row against a crash of the JVM.
+    # Every offset is checked (and every text, for UTF-8): about 10 ns per row against a crash of the JVM.
     array.validate(full=True)
     return array
 

@@ -1,6 +1,6 @@
-"""Comparison of a checkpoint's offset with what the cursor and its queues have.
+"""Comparison of a checkpoint's offset with the positions of the cursor and its queues.
 
-What does not fit ends the query with one sentence, or is told and left out (``failOnDataLoss=false``).
+A mismatch ends the query with one sentence, or is reported and left out (``failOnDataLoss=false``).
 """
 
 import re
@@ -21,15 +21,16 @@ class Checkpoint:
     """Checks of the offsets that Spark's checkpoint gives."""
 
     def __init__(self, options: SourceOptions, attachment: Attachment) -> None:
-        """Store what offsets are compared with."""
+        """Store the options and the attachment that offsets are compared with."""
         self._options, self._attachment = options, attachment
         self._warned: set[str] = set()
 
     def begin(self, start: Positions, generations: Mapping[str, int], end: Positions | None = None) -> Positions:
-        """Return the positions after which is read on: those of `start` that mean something, and all others' standing.
+        """Return the positions after which reading continues: the valid positions of `start`, and the present positions
+        of other queues.
 
-        Raises `CursorError` when the checkpoint needs messages that the cursor has settled, when it is of another
-        cursor, or when it, or the batch's `end`, is beyond the end of a queue.
+        Raises `CursorError` if the checkpoint needs messages that the cursor has settled, belongs to another cursor, or
+        is beyond the end of a queue, or if the batch's `end` is.
         """
         sound = self.sound(start, generations)
         beyond = advanced(sound, self.sound(end or {}, self._attachment.generations))
@@ -50,11 +51,12 @@ class Checkpoint:
         return filled(sound, {key: self._attachment.standing[key] for key in present})
 
     def check_cursor(self, start: Positions, former: str) -> None:
-        """Check that an attach finds the cursor with which a checkpoint was written; `former` is its name.
+        """Check that an attach finds the cursor with which a checkpoint was written; `former` is the name of that
+        cursor.
 
-        Without that cursor nothing proves that a queue of the same name is the queue that the checkpoint has read: a
-        broker without a store forgets both. To settle up to the checkpoint's position could then drop messages unread.
-        Raises `CursorError` with failOnDataLoss.
+        Without that cursor nothing proves that a queue of the same name is the queue of the checkpoint: a broker
+        without a store forgets both. Settling up to the checkpoint's position could then drop messages unread. Raises
+        `CursorError` with failOnDataLoss.
         """
         attachment = self._attachment
         for server in attachment.missing():
@@ -75,7 +77,7 @@ class Checkpoint:
             )
 
     def sound(self, start: Positions, generations: Mapping[str, int]) -> Positions:
-        """Return the positions of `start` on queues that the cursor has, and that are still the same queues."""
+        """Return the positions of `start` on queues of the cursor that are still the same queues."""
         attachment = self._attachment
         known = {**attachment.places, **attachment.left}
         self._check_strangers(start)
@@ -95,7 +97,7 @@ class Checkpoint:
         return found
 
     def _check_strangers(self, start: Positions) -> None:
-        """Check the keys that the cursor has no position on."""
+        """Check the keys without a position of the cursor."""
         attachment = self._attachment
         away = tuple(f"@{server}" for server in attachment.missing() if server not in attachment.answers)
         known = {**attachment.places, **attachment.left}

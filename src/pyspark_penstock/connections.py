@@ -40,7 +40,7 @@ ANSWER_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
 """Seconds to connect and log in."""
 PAUSE_SECONDS_MAX = 10.0
-"""Longest pause between two attempts, in seconds; the first is the option's, and each is twice the one before."""
+"""Longest pause between two attempts, in seconds; the first pause is the option's, and each is twice the one before."""
 SAY_SECONDS = 10.0
 """Seconds between two log lines of a query that waits for a broker, or for the disk."""
 
@@ -51,19 +51,19 @@ Result = TypeVar("Result")
 
 
 class FileUnusable(WrongServer):
-    """File for TLS or with a password that cannot be used."""
+    """Error for a file for TLS or with a password that cannot be used."""
 
 
 class BrokerLink:
     """Control operations over one connection, which is opened on first use and after a loss."""
 
     def __init__(self, access: Access, server: Address, retries: Retries, patience: float = ANSWER_SECONDS) -> None:
-        """Store the address; nothing is connected yet. `patience` is in seconds, for an answer and for connecting."""
+        """Store the address without connecting. `patience` is in seconds, for an answer and for connecting."""
         self._access, self._server = access, server
         self.retries = retries
         self._patience = patience
         self._reached = False
-        """True once it was connected."""
+        """True once the link was connected."""
         self._connection: Connection | None = None
         self._pending: tuple[str, Mapping[str, object], Call] | None = None
 
@@ -127,14 +127,14 @@ class BrokerLink:
         if self._connection is not None:
             self._connection.take_over()
             with suppress(ClientError):
-                self._connection.close(timeout=0)  # Nobody may be there to answer.
+                self._connection.close(timeout=0)  # The peer may be gone.
         self._connection = None
 
     def _open(self) -> Connection:
         if self._connection is None:
             self._connection = connect(self._access, self._server, patience=self._patience)
             self._reached = True
-        self._connection.take_over()  # Spark calls from one thread at a time, and need not keep to one.
+        self._connection.take_over()  # Spark calls from one thread at a time, but not always from the same one.
         return self._connection
 
     def _retried(self, attempt: Callable[[], Result]) -> Result:
@@ -144,9 +144,10 @@ class BrokerLink:
 def connect(
     access: Access, server: Address, query: str = "", name: str = "", patience: float = ANSWER_SECONDS
 ) -> Connection:
-    """Return a new connection; `query` is the query whose results it publishes, and `name` what the broker shows.
+    """Return a new connection; `query` is the query whose results it publishes, and `name` is the name that the broker
+    shows.
 
-    A password file is read for the login, and again before a token in it expires.
+    A password file is read for the login, and again before a token in the file expires.
 
     Raises `penstock.ConnectError`.
     """
@@ -171,13 +172,14 @@ def connect(
 
 
 _frozen: set[int] = set()
-"""This process, once its objects are left out of garbage collection."""
+"""This process, once its objects are excluded from garbage collection."""
 
 
 def freeze_worker() -> None:
-    """Leave what a Python worker of Spark has loaded out of garbage collection, once, at the end of its first task.
+    """Exclude the objects that a Python worker of Spark has loaded from garbage collection, once, at the end of its
+    first task.
 
-    PySpark collects after each task, and its own modules make that 20 ms.
+    PySpark collects after each task, which takes 20 ms with PySpark's own modules.
     """
     from pyspark import TaskContext
 
@@ -188,9 +190,9 @@ def freeze_worker() -> None:
 
 
 def query_of_task() -> str:
-    """Return the id of the streaming query whose task this is, from its checkpoint; empty outside of one.
+    """Return the id of the streaming query of this task, from its checkpoint; empty outside of a query.
 
-    By it the broker knows the cursor that waits for what the same query publishes.
+    By this id the broker finds the cursor that waits for the results of the same query.
     """
     from pyspark import TaskContext
 
@@ -205,10 +207,10 @@ def retried(
     retries: Retries,
     reached: Callable[[], bool],
 ) -> Result:
-    """Return what `attempt` returns; call `drop` and pause after each lost connection, and tell of a long wait.
+    """Return the result of `attempt`; call `drop` and pause after each lost connection, and report a long wait.
 
-    Raises `BrokerUnreachable` when `retries` are used up, and at once where another attempt does not help: a refused
-    login, or a wrong name or certificate of a server that was never `reached`.
+    Raises `BrokerUnreachable` when `retries` are used up, and at once if another attempt does not help. Examples are a
+    refused login, and a wrong name or certificate of a server that was never `reached`.
     """
     pause = retries.interval_ms / 1000
     waiting = Waiting()
@@ -237,7 +239,7 @@ def retried(
 
 
 class Waiting:
-    """A wait without end: it tells itself every ten seconds, and ends with the program that waits."""
+    """An unbounded wait, which is logged every ten seconds, and ends with the program."""
 
     def __init__(self) -> None:
         """Begin."""
@@ -245,7 +247,7 @@ class Waiting:
         self._reported = self._began = time.monotonic()
 
     def pause(self, seconds: float, text: str) -> None:
-        """Wait for so long; `text` says for what. Raises `BrokerUnreachable` when Spark has gone, and nobody waits."""
+        """Wait for `seconds`; `text` describes the wait. Raises `BrokerUnreachable` after the end of Spark."""
         time.sleep(seconds)
         if os.getppid() != self._parent:
             raise BrokerUnreachable("the program that waits for a broker has ended")
@@ -262,9 +264,9 @@ _used: dict[tuple[object, ...], float] = {}
 _in_task: set[tuple[object, ...]] = set()
 """Keys that the present task has used."""
 CONNECTIONS_MOST = 32
-"""Most connections that a process has open between two tasks; at the bound the one that is unused longest is closed."""
+"""Most connections that a process keeps open between two tasks; at the bound the longest unused is closed."""
 IDLE_SECONDS = 120.0
-"""Seconds after which an unused connection is closed, at the end of a task. Most of them are of queries that ended."""
+"""Seconds after which an unused connection is closed, at the end of a task. Most of them belong to ended queries."""
 
 
 def shared_link(access: Access, server: Address, retries: Retries) -> BrokerLink:
@@ -277,9 +279,9 @@ def shared_link(access: Access, server: Address, retries: Retries) -> BrokerLink
 
 
 def shared_block_connection(access: Access, server: Address, query: str = "") -> Connection:
-    """Return this process's connection for publishing the results of a query, opened if there is none or it is closed.
+    """Return this process's connection for publishing the results of a query, opened if it is missing or closed.
 
-    Other control operations use another one, which waits for no target. Raises `penstock.ConnectError`.
+    Other control operations use another connection, which waits for no target. Raises `penstock.ConnectError`.
     """
     key = (server, access, query, os.getpid())
     _in_task.add(key)
@@ -304,9 +306,9 @@ def drop_connection(access: Access, server: Address, query: str = "") -> None:
 
 
 def finish_task() -> None:
-    """End a task: close connections that are unused for long, and those beyond the bound; see `freeze_worker`.
+    """End a task: close connections that are long unused, and connections beyond the bound; see `freeze_worker`.
 
-    Spark ends a worker that is idle itself, and its connections with it.
+    Spark ends an idle worker, and so its connections.
     """
     now = time.monotonic()
     for key in _in_task:

@@ -1,13 +1,13 @@
-"""Delivery of a sink: the ids of its batches, what the broker has of them already, and how a batch ends.
+"""Delivery of a sink: the ids of its batches, the rows that the broker already has, and the end of a batch.
 
-``dedup`` and ``transactional`` need ids that are the same when Spark runs a task or a batch again. In a stream, and in
-``foreachBatch``, the task has them: the query's id, which comes from the checkpoint, and the number of the batch. A job
-gives them with ``txnAppId`` and ``txnVersion``, as to Delta.
+``dedup`` and ``transactional`` need ids that stay the same when Spark runs a task or a batch again. In a stream, and in
+``foreachBatch``, the task has such ids: the query's id, which comes from the checkpoint, and the number of the batch. A
+job sets them with ``txnAppId`` and ``txnVersion``, as for Delta.
 
 In the mode ``dedup`` the broker has a mark for each partition: the number of its rows that are in their queues. A task
-that runs again leaves those out. It compares them with a digest that the broker has stored, for a plan that yields
-other rows, or the same in another order, would lose some and double others. In the mode ``transactional`` tasks fill
-stages, and the driver has those published that count.
+that runs again leaves those rows out. The task compares them with a digest that the broker has stored, because a plan
+that yields other rows, or another order, would lose some rows and duplicate others. In the mode ``transactional`` tasks
+fill stages, and the driver publishes the stages that count.
 """
 
 import os
@@ -47,7 +47,7 @@ RUN_ID = "spark.jobGroup.id"
 OPENED_BITS = 16
 """Bits of an attempt that count the connections of its task."""
 RETRIES = Retries(5, 500)
-"""Reconnections, and the first pause in milliseconds, of the requests of the driver."""
+"""Reconnections, and the first pause in milliseconds, of the driver's requests."""
 _RESOURCE_ERROR = 506
 _COMPARED = ("value", "routing_key", "message_id")
 """Columns that the digest covers."""
@@ -63,7 +63,7 @@ class BatchIds:
     run: str
     """Id of the run of a stream; empty for a job."""
     write: str
-    """Id of the writer that Spark has made for the batch."""
+    """Id of the writer that Spark has created for the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,13 @@ class TaskIds:
     batch: BatchIds
     partition: int
     attempt: int
-    """Number of the attempt, unique among those of the application."""
+    """Number of the attempt, unique in the application."""
 
 
 def mode_of(options: SinkOptions, has_ids: bool) -> str:
-    """Return the mode of a write; without ids at least once, with a warning.
+    """Return the mode of a write; at least once without ids, with a warning.
 
-    Raises `OptionError` if a mode was asked for that needs ids.
+    Raises `OptionError` if the requested mode needs ids.
     """
     if options.delivery == AT_LEAST_ONCE or has_ids:
         return options.delivery or DEDUP
@@ -123,7 +123,7 @@ def partition_of_task() -> int:
 
 
 def application_of_task() -> tuple[str, int]:
-    """Return the application of the task that this process runs, and its cores, 0 if they are not known."""
+    """Return the application of the task that this process runs, and its cores, 0 if unknown."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -133,7 +133,7 @@ def application_of_task() -> tuple[str, int]:
 
 
 def _cores(of: Any) -> int:
-    """Return the cores of an application, from its settings; 0 if they do not say."""
+    """Return the cores of an application, from its settings; 0 if unknown."""
     local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,.*)?\])?", of("spark.master") or "")
     if local is not None:
         return (os.cpu_count() or 0) if local[1] == "*" else int(local[1] or 1)
@@ -142,7 +142,7 @@ def _cores(of: Any) -> int:
 
 
 class RowDigest:
-    """Digest of rows in their order, however they are cut into batches."""
+    """Digest of rows in their order, independent of the division into batches."""
 
     def __init__(self) -> None:
         """Begin without rows."""
@@ -170,7 +170,7 @@ class RowDigest:
 
 
 def _octets(column: "pa.Array") -> "pa.Buffer | bytes":
-    """Return the values of a column of texts or octets, one after the other."""
+    """Return the values of a column of texts or bytes, one after the other."""
     import pyarrow as pa
 
     data = column.buffers()[2]
@@ -183,20 +183,20 @@ def _octets(column: "pa.Array") -> "pa.Buffer | bytes":
 
 
 class Delivery:
-    """Delivery of one task's rows; this one is at least once and knows of no rows that are taken already."""
+    """Delivery of one task's rows: at least once, without knowledge of enqueued rows."""
 
     exact = False
-    """True if the broker must be told of a block to which rows it belongs."""
+    """True if each block must name its rows for the broker."""
 
     def begin(self, connection: Connection) -> None:
         """Begin the partition on a new connection."""
 
     def fresh(self, batch: "pa.RecordBatch", first: int) -> "pa.RecordBatch":
-        """Return the rows of a batch that are not taken yet; `first` is the number of its first row in the task."""
+        """Return the rows of a batch that are not enqueued yet; `first` is the number of its first row in the task."""
         return batch
 
     def digest(self, batch: "pa.RecordBatch") -> str:
-        """Return the digest of all rows up to the last one of this batch; batches come in order."""
+        """Return the digest of all rows up to the last row of this batch; batches come in order."""
         return ""
 
     def fields(self, first: int, digest: str) -> dict[str, object]:
@@ -214,11 +214,11 @@ class Announcement(Delivery):
     """Beginning of a batch at a server that gets no row of this task."""
 
     def __init__(self, options: SinkOptions, mode: str, ids: BatchIds) -> None:
-        """Store the ids; nothing is asked yet."""
+        """Store the ids without a request."""
         self._options, self._mode, self._ids = options, mode, ids
 
     def begin(self, connection: Connection) -> None:
-        """Have the batch begun. Raises `PublishFailed` if the server refuses."""
+        """Begin the batch. Raises `PublishFailed` if the server refuses."""
         try:
             connection.request("sink.begin", **batch_fields(self._options, self._mode, self._ids))
         except ControlError as error:
@@ -232,7 +232,7 @@ class ExactDelivery(Delivery):
     exact = True
 
     def __init__(self, options: SinkOptions, mode: str, ids: TaskIds) -> None:
-        """Store the ids; nothing is asked yet."""
+        """Store the ids without a request."""
         self._options, self._mode, self._ids = options, mode, ids
         self.attempt = ids.attempt
         self._opened = 0
@@ -245,12 +245,12 @@ class ExactDelivery(Delivery):
         self._digest = RowDigest()
 
     def begin(self, connection: Connection) -> None:
-        """Ask what the broker has of the partition.
+        """Ask the broker which rows of the partition it has.
 
-        Raises `PublishFailed` if it refuses, or has lost rows that it had confirmed.
+        Raises `PublishFailed` if the broker refuses, or has lost confirmed rows.
         """
         if self._mode == DEDUP:
-            # What an earlier connection of the task has under way must not be taken after this.
+            # After this, the broker must not accept blocks of an earlier connection of the task.
             self.attempt = self._ids.attempt + self._opened
         self._opened += 1
         fields = {**batch_fields(self._options, self._mode, self._ids.batch), **self._of_task()}
@@ -275,7 +275,7 @@ class ExactDelivery(Delivery):
         return f"partition {ids.partition} of batch {ids.batch.batch} of query '{ids.batch.query}'"
 
     def fresh(self, batch: "pa.RecordBatch", first: int) -> "pa.RecordBatch":
-        """See `Delivery.fresh`. Raises `PublishFailed` if the rows differ from those that were taken."""
+        """See `Delivery.fresh`. Raises `PublishFailed` if the rows differ from the enqueued rows."""
         if self._promoted:
             return batch.slice(0, 0)
         taken = min(max(self._rows - first, 0), batch.num_rows)
@@ -284,7 +284,7 @@ class ExactDelivery(Delivery):
         return batch.slice(taken)
 
     def _compare(self, batch: "pa.RecordBatch", first: int) -> None:
-        """Add rows that were taken before to the digest, and compare it where the broker has one."""
+        """Add enqueued rows to the digest, and compare it where the broker has one."""
         at = self._checked - first
         if 0 < at <= batch.num_rows:
             self._digest.add(batch.slice(0, at))
@@ -318,7 +318,7 @@ class ExactDelivery(Delivery):
         self._confirmed = max(self._confirmed, end)
 
     def finish(self, rows: int) -> None:
-        """See `Delivery.finish`. Raises `PublishFailed` if more rows were taken before than the task has now."""
+        """See `Delivery.finish`. Raises `PublishFailed` if more rows were enqueued before than the task has now."""
         if not self._promoted and rows < self._rows:
             raise PublishFailed(self._changed(f"has {rows} rows, fewer than the {self._rows}"))
 
@@ -333,7 +333,7 @@ class Part:
     attempt: int
     rows: int
     server: Address | None = None
-    """Server that has the rows, of several; None for the only one."""
+    """Server that has the rows, of several; None for a single server."""
 
 
 def batch_fields(options: SinkOptions, mode: str, ids: BatchIds) -> dict[str, object]:
@@ -352,10 +352,10 @@ def batch_fields(options: SinkOptions, mode: str, ids: BatchIds) -> dict[str, ob
 
 
 def commit_batch(options: SinkOptions, parts: Sequence[Part]) -> None:
-    """End a batch in the driver, at each of its servers: have its stages published, or its rows counted.
+    """End a batch in the driver, at each of its servers: publish its stages, or check the number of its rows.
 
-    A full target makes this wait as tasks do. Raises `PublishFailed` with the reason. What another server has published
-    before stays, and is left out when the batch is run again.
+    The call waits for a full target, as tasks do. Raises `PublishFailed` with the reason. Rows that another server has
+    published before stay, and are left out when the batch is run again.
     """
     if not parts:
         return
@@ -372,9 +372,9 @@ def commit_batch(options: SinkOptions, parts: Sequence[Part]) -> None:
 
 
 def _partitions_at(server: Address, parts: Sequence[Part], mode: str) -> dict[str, int]:
-    """Return what a server has of each partition: rows, or the attempt whose stage counts.
+    """Return a server's part of each partition: rows, or the attempt whose stage counts.
 
-    A task without rows has asked for no stage. The rows of all partitions are compared, those that are elsewhere too.
+    A task without rows has requested no stage. The rows of all partitions are compared, rows on other servers too.
     """
     here = [part for part in parts if part.server in (None, server)]
     if mode == TRANSACTIONAL:
@@ -394,7 +394,7 @@ class _Commit:
         self._reached = False
 
     def run(self) -> None:
-        """Have the batch ended. Raises `PublishFailed` with the reason, `BrokerUnreachable` for what lasts."""
+        """End the batch. Raises `PublishFailed` with the reason, `BrokerUnreachable` for a permanent failure."""
         access, server = self._options.access, self._server
         while True:
             try:
@@ -411,7 +411,10 @@ class _Commit:
             time.sleep(_PAUSE_SECONDS)
 
     def _ask(self) -> None:
-        """Ask once, and wait in slices. Raises `penstock.ConnectionClosed` if the connection was forgotten."""
+        """Send the request once, and wait in slices.
+
+        Raises `penstock.ConnectionClosed` if the connection was forgotten.
+        """
         connection = shared_block_connection(self._options.access, self._server)
         self._reached = True
         call = connection.begin("sink.commit", self._fields)
@@ -424,11 +427,11 @@ class _Commit:
                 self._check()
 
     def _check(self) -> None:
-        """Log what the commit waits for, when due. Raises `PublishFailed` after the time of ``publishTimeout``."""
+        """Log the reason of the wait, when due. Raises `PublishFailed` after the time of ``publishTimeout``."""
         now = time.monotonic()
         standing = f"; {self._watch.standing}" if self._watch.standing else ""
         if now >= self._until:
-            drop_connection(self._options.access, self._server)  # Nobody waits for the answer any more.
+            drop_connection(self._options.access, self._server)  # The answer is no longer awaited.
             raise self._failed(f"there was no room for {now - self._began:.0f} s{standing}")
         if now - self._reported_at >= SAY_SECONDS:
             self._reported_at = now
@@ -446,13 +449,13 @@ class _Commit:
         return self._reached
 
     def close(self) -> None:
-        """Close the connection of the questions, and what the process has not used for long."""
+        """Close the connection for questions, and connections that the process has not used for long."""
         self._watch.close()
         finish_task()
 
 
 def abort_batch(options: SinkOptions, parts: Sequence[Part]) -> None:
-    """Have the stages of a failed batch dropped; without an answer they are dropped by the next attempt, or by age."""
+    """Drop the stages of a failed batch; without an answer the next attempt, or their age, drops them."""
     for server in spread_servers(options) if parts else ():
         fields: Mapping[str, object] = batch_fields(options, parts[0].mode, parts[0].ids)
         with suppress(ControlError, SparkSourceError):

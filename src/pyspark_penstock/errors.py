@@ -22,11 +22,11 @@ class SparkSourceError(PenstockError):
     """Root of the data source's errors; the text has the reason."""
 
     first: "SparkSourceError | None" = None
-    """Same error again without a traceback, which is shown before this one; see `pyspark_penstock.sentences`."""
+    """The same error without a traceback, which is shown before this one; see `pyspark_penstock.sentences`."""
 
     @property
     def __cause__(self) -> BaseException | None:
-        """Cause that is shown: Spark takes away any other from an error of a worker."""
+        """Cause that is shown: Spark removes any other cause from an error of a worker."""
         return super().__cause__ if self.first is None else self.first
 
     @__cause__.setter
@@ -54,7 +54,7 @@ class BrokerUnreachable(SparkSourceError):
     """Broker that could not be reached after every retry."""
 
     lasts = False
-    """True if another attempt does not help: a wrong name, certificate or login, or a broker that is no Penstock."""
+    """True if another attempt does not help: a wrong name, certificate or login, or a broker other than Penstock."""
 
 
 class PublishFailed(SparkSourceError):

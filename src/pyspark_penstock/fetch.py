@@ -1,11 +1,11 @@
 """Executors' half of the source: the slices of a task as a stream of record batches.
 
-A stream requests its slices together, in order, and a block has as many of them as fit. A slice alone is the usual
+A stream requests its slices together, in order, and a block has as many of them as fit. A single slice is the usual
 case. While Spark processes one batch, the broker prepares the next: one request is always ahead, and never more, so
 that a task holds two blocks at most. Reading removes nothing at the broker, and a range may be read again.
 
-A task of a batch read may come after the end of its lease: it waited for a core, its broker was restarted, or Spark
-reads the frame again for each batch of a stream. It opens a lease for its own range then.
+A task of a batch read may start after the end of its lease. It waited for a core, its broker was restarted, or Spark
+reads the frame again for each batch of a stream. Then the task opens a lease for its own range.
 """
 
 import json
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 REOPENED_MOST = 8
-"""Leases that are opened in a row for one block: a lease that ends before its first block is too short to read by."""
+"""Most leases opened in a row for one block: a lease that ends before its first block is too short for reading."""
 RANGES_MAX = 1_000
-"""Most ranges of one request: as many as the broker takes."""
+"""Most ranges of one request: the broker's limit."""
 RANGES_OCTETS = 128 * 1024
-"""Octets of the ranges of one request from which on no more are added; the broker takes twice as many."""
+"""Bytes of the ranges of one request from which no more are added; the broker allows twice as many."""
 
 ROWS_LEAST = 2_000
-"""Rows that a request names at least, also after a smaller block: such as that of a large message alone."""
+"""Least rows of a request, even after a smaller block, such as a block of one large message."""
 
 
 def record_batches(slices: tuple[Slice, ...], options: ReadOptions) -> Iterator["pa.RecordBatch"]:
@@ -54,10 +54,10 @@ def record_batches(slices: tuple[Slice, ...], options: ReadOptions) -> Iterator[
 
 
 def rows_after(rows: int, most: int) -> int:
-    """Return the rows to request after a block with so many; `most` is the option ``fetchBlockRows``.
+    """Return the rows to request after a block of `rows`; `most` is the option ``fetchBlockRows``.
 
-    The broker lists as many messages as a request names, and cuts the block where the properties are too much work for
-    one turn. A quarter more lets blocks grow where messages get simpler.
+    The broker lists as many messages as requested, and cuts the block if the properties are too much work for one turn.
+    A quarter more lets blocks grow when messages get simpler.
     """
     return min(most, max(rows + rows // 4, ROWS_LEAST))
 
@@ -69,13 +69,13 @@ class Progress:
         """Begin before the first slice."""
         self._slices = slices
         self._at = 0
-        """Index of the slice that is being read."""
+        """Index of the current slice."""
         self.lo = slices[0].lo
         """Sequence up to which this slice was read."""
         self.found = 0
         """Messages of this slice so far."""
         self.holes: list[tuple[Slice, int]] = []
-        """Slices that had fewer messages than were planned, with the number of their messages."""
+        """Slices with fewer messages than planned, and the number of their messages."""
 
     @property
     def complete(self) -> bool:
@@ -83,7 +83,7 @@ class Progress:
         return self._at == len(self._slices)
 
     def ranges(self) -> list[tuple[str, int, int]]:
-        """Return the ranges of the next request: the rest of the present slice, and the following ones."""
+        """Return the ranges of the next request: the rest of the present slice, and the following slices."""
         ranges: list[tuple[str, int, int]] = []
         octets = 0
         for each in self._slices[self._at : self._at + RANGES_MAX]:
@@ -94,7 +94,7 @@ class Progress:
         return ranges
 
     def advance(self, block: Block) -> None:
-        """Record a block. Raises `BlockError` if the block is no answer to a request for `ranges`."""
+        """Record a block. Raises `BlockError` if the block does not answer a request for `ranges`."""
         if block.reads:
             for read in block.reads:
                 self._advance_by(read)
@@ -102,7 +102,7 @@ class Progress:
         if self._at != len(self._slices) - 1:
             raise BlockError("the broker answered a request for several ranges with a block of one")
         slice_ = self._slices[self._at]
-        # Sequence numbers have gaps: a block without rows says that nothing is left in the range.
+        # Sequence numbers have gaps: a block without rows means that the range has no more messages.
         self._advance_by(Read(slice_.queue, block.rows, block.last if block.rows else slice_.hi))
 
     def _advance_by(self, read: Read) -> None:
@@ -125,7 +125,7 @@ class Fetch:
     """The fetching of the slices of a task, block after block."""
 
     def __init__(self, slices: tuple[Slice, ...], options: ReadOptions) -> None:
-        """Store the slices; nothing is requested yet."""
+        """Store the slices without a request."""
         self._options = options
         self._first = slices[0]
         """The only slice of a batch read."""
@@ -139,7 +139,7 @@ class Fetch:
             "columns": [name for name in options.columns if name != "queue"] or ["sequence"],
             "query": query_of_task() or None,
         }
-        """Fields that all requests have."""
+        """Fields of all requests."""
 
     def batches(self) -> Iterator["pa.RecordBatch"]:
         """Yield the blocks as record batches."""
@@ -163,12 +163,12 @@ class Fetch:
                 return
 
     def tidy(self) -> None:
-        """Close the connection if Spark has stopped early: the next request must not get this one's answer."""
+        """Close the connection if Spark has stopped early: the next request must not get this answer."""
         if self._link.waiting:
             self._link.close()
 
     def _received(self) -> memoryview:
-        """Return the requested block; if the lease has ended, under another one."""
+        """Return the requested block; if the lease has ended, under a new lease."""
         reopened = 0
         while True:
             try:
@@ -204,12 +204,12 @@ class Fetch:
             if rows is not None and rows < slice_.rows - progress.found:
                 self._report(slice_, slice_.rows - progress.found - rows)
         elif slice_.pinned and earliest > progress.lo:
-            # Messages on the disk were not counted. Those before the earliest that is left have gone.
+            # Messages on the disk were not counted. Messages before the earliest remaining one are gone.
             whole = Range(slice_.queue, progress.lo, min(earliest, slice_.hi))
             report_gone(whole, options.fail_on_data_loss)
 
     def _report(self, slice_: Slice, gone: int) -> None:
-        """Report messages that are gone. Raises `CursorError`, as `report_hole`."""
+        """Report missing messages. Raises `CursorError`, as `report_hole`."""
         whole = Range(slice_.queue, slice_.lo, slice_.hi)
         reason = UNPINNED if slice_.lease else TRANSIENT
         report_hole(whole, slice_.rows, slice_.rows - gone, self._options.fail_on_data_loss, reason)

@@ -1,8 +1,8 @@
 """Choice of the Python interpreter that Spark's workers run.
 
-Spark starts the ``python3`` of the PATH and not that of the driver. With a virtual environment this package may be
-missing there, and Spark reports only that it cannot find the data source. Importing this package before the session is
-created selects the driver's interpreter.
+Spark starts the ``python3`` of the PATH and not the driver's. With a virtual environment this package may be missing
+there, and Spark reports only that it cannot find the data source. Importing this package before the session is created
+selects the driver's interpreter.
 """
 
 import os
@@ -14,9 +14,9 @@ VARIABLE = "PYSPARK_PYTHON"
 
 
 def choose_python() -> None:
-    """Make Spark run this interpreter if none was chosen; warn if a session already runs another one.
+    """Make Spark use this interpreter if none was chosen; warn if a session already uses another.
 
-    Programs started by spark-submit are left alone: the cluster's settings choose the executors' interpreter.
+    Programs started by spark-submit are not changed: the cluster's settings choose the executors' interpreter.
     """
     if VARIABLE in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ or not _differs():
         return
@@ -34,7 +34,7 @@ def choose_python() -> None:
 
 
 def _differs() -> bool:
-    """Tell whether the python3 of the PATH is not the Python of this virtual environment."""
+    """Return whether the python3 of the PATH is not the Python of this virtual environment."""
     if sys.prefix == sys.base_prefix:
         return False
     found = shutil.which("python3")

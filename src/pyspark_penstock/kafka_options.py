@@ -1,7 +1,7 @@
-"""Options of Spark's Kafka source and sink, and what each of them is here; without I/O.
+"""Options of Spark's Kafka source and sink, and the meaning of each here; without I/O.
 
-Programs move from Kafka to Penstock with their options. An option of the same name has the same meaning, but for what
-its row says. Any other one is refused with a sentence that tells what to write.
+Programs move from Kafka to Penstock with their options. An option of the same name has the same meaning, except for the
+difference in its row. Any other option is refused with a sentence that names its replacement.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class KafkaOption:
     here: str = ""
     """Option of the same meaning; empty for none."""
     advice: str = ""
-    """End of the sentence that refuses it: the options to write here; empty for an option of the same name."""
+    """End of the refusing sentence: the options to use here; empty for an option of the same name."""
     difference: str = ""
     """Difference to Kafka's option, with its reason."""
 
@@ -158,8 +158,8 @@ KAFKA: Final = (
         "all others are options of Kafka's clients, and have no meaning here",
     ),
 )
-"""Each option of the Kafka source and sink in Spark 4, and the options of Kafka's clients that name a server or a user.
-"""
+"""Each option of the Kafka source and sink in Spark 4, and the options of Kafka's clients that name a server or a
+user."""
 _OTHER_SPELLINGS: Final = {
     "group.id": "kafka.group.id",
     "bootstrap.servers": "kafka.bootstrap.servers",
@@ -170,9 +170,9 @@ _BY_NAME: Final = {option.name.lower(): option for option in KAFKA}
 
 
 def kafka_advice(key: str, known: frozenset[str]) -> str:
-    """Return what to write for an option that is one of Kafka's, as the end of a sentence; empty for another option.
+    """Return the replacement of a Kafka option, as the end of a sentence; empty for another option.
 
-    `known` has the options of the reader or writer, in lower case: none that it lacks is advised.
+    `known` has the options of the reader or writer, in lower case: only these are advised.
     """
     name = key.lower()
     option = _BY_NAME.get(_OTHER_SPELLINGS.get(name, name).lower())

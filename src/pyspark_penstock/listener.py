@@ -1,11 +1,12 @@
-"""Listener of streaming queries: lag of their cursors and held producers, for logging and for the broker's flow log.
+"""Listener of streaming queries: reports lag of their cursors and held producers, for logging and for the broker's flow
+log.
 
 Spark has no metrics of Python sources. So the listener sends each progress to the brokers (`query.progress`), which
-know the cursors of a query, and logs the answers: INFO for each progress, at most one a second and query. The brokers
+know the cursors of a query. It logs the answers: INFO for each progress, at most one a second and query. The brokers
 record them as well, if they write a flow log.
 
-A listener never holds a query up for long, and never ends one: a broker that does not answer is logged once, and left
-alone for `PAUSE_SECONDS`. It is pickled for Spark Connect, where it runs on the server.
+A listener never delays a query for long, and never ends one: a broker that does not answer is logged once, and not
+asked for `PAUSE_SECONDS`. The listener is pickled for Spark Connect, where it runs on the server.
 """
 
 import json
@@ -36,19 +37,19 @@ if TYPE_CHECKING:
 INTERVAL_SECONDS = 1.0
 """Shortest time between two reports of a query."""
 PAUSE_SECONDS = 30.0
-"""Seconds without a question to a broker that has not answered."""
+"""Seconds without requests to a broker that has not answered."""
 QUERIES_MOST = 1000
-"""Most queries whose last report is remembered; the oldest is forgotten first."""
+"""Most queries whose last report is remembered; the oldest is dropped first."""
 QUEUES_SAID = 5
-"""Most queues of a cursor in a line."""
+"""Most queues of a cursor in a log line."""
 
 
 class ProgressListener(StreamingQueryListener):
     """Listener that reports the progress of the queries of a session: ``spark.streams.addListener(...)``.
 
-    `servers` is as the option of the source: ``host:port``, separated by commas, or ``amqps://host`` with the files of
-    `tls`. Raises `OptionError` if it is none.
-    With None no broker is asked: for queries of the source ``amqp``, whose lag is in the progress itself.
+    `servers` has the format of the source's option: ``host:port``, separated by commas, or ``amqps://host`` with the
+    files of `tls`. Raises `OptionError` for an invalid value. With None no broker is asked: for queries of the source
+    ``amqp``, whose progress has the lag itself.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class ProgressListener(StreamingQueryListener):
         password_file: str | None = None,
         tls: Tls | None = None,
     ) -> None:
-        """Store the addresses; nothing is connected yet. A `password_file` is read at each login."""
+        """Store the addresses without connecting. A `password_file` is read at each login."""
         try:
             found = ServerAddresses((), False) if servers is None else parsed_servers(servers)
             by_tls = (tls or Tls()) if found.tls else None
@@ -73,18 +74,18 @@ class ProgressListener(StreamingQueryListener):
     def _begin(self) -> None:
         self._links: dict[Address, BrokerLink] = {}
         self._silent: dict[Address, float] = {}
-        """Time until which a broker is not asked."""
+        """Times until which brokers are not asked."""
         self._reported: dict[str, float] = {}
         """Time of the last report, by query."""
         self._closed: dict[tuple[str, str, str], float] = {}
-        """Time that gates were closed at the last report, by query, cursor and queue."""
+        """Closed time of gates at the last report, by query, cursor and queue."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return only the addresses: sockets belong to the process that made them."""
+        """Return only the addresses: sockets belong to the process that created them."""
         return {name: value for name, value in self.__dict__.items() if name == "_access"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the addresses."""
+        """Restore the addresses."""
         self.__dict__.update(state)
         self._begin()
 
@@ -121,7 +122,7 @@ class ProgressListener(StreamingQueryListener):
             LOG.warning("penstock: query %s ends: %s", query, sentence_of(event.exception))
 
     def close(self) -> None:
-        """Close the connections; the next report opens them again. The end of the last query does so as well."""
+        """Close the connections; the next report opens them again. The end of the last query closes them as well."""
         for link in self._links.values():
             link.close()
         self._links.clear()
@@ -142,7 +143,7 @@ class ProgressListener(StreamingQueryListener):
                 LOG.info("penstock: query %s at %s: %s", _named(name, query), server, "; ".join(parts))
 
     def _asked(self, server: Address, fields: dict[str, object], now: float) -> dict[str, Any] | None:
-        """Return the answer of a broker; None if it has none."""
+        """Return the answer of a broker; None without one."""
         if self._silent.get(server, 0.0) > now:
             return None
         if server not in self._links:
@@ -194,7 +195,7 @@ def _named(name: str | None, query: str) -> str:
 
 
 def _lag(lag: dict[str, Any] | None) -> str:
-    """Return a lag for people."""
+    """Return a lag as text."""
     if lag is None:
         return "lags by messages on the disk"
     if lag["messages"] == 0:

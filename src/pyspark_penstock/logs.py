@@ -1,8 +1,8 @@
 """The logger of the data source.
 
-Drivers and executors log under the name ``pyspark_penstock``. A process without a logging configuration, as Spark's
-Python workers are, writes warnings to its stderr (the ``lastResort`` handler of the standard library). So a task that
-waits is seen in the executor's stderr, as long as nobody configures otherwise.
+Drivers and executors log under the name ``pyspark_penstock``. A process without a logging configuration, such as
+Spark's Python workers, writes warnings to its stderr (the ``lastResort`` handler of the standard library). So the
+executor's stderr shows waiting tasks, unless logging is configured otherwise.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Filters of a batch read that Spark pushes down: by queue, sequence and timestamp.
 
-Those by queue and sequence are exact, so Spark need not apply them again. Those by timestamp only narrow the ranges
-that are read: after a clock was set back, arrivals are not in the order of sequences. Other filters stay with Spark.
+Filters by queue and sequence are exact, so Spark need not apply them again. Filters by timestamp only narrow the
+ranges: after a clock was set back, arrivals are not in the order of sequences. Other filters stay with Spark.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from pyspark.sql import datasource  # PySpark 4.0 has no filters in it.
+from pyspark.sql import datasource  # PySpark 4.0 has no filters there.
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -34,13 +34,13 @@ class Narrowing:
     """Times from `since` on and before `until`, in microseconds since the epoch."""
 
     def push(self, filters: Iterable[Filter]) -> Iterator[Filter]:
-        """Take over filters; yield those that Spark must apply itself."""
+        """Take over filters; yield the filters that Spark must apply itself."""
         for each in filters:
             if not self._take(each):
                 yield each
 
     def _take(self, each: Filter) -> bool:
-        """Take over a filter; returns whether it is applied exactly."""
+        """Take over a filter; return whether it is applied exactly."""
         path = getattr(each, "attribute", None)
         if path not in _COLUMNS:
             return False

@@ -6,19 +6,20 @@ compares the *texts* to detect new data, so keys are sorted and values are integ
 {"v": 1, "q": {"audit": 77, "orders": 12345}}
 
 A batch whose sequences have gaps also has ``"rows": {"orders": 97}``, the number of its messages in each such queue. So
-one that yields fewer, now or after a restart, has lost some. A queue that was declared anew since the cursor first read
-one of its name also has its generation there, ``"gen": {"orders": 1}``: positions of another generation mean nothing.
+a batch that yields fewer, now or after a restart, has lost some. A queue that was declared again since the cursor first
+read a queue of its name also has its generation there, ``"gen": {"orders": 1}``: positions of another generation are
+invalid.
 
 With one server the key is the queue's name, so a broker may move to another address under a checkpoint. With several
 servers the same queue exists on each, with its own numbers: the key is then ``queue@host:port``. A queue that is no
 longer subscribed keeps its key, and positions never go backwards.
 
 Ends of batches have the id of their query and its cursor, ``"id": "7c3e...", "cursor": "billing"``. By the id the
-broker knows a restarted query again, and by the name a cursor is found that the query has left for another one.
+broker recognises a restarted query, and by the name it finds a cursor that the query has left for another.
 
 They also have their *cut*, ``"cut": {"way": 1, "minPartitions": 2, "maxRecordsPerPartition": 200000}``: the options by
-which the batch was divided into partitions, and the number of the function that did so. A batch that is run again is
-cut by them, and not by the options of the restart. Offsets of earlier versions have no cut.
+which the batch was divided into partitions, and the number of the dividing function. A batch that is run again is cut
+by these options, and not by the options of the restart. Offsets of earlier versions have no cut.
 """
 
 from collections.abc import Iterable, Mapping
@@ -66,11 +67,11 @@ def to_spark(
     query: tuple[str, str] | None = None,
     cut: Cut | None = None,
 ) -> dict[str, Any]:
-    """Return the offset that Spark stores, with its keys in one fixed order.
+    """Return the offset that Spark stores, with its keys in a fixed order.
 
-    `rows` has the number of messages of the batch that ends here, for queues with gaps; `generations` those of queues,
-    of which only the ones that are not 0 are stored; `query` is the id of the query, and its cursor; `cut` divides the
-    batch that ends here.
+    `rows` has the number of messages of the batch that ends here, for queues with gaps. `generations` has the
+    generations of queues; only those other than 0 are stored. `query` is the id of the query and its cursor; `cut`
+    divides the batch that ends here.
     """
     found: dict[str, Any] = {"v": VERSION, "q": {key: positions[key] for key in sorted(positions)}}
     if rows:
@@ -86,14 +87,14 @@ def to_spark(
 
 
 def cut_field(cut: Cut) -> dict[str, int]:
-    """Return a cut as an offset has it."""
+    """Return a cut as a field of an offset."""
     return {"way": CUT_BY_SIZE, **dict(zip(_CUT_FIELDS, (cut.least, cut.most_rows), strict=True))}
 
 
 def cut_of(offset: Mapping[str, Any]) -> Cut | None:
     """Return the cut of the batch that ends at an offset; None in an offset of an earlier version.
 
-    Raises `CursorError` for a cut of a later version, and for one that was edited.
+    Raises `CursorError` for a cut of a later version, and for an edited cut.
     """
     given = offset.get("cut")
     if given is None:
@@ -113,13 +114,13 @@ def cut_of(offset: Mapping[str, Any]) -> Cut | None:
 
 
 def query_of(offset: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the id of the query that planned up to an offset, and its cursor; empty if they are not known."""
+    """Return the id of the query that planned up to an offset, and its cursor; empty if unknown."""
     identity, cursor = (_checked(offset).get(name) for name in ("id", "cursor"))
     return identity if isinstance(identity, str) else "", cursor if isinstance(cursor, str) else ""
 
 
 def generations_of(offset: Mapping[str, Any]) -> Positions:
-    """Return the generations of the queues in an offset; those that are not there have generation 0."""
+    """Return the generations of the queues in an offset; a missing generation is 0."""
     return _numbers(offset, _checked(offset).get("gen", {}))
 
 
@@ -131,13 +132,13 @@ def rows_of_batch(offset: Mapping[str, Any]) -> Positions:
 def from_spark(offset: Mapping[str, Any]) -> Positions:
     """Return the positions in an offset of Spark's checkpoint.
 
-    Raises `CursorError` when the offset is not ours or was written by a later version.
+    Raises `CursorError` when the offset is not Penstock's or was written by a later version.
     """
     return _numbers(offset, _checked(offset)["q"])
 
 
 def _checked(offset: Any) -> Mapping[str, Any]:
-    """Return an offset of our version, whatever a hand has made of it. Raises `CursorError` for another."""
+    """Return a valid offset of this version, even after manual edits. Raises `CursorError` for another offset."""
     version = offset.get("v") if isinstance(offset, Mapping) else None
     if type(version) is int and version > VERSION:
         raise CursorError(
@@ -170,10 +171,10 @@ def advanced(start: Mapping[str, int], reached: Mapping[str, int]) -> Positions:
 
 
 def filled(start: Mapping[str, int], settled: Mapping[str, int]) -> Positions:
-    """Return `start` with every subscribed queue, and no position before the settled one.
+    """Return `start` with every subscribed queue, and with no position before the settled one.
 
-    A queue subscribed after the checkpoint begins at its cursor's position. Below the settled position there is nothing
-    left to read; `lost` has decided whether that is a loss.
+    A queue subscribed after the checkpoint begins at its cursor's position. Messages below the settled position cannot
+    be read; `lost` has decided whether that is a loss.
     """
     return advanced(start, settled)
 
@@ -191,8 +192,8 @@ def ahead(start: Mapping[str, int], tail: Mapping[str, int]) -> list[Range]:
 def split(start: Mapping[str, int], end: Mapping[str, int], least: int, most_rows: int) -> list[Range]:
     """Return the partitions of a batch: a pure function of its range and of two options.
 
-    `least` is the desired number of partitions, distributed by size; `most_rows` limits the sequence numbers of one.
-    Every partition has at least one, in the queue's order.
+    `least` is the desired number of partitions, distributed by size; `most_rows` limits the sequence numbers of one
+    partition. Every partition has at least one sequence number, in the queue's order.
     """
     ranges = [Range(key, start.get(key, 0), end[key]) for key in sorted(end) if end[key] > start.get(key, 0)]
     total = sum(range_.hi - range_.lo for range_ in ranges)

@@ -1,4 +1,4 @@
-"""Table of options: parsing, defaults, and one sentence for what is unknown, missing or impossible; without I/O.
+"""Table of options: parsing, defaults, and one sentence for an unknown, missing or impossible option; without I/O.
 
 Spark passes all options through, with keys in any case, and a misspelt limit is worse than none. So an option that is
 not in the table is refused with a near match.
@@ -16,10 +16,10 @@ from pyspark_penstock.kafka_options import kafka_advice
 REQUIRED: Final = object()
 """Default of an option that must be given."""
 
-# Spark adds options of its own: those of a query to a streaming sink, and those of a table (CREATE TABLE ... USING
-# penstock) to both sides. It gives each option of a table twice, once with this prefix.
+# Spark adds options of its own: a query's options to a streaming sink, and a table's options (CREATE TABLE ... USING
+# penstock) to both sides. Spark passes each option of a table twice, once with this prefix.
 OF_QUERIES: Final = frozenset({"checkpointlocation", "queryname"})
-"""Options, in lower case, that Spark adds to those of a streaming sink."""
+"""Options, in lower case, that Spark adds to the options of a streaming sink."""
 _OF_TABLES = frozenset(
     {"provider", "path", "owner", "location", "comment", "external", "is_managed_location", "collation", "table_type"}
 )
@@ -65,12 +65,12 @@ def _value(owner: str, option: Option, found: tuple[str, str] | None) -> Any:
 
 
 def _without_secrets(text: str) -> str:
-    """Return a value for people: what stands before an @ may be a password."""
+    """Return a value for display without secrets: the text before an @ may be a password."""
     return re.sub(r"[^\s,/]*@", "***@", text)
 
 
 def unknown_option(key: str, owner: str, table: tuple[Option, ...], elsewhere: Mapping[str, str] | None = None) -> str:
-    """Return the sentence that refuses an option: whose it is, a near match, or all there are."""
+    """Return the sentence that refuses an option: its owner, a near match, or all known options."""
     text = f"{owner} has no option '{key}'"
     for name, other in (elsewhere or {}).items():
         if name.lower() == key.lower():
@@ -84,12 +84,12 @@ def unknown_option(key: str, owner: str, table: tuple[Option, ...], elsewhere: M
 
 
 def is_of_table(given: Mapping[str, object]) -> bool:
-    """Return whether options are those of a table, as the look-up of its schema gets them."""
+    """Return whether options belong to a table, as in the look-up of its schema."""
     return any(key.lower() == "provider" or key.lower().startswith(_OF_TABLE) for key in given)
 
 
 def without_spark_options(given: Mapping[str, object], others: frozenset[str]) -> dict[str, object]:
-    """Return options without those that Spark adds: `others`, and those of a table where they are of a table."""
+    """Return options without those that Spark adds: `others`, and a table's options if they belong to a table."""
     keys = {key.lower() for key in given}
     added = others | (_OF_TABLES if "provider" in keys else frozenset())
     added |= {key for key in keys if key.startswith(_OF_TABLE) and key.removeprefix(_OF_TABLE) in keys}

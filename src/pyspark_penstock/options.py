@@ -38,17 +38,17 @@ ADMISSION = (
     Option("maxOffsetsPerTrigger", parsing.integer(1), None),
     Option("maxBytesPerTrigger", parsing.size(1), None),
     Option("minOffsetsPerTrigger", parsing.integer(1), None),
-    # As in Spark's Kafka source: a batch may wait for its least size so long, and no longer.
+    # As in Spark's Kafka source: longest wait of a batch for its least size.
     Option("maxTriggerDelay", parsing.duration(24 * 3_600_000), None),
     Option("minPartitions", parsing.integer(1, 10_000), 1),
     # A task costs PySpark 45 ms of CPU: 0.9 s for a million rows with 50,000 rows in each, 0.23 s with these.
     Option("maxRecordsPerPartition", parsing.integer(1), 200_000),
-    # Where Spark cannot stop a query inside a call, a longer wait would delay stop() by that time.
+    # If Spark cannot stop a query inside a call, a longer wait would delay stop() by that time.
     Option("fetchWait", parsing.duration(10_000), 1_500),
     Option("fetchOffset.numRetries", parsing.integer(0, 1_000), 5),
     Option("fetchOffset.retryIntervalMs", parsing.integer(1, 60_000), 500),
 )
-"""Options of every streaming source: the size of its batches, and when it gives up."""
+"""Options of every streaming source: the size of its batches, and its retries."""
 
 _ACCESS = (
     Option("servers", servers, ServerAddresses((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
@@ -72,7 +72,8 @@ SOURCE = (
     Option("onServerLoss", parsing.one_of("wait", "fail"), "wait"),
     *ADMISSION,
     Option("fetchBlockRows", parsing.integer(1, 1_000_000), 10_000),
-    # An Arrow binary column has 32-bit offsets, so a block may never reach 2 GiB; 256 MiB is already absurd.
+    # An Arrow binary column has 32-bit offsets, so a block must stay below 2 GiB; 256 MiB is already too large in
+    # practice.
     Option("fetchBlockBytes", parsing.size(1, 256 << 20), 4 << 20),
 )
 
@@ -113,7 +114,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """Number of reconnections, None for no end, and the first pause in milliseconds."""
+    """Number of reconnections, None for unlimited, and the first pause in milliseconds."""
 
     count: int | None
     interval_ms: int
@@ -127,20 +128,21 @@ class SourceOptions:
     subscription: Subscription
     cursor: str
     takes_over: bool
-    """True if another query that reads through the cursor is to end."""
+    """True if another query that reads through the cursor must end."""
     columns: tuple[str, ...]
     """Columns of a row, in order."""
     chose_columns: bool
     """True if the option ``columns`` is given."""
     starting: Starting
     continues: bool
-    """True if a new checkpoint goes on where the cursor stands."""
+    """True if a new checkpoint continues at the cursor's position."""
     releases: bool
-    """True if queues that the subscription no longer has are given up."""
+    """True if queues that the subscription no longer has are released."""
     on_left_cursor: str
-    """Treatment of the cursor that the checkpoint was written with, if it is another: warn, release or fail."""
+    """Treatment of the cursor with which the checkpoint was written, if it is another cursor: warn, release or fail."""
     waits: bool
-    """True if the queues of a server that is away are waited for, and others read; `retries` have no end then."""
+    """True if the queues of an unavailable server are waited for while others are read; `retries` are unlimited
+    then."""
     fail_on_data_loss: bool
     min_rows: int | None
     """Least messages of a batch, as long as no producer is blocked; None for no such limit."""
@@ -157,7 +159,7 @@ class SourceOptions:
 
     @property
     def subject(self) -> str:
-        """Description of the reader, for messages to people."""
+        """Description of the reader, for messages."""
         return f"cursor '{self.cursor}' on {self.subscription}"
 
 
@@ -172,9 +174,9 @@ class SinkOptions:
     timeout_ms: int
     window: int
     check_ms: int = 10_000
-    """Time without a confirm after which a connection that the broker has nothing of is given up."""
+    """Time without a confirm after which a connection that the broker does not know is given up."""
     delivery: str | None = None
-    """Mode of delivery; None for ``dedup`` where there are ids, and else ``at-least-once``."""
+    """Mode of delivery; None for ``dedup`` with ids, and ``at-least-once`` without."""
     txn_app: str | None = None
     txn_version: int | None = None
     spread_column: str | None = None
@@ -182,7 +184,7 @@ class SinkOptions:
 
     @property
     def target(self) -> str:
-        """Description of the queue or exchange, for messages to people."""
+        """Description of the queue or exchange, for messages."""
         return f"queue '{self.queue}'" if self.queue else f"exchange '{self.exchange}'"
 
 
@@ -227,7 +229,7 @@ def source_options(given: Mapping[str, object]) -> SourceOptions:
 
 
 def check_least(least: int | None, most: int | None, delay_ms: int | None) -> None:
-    """Refuse a least size that cannot be: raises `OptionError`."""
+    """Raise `OptionError` for an impossible least size."""
     if least is None and delay_ms is not None:
         raise OptionError("option maxTriggerDelay goes with minOffsetsPerTrigger: give that one too")
     if least is not None and most is not None and least > most:
@@ -267,7 +269,7 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
 
 
 def check_spread(servers: int, column: str | None, delivery: str | None) -> None:
-    """Refuse a spread over several servers that cannot be: raises `OptionError`."""
+    """Raise `OptionError` for an impossible spread over several servers."""
     if servers > SINK_SERVERS_MOST:
         raise OptionError(f"option servers of a sink names {servers} servers; the most is {SINK_SERVERS_MOST}")
     if servers == 1 and column is not None:
@@ -283,7 +285,7 @@ def check_spread(servers: int, column: str | None, delivery: str | None) -> None
 
 
 def check_names(given: Mapping[str, object], more: tuple[Option, ...] = ()) -> None:
-    """Refuse an option unknown to source and sink, before it is known which of them is meant; `more` are known too."""
+    """Refuse an option unknown to source and sink, before the side is known; `more` are known too."""
     known = {option.name.lower() for option in (*SOURCE, *_SINK, *more)}
     for key in without_spark_options(given, OF_QUERIES):
         if key.lower() not in known:
@@ -291,14 +293,14 @@ def check_names(given: Mapping[str, object], more: tuple[Option, ...] = ()) -> N
 
 
 def access_of(value: Mapping[str, Any]) -> Access:
-    """Return addresses and credentials. Raises `OptionError` for a password and a file with one."""
+    """Return addresses and credentials. Raises `OptionError` for both a password and a password file."""
     check_password(value)
     addresses, file = value["servers"].addresses, value["passwordFile"]
     return Access(addresses, value["vhost"], value["user"], value["password"], tls_of(value), file)
 
 
 def check_password(value: Mapping[str, Any]) -> None:
-    """Refuse two passwords: raises `OptionError`."""
+    """Raise `OptionError` for two passwords."""
     (default,) = (option.default for option in LOGIN if option.name == "password")
     if value["passwordFile"] is not None and value["password"] != default:
         raise OptionError("options password and passwordFile exclude each other: give one of them")

@@ -17,7 +17,7 @@ _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _DURATION = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*(ms|s|min|m|h|d)", re.IGNORECASE)
 _DURATION_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BARE_NUMBER = re.compile(r"\d{1,18}")
-_SHORTSTR = 255  # Octets in a queue's or exchange's name: AMQP 0-9-1 section 4.2.5.3.
+_SHORTSTR = 255  # Bytes in a queue's or exchange's name: AMQP 0-9-1 section 4.2.5.3.
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -69,7 +69,7 @@ def identifier(most: int) -> Callable[[str], str]:
 
 
 def size(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
-    """Return a parser of octets, from `least` to `most`: ``1048576``, ``64m``, ``1 GiB`` (units are powers of 1024)."""
+    """Return a parser of bytes, from `least` to `most`: ``1048576``, ``64m``, ``1 GiB`` (units are powers of 1024)."""
 
     def parse(text: str) -> int:
         match = _SIZE.fullmatch(text)
@@ -99,7 +99,7 @@ def duration(most_ms: int) -> Callable[[str], int]:
 
 
 def _fits(text: str, unit: str, most_ms: int) -> bool:
-    """Return whether a text is a number without a unit, and no longer than `most_ms` with this one."""
+    """Return whether a text is a number without a unit, and no longer than `most_ms` in this unit."""
     return _BARE_NUMBER.fullmatch(text) is not None and int(text) * _DURATION_UNITS[unit] <= most_ms
 
 
@@ -212,7 +212,7 @@ _ENDS = ("earliest", "latest")
 
 
 def _of_partitions(queue: str, partitions: dict[str, object]) -> Start:
-    """Return the start that Kafka's JSON gives to all partitions of a topic: the earliest or the latest."""
+    """Return the start that Kafka's JSON sets for all partitions of a topic: the earliest or the latest."""
     ends = list(partitions.values())
     if type(ends[0]) is int and ends[0] in _KAFKA and ends.count(ends[0]) == len(ends):
         return _KAFKA[ends[0]]
@@ -236,7 +236,7 @@ def _start(queue: str, value: object) -> Start:
 def instant(text: str) -> int:
     """Return a time in microseconds since the epoch.
 
-    It is given in milliseconds since the epoch, as in Spark's Kafka source, or in ISO 8601 with an offset.
+    The text is in milliseconds since the epoch, as in Spark's Kafka source, or in ISO 8601 with an offset.
     """
     if re.fullmatch(r"\d{1,15}", text):
         return int(text) * 1_000
@@ -255,7 +255,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def shown_instant(microseconds: int) -> str:
-    """Return a time for people, in UTC."""
+    """Return a time as text, in UTC."""
     return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

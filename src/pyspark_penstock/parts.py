@@ -1,15 +1,15 @@
-"""Parts of long lists of queues, each for one request: the broker bounds the octets and the values of a request."""
+"""Parts of long lists of queues, each for one request: the broker bounds the bytes and the values of a request."""
 
 from collections.abc import Iterable, Mapping
 
 PART_NAMES = 2_000
-"""Most queues of a part. With two numbers each they are 6,000 values; a request may have 10,000."""
+"""Most queues of a part. With two numbers each, a part has 6,000 values; a request may have 10,000."""
 PART_VALUES = 6_000
 """Most values of a part that has lists of numbers."""
 PART_OCTETS = 120 * 1024
-"""Most octets of a part, so that a request may have it twice; it may have 256 KiB."""
+"""Most bytes of a part, so that a request may have it twice; a request may have 256 KiB."""
 _MORE_OCTETS = 30
-"""Octets of a number and of separators, beside each name."""
+"""Bytes of a number and of separators, beside each name."""
 
 
 def parts_of(names: Iterable[str]) -> list[list[str]]:
@@ -27,14 +27,14 @@ def parts_of(names: Iterable[str]) -> list[list[str]]:
 
 
 def numbers_in_parts(numbers: Mapping[str, int]) -> list[dict[str, int]]:
-    """Return numbers by queue in parts; one empty part without any."""
+    """Return numbers by queue in parts; one empty part without numbers."""
     if len(numbers) <= PART_NAMES and sum(map(_octets, numbers)) <= PART_OCTETS:
         return [dict(numbers)]
     return [{name: numbers[name] for name in part} for part in parts_of(numbers)]
 
 
 def lists_in_parts(lists: Mapping[str, list[int]]) -> list[dict[str, list[int]]]:
-    """Return lists of numbers by queue in parts; one empty part without any. A list is not divided."""
+    """Return lists of numbers by queue in parts; one empty part without lists. A list is not divided."""
     parts: list[dict[str, list[int]]] = [{}]
     values = octets = 0
     for name, numbers in lists.items():
@@ -48,6 +48,6 @@ def lists_in_parts(lists: Mapping[str, list[int]]) -> list[dict[str, list[int]]]
 
 
 def _octets(name: str) -> int:
-    """Return the most octets that a name takes in JSON, with what belongs to it."""
+    """Return the most bytes that a name takes in JSON, with its numbers and separators."""
     is_plain = name.isascii() and name.isprintable() and '"' not in name and "\\" not in name
     return len(name) * (1 if is_plain else 12) + _MORE_OCTETS

@@ -1,19 +1,19 @@
 """Password or token in a file, which is read again at each login, so that it may be renewed while a query runs.
 
-Only the path of the file is an option. What is in it is in no option, plan, log or page of Spark.
+Only the path of the file is an option. Its content is in no option, plan, log or page of Spark.
 """
 
 from pathlib import Path
 from typing import Final
 
 OCTETS_MAX: Final = 65_536
-"""Most octets of a password file. A larger one is refused: it is another file."""
+"""Most bytes of a password file. A larger file is refused as not being a password file."""
 
 
 def read_password(path: str) -> str:
     """Return the password in a file: its one line.
 
-    Raises ``ValueError`` that names the file, and shows nothing of what is in it.
+    Raises ``ValueError`` that names the file, and shows none of its content.
     """
     try:
         with Path(path).open("rb") as file:

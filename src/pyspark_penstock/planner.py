@@ -3,10 +3,10 @@
 Theory of operation. Spark calls ``commit(end of N)`` only while it constructs batch N+1, that is, only when there is
 new data already. A bounded queue whose producers wait for room would never have new data: a deadlock. But Spark
 requests the latest offset *from* a start, and only after the batch that ended there is in its commit log. So the start
-proves that everything up to it is durable, and `plan` settles it before it requests more from the broker. ``commit`` is
-a second, idempotent way to the same end.
+proves that everything up to it is durable, and `plan` settles up to it before it requests more from the broker.
+``commit`` is a second, idempotent way to settle.
 
-Nothing else settles: not stopping, not a time-out, not a new attachment. A planner is used by one thread of one
+Nothing else settles: neither stopping, nor a time-out, nor a new attachment. A planner is used by one thread of one
 process, and connects on first use. The servers, the subscription, the sizes of batches and the checks of a checkpoint
 have modules of their own.
 """
@@ -52,21 +52,21 @@ class _Round:
     paged: list[str]
     """Keys whose messages wait for the disk."""
     pressed: bool
-    """True if a least size is to be ignored: producers are blocked, or the plan can get no larger."""
+    """Keys with messages that must be read from disk."""
     shares: dict[Address, "_Share"] = field(default_factory=dict)
-    """Parts of the batch by server, of those that are there."""
+    """True if a least size is ignored: producers are blocked, or the plan cannot grow."""
 
 
 @dataclass(slots=True)
 class _Share:
-    """Part of a batch at one server."""
+    """Parts of the batch by available server."""
 
     rows: int = 0
     octets: int = 0
     more: bool = False
-    """True if it took all that it was given, so that it may have more."""
+    """True if the server used its whole part, so that it may get more."""
     most: Caps = field(default_factory=lambda: Caps(None, None))
-    """Largest plan of the server; one message may be larger."""
+    """Largest plan of the server, except that one message may be larger."""
 
     def rest(self) -> Caps:
         """Return how much more the server may plan."""
@@ -78,7 +78,7 @@ class _Asking:
     """Parts of a plan's requests that are the same for all servers."""
 
     done: Positions
-    """Positions that are durable, and settled first."""
+    """Durable positions, which are settled first."""
     cap: int | None
     """Most messages of the whole batch; None for no limit."""
     least: int
@@ -87,7 +87,7 @@ class _Asking:
     upto: Positions | None
 
     def at_once(self) -> "_Asking":
-        """Return the same without waiting for messages."""
+        """Return the same parts without waiting for messages."""
         return replace(self, least=0, wait_ms=0)
 
 
@@ -95,7 +95,7 @@ class Planner:
     """Planner of batches for one query; see the module's theory of operation."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Store the options; nothing is connected yet."""
+        """Store the options without connecting."""
         self._options = options
         self._servers = Servers(options)
         self._attachment = Attachment(options, self._servers)
@@ -106,12 +106,12 @@ class Planner:
         self._shared_at = -SAY_SECONDS
         """Time of the last line about the shares of servers."""
         self._left_cursor = ""
-        """Cursor that the checkpoint was written with, once it is known to be another one."""
+        """Cursor with which the checkpoint was written, once it is known to be another cursor."""
         self._cut = Cut(options.min_partitions, options.max_records_per_partition)
-        """Cut of the batches that are planned from now on."""
+        """Cut of the batches planned from now on."""
         self._warned_of_cut = False
         self._looks = not options.chose_columns
-        """True until a message has a property that the default columns leave out."""
+        """True until a message has a property that the default columns lack."""
 
     @property
     def tail(self) -> Positions:
@@ -119,9 +119,9 @@ class Planner:
         return {key: self._attachment.tail[key] for key in self._attachment.places}
 
     def beginning(self) -> Positions:
-        """Return the start of the first batch: that of the cursor, the same at every call and after every restart.
+        """Return the start of the first batch: the cursor's start, the same at every call and after every restart.
 
-        A new checkpoint with ``onNewCheckpoint=continue`` begins where the cursor stands.
+        A new checkpoint with ``onNewCheckpoint=continue`` begins at the cursor's position.
         """
         attachment = self._attachment
         attachment.look()
@@ -167,9 +167,9 @@ class Planner:
         """Settle everything up to `offset`, wait for messages after it, and return the end of the next batch.
 
         None when nothing arrives within ``fetchWait``, or too little for ``minOffsetsPerTrigger``. With `upto` (the
-        target of a run that ends) it is None when nothing is left up to there; what is still on the disk is waited for.
-        With several servers the first request goes to the next server each time, so that all are served. `caps` are
-        limits besides those of the options; None overrides the options.
+        target of a run that ends) it is None when nothing is left before it; messages on the disk are waited for. With
+        several servers the first request goes to the next server each time, so that all are served. `caps` are limits
+        besides the options' limits; None overrides the options.
         """
         attachment = self._attachment
         self._attach(offset, lambda: self._checkpoint.begin(from_spark(offset), generations_of(offset)))
@@ -211,17 +211,17 @@ class Planner:
         return self.offset(found.end, gaps, (self._attachment.identity, self._options.cursor))
 
     def _misses(self, begin: Positions, upto: Positions) -> bool:
-        """Return whether a server is away that has messages up to there."""
+        """Return whether an unavailable server has messages before `upto`."""
         absences = self._servers.absences()
         places = self._attachment.places
         return any(place.server in absences and begin.get(key, 0) < upto.get(key, 0) for key, place in places.items())
 
     def _plan_once(self, done: Positions, begin: Positions, caps: Caps, least: int, upto: Positions | None) -> _Round:
-        """Return the answers of all servers that are there.
+        """Return the answers of all available servers.
 
-        The servers share the limits by need. Each gets an equal part of what is left, those with the least to read
-        first, as far as is known, so that the others get the rest. Where more has come than was known, a second request
-        takes what is left then.
+        The servers share the limits by need. Each server gets an equal part of the rest, known least lag first, so that
+        the others get its remainder. If more messages have arrived than was known, a second request uses the remaining
+        limit.
         """
         order = self._order(begin)
         # With one server the request waits; several are polled first, and then waited for in turn.
@@ -235,7 +235,7 @@ class Planner:
             for index, server in enumerate(order):
                 left = self._plan_on(server, begin, left.part(len(order) - index), left, asking, found)
             if not found.shares:
-                time.sleep(wait_ms / 1000)  # All servers are away, and nobody waits for messages.
+                time.sleep(wait_ms / 1000)  # All servers are away, and none waits for messages.
             self._plan_rest(left, asking, found)
             enough = found.end != begin and (found.pressed or sum(found.messages.values()) >= least)
             if enough or (upto is not None and not found.paged):
@@ -243,7 +243,7 @@ class Planner:
         return found
 
     def _order(self, begin: Positions) -> list[Address]:
-        """Return the servers, those with the least to read first; of equal ones another is first each time."""
+        """Return the servers, least lag first; among equal ones another is first each time."""
         servers = list(self._attachment.tokens)
         self._turn = (self._turn + 1) % len(servers)
         if len(servers) == 1:
@@ -252,7 +252,7 @@ class Planner:
         return sorted(servers[self._turn :] + servers[: self._turn], key=lambda server: need.get(server, 0))
 
     def _behind(self, positions: Positions) -> dict[Address, int]:
-        """Return the number of sequences after these positions on each server, as far as they are known."""
+        """Return the number of sequences after these positions on each server, as far as known."""
         found: dict[Address, int] = {}
         for key, place in self._attachment.places.items():
             behind = max(0, self._attachment.tail.get(key, 0) - positions.get(key, 0))
@@ -262,7 +262,7 @@ class Planner:
     def _plan_on(
         self, server: Address, begin: Positions, part: Caps, left: Caps, asking: _Asking, found: _Round
     ) -> Caps:
-        """Plan a part of a batch on a server, and add its answers; returns what is left of the batch."""
+        """Plan a part of a batch on a server, and add its answers; return the rest of the batch."""
         for target in self._targets(server, begin, part, asking.upto):
             before = found.shares[server].rows if server in found.shares else 0
             reply = self._plan_one(server, begin, part, asking, before, target)
@@ -280,7 +280,7 @@ class Planner:
         return left
 
     def _plan_rest(self, left: Caps, asking: _Asking, found: _Round) -> None:
-        """Plan what is left of a batch on servers that took all of their part."""
+        """Plan the rest of a batch on servers that used their whole part."""
         more = [server for server, share in found.shares.items() if share.more and not share.rest().spent]
         for index, server in enumerate(more if len(found.shares) > 1 else ()):
             if not left.spent:
@@ -327,7 +327,7 @@ class Planner:
         LOG.info(text, self._options.cursor, f"{rows:,}", cap, ", ".join(parts))
 
     def _report_away(self, begin: Positions) -> None:
-        """Tell the lag of servers that are away."""
+        """Report the lag of unavailable servers."""
         absences = self._servers.absences()
         if not absences or not self._is_time_to_say():
             return
@@ -353,9 +353,10 @@ class Planner:
     def _targets(
         self, server: Address, begin: Positions, caps: Caps, upto: Positions | None
     ) -> Sequence[dict[str, int] | None]:
-        """Return the ends up to which queues of a server are planned, in parts for one request each; None for no end.
+        """Return the ends up to which queues of a server are planned, in parts for one request each; None without an
+        end.
 
-        A server without a share of this batch plans no queue, and still learns the settled position.
+        A server without a share of this batch plans no queue, and still gets the settled position.
         """
         if caps.spent:
             return [{}]
@@ -375,7 +376,8 @@ class Planner:
     ) -> dict[str, Any] | None:
         """Return the answer of a server; None while it is away.
 
-        The request has what the server does not know. It plans each queue from the position that it has settled.
+        The request has only positions that the server does not know. The server plans each queue from the position that
+        it has settled.
         """
         attachment, done = self._attachment, asking.done
         servers = len(self._servers.addresses)
@@ -406,7 +408,7 @@ class Planner:
         return reply
 
     def _settle_but_last(self, server: Address, ends: dict[str, int]) -> dict[str, int] | None:
-        """Settle queues of a server, except the last part of them, which is returned; None while it is away."""
+        """Settle queues of a server, except the last part, which is returned; None while the server is away."""
         *parts, last = numbers_in_parts(ends)
         for part in parts:
             if not self._settle_on(server, part):
@@ -414,7 +416,7 @@ class Planner:
         return last
 
     def _settle_on(self, server: Address, ends: dict[str, int]) -> bool:
-        """Settle queues of a server. Returns False while it is away."""
+        """Settle queues of a server. Returns False while the server is away."""
         token = self._attachment.tokens[server]
         if self._servers.ask_present(server, "cursor.settle", token=token, end=ends) is None:
             return False
@@ -424,8 +426,8 @@ class Planner:
     def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[tuple[Slice, ...]]:
         """Return the slices of each task of a batch: the same for the same borders, also after a restart.
 
-        Raises `CursorError` when it needs what is gone: messages that were settled or lost, a queue that was deleted.
-        With failOnDataLoss false that is left out.
+        Raises `CursorError` if needed messages are gone: settled or lost messages, or a deleted queue. With
+        failOnDataLoss false they are left out.
         """
         before, last = from_spark(start), from_spark(end)
 
@@ -440,7 +442,7 @@ class Planner:
                 place_of(self._attachment, key)
         cut = self._cut_of(end)
         ranges = split(first, sound, cut.least, cut.most_rows)
-        # Where the broker has settled a part of the batch, which was reported, its number of messages means nothing.
+        # If the broker has settled a part of the batch, which was reported, the number of messages is meaningless.
         rows = {
             key: count for key, count in rows_of_batch(end).items() if first.get(key) == before.get(key, first.get(key))
         }
@@ -449,12 +451,12 @@ class Planner:
             place = place_of(self._attachment, range_.key)
             token = self._attachment.tokens[place.server]
             found.append(Slice(place.server, place.queue, token, range_.lo, range_.hi, count))
-        if cut_of(end) is None:  # Versions that recorded no cut packed nothing.
+        if cut_of(end) is None:  # Versions that recorded no cut packed no slices.
             return [(slice_,) for slice_ in found]
         return packed(found, cut.least, cut.most_rows)
 
     def _cut_of(self, end: Mapping[str, Any]) -> Cut:
-        """Return the cut of a batch: that of its plan, whatever the options are now."""
+        """Return the cut of a batch: its plan's cut, regardless of the present options."""
         found = cut_of(end)
         if found is not None:
             return found
@@ -470,10 +472,10 @@ class Planner:
         return self._cut
 
     def _rows_between(self, ranges: list[Range], rows: Positions) -> list[int]:
-        """Return the number of messages that each range must yield; `rows` has those of queues with gaps in all.
+        """Return the number of messages that each range must yield; `rows` has the totals of queues with gaps.
 
-        Without gaps that is the number of sequences. Ranges of a queue with gaps are counted by the broker. Raises
-        `CursorError` when it has fewer than were planned, unless failOnDataLoss is false.
+        Without gaps it is the number of sequences. Ranges of a queue with gaps are counted by the broker. Raises
+        `CursorError` when the broker has fewer than were planned, unless failOnDataLoss is false.
         """
         found = [range_.hi - range_.lo for range_ in ranges]
         for key, planned in rows.items():
@@ -501,9 +503,9 @@ class Planner:
         return int(reply["messages"][place.queue])
 
     def settle(self, offset: Mapping[str, Any]) -> None:
-        """Settle everything up to an offset; nothing is sent if it is settled already.
+        """Settle everything up to an offset; no request is sent if it is settled already.
 
-        A server that is away and waited for learns it with its next plan.
+        An unavailable server that is waited for is settled with its next plan.
         """
         self._attach(offset, lambda: self._checkpoint.sound(from_spark(offset), generations_of(offset)))
         end = self._checkpoint.sound(from_spark(offset), generations_of(offset))

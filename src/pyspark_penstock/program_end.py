@@ -1,7 +1,7 @@
 """Warning about queries that still run when their program ends.
 
-Spark ends such queries with the driver, without a word and with exit code 0: a program that starts a query and does not
-wait for the query may have read nothing.
+Spark ends such queries with the driver, silently and with exit code 0: a program that starts a query without waiting
+for it may have read nothing.
 """
 
 import atexit
@@ -11,11 +11,11 @@ from typing import Any
 from pyspark_penstock.logs import LOG
 
 QUERIES_SHOWN = 3
-"""Most queries that are named."""
+"""Most queries in the warning."""
 
 
 def watch_program_end() -> None:
-    """Have the end of this process looked at, once however often this is called."""
+    """Register the check at the end of this process, once, however often this is called."""
     atexit.unregister(warn_of_running_queries)
     atexit.register(warn_of_running_queries)
 
@@ -23,8 +23,8 @@ def watch_program_end() -> None:
 def warn_of_running_queries() -> None:
     """Log a warning if queries of this program's session run.
 
-    Silent in an interactive interpreter, whose user ends queries with it on purpose, and after an exception, which has
-    been reported.
+    Silent in an interactive interpreter, whose user ends queries on purpose, and after an exception, which has been
+    reported.
     """
     if hasattr(sys, "ps1") or hasattr(sys, "last_value"):
         return
@@ -42,7 +42,7 @@ def warn_of_running_queries() -> None:
 
 
 def _running() -> list[str]:
-    """Return names of the running queries of the session, or their ids; none without a session or its JVM."""
+    """Return names of the session's running queries, or their ids; none without a session or its JVM."""
     module: Any = sys.modules.get("pyspark.sql.session")
     session = None if module is None else module.SparkSession._instantiatedSession
     if session is None or session._sc._jsc is None:

@@ -1,7 +1,7 @@
-"""Metrics of a source under the names of Spark's Kafka source, made of a query's progress.
+"""Metrics of a source under the names of Spark's Kafka source, computed from a query's progress.
 
 Spark has no metrics of sources in Python (its interface ``ReportsSourceMetrics`` is for the JVM), so that the field
-``metrics`` of a progress stays empty. The offsets of the progress have what is needed.
+``metrics`` of a progress stays empty. They are computed from the offsets of the progress.
 """
 
 import json
@@ -17,7 +17,7 @@ def source_metrics(source: Any) -> dict[str, str]:
     """Return how many messages the end of a batch is behind the ends of its queues: least, most, and on average.
 
     `source` is an entry of ``sources`` in a progress of Spark, for ``penstock`` or ``amqp``. Names and texts are those
-    of the Kafka source, whose partitions are queues here. A queue with holes has fewer messages than that. Empty where
+    of the Kafka source, whose partitions are queues here. A queue with gaps has fewer messages than that. Empty if
     Spark reports no latest offset: in a batch that is run again after a restart, and for other sources.
 
     With several servers there are also ``offsetsBehindLatest@host:port``, the sum over the queues of that server, and
@@ -48,7 +48,7 @@ def _by_server(name: str, start: dict[str, int], end: dict[str, int]) -> dict[st
 
 
 def _positions(text: str | None) -> dict[str, int]:
-    """Return the positions in an offset of a progress, by queue; of a spool there is one."""
+    """Return the positions in an offset of a progress, by queue; a spool has one position."""
     try:
         offset = json.loads(text or "null")
     except ValueError:

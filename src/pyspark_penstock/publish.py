@@ -1,14 +1,14 @@
 """Sink task: publishes its rows as blocks, and waits while the target has no room.
 
-A task has several blocks without an answer. The answer to a block says how many of its rows are in their queues; the
-others are sent again, in order, and so is what a lost connection left unanswered. `Delivery` (delivery.py) adds to each
-block to which rows of which batch it belongs, so that the broker leaves out what it has already.
+A task has several blocks without an answer. The answer to a block has the number of its rows that are in their queues.
+The others are sent again, in order, and so are rows without an answer after a lost connection. `Delivery` (delivery.py)
+adds the batch and rows of each block, so that the broker skips rows that it has already.
 
 A closed gate withholds answers, so a full target holds the task and the micro-batch. Through the unsettled cursor it
 also holds the source's own producers, back to the first of the chain. The task waits in slices of two seconds, so that
 Spark can kill it, and logs the reason every ten seconds.
 
-Every row that is taken restarts the time-out: a slow target is no failure.
+Every enqueued row restarts the time-out: a slow target is no failure.
 """
 
 import time
@@ -60,15 +60,15 @@ SAY_SECONDS = 10.0
 """Seconds between two log lines of a waiting task."""
 BLOCK_ROWS = 10_000
 BLOCK_BYTES = 2 << 20
-"""Most rows and octets of a block; a window of less has two blocks."""
+"""Most rows and bytes of a block; a smaller window has two blocks."""
 UNANSWERED_BYTES = 16 << 20
-"""Most octets of blocks without an answer; the broker holds twice as many of a connection."""
+"""Most bytes of blocks without an answer; the broker holds twice as many of a connection."""
 PROGRESS_MS = 500
-"""Milliseconds between two notes of the broker about a block that it takes row by row."""
+"""Milliseconds between two progress reports of the broker about a block whose rows pass one by one."""
 BLOCKS_MOST = 32
-"""Most blocks of a task that wait for their answers, however small they are."""
+"""Most blocks of a task that wait for their answers, of any size."""
 BLOCK_MOST = 15 << 20
-"""Most octets of a row in a block; a larger one is sent as an ordinary message."""
+"""Most bytes of a row in a block; a larger row is sent as an ordinary message."""
 _PAUSE_SECONDS = (0.05, 2.0)
 """Shortest and longest pause before refused or lost rows are sent again, in seconds."""
 _LOST = (ConnectError, ConnectionClosed, Timeout)
@@ -79,7 +79,7 @@ UNROUTABLE = "NO_ROUTE"
 
 
 class _Exhausted(Exception):
-    """Error: nothing was confirmed for the time of the option."""
+    """Error: no row was confirmed within the time of the option."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -92,7 +92,7 @@ class _HoldTimer:
     def __init__(self, options: SinkOptions, target: str) -> None:
         self._target, self._most = target, options.timeout_ms / 1000
         self.since = self._reported_at = time.monotonic()
-        """Time at which rows came into their queues last."""
+        """Time at which rows were last enqueued."""
         self.step = SLICE_SECONDS
         """Longest wait before the next check."""
         self.confirmed = 0
@@ -103,7 +103,7 @@ class _HoldTimer:
         self.since = time.monotonic()
 
     def waited(self) -> float:
-        """Return the seconds since more rows came into their queues."""
+        """Return the seconds since rows were last enqueued."""
         return time.monotonic() - self.since
 
     def slice(self) -> float:
@@ -129,18 +129,18 @@ class _Piece:
     batch: "pa.RecordBatch"
     """Rows as `message_columns` returns them."""
     first: int
-    """Number of the first one among the rows of the task, from 0."""
+    """Number of its first row among the task's rows, from 0."""
     size: int
-    """Octets, about."""
+    """Approximate bytes."""
     call: Call | None = None
-    """Request with its block, while it has no answer; None if it was sent in part."""
+    """Request with the block, while it has no answer; None if it was sent in part."""
     taken: int = 0
     """Rows in their queues, as far as known."""
     digest: str = ""
-    """Digest of all rows of the task up to its last one."""
+    """Digest of all rows of the task up to the piece's last row."""
 
     def rest(self) -> "_Piece":
-        """Return the rows that are not taken."""
+        """Return the rows that are not enqueued."""
         left = self.batch.slice(self.taken)
         return _Piece(left, self.first + self.taken, size_of(left), digest=self.digest)
 
@@ -149,7 +149,7 @@ class Sender:
     """Sender of one task's rows to one server; it connects at the first row."""
 
     def __init__(self, options: SinkOptions, delivery: Delivery | None = None, server: Address | None = None) -> None:
-        """Store the target, the delivery, None for at least once, and the server; None for that of the options."""
+        """Store the target, the delivery (None for at least once), and the server (None for the options' server)."""
         self._options = options
         self._delivery = delivery or Delivery()
         self._server = server or options.access.servers[0]
@@ -163,15 +163,15 @@ class Sender:
         self._watch = TargetWatch(options, self._server, *application_of_task())
         self._patience.step = min(SLICE_SECONDS, self._watch.step)
         self._again: list[_Piece] = []
-        """Rows that were refused or lost; they are sent again when all blocks have their answer."""
+        """Refused and lost rows, which are sent again when all blocks have their answer."""
         self._rows = 0
-        """Rows that it was given."""
+        """Rows passed to the sender."""
 
     def send(self, batches: Iterator["pa.RecordBatch"]) -> int:
         """Send every row; return the number of rows, all of them confirmed.
 
-        Raises `PublishFailed` when the target does not exist, routes a message nowhere, or confirms nothing for the
-        time of ``publishTimeout``, and `SchemaError` for what cannot be a message.
+        Raises `PublishFailed` when the target does not exist, routes a message nowhere, or confirms nothing within
+        ``publishTimeout``, and `SchemaError` for a row that cannot be a message.
         """
         try:
             while (batch := self._next(batches)) is not None:
@@ -190,22 +190,22 @@ class Sender:
         return batch
 
     def pause(self, seconds: float) -> None:
-        """Leave out time that was no wait for the target, such as that in which rows are made."""
+        """Exclude time that was no wait for the target, such as the computation of rows."""
         self._patience.since += seconds
 
     def reach(self) -> None:
-        """Connect, and begin nothing. Raises `PublishFailed`."""
+        """Connect without beginning a partition. Raises `PublishFailed`."""
         with self._refusals():
             self._retried(lambda: shared_block_connection(self._options.access, self._server, self._query))
 
     def begin(self) -> None:
-        """Connect, and have the partition begun, before the first row. Raises `PublishFailed`."""
+        """Connect, and begin the partition, before the first row. Raises `PublishFailed`."""
         with self._refusals():
             if self._connection is None:
                 self._retried(self._open)
 
     def put(self, columns: "pa.RecordBatch") -> None:
-        """Send rows as `message_columns` returns them, and wait as far as the window needs it. Raises as `send`."""
+        """Send rows as `message_columns` returns them, and wait as far as the window requires. Raises as `send`."""
         with self._refusals():
             fresh = self._delivery.fresh(columns, self._rows)
             self._rows += columns.num_rows
@@ -222,10 +222,10 @@ class Sender:
         return self._rows
 
     def close(self) -> None:
-        """Close what it has beside the shared connection, and that one too if it waits for answers."""
+        """Close the sender's own connections, and the shared connection too if it waits for answers."""
         self._watch.close()
         if self._unanswered:
-            self._drop()  # Nobody waits for the answers any more.
+            self._drop()  # The answers are no longer awaited.
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
@@ -252,7 +252,7 @@ class Sender:
         yield from self._pieces(batch.slice(half), first + half)
 
     def _retried(self, attempt: Callable[[], object]) -> None:
-        """Make attempts to reach the server, until one of them succeeds."""
+        """Repeat attempts to reach the server, until one succeeds."""
         while True:
             try:
                 attempt()
@@ -265,7 +265,7 @@ class Sender:
                 self._lost(error)
 
     def _work(self, to_the_end: bool) -> None:
-        """Send all rows; wait for the answers as far as the window needs it, or for all of them."""
+        """Send all rows; wait for the answers as far as the window requires, or for all answers."""
         while self._todo or self._again or (to_the_end and self._unanswered):
             try:
                 if self._again and not self._unanswered:
@@ -307,7 +307,7 @@ class Sender:
         block = encode_block(piece.batch, constants(piece.batch, self._options), fields)
         self._todo.popleft()
         piece.call = None
-        self._unanswered.append(piece)  # What is sent in part is unknown, too.
+        self._unanswered.append(piece)  # The outcome of a partly sent block is unknown, too.
         piece.call = connection.begin(PUBLISH_BLOCK, block)
 
     def _receive(self, piece: _Piece) -> None:
@@ -331,7 +331,7 @@ class Sender:
         self._take(piece, answer)
 
     def _take(self, piece: _Piece, answer: dict[str, object]) -> None:
-        """Take the answer to a block; raises `PublishFailed` for a row that cannot be sent."""
+        """Process the answer to a block; raises `PublishFailed` for a row that cannot be sent."""
         piece.taken = int(str(answer["taken"]))
         self._patience.confirmed += piece.taken
         if piece.taken:
@@ -358,7 +358,7 @@ class Sender:
         return f"{self._target} routes the key '{shown}' to no queue; bind one, or correct the exchange or the key"
 
     def _turn_back(self) -> None:
-        """Send again what was refused, after a pause."""
+        """Send refused rows again, after a pause."""
         rows = sum(piece.batch.num_rows for piece in self._again)
         self._watch.look(self._patience.since, None)
         self._patience.check(self._standing(f"{rows} refused"))
@@ -367,7 +367,10 @@ class Sender:
         self._again = []
 
     def _wait(self, connection: Connection, rows: int) -> None:
-        """Find out what the unconfirmed rows wait for. Raises `_Exhausted`, and sends again what was forgotten."""
+        """Find the reason why the unconfirmed rows wait.
+
+        Raises `_Exhausted`, and sends rows of a forgotten connection again.
+        """
         try:
             self._watch.look(self._patience.since, name_of(connection))
         except ConnectionClosed as error:
@@ -378,11 +381,11 @@ class Sender:
         self._patience.check(self._standing(f"{rows} unconfirmed" + (f", {blocked}" if blocked else "")))
 
     def _standing(self, text: str) -> str:
-        """Return the progress of the task with what it waits for."""
+        """Return the progress of the task with the reason of its wait."""
         return f"{text}; {self._watch.standing}" if self._watch.standing else text
 
     def _lost(self, error: Exception) -> None:
-        """Send again what has no answer: its rows may be in their queues, and then arrive twice."""
+        """Send rows without an answer again: they may be in their queues, and then arrive twice."""
         self._drop()
         for piece in self._unanswered:
             piece.taken = 0  # None of its rows is known to be durable.
@@ -393,7 +396,7 @@ class Sender:
             self._back_off()
 
     def _back_off(self) -> None:
-        """Pause; each pause in a row is twice as long as the one before."""
+        """Pause; each pause in a row is twice as long as the pause before."""
         time.sleep(self._pause)
         self._pause = min(2 * self._pause, _PAUSE_SECONDS[1])
 
@@ -449,7 +452,7 @@ class Sender:
         self._connection = None
 
     def _why(self, seconds: float) -> str:
-        """Return the reason why a target stays full, requested on a connection of its own."""
+        """Return the reason why a target stays full, requested on a separate connection."""
         text = (
             f"{self._target} has confirmed nothing for {seconds:.0f} s ({self._options.timeout_ms / 1000:g} s allowed)"
         )
@@ -470,7 +473,7 @@ class Sender:
 
 
 def _level(level: object) -> str:
-    """Return a depth or a threshold for people: messages, octets, or both."""
+    """Return a depth or a threshold as text: messages, bytes, or both."""
     if not isinstance(level, dict):
         return str(level)
     words = [f"{level[unit]} {unit}" for unit in ("messages", "bytes") if level.get(unit) is not None]

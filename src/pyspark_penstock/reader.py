@@ -1,12 +1,12 @@
 """Stream reader for Spark: plans batches in the driver and reads them in tasks.
 
-With PySpark 4.3, everything but ``read`` runs in one long-lived worker of the driver, in one thread. ``read`` runs in
-executors, on a reader that was pickled before any other method was called. So only the options and the partition reach
-``read``, and connections are opened on first use.
+With PySpark 4.3, all methods except ``read`` run in one long-lived worker of the driver, in one thread. ``read`` runs
+in executors, on a reader that was pickled before any other method was called. So only the options and the partition
+reach ``read``, and connections are opened on first use.
 
 Order of calls for a fresh query: ``prepareForTriggerAvailableNow`` (if it drains and ends), ``initialOffset``,
 ``latestOffset``, ``initialOffset`` again, ``partitions``, reads. A restarted query whose last batch was planned but not
-committed begins with ``partitions`` of that very batch; otherwise with ``latestOffset`` from the last batch's end.
+committed begins with ``partitions`` of that batch; otherwise with ``latestOffset`` from the last batch's end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,13 +32,13 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reader of queues through a cursor; unsettled messages count in the queues' depth."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Store the options; Spark makes two readers of one query, and only one of them plans."""
+        """Store the options; Spark creates two readers of one query, and only one of them plans."""
         self._options = options
         self._planner = Planner(options)
         self._target: Positions | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only the options: sockets and fencing tokens belong to the process that made them."""
+        """Pickle only the options: sockets and fencing tokens belong to the process that created them."""
         return packed(PenstockStreamReader, self._options)
 
     def initialOffset(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._planner.ends()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit in messages; the limit in octets is applied separately."""
+        """Return the limit in messages; the limit in bytes is applied separately."""
         return ReadMaxRows(self._options.max_rows or MOST_ROWS)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -80,12 +80,13 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner.settle(end)
 
     def stop(self) -> None:
-        """Close sockets and nothing else: Spark does not always call this, and sometimes after its driver is dead."""
+        """Close sockets and do nothing else: Spark does not always call this, and sometimes after its driver is
+        dead."""
         self._planner.close()
 
 
 def _caps(limit: ReadLimit) -> Caps | None:
-    """Return the limits that Spark gives; None if it wants all there is, which by its rule overrides every option."""
+    """Return Spark's limits; None if it wants all messages, which by its rule overrides every option."""
     if isinstance(limit, ReadAllAvailable):
         return None
     return Caps(getattr(limit, "max_rows", None), getattr(limit, "max_bytes", None))

@@ -1,4 +1,4 @@
-"""Conversion of sink rows to messages: which columns are sent, in which types, and what cannot be a message."""
+"""Conversion of sink rows to messages: the columns that are sent, their types, and the refusal of invalid rows."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,11 @@ PERSISTENT = 2
 """delivery_mode of messages without one: data that Spark has committed must survive a restart of a durable broker."""
 
 SHORT_OCTETS = 255
-"""Most octets of a routing key and of a property that is a text."""
+"""Most bytes of a routing key and of a text property."""
 OCTET_MAX = 255
 """Largest priority and delivery mode."""
 SHOWN = 60
-"""Most letters of a wrong value that an error shows."""
+"""Most characters of a wrong value in an error."""
 
 SHORT_TEXTS = ("routing_key", *TEXT_PROPERTIES)
 _OCTETS = ("priority", "delivery_mode")
@@ -28,11 +28,11 @@ _EXPIRATION = "^[0-9]{1,10}$"
 
 
 def message_columns(batch: "pa.RecordBatch", options: SinkOptions) -> "pa.RecordBatch":
-    """Return the columns of a batch that are sent, in the types of a block; those without a value are left out.
+    """Return the columns of a batch that are sent, in the types of a block; columns without a value are left out.
 
-    Raises `SchemaError` for what cannot be a message, with column, row (from 0, in this batch of the task) and value.
-    Raises `PublishFailed` when the rows come from the target queue itself: such a query would feed itself and wait for
-    itself.
+    Raises `SchemaError` for a row that cannot be a message, with column, row (from 0, in this batch of the task) and
+    value. Raises `PublishFailed` when the rows come from the target queue itself: such a query would feed itself and
+    wait for itself.
     """
     import pyarrow as pa
 
@@ -63,7 +63,7 @@ def constants(batch: "pa.RecordBatch", options: SinkOptions) -> dict[str, object
 
 
 def properties_of(row: dict[str, Any]) -> Properties:
-    """Return the properties of one row of `message_columns`, for a message that no block carries.
+    """Return the properties of one row of `message_columns`, for a message that is not sent in a block.
 
     Raises `SchemaError` for ``headers_json`` that is not a JSON object of headers.
     """
@@ -143,7 +143,7 @@ def _check(batch: "pa.RecordBatch") -> None:
 
 
 def _check_headers(column: "pa.Array") -> None:
-    """Check the names of headers; the row of a wrong one is found only then."""
+    """Check the names of headers; the row is searched only after a failure."""
     import pyarrow.compute as pc
 
     keys = pc.struct_field(column.flatten(), "key")
@@ -163,7 +163,7 @@ def _is_name(key: str | None) -> bool:
 
 
 def _refuse(name: str, column: "pa.Array", wrong: "pa.Array", rule: str) -> None:
-    """Raise `SchemaError` for the first value of a column that is wrong."""
+    """Raise `SchemaError` for the first wrong value of a column."""
     import pyarrow.compute as pc
 
     row = pc.index(wrong, True).as_py()

@@ -1,7 +1,7 @@
 """Schemas: the columns of a source row, and the columns that a sink accepts.
 
 The Arrow schema is written out next to Spark's because Spark compares them field by field (name, order, type, time
-zone, nullability) and reports a difference only at run time; a test compares the two. pyarrow is imported on use: Spark
+zone, nullability) and reports a difference only at run time. A test compares the two. pyarrow is imported on use: Spark
 imports this package in every query's look-up of data sources.
 """
 
@@ -63,7 +63,7 @@ SINK_COLUMNS = (
 )
 """Columns that a sink accepts; ``value`` alone is required."""
 
-# A source row can be written to a sink as it is: columns about its origin are ignored there.
+# A source row can be written to a sink unchanged: columns about its origin are ignored there.
 _PASSED_OVER = frozenset({"queue", "sequence", "timestamp", "exchange", "redelivered", "deaths"})
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _SINK_TYPES = {
@@ -94,7 +94,7 @@ def columns(text: str) -> tuple[str, ...]:
 
 
 def warn_of_left_out(found: Mapping[str, list[str]]) -> bool:
-    """Warn of columns, by queue, that messages have values for and that the default columns leave out, if any."""
+    """Warn of columns, by queue, that messages have values for and the default columns lack, if any."""
     for queue, names in found.items():
         if names:
             LOG.warning(
@@ -108,7 +108,7 @@ def warn_of_left_out(found: Mapping[str, list[str]]) -> bool:
 
 
 def source_ddl(names: tuple[str, ...], comment: str = "") -> str:
-    """Return these columns as Spark's ``schema()`` takes them, with a comment of the first one."""
+    """Return these columns in the format of Spark's ``schema()``, with a comment of the first column."""
     first, *others = (f"{name} {SOURCE_COLUMNS[name]}" for name in names)
     if comment:
         escaped = comment.replace("\\", "\\\\").replace("'", "\\'")
@@ -118,7 +118,7 @@ def source_ddl(names: tuple[str, ...], comment: str = "") -> str:
 
 @cache
 def arrow_schema(names: tuple[str, ...] = DEFAULT_COLUMNS) -> "pa.Schema":
-    """Return the Arrow schema of a source row, equal to what Spark derives from `source_ddl`."""
+    """Return the Arrow schema of a source row, equal to the schema that Spark derives from `source_ddl`."""
     import pyarrow as pa
 
     kinds = {

@@ -1,9 +1,9 @@
 """Errors of the data sources, with their sentence first.
 
-Spark shows a Python error as its traceback, whose last line is the sentence. An exception that has a cause is shown
-after it. So an error that leaves the data source gets a cause without a traceback: the same error again, which is one
-line. Spark's message then begins with the class and the sentence, and the traceback follows. Workers that simplify a
-traceback remove the cause, so `SparkSourceError` keeps this one.
+Spark shows a Python error as its traceback, whose last line is the sentence. An exception with a cause is shown after
+the cause. So an error that leaves the data source gets a cause without a traceback: the same error again, in one line.
+Spark's message then begins with the class and the sentence, and the traceback follows. Workers that simplify a
+traceback remove the cause, so `SparkSourceError` keeps this cause.
 """
 
 import functools
@@ -18,11 +18,11 @@ Class = TypeVar("Class", bound=type)
 
 _OURS = re.compile(r"pyspark_(?:penstock|amqp)\.errors\.\w+: (.+)")
 _MOST = 500
-"""Most letters of a sentence that is none of ours."""
+"""Most characters of a foreign sentence."""
 
 
 def sentence_first(cls: Class) -> Class:
-    """Put the sentence first in errors that the public methods of a class raise, or the iterators that they return."""
+    """Put the sentence first in errors of the public methods of a class, and of the iterators that they return."""
     for name, member in list(vars(cls).items()):
         if inspect.isfunction(member) and (name == "__init__" or not name.startswith("_")):
             setattr(cls, name, _guarded(member))
@@ -57,7 +57,7 @@ def put_first(error: SparkSourceError) -> None:
 
 
 def sentence_of(text: str) -> str:
-    """Return the sentence in the text of an exception of Spark; the first line if it is none of ours."""
+    """Return the sentence in the text of an exception of Spark; the first line if it has no sentence of Penstock."""
     found = _OURS.search(text)
     if found is not None:
         return found[1].strip()

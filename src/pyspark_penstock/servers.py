@@ -1,8 +1,8 @@
-"""Brokers of one source: requests to each of them, refusals in the user's words, and what is done while one is away.
+"""Brokers of one source: requests to each, refusals in the user's words, and the handling of an unavailable broker.
 
-With ``onServerLoss=fail`` a lost connection is made again a number of times, and then ends the query. With ``wait``
-each request is tried once, and a server that does not answer is *away*: it is asked again after a pause that grows, and
-the others go on. What another attempt does not heal is not waited for, such as a refused login.
+With ``onServerLoss=fail`` a lost connection is opened again a number of times, and then ends the query. With ``wait``
+each request is tried once, and a server that does not answer is *away*: it is asked again after a growing pause, and
+the others continue. Errors that another attempt does not cure are not waited for, such as a refused login.
 """
 
 import difflib
@@ -27,18 +27,18 @@ JOINED = "for a join of a data frame with itself load it twice, each with a curs
 _NO_QUEUE = re.compile(r"^no queue '(.+)' in vhost '")
 """Words of a broker's refusal of a queue that does not exist."""
 AWAY_PAUSE_MAX = 10.0
-"""Longest pause in seconds before a server that is away is asked again; the first is the option's retry interval."""
+"""Longest pause in seconds before an unavailable server is asked again; the first is the option's retry interval."""
 PAUSE_PER_ATTEMPT = 4
-"""A pause is at least so many times as long as the attempt took, because the other servers wait during an attempt."""
+"""Least length of a pause, as a multiple of the attempt, because the other servers wait during an attempt."""
 
 
 @dataclass
 class Absence:
-    """Server that is away; times in monotonic seconds."""
+    """Unavailable server; times in monotonic seconds."""
 
     since: float
     until: float
-    """When it is asked again."""
+    """Time of the next request."""
     pause: float
 
 
@@ -46,16 +46,16 @@ class Servers:
     """Connections of one source to its brokers, opened on first use."""
 
     def __init__(self, options: ReadOptions) -> None:
-        """Store the options; nothing is connected yet."""
+        """Store the options without connecting."""
         self._options = options
         self.addresses = options.access.servers
         self._links: dict[Address, BrokerLink] = {}
         self._away: dict[Address, Absence] = {}
 
     def ask(self, server: Address, operation: str, **fields: object) -> dict[str, Any]:
-        """Return the answer of a server, which is waited for as the options say.
+        """Return the answer of a server, with the wait that the options allow.
 
-        Raises `CursorError` for a refusal and `BrokerUnreachable` when it does not answer.
+        Raises `CursorError` for a refusal and `BrokerUnreachable` without an answer.
         """
         return self._ask(server, self._options.retries, operation, fields)
 
@@ -78,7 +78,7 @@ class Servers:
             raise refused(refusal, self._options, server) from refusal
 
     def ask_present(self, server: Address, operation: str, **fields: object) -> dict[str, Any] | None:
-        """Return the answer of a server; None while it is away, if the query waits for it. Raises as `ask`."""
+        """Return the answer of a server; None while the server is away, if the query waits for it. Raises as `ask`."""
         if not self._options.waits:
             return self.ask(server, operation, **fields)
         absence = self._away.get(server)
@@ -86,7 +86,7 @@ class Servers:
         if absence is not None and began < absence.until:
             return None
         try:
-            # One server is asked a second time at once: a connection may have been lost while it was at rest.
+            # A single server is asked a second time at once: an idle connection may have been lost.
             once = Retries(int(len(self.addresses) == 1), self._options.retries.interval_ms)
             answer = self._ask(server, once, operation, fields)
         except BrokerUnreachable as error:
@@ -100,12 +100,12 @@ class Servers:
         return answer
 
     def absences(self) -> dict[Address, float]:
-        """Return the servers that are away, and for how many seconds."""
+        """Return the unavailable servers, and the seconds of their absence."""
         now = time.monotonic()
         return {server: now - absence.since for server, absence in self._away.items()}
 
     def wait_for_one(self, waiting: Waiting) -> None:
-        """Wait until a server that is away may be asked again. Raises as `Waiting.pause`."""
+        """Wait until an unavailable server may be asked again. Raises as `Waiting.pause`."""
         until = min((absence.until for absence in self._away.values()), default=0.0)
         names = ", ".join(map(str, self._away)) or "a server"
         waiting.pause(max(until - time.monotonic(), 0.01), f"{names} (onServerLoss=wait)")
@@ -130,7 +130,7 @@ class Servers:
 
 
 def refused(refusal: ControlError, options: ReadOptions, server: Address) -> CursorError:
-    """Return the meaning of a broker's refusal for the user of a query."""
+    """Return a broker's refusal as an error for the user of a query."""
     cursor = f"{options.subject} at {server}"
     match refusal.name:
         case "not-found" if LEASE_ENDED in refusal.text:
@@ -147,7 +147,7 @@ def refused(refusal: ControlError, options: ReadOptions, server: Address) -> Cur
 
 
 def has_ended(refusal: ControlError) -> bool:
-    """Return whether a broker refused because the lease has ended: another one may be opened."""
+    """Return whether a broker refused because the lease has ended: another lease may be opened."""
     return refusal.name == "not-found" and LEASE_ENDED in refusal.text
 
 

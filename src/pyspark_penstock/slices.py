@@ -1,8 +1,8 @@
-"""Slices of a batch for its tasks, and what is done where one yields fewer messages than were planned.
+"""Slices of a batch for its tasks, and the report of a slice with fewer messages than planned.
 
-A task costs PySpark 45 ms of CPU, whatever it reads. So small slices are packed: a task reads several queues, one after
-the other, and a request has several ranges. The packing is a function of the slices and of options
-that the batch was cut with, so each task yields the same rows in the same order when the batch is run again.
+A task costs PySpark 45 ms of CPU, even for few messages. So small slices are packed: a task reads several queues, one
+after the other, and a request has several ranges. The packing is a function of the slices and of the options of the
+batch's cut. So each task yields the same rows in the same order when the batch is run again.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pyspark_penstock.offsets import Range
 from pyspark_penstock.parsing import Address
 
 PACKED_ROWS = 10_000
-"""Most sequence numbers of a task with several slices. To read them takes less than the task costs."""
+"""Most sequence numbers of a task with several slices. Reading them takes less than the task costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +27,17 @@ class Slice:
     lo: int
     hi: int
     rows: int
-    """Number of messages that were planned; 0 if it is not known."""
+    """Number of planned messages; 0 if unknown."""
     lease: int = 0
     """Number of the lease of a batch read; 0 for a stream, which reads by its cursor and token."""
     pinned: bool = True
-    """False for a queue that is read as it is: what leaves it meanwhile is missing."""
+    """False for a queue that is not pinned: messages that leave it meanwhile are missing."""
 
 
 def packed(slices: Sequence[Slice], least: int, most_rows: int) -> list[tuple[Slice, ...]]:
     """Return the slices for each task: neighbours on one server, as long as they are small together.
 
-    `least` is the desired number of tasks, `most_rows` limits the sequence numbers of one.
+    `least` is the desired number of tasks, `most_rows` limits the sequence numbers of one task.
     """
     total = sum(each.hi - each.lo for each in slices)
     most = min(PACKED_ROWS, most_rows, total // least)
@@ -63,7 +63,7 @@ UNPINNED = (
 
 
 def report_gone(range_: Range, fail: bool) -> None:
-    """Report that messages of a range are gone, whose number is not known. Raises `CursorError` as `report_hole`."""
+    """Report that an unknown number of messages of a range is gone. Raises `CursorError` as `report_hole`."""
     text = f"messages {range_.lo + 1} to {range_.hi} of '{range_.key}' are gone: {UNPINNED}"
     if fail:
         raise CursorError(f"{text}; failOnDataLoss=false continues without them")
@@ -71,7 +71,7 @@ def report_gone(range_: Range, fail: bool) -> None:
 
 
 def report_hole(range_: Range, planned: int, found: int, fail: bool, reason: str = TRANSIENT) -> None:
-    """Report that a range yields fewer messages than were planned.
+    """Report that a range yields fewer messages than planned.
 
     Raises `CursorError`, or with `fail` false logs a warning.
     """

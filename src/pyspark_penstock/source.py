@@ -1,8 +1,9 @@
 """Data source that Spark finds under the format ``penstock``.
 
-Options of tables: Spark gives them to the look-up of the schema alone, and neither to a query nor to a stream.
+Options of tables: Spark passes them only to the look-up of the schema, and neither to a query nor to a stream.
 
-So the schema of a table has them, as the comment of its first column. Secrets are left out: Spark shows comments.
+So the schema of a table has its options, as the comment of its first column. Secrets are left out: Spark shows
+comments.
 """
 
 import json
@@ -20,7 +21,7 @@ from pyspark_penstock.schema import check_sink_schema, check_source_schema, sour
 from pyspark_penstock.sentences import sentence_first
 from pyspark_penstock.versions import check_source, check_stream_sink
 
-if TYPE_CHECKING:  # An older PySpark lacks what some of them need, and says so when it asks for one.
+if TYPE_CHECKING:  # An older PySpark lacks some of these, and fails when it requests one.
     from pyspark_penstock.batch import PenstockBatchReader
     from pyspark_penstock.reader import PenstockStreamReader
     from pyspark_penstock.writer import PenstockBatchWriter, PenstockStreamWriter
@@ -30,10 +31,10 @@ TABLE_OPTIONS = (*SOURCE, *BATCH_ONLY)
 
 @sentence_first
 class PenstockDataSource(DataSource):
-    """Data source of streams and batches, as source and sink; options are checked before anything runs."""
+    """Data source of streams and batches, as source and sink; options are checked first."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Refuse options unknown to both sides; Spark has not said yet which side is meant."""
+        """Refuse options unknown to both sides; Spark has not chosen the side yet."""
         super().__init__(options)
         check_names(options, BATCH_ONLY)
 
@@ -43,9 +44,9 @@ class PenstockDataSource(DataSource):
         return "penstock"
 
     def schema(self) -> str:
-        """Return the columns that were asked for; Spark calls it only for readers, so it checks their options.
+        """Return the requested columns; Spark calls this only for readers, so it checks their options.
 
-        It has not said yet whether a stream or a batch is read. Of a table they go into the schema, see `tables`.
+        Spark has not said yet whether a stream or a batch is read. A table's options go into the schema; see `tables`.
         """
         comment = table_comment(self.options, TABLE_OPTIONS)
         try:
@@ -107,7 +108,7 @@ _BEGINS = "penstock options "
 
 
 def table_comment(given: Mapping[str, object], known: tuple[Option, ...]) -> str:
-    """Return the comment with the options of a table; empty if they are not those of a table."""
+    """Return the comment with the options of a table; empty if they do not belong to a table."""
     if not is_of_table(given):
         return ""
     open_ = {option.name.lower() for option in known if not option.secret}
@@ -118,9 +119,9 @@ def table_comment(given: Mapping[str, object], known: tuple[Option, ...]) -> str
 def with_table_options(
     given: Mapping[str, object], schema: StructType, known: tuple[Option, ...]
 ) -> Mapping[str, object]:
-    """Return the options of a read, and those of its table that are known to it and not given again.
+    """Return the options of a read, and the known options of its table that are not given again.
 
-    A batch read of a table with queues reads all that is there: what its cursor has not read is for streams.
+    A batch read of a table with queues reads all present messages: the cursor's unread messages are for streams.
     """
     comment = schema.fields[0].metadata.get("comment", "") if schema.fields else ""
     if not comment.startswith(_BEGINS):

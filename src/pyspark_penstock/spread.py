@@ -1,16 +1,16 @@
-"""Spread of a sink's rows over several brokers: which broker gets a row.
+"""Spread of a sink's rows over several brokers: the choice of each row's broker.
 
-Every row has one broker, which is the same when Spark runs the batch again. Without ``spreadColumn`` that broker
+Every row has one broker, which stays the same when Spark runs the batch again. Without ``spreadColumn`` that broker
 follows from the number of the partition and the number of the batch: another broker is first in each batch, so small
-batches are spread too. With the option it follows from the value of a column, so all rows of one value go to one
-broker, in their order.
+batches are spread too. With the option the broker follows from the value of a column, so all rows of one value go to
+one broker, in their order.
 
-A broker that is full, or away, holds its share only: the tasks (by partition) or rows (by column) that belong to it.
-A task that has rows for several brokers waits once the window of one of them is used up.
+A broker that is full or unavailable delays only its share: the tasks (by partition) or rows (by column) that belong to
+it. A task that has rows for several brokers waits once the window of one of them is used up.
 
-The brokers of a batch belong to its meaning. A batch that is run again with other brokers would send rows to a broker
-that does not know them. So each broker records the list when the batch begins, before any of them has a row, and
-refuses the batch with another list. Only the next batch may have one.
+The list of brokers is part of a batch. A batch that is run again with other brokers would send rows to a broker that
+does not know the enqueued ones. So each broker records the list when the batch begins, before any of them has a row,
+and refuses the batch with another list. Only the next batch may have another list.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SPREAD_CHARACTERS = 160
-"""Most characters of a spread as the broker records it; a longer one is cut and completed by a digest."""
+"""Most characters of a spread in the broker's record; a longer text is cut and completed by a digest."""
 
 
 def spread_servers(options: SinkOptions) -> tuple[Address, ...]:
-    """Return the servers of a sink in the order that rows are spread by, whatever the order of the option is."""
+    """Return the servers of a sink in the order by which rows are spread, independent of the option's order."""
     return tuple(sorted(options.access.servers, key=str))
 
 
@@ -56,8 +56,8 @@ def server_of(options: SinkOptions, partition: int, batch: int) -> Address:
 def shares_of(batch: "pa.RecordBatch", name: str, count: int) -> "pa.Array":
     """Return the index of the server of each row, by its value in a column; null is a value too.
 
-    The index follows from the octets of the value alone, in every process and version. Raises `SchemaError` for a
-    column that the rows do not have, and for one of another type than text, binary or integer.
+    The index follows only from the bytes of the value, in every process and version. Raises `SchemaError` for a column
+    that the rows lack, and for a type other than text, binary or integer.
     """
     import pyarrow as pa
     import pyarrow.types as types

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class SpreadSender:
-    """Sender of one task's rows to several brokers; it connects at the first row."""
+    """Sender of one task's rows to several brokers, which connects at the first row."""
 
     def __init__(self, options: SinkOptions, mode: str, ids: TaskIds | None, partition: int) -> None:
         """Store the task; `ids` is None for delivery at least once."""
@@ -29,7 +29,7 @@ class SpreadSender:
             servers = (server_of(options, partition, 0 if ids is None else ids.batch.batch),)
         self._shares = {server: self._share(server) for server in servers}
         self._others: list[Sender] = []
-        """Senders to the servers that must know of the batch, and get no row of this task."""
+        """Senders to the servers that must know the batch, and get no row of this task."""
         self._began = False
 
     def _share(self, server: Address) -> tuple[Sender, ExactDelivery | None]:
@@ -44,7 +44,7 @@ class SpreadSender:
         return [sender for sender, _ in self._shares.values()]
 
     def send(self, batches: Iterator["pa.RecordBatch"]) -> tuple[int, list[Part]]:
-        """Send every row; return the number of rows, and the parts that the servers have, none without ids.
+        """Send every row; return the number of rows, and the parts of the servers, none without ids.
 
         Raises as `Sender.send`.
         """
@@ -67,7 +67,7 @@ class SpreadSender:
         return sum(rows.values()), parts
 
     def _begin(self) -> None:
-        """Have the batch begun at every server before the first row, once all of them are reached."""
+        """Begin the batch at every server before the first row, once all are reached."""
         if self._began:
             return
         self._began = True
@@ -102,7 +102,10 @@ class SpreadSender:
         return batch
 
     def _timed(self, sender: Sender, work: Callable[[], Result]) -> Result:
-        """Return what a sender does. That time is no wait of the others for their targets."""
+        """Return the result of a sender's work.
+
+        Its time does not count as a wait of the other senders for their targets.
+        """
         began = time.monotonic()
         result = work()
         for each in [*self._senders, *self._others]:

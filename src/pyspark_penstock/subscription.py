@@ -1,4 +1,4 @@
-"""Subscription of a source: which queues on which servers, and where those that are new begin; without I/O."""
+"""Subscription of a source: its queues by server, and the start of new queues; without I/O."""
 
 import re
 from collections.abc import Iterable
@@ -15,23 +15,23 @@ class Subscription:
     names: tuple[str, ...] | None
     """The same queues on every server."""
     pattern: str | None
-    """Regular expression; the queues that match it as a whole, now and later, on every server."""
+    """Regular expression of queues: queues that match it as a whole, now and later, on every server."""
     assigned: tuple[tuple[Address, tuple[str, ...]], ...] | None
     """Queues of each server."""
 
     @property
     def option(self) -> str:
-        """Name of the option that gave it."""
+        """Name of the option that set the subscription."""
         return "subscribe" if self.names is not None else "subscribePattern" if self.pattern is not None else "assign"
 
     def __str__(self) -> str:
-        """Return the queues for people."""
+        """Return the queues as text."""
         if self.assigned is not None:
             return "; ".join(f"{', '.join(queues)} of {server}" for server, queues in self.assigned)
         return ", ".join(self.names) if self.names is not None else f"queues that match '{self.pattern}'"
 
     def of(self, server: Address) -> list[str]:
-        """Return the queues that are named for a server; none for a pattern."""
+        """Return the queues named for a server; none for a pattern."""
         if self.assigned is not None:
             return [queue for each, queues in self.assigned if each == server for queue in queues]
         return list(self.names or ())
@@ -44,7 +44,7 @@ class Subscription:
         return sorted(name for name in names if matches(name))
 
     def may_have(self, queue: str) -> bool:
-        """Return whether a queue of this name can be a part of it."""
+        """Return whether a queue of this name can be part of the subscription."""
         if self.pattern is not None:
             return re.fullmatch(self.pattern, queue) is not None
         if self.assigned is not None:
@@ -57,15 +57,16 @@ class Starting:
     """Start of queues that are new to the cursor."""
 
     offsets: str | dict[str, Start | dict[Address, Start]]
-    """``earliest``, ``latest``, or a start by queue, or by queue and server; queues not named begin at the earliest."""
+    """``earliest``, ``latest``, or a start by queue, or by queue and server; queues that are not named begin at the
+    earliest."""
     time: int | None
-    """Microseconds since the epoch: at the first message from then on. None without such a time."""
+    """Microseconds since the epoch: a queue begins at its first message from then on. None without such a time."""
 
     def of(self, server: Address, queues: Iterable[str], running: bool) -> str | dict[str, Start]:
-        """Return the starts of queues on a server, as the broker takes them; a time is not among them.
+        """Return the starts of queues on a server, in the broker's format; a time is not included.
 
-        `running`: the queues have joined a running query. Then all of their messages are new, and ``latest`` would
-        leave out those from before they were found.
+        `running`: the queues have joined a running query. Then all of their messages are new, and ``latest`` would skip
+        messages from before the look-up.
         """
         if not isinstance(self.offsets, dict):
             return "earliest" if running else self.offsets
@@ -82,9 +83,10 @@ def checked_subscription(
     assigned: tuple[tuple[Address, tuple[str, ...]], ...] | None,
     servers: tuple[Address, ...],
 ) -> Subscription:
-    """Return the subscription that the options give.
+    """Return the subscription in the options.
 
-    Raises `OptionError` for none or several, and for servers of ``assign`` that differ from the option ``servers``.
+    Raises `OptionError` for no subscription or several, and for servers of ``assign`` that differ from the option
+    ``servers``.
     """
     given = {"subscribe": names, "subscribePattern": pattern, "assign": assigned}
     several = [option for option, value in given.items() if value is not None]

@@ -1,10 +1,10 @@
-"""Questions of a waiting sink task: whether its target is full, nobody answers, or its connection was forgotten.
+"""Requests of a waiting sink task: whether its target is full, the broker silent, or its connection forgotten.
 
-A firewall that forgets a connection drops its packets without a word, and TCP does not notice for a quarter of an hour.
-To a task that looks as a full target does: no confirm comes. So a task that waits asks on a connection of its own what
-the broker has of the first one (`sink.waiting`). A connection counts as forgotten if it is unknown there. It also does
-if it has no block under way, and has received nothing more since the question before, for the time of `publishCheck`.
-Slow networks, slow disks and closed gates are none of these.
+A firewall that forgets a connection drops its packets silently, and TCP detects that only after a quarter of an hour.
+To a task this looks like a full target: no confirm arrives. So a waiting task asks the broker, on a separate
+connection, for the state of the first connection (`sink.waiting`). A connection counts as forgotten if the broker does
+not know it. It also counts as forgotten if it has no block under way, and has received nothing since the previous
+request, for the time of `publishCheck`. Slow networks, slow disks and closed gates do not count.
 """
 
 import os
@@ -18,20 +18,20 @@ from pyspark_penstock.options import Retries, SinkOptions
 from pyspark_penstock.parsing import Address
 
 ASK_SECONDS = 3.0
-"""Longest time between two questions, in seconds; a short `publishCheck` makes it a quarter of that."""
+"""Longest time between two requests, in seconds; a short `publishCheck` makes it a quarter of that."""
 ANSWER_SECONDS = 2.0
-"""Seconds to wait for the answer, and for the connection that it comes by."""
+"""Seconds to wait for the answer, and for its connection."""
 PAUSE_SECONDS_MAX = 30.0
-"""Longest pause between two questions that nobody answers; each is twice the one before."""
+"""Longest pause between two unanswered requests; each is twice the pause before."""
 CHECKS_MOST = 16
-"""Most times that the time of `publishCheck` is doubled, while connection after connection is given up in vain."""
+"""Most times that the time of `publishCheck` is doubled, while connections are given up in vain."""
 
 
 class TargetWatch:
-    """Questions of one waiting task about its target, on a connection that is opened at the first one."""
+    """Requests of one waiting task about its target, on a connection that is opened for the first one."""
 
     def __init__(self, options: SinkOptions, server: Address, application: str = "", cores: int = 0) -> None:
-        """Store the target; nothing is connected yet."""
+        """Store the target without connecting."""
         self._options, self._server = options, server
         self._fields = {"application": application, "cores": cores, "queue": options.queue or ""}
         self._fields["task"] = f"{os.getpid()} {id(self)}"
@@ -39,28 +39,28 @@ class TargetWatch:
         self._check = options.check_ms / 1000
         self._ask_at = 0.0
         self._pause = self.step
-        """Seconds until the next question; it grows while nobody answers."""
+        """Seconds until the next request; the pause grows while the broker does not answer."""
         self._since = 0.0
         self._name = ""
         self._received = -1
-        """Octets that the broker had from an idle connection at the question before; -1 if that was not idle."""
+        """Bytes that the broker had from an idle connection at the previous request; -1 if it was not idle."""
         self.warning = ""
         """Last answer of the broker about a reader without cores."""
         self.standing = ""
-        """Reason for which the task waits, as far as it knows; empty if it does not."""
+        """Reason for which the task waits, as far as known; empty if it does not wait."""
         self.is_silent = False
-        """True if nobody has answered the last question."""
+        """True if the last request has no answer."""
 
     @property
     def step(self) -> float:
-        """Seconds between two questions."""
+        """Seconds between two requests."""
         return min(ASK_SECONDS, self._check / 4)
 
     def look(self, since: float, name: str | None) -> None:
-        """Ask, if it is time to; `since` is when a confirm came last (monotonic seconds).
+        """Ask the broker, if it is time; `since` is the time of the last confirm (monotonic seconds).
 
-        `name` is that of the connection that waits for an answer, None if none does. Raises
-        `penstock.ConnectionClosed` if that was forgotten.
+        `name` is the name of the connection that waits for an answer, None without one. Raises
+        `penstock.ConnectionClosed` if that connection was forgotten.
         """
         now = time.monotonic()
         if since != self._since:
@@ -72,7 +72,7 @@ class TargetWatch:
             return
         fields = self._fields if name is None else {**self._fields, "connection": name}
         try:
-            # Its own connection: the broker may read nothing from one whose publishes wait.
+            # A separate connection: the broker may read nothing from a connection whose publishes wait.
             found = self._link.ask("sink.waiting", fields)
         except ControlError:
             self._ask_at = time.monotonic() + self.step
@@ -92,7 +92,10 @@ class TargetWatch:
             self._judge(state, now - since)
 
     def _judge(self, state: dict[str, object], waited: float) -> None:
-        """Take what the broker has of the connection. Raises `penstock.ConnectionClosed` for one that was forgotten."""
+        """Evaluate the broker's state of the connection.
+
+        Raises `penstock.ConnectionClosed` for a forgotten connection.
+        """
         waits = state.get("waits")
         received = state.get("received")
         if state.get("open") is not True:
@@ -117,5 +120,5 @@ class TargetWatch:
         self.warning = warning
 
     def close(self) -> None:
-        """Close the connection of the questions."""
+        """Close the connection of the requests."""
         self._link.close()

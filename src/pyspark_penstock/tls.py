@@ -1,4 +1,4 @@
-"""TLS of the sources and sinks: addresses with `amqps://`, and the files that their options name; without I/O."""
+"""TLS of the sources and sinks: addresses with `amqps://`, and the files in their options; without I/O."""
 
 import re
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _NAMES: Final = tuple(option.name for option in TLS_OPTIONS)
 
 @dataclass(frozen=True, slots=True)
 class ServerAddresses:
-    """Addresses of brokers, or of the nodes of one, and whether they are spoken to by TLS."""
+    """Addresses of brokers, or of the nodes of one, and whether connections use TLS."""
 
     addresses: tuple[Address, ...]
     tls: bool
@@ -32,7 +32,7 @@ class ServerAddresses:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files of a connection by TLS; without `ca` the system's authorities are trusted."""
+    """TLS files of a connection; without `ca` the system's authorities are trusted."""
 
     ca: str | None = None
     certificate: str | None = None
@@ -40,7 +40,7 @@ class Tls:
     password: str | None = field(default=None, repr=False)
 
     def context(self) -> SSLContext:
-        """Return the context. Raises `ValueError` that names a file which cannot be used."""
+        """Return the context. Raises `ValueError` that names an unusable file."""
         return tls_context(self.ca, self.certificate, self.key, self.password or "")
 
 
@@ -57,7 +57,7 @@ def servers(text: str) -> ServerAddresses:
 
 
 def tls_of(value: Mapping[str, Any]) -> Tls | None:
-    """Return the files that options name; None without TLS. Raises `OptionError`."""
+    """Return the TLS files in options; None without TLS. Raises `OptionError`."""
     given = [name for name in _NAMES if value[name] is not None]
     if not value["servers"].tls:
         if given:

@@ -1,7 +1,7 @@
-"""Objects that Spark carries from the driver to executors: what they are made of, with the version of the package.
+"""Objects that Spark sends from the driver to executors: their constructor arguments, with the version of the package.
 
-The pickle of such an object is opened only where the same version of Penstock is installed. Options of another version
-may have other fields, and a task would read with wrong ones or end with an error of the unpickler.
+The pickle of such an object is opened only with the same version of Penstock. Options of another version may have other
+fields, and a task would read with wrong ones or end with an error of the unpickler.
 """
 
 import pickle
@@ -15,7 +15,7 @@ from pyspark_penstock.sentences import put_first
 
 
 def packed(cls: type, *state: object) -> tuple[Any, ...]:
-    """Return what ``__reduce__`` of an object returns: it is made of these arguments where it arrives."""
+    """Return the value of an object's ``__reduce__``: the receiver creates it from these arguments."""
     return unpacked, (VERSION, pickle.dumps((cls, state)))
 
 

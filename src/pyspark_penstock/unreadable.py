@@ -1,16 +1,16 @@
-"""Warnings of properties of messages that cannot be read, and are left out of their rows."""
+"""Warnings of unreadable properties of messages, which are left out of their rows."""
 
 from pyspark_penstock.blocks import Block
 from pyspark_penstock.logs import LOG
 from pyspark_penstock.parsing import Address
 
 WARNED_MAX = 1_000
-"""Most warnings that are remembered, so that none is logged twice; at the bound they are forgotten."""
+"""Most warnings that are remembered, so that none is logged twice; at the bound all are forgotten."""
 _warned: set[tuple[Address, str, str]] = set()
 
 
 def warn_of_unreadable(server: Address, queues: list[str], block: Block) -> None:
-    """Warn of what cannot be read in a block of queues, once for each of them and property in a process."""
+    """Warn of unreadable properties in a block of queues, once for each queue and property in a process."""
     for name, (count, first) in block.unreadable.items():
         key = (server, queues[0], name)
         if key in _warned:

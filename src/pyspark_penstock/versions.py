@@ -1,7 +1,7 @@
-"""Versions of PySpark, and what older ones cannot do.
+"""Versions of PySpark, and the features that older ones lack.
 
-Sources need `latestOffset(start, limit)`, by which Spark says what is durable: PySpark 4.2. Sinks of streams need Arrow
-batches: PySpark 4.1. Sinks of batch jobs work from PySpark 4.0 on.
+Sources need `latestOffset(start, limit)`, by which Spark reports durable messages: PySpark 4.2. Sinks of streams need
+Arrow batches: PySpark 4.1. Sinks of batch jobs work from PySpark 4.0 on.
 """
 
 import importlib
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 else:
     try:
         from pyspark.sql.datasource import DataSourceStreamArrowWriter
-    except ImportError:  # PySpark 4.0: `check_stream_sink` refuses it before it is used.
+    except ImportError:  # PySpark 4.0: `check_stream_sink` refuses the sink before it is used.
         DataSourceStreamArrowWriter = DataSourceArrowWriter
 
 __all__ = ["DataSourceStreamArrowWriter", "check_source", "check_stream_sink"]
 
 
 def check_source(source: str) -> None:
-    """Raise `SparkSourceError` where this PySpark cannot have a source, which is given by its format."""
+    """Raise `SparkSourceError` if this PySpark cannot have a source; `source` is its format."""
     try:
         importlib.import_module("pyspark.sql.streaming.datasource")
     except ImportError:
@@ -35,7 +35,7 @@ def check_source(source: str) -> None:
 
 
 def check_stream_sink() -> None:
-    """Raise `SparkSourceError` where this PySpark cannot have the sink of a stream."""
+    """Raise `SparkSourceError` if this PySpark cannot have the sink of a stream."""
     stream: type = DataSourceStreamArrowWriter
     if stream is DataSourceArrowWriter:
         raise SparkSourceError(

@@ -1,7 +1,7 @@
 """Writers for Spark: one for micro-batches, one for batch jobs.
 
-Spark makes a writer for each micro-batch in the driver and pickles it to the tasks; the driver's `commit` runs in
-another copy of it. So all that a commit needs comes from the tasks (`Sent`).
+Spark creates a writer for each micro-batch in the driver and pickles it to the tasks; the driver's `commit` runs in
+another copy of the writer. So all data for a commit comes from the tasks (`Sent`).
 """
 
 import secrets
@@ -90,7 +90,7 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
         commit_batch(self._options, _parts(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Drop what is staged for a batch that failed."""
+        """Drop the staged rows of a failed batch."""
         abort_batch(self._options, _parts(messages))
 
 
@@ -116,5 +116,5 @@ class PenstockBatchWriter(DataSourceArrowWriter):
         commit_batch(self._options, _parts(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Drop what is staged for a batch that failed."""
+        """Drop the staged rows of a failed batch."""
         abort_batch(self._options, _parts(messages))

@@ -35,7 +35,7 @@ async def test_contract_runs_with_asyncio(broker_url: str, protocol: str, caplog
     assert {record.name for record in caplog.records if record.levelno == logging.WARNING} == {"penstock"}
 
 
-async def test_connection_speaks_the_protocol_that_is_asked_for(connection: penstock.Connection, protocol: str) -> None:
+async def test_connection_speaks_the_requested_protocol(connection: penstock.Connection, protocol: str) -> None:
     assert connection.protocol == protocol
 
 

@@ -65,7 +65,7 @@ async def silenced(broker_url: str, protocol: str, **options: object) -> AsyncIt
 @both_protocols
 @pytest.mark.parametrize("receivers", [0, 3])
 @pytest.mark.parametrize("publishers", [0, 3])
-async def test_close_with_a_time_out_at_a_silent_broker_ends_by_it(
+async def test_close_with_a_time_out_at_a_silent_broker_ends_at_the_time_out(
     broker_url: str, protocol: str, receivers: int, publishers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_connection, "CLOSE_WITHIN", NEVER_WITHIN)
@@ -84,7 +84,7 @@ async def test_close_with_a_time_out_at_a_silent_broker_ends_by_it(
 
 
 @both_protocols
-async def test_send_with_a_time_out_at_a_silent_broker_ends_by_it(
+async def test_send_with_a_time_out_at_a_silent_broker_ends_at_the_time_out(
     broker_url: str, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_publisher, "WITHDRAWN_WITHIN", NEVER_WITHIN)
@@ -124,7 +124,7 @@ async def cancel_inside(message: penstock.Delivery) -> None:
 
 
 @both_protocols
-async def test_handler_that_is_cancelled_inside_is_a_failed_one(broker_url: str, protocol: str) -> None:
+async def test_handler_cancelled_inside_counts_as_failed(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol)) as connection:
         queue = await connection.declare_queue(fresh("cancelled"), delivery_limit=1)
         await connection.publisher(queue).send(b"x")
@@ -159,7 +159,7 @@ FAILURES: dict[str, Callable[[str, str, str], tuple[str, dict[str, object]]]] = 
 @pytest.mark.parametrize("reconnect", [True, False])
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("protocol", ["amqp091", "amqp10", "auto"])
-async def test_failed_login_leaves_nothing_in_the_handler_of_the_loop(
+async def test_failed_login_leaves_no_error_in_the_handler_of_the_loop(
     broker_url: str, protocol: str, failure: str, reconnect: bool
 ) -> None:
     told: list[dict[str, Any]] = []

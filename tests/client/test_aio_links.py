@@ -10,7 +10,7 @@ import penstock
 from tests.client.conversations import both_protocols, depth_of, fresh, received, until, url_of
 
 
-async def test_handler_accepts_on_return_and_its_concurrent_calls_are_bounded(
+async def test_handler_accepts_on_return_and_concurrent_calls_are_bounded(
     connection: penstock.Connection, queue: str
 ) -> None:
     await connection.publisher(queue).send_many(b"%d" % i for i in range(20))
@@ -63,9 +63,7 @@ async def test_message_whose_handler_raises_goes_by_the_rule(
             assert letter.headers["x-rejected-description"] == "ValueError: it cannot be read"
 
 
-async def test_message_of_a_handler_that_is_cancelled_returns_to_its_queue(
-    connection: penstock.Connection, queue: str
-) -> None:
+async def test_message_of_a_cancelled_handler_returns_to_the_queue(connection: penstock.Connection, queue: str) -> None:
     await connection.publisher(queue).send_many([b"1", b"2", b"3"])
     begun: list[bytes] = []
 
@@ -93,7 +91,7 @@ async def test_handler_with_a_wrong_bound_or_rule_is_refused(broker_url: str) ->
 
 @both_protocols
 @pytest.mark.parametrize(("limit", "words"), [(90, "is 90 s"), (0, "has no limit"), (60, "")])
-async def test_time_out_that_is_longer_than_the_brokers_is_warned_of_once(
+async def test_time_out_longer_than_the_brokers_is_warned_of_once(
     broker_url: str, protocol: str, limit: int, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with penstock.connect(url_of(broker_url, protocol, flow_control_wait_failure=limit)) as connection:
@@ -105,7 +103,7 @@ async def test_time_out_that_is_longer_than_the_brokers_is_warned_of_once(
     assert all(f"flow_control_wait_failure {words}, and the broker's hold deadline 25 s" in text for text in found)
 
 
-async def test_receiver_that_is_drained_and_closed_loses_nothing_and_leaves_nothing(
+async def test_drained_and_closed_receiver_loses_and_leaves_no_message(
     connection: penstock.Connection, queue: str
 ) -> None:
     await connection.publisher(queue).send_many(b"%d" % i for i in range(50))
@@ -126,7 +124,7 @@ async def test_receiver_that_is_drained_and_closed_loses_nothing_and_leaves_noth
     assert sorted(taken + rest) == sorted(b"%d" % i for i in range(50))
 
 
-async def test_selector_lets_matching_messages_come_only(broker_url: str) -> None:
+async def test_selector_passes_only_matching_messages(broker_url: str) -> None:
     async with penstock.connect(url_of(broker_url, "amqp10")) as connection:
         queue = await connection.declare_queue(fresh())
         await connection.publisher(queue).send_many(penstock.Message(b"%d" % i, headers={"n": i}) for i in range(10))
@@ -140,7 +138,7 @@ async def test_selector_lets_matching_messages_come_only(broker_url: str) -> Non
             await connection.receiver(queue, selector="n >")
 
 
-async def test_browser_looks_and_the_queue_keeps_its_messages(broker_url: str) -> None:
+async def test_browser_reads_and_the_queue_keeps_the_messages(broker_url: str) -> None:
     async with penstock.connect(url_of(broker_url, "amqp10")) as connection:
         queue = await connection.declare_queue(fresh())
         await connection.publisher(queue).send_many([b"1", b"2", b"3"])
@@ -189,7 +187,9 @@ async def test_modified_message_has_the_annotations_that_were_added(
 
 
 @both_protocols
-async def test_named_publisher_goes_on_in_its_lane_and_ends_the_one_before(broker_url: str, protocol: str) -> None:
+async def test_named_publisher_continues_in_the_lane_and_ends_the_earlier_publisher(
+    broker_url: str, protocol: str
+) -> None:
     async with penstock.connect(url_of(broker_url, protocol)) as first:
         queue, name = await first.declare_queue(fresh()), fresh("orders-eu")
         before = first.publisher(queue, name=name)

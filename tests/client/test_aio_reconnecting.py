@@ -69,7 +69,7 @@ def cut(connection: Connection) -> None:
 
 @both_protocols
 @pytest.mark.parametrize("end", ENDS)
-async def test_attempt_that_raises_is_logged_and_the_next_one_follows(
+async def test_attempt_that_raises_is_logged_and_the_next_attempt_follows(
     broker_url: str, protocol: str, end: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     token = Token(ENDS[end])
@@ -85,7 +85,7 @@ async def test_attempt_that_raises_is_logged_and_the_next_one_follows(
 
 @both_protocols
 @pytest.mark.parametrize("end", [name for name in ENDS if name != "cancelled task"])
-def test_blocking_attempt_that_raises_is_logged_and_the_next_one_follows(
+def test_blocking_attempt_that_raises_is_logged_and_the_next_attempt_follows(
     broker_url: str, protocol: str, end: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     token = Token(ENDS[end])
@@ -183,7 +183,7 @@ def test_error_that_ends_the_attempts(error: Exception, first: bool, again: bool
 
 
 @both_protocols
-def test_blocking_call_without_a_broker_ends_at_its_time_out(
+def test_blocking_call_without_a_broker_ends_at_the_time_out(
     broker_url: str, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR, "penstock")

@@ -20,7 +20,7 @@ QUEUE = {
 }
 
 
-def test_answer_for_a_queue_has_its_own_gate_first() -> None:
+def test_answer_for_a_queue_has_the_queues_gate_first() -> None:
     answer = why_of(QUEUE, "queue")
     own, memory = answer.gates
     assert own[:7] == ("queue", "orders", "/shop", False, "", 2.5, 1)

@@ -32,7 +32,7 @@ async def test_call_to_an_exchange_that_routes_nowhere_is_refused(connection: pe
     await connection.delete_queue(queue)
 
 
-async def test_call_that_its_queue_rejects_is_refused_and_others_are_not(connection: penstock.Connection) -> None:
+async def test_call_that_the_queue_rejects_is_refused_alone(connection: penstock.Connection) -> None:
     queue = await connection.declare_queue(fresh("service"), max_length=2, overflow="reject-publish")
     calls = [asyncio.ensure_future(connection.call(queue, b"%d" % number)) for number in range(5)]
     await until(lambda: sum(call.done() for call in calls) == 3)
@@ -47,7 +47,9 @@ async def test_call_that_its_queue_rejects_is_refused_and_others_are_not(connect
 
 
 @both_protocols
-async def test_call_that_cannot_be_encoded_is_an_error_and_harms_no_other(broker_url: str, protocol: str) -> None:
+async def test_call_that_cannot_be_encoded_is_an_error_and_affects_no_other_call(
+    broker_url: str, protocol: str
+) -> None:
     async with penstock.connect(url_of(broker_url, protocol, reconnect=False)) as connection:
         queue = await connection.declare_queue(fresh("service"))
         other = asyncio.ensure_future(connection.call(queue, b"other"))
@@ -62,7 +64,7 @@ async def test_call_that_cannot_be_encoded_is_an_error_and_harms_no_other(broker
 
 
 @both_protocols
-def test_answer_is_sent_before_its_connection_is_closed(broker_url: str, protocol: str) -> None:
+def test_answer_is_sent_before_the_connection_is_closed(broker_url: str, protocol: str) -> None:
     with penstock.sync.connect(url_of(broker_url, protocol)) as connection:
         queue = connection.declare_queue(fresh("service"))
 
@@ -137,7 +139,7 @@ def detach_at_question(peer: Amqp10Peer) -> None:
 @pytest.mark.parametrize(
     ("script", "error"), [(attach_and_go, penstock.ConnectionClosed), (detach_at_question, penstock.LinkClosed)]
 )
-def test_question_ends_with_its_link_or_connection(
+def test_question_ends_with_the_link_or_connection(
     script: Callable[[Amqp10Peer], None], error: type[penstock.ClientError]
 ) -> None:
     def whole(peer: Amqp10Peer) -> None:

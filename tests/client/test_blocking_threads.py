@@ -69,7 +69,7 @@ def test_call_of_another_thread_is_refused_and_the_connection_goes_on(broker_url
 
 
 @both_protocols
-def test_connection_that_another_thread_takes_over_is_its_own(broker_url: str, protocol: str) -> None:
+def test_connection_that_another_thread_takes_over_belongs_to_that_thread(broker_url: str, protocol: str) -> None:
     states: list[str] = []
     with penstock.sync.connect(url_of(broker_url, protocol)) as connection:
         publisher = connection.publisher(connection.declare_queue(fresh()))
@@ -95,7 +95,9 @@ def test_connection_that_another_thread_takes_over_is_its_own(broker_url: str, p
 
 
 @both_protocols
-def test_connection_belongs_to_the_thread_of_its_first_call_until_that_ends(broker_url: str, protocol: str) -> None:
+def test_connection_belongs_to_the_thread_of_the_first_call_until_the_thread_ends(
+    broker_url: str, protocol: str
+) -> None:
     connection = penstock.sync.connect(url_of(broker_url, protocol))
     states: list[str] = []
 
@@ -111,7 +113,7 @@ def test_connection_belongs_to_the_thread_of_its_first_call_until_that_ends(brok
 
 
 @both_protocols
-def test_threads_with_connections_of_their_own_are_left_alone(broker_url: str, protocol: str) -> None:
+def test_threads_with_separate_connections_are_left_alone(broker_url: str, protocol: str) -> None:
     states: list[str] = []
 
     def work() -> None:

@@ -79,7 +79,7 @@ async def test_sends_go_on_after_the_broker_was_killed(brokers: Brokers, protoco
 
 
 @both_protocols
-async def test_send_waits_for_the_connection_and_then_says_that_it_was_not_sent(
+async def test_send_waits_for_the_connection_and_then_reports_that_nothing_was_sent(
     brokers: Brokers, protocol: str
 ) -> None:
     options = {"reconnect_delay": 0.05, "flow_control_wait_failure": 0.3}
@@ -123,7 +123,7 @@ async def test_receiver_goes_on_after_the_broker_was_killed(brokers: Brokers, pr
 
 
 @both_protocols
-async def test_connection_that_is_lost_for_good_reports_unknown_messages(brokers: Brokers, protocol: str) -> None:
+async def test_connection_lost_for_good_reports_unknown_messages(brokers: Brokers, protocol: str) -> None:
     connection = await penstock.connect(url_of(brokers.url, protocol, reconnect="false"))
     queue = await connection.declare_queue(fresh(), capacity_messages=2, hold_deadline=60)
     publisher = connection.publisher(queue, window=5)

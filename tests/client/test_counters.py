@@ -30,7 +30,7 @@ async def test_publisher_counts_outcomes_and_waits(connection: penstock.Connecti
         found.confirmed = 0  # type: ignore[misc]
 
 
-async def test_returned_message_is_counted_and_its_reason_is_that_of_its_own_place(
+async def test_returned_message_is_counted_and_only_that_receipt_is_refused(
     connection: penstock.Connection,
 ) -> None:
     queue, exchange = await connection.declare_queue(fresh()), fresh("exchange")

@@ -20,7 +20,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("error", "text"), ERRORS, ids=lambda value: type(value).__name__)
-def test_error_is_one_sentence_and_survives_the_way_to_another_process(error: ClientError, text: str) -> None:
+def test_error_is_a_single_sentence_and_survives_pickling(error: ClientError, text: str) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert str(again) == str(error) == text

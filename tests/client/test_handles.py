@@ -20,7 +20,7 @@ def kinds(events: list[penstock.Event], source: str = "") -> list[str]:
     return [event.kind for event in events if event.source == source]
 
 
-async def test_publisher_that_the_broker_stops_is_an_event_and_its_going_on_too(
+async def test_publisher_blocked_and_unblocked_by_the_broker_are_events(
     connection: penstock.Connection,
 ) -> None:
     told: list[penstock.Event] = []
@@ -77,7 +77,7 @@ async def test_end_of_a_publisher_is_an_event(connection: penstock.Connection) -
 
 
 @both_protocols
-async def test_loss_and_return_of_a_connection_are_events_and_its_end_is_the_last(
+async def test_loss_and_return_of_a_connection_are_events_and_the_end_is_the_last(
     broker_url: str, protocol: str
 ) -> None:
     async with penstock.connect(url_of(broker_url, protocol, reconnect_delay=0.01)) as connection:

@@ -71,7 +71,7 @@ def imported(program: str, url: str, protocol: str) -> set[str]:
     [(BLOCKING, SLOW | {"asyncio"}), (ASYNCHRONOUS, SLOW - {"ssl", "logging", "inspect"})],  # asyncio imports those.
     ids=["blocking", "asyncio"],
 )
-def test_first_message_imports_no_other_protocol_and_nothing_slow(
+def test_first_message_imports_no_other_protocol_and_no_slow_module(
     broker_url: str, protocol: str, program: str, slow: set[str]
 ) -> None:
     found = imported(program, broker_url, protocol)

@@ -101,7 +101,7 @@ async def test_wrong_password_is_refused_with_scram(broker_url: str) -> None:
 
 
 @both_shells
-async def test_certificate_that_has_expired_is_one_sentence(tmp_path: Path, is_async: bool) -> None:
+async def test_certificate_that_has_expired_is_a_single_sentence(tmp_path: Path, is_async: bool) -> None:
     authority = localhost(tmp_path)
     authority.issue("server", "localhost", days=-1)
     with one_tls_port(authority) as port, pytest.raises(WrongServer) as failure:
@@ -156,7 +156,7 @@ async def test_http_server_is_named(protocol: str, is_async: bool) -> None:
 
 @both_shells
 @both_protocols
-async def test_second_host_is_tried_when_nothing_listens_at_the_first(
+async def test_second_host_is_tried_when_the_first_has_no_listener(
     broker_url: str, protocol: str, is_async: bool
 ) -> None:
     with socket.socket() as unused:
@@ -189,7 +189,7 @@ def token_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPro
 
 
 @both_protocols
-async def test_token_is_renewed_before_it_expires(token_broker: BrokerProcess, protocol: str) -> None:
+async def test_token_is_renewed_before_the_expiry(token_broker: BrokerProcess, protocol: str) -> None:
     renewed = asyncio.Event()
     rights = ("penstock.configure:*/*", "penstock.write:*/*", "penstock.read:*/*")
     given: list[str] = []

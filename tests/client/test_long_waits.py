@@ -172,7 +172,7 @@ def test_messages_are_there_once_and_in_order_though_the_clock_jumps(
 
 
 @both_protocols
-def test_send_that_waits_is_not_sent_when_the_clock_jumps_beyond_its_time(
+def test_send_that_waits_is_not_sent_when_the_clock_jumps_beyond_the_time_out(
     broker_url: str, protocol: str, program: VirtualProgram
 ) -> None:
     url = url_of(broker_url, protocol, heartbeat=0, flow_control_wait_failure=60)

@@ -58,7 +58,7 @@ asyncio.run(main())
 
 @both_protocols
 @pytest.mark.parametrize("program", [BLOCKING_FORK, ASYNCHRONOUS_FORK], ids=["blocking", "asyncio"])
-def test_connection_ends_in_a_forked_process_and_goes_on_in_its_parent(
+def test_connection_ends_in_a_forked_process_and_continues_in_the_parent(
     broker_url: str, protocol: str, program: str
 ) -> None:
     text = program.format(url=url_of(broker_url, protocol), queue=fresh())
@@ -154,7 +154,9 @@ async def test_send_after_close_is_refused(broker_url: str, protocol: str) -> No
         await other.send(b"x")
 
 
-async def test_publisher_whose_channel_is_closed_under_a_send_says_why(connection: penstock.Connection) -> None:
+async def test_publisher_whose_channel_is_closed_during_a_send_reports_the_reason(
+    connection: penstock.Connection,
+) -> None:
     publisher = connection.publisher(exchange="nowhere", routing_key="k")
     with pytest.raises((penstock.LinkClosed, penstock.ConnectionLost), match="nowhere"):
         await publisher.send(b"x")

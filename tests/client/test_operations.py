@@ -47,14 +47,14 @@ def test_exchange_is_bound_to_an_exchange_and_unbound(connection: penstock.sync.
     connection.delete_exchange(source)
 
 
-def test_queue_without_a_name_gets_one(connection: penstock.sync.Connection) -> None:
+def test_queue_without_a_name_gets_a_name(connection: penstock.sync.Connection) -> None:
     names = {connection.declare_queue(exclusive=True) for _ in range(2)}
     assert len(names) == 2
     for name in names:
         assert connection.why(name).depth.messages == 0
 
 
-def test_binding_is_undone_by_its_arguments(connection: penstock.sync.Connection, queue: str) -> None:
+def test_binding_is_removed_by_arguments(connection: penstock.sync.Connection, queue: str) -> None:
     source = fresh("headers")
     connection.declare_exchange(source, "headers")
     arguments: list[dict[str, object]] = [{"x-match": "any", "format": "pdf"}, {"x-match": "all", "pages": 5}]
@@ -68,7 +68,9 @@ def test_binding_is_undone_by_its_arguments(connection: penstock.sync.Connection
     connection.delete_exchange(source)
 
 
-def test_why_says_which_gate_is_closed_and_since_when(connection: penstock.sync.Connection, queue: str) -> None:
+def test_why_reports_the_closed_gate_and_the_time_of_the_closing(
+    connection: penstock.sync.Connection, queue: str
+) -> None:
     connection.block("queue", queue, "maintenance")
     answer = connection.why(queue)
     own, closed = answer.gates[0], next(gate for gate in answer.gates if not gate.open)
@@ -142,7 +144,7 @@ def test_vhost_is_declared_listed_and_deleted(connection: penstock.sync.Connecti
     connection.delete_vhost(name)
 
 
-def test_cursor_is_read_to_its_end(connection: penstock.sync.Connection, queue: str) -> None:
+def test_cursor_is_read_to_the_end(connection: penstock.sync.Connection, queue: str) -> None:
     assert connection.create_cursor("reader", [queue]) == {queue: 0}
     connection.publisher(queue).send_many([b"one", b"two", b"three"])
     held = connection.attach_cursor("reader", [queue])
@@ -162,14 +164,14 @@ def test_cursor_is_read_to_its_end(connection: penstock.sync.Connection, queue: 
     connection.delete_cursor("reader")
 
 
-def test_list_goes_on_over_its_pages(connection: penstock.sync.Connection) -> None:
+def test_list_continues_over_all_pages(connection: penstock.sync.Connection) -> None:
     names = [connection.declare_queue(fresh("page")) for _ in range(130)]
     assert set(names) <= {each["name"] for each in connection.list("queues")}
     for name in names:
         connection.delete_queue(name)
 
 
-def test_operation_is_requested_by_its_name(connection: penstock.sync.Connection, queue: str) -> None:
+def test_operation_is_requested_by_name(connection: penstock.sync.Connection, queue: str) -> None:
     assert connection.request("status")["vhost"] == connection.status()["vhost"] == "/"
     with pytest.raises(penstock.ControlError, match="did you mean"):
         connection.request("why", quue=queue)

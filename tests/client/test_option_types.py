@@ -51,7 +51,7 @@ def names_of(types: type) -> set[str]:
     return set(get_type_hints(types))
 
 
-def test_types_are_those_of_the_tables() -> None:
+def test_types_equal_the_types_of_the_tables() -> None:
     assert FILE.read_text() == text(), "`make pages` writes it"
 
 

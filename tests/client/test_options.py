@@ -8,7 +8,7 @@ import penstock
 from penstock.client.options import FOREVER, OPTIONS, Options, plain
 
 
-def test_options_have_defaults_within_their_bounds() -> None:
+def test_options_have_defaults_within_the_bounds() -> None:
     options = Options("amqp://", {})
     assert (options["window"], options["prefetch"], options["producerMaxRate"]) == (1000, 1000, -1)
     assert options["consumerWindowSize"] == 1024 * 1024
@@ -24,7 +24,7 @@ def test_options_have_defaults_within_their_bounds() -> None:
         ("amqp://", {"consumer_window_size": 1024 * 1024}, True),
     ],
 )
-def test_consumer_window_is_chosen_where_it_is_given(url: str, given: dict[str, object], chosen: bool) -> None:
+def test_consumer_window_is_taken_from_the_option(url: str, given: dict[str, object], chosen: bool) -> None:
     terms = Options(url, {}).receiver_terms("q", given)
     assert (terms.window_bytes, terms.is_window_chosen) == (1024 * 1024, chosen)
 
@@ -110,7 +110,7 @@ def test_variable_of_the_environment_is_weaker_than_the_url(monkeypatch: pytest.
         ("amqp://:7?name=a+b%20c&&", "127.0.0.1:7", "guest", "guest", "/"),
     ],
 )
-def test_url_is_read_as_any_other(url: str, host: str, user: str, password: str, vhost: str) -> None:
+def test_url_is_read_like_any_other(url: str, host: str, user: str, password: str, vhost: str) -> None:
     options = Options(url, {"tls": object()})
     assert (str(options.hosts[0]), options.user, options.password, options.virtual_host) == (
         host,

@@ -61,7 +61,7 @@ async def test_window_of_a_receiver_at_rabbitmq_is_kept(
         await connection.delete_queue(queue)
 
 
-async def test_queue_that_is_deleted_with_its_last_consumer_outlives_a_change_of_prefetch(rabbitmq: str) -> None:
+async def test_auto_delete_queue_outlives_a_change_of_prefetch(rabbitmq: str) -> None:
     async with penstock.connect(rabbitmq) as connection:
         queue = await connection.declare_queue(fresh("window"), auto_delete=True, durable=False)
         async with connection.receiver(queue, consumerWindowSize=4 * KIB) as receiver:

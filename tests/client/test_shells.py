@@ -15,7 +15,7 @@ from penstock.client.shells import Listing, Operation
 TABLE = {name: call for name, call in vars(Operations).items() if isinstance(call, (Operation, Listing))}
 
 
-def test_method_shows_its_parameters_its_result_and_its_text() -> None:
+def test_method_shows_parameters_result_and_text() -> None:
     blocking = inspect.signature(penstock.sync.Connection.declare_queue)
     assert list(blocking.parameters) == ["self", "name", "durable", "exclusive", "auto_delete", "settings"]
     assert blocking.parameters["durable"].default is True

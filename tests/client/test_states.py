@@ -45,7 +45,7 @@ async def test_try_publish_is_blocked_while_the_connection_is_lost(broker_url: s
 
 
 @both_protocols
-async def test_calls_of_a_connection_that_is_lost_for_good_raise(broker_url: str, protocol: str) -> None:
+async def test_calls_of_a_connection_lost_for_good_raise(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol, **FOR_GOOD)) as connection:
         queue = await connection.declare_queue(fresh(), capacity_messages=2, hold_deadline=60)
         publisher = await fill(connection, queue)
@@ -84,9 +84,7 @@ async def test_message_under_way_is_unknown_when_the_connection_is_lost_for_good
         assert (result.taken, result.unknown, result.confirmed) == (2, 2, 0)
 
 
-async def test_wait_for_a_receipt_that_is_cancelled_changes_nothing(
-    connection: penstock.Connection, queue: str
-) -> None:
+async def test_cancelled_wait_for_a_receipt_changes_nothing(connection: penstock.Connection, queue: str) -> None:
     receipt = await connection.publisher(queue).publish(b"x")
 
     async def wait() -> None:

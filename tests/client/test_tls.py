@@ -14,7 +14,7 @@ def test_missing_file_is_named() -> None:
         tls_context("/no/ca.pem")
 
 
-def test_server_is_verified_unless_it_is_asked_for() -> None:
+def test_server_is_verified_unless_the_option_disables_verification() -> None:
     assert context_of({}).verify_mode is ssl.CERT_REQUIRED
     assert context_of({"verify": "verify_none"}).verify_mode is ssl.CERT_NONE
     with pytest.raises(ValueError, match="verify_peer or verify_none"):

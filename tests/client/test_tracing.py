@@ -33,7 +33,7 @@ class Spans:
 
 @pytest.mark.parametrize("received", PROTOCOLS)
 @both_protocols
-def test_work_on_a_message_is_a_child_of_its_sending(broker_url: str, protocol: str, received: str) -> None:
+def test_work_on_a_message_is_a_child_of_the_sending(broker_url: str, protocol: str, received: str) -> None:
     spans = Spans()
     with (
         penstock.sync.connect(url_of(broker_url, protocol)) as sender,
@@ -57,7 +57,7 @@ def test_work_on_a_message_is_a_child_of_its_sending(broker_url: str, protocol: 
 
 
 @both_protocols
-async def test_handler_works_within_a_span_and_its_error_is_in_it(broker_url: str, protocol: str) -> None:
+async def test_handler_works_within_a_span_that_contains_the_error(broker_url: str, protocol: str) -> None:
     spans = Spans()
     async with penstock.connect(url_of(broker_url, protocol)) as connection:
         queue = await connection.declare_queue(fresh("traced"))

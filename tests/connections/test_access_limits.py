@@ -29,7 +29,7 @@ def test_connections_of_a_virtual_host_are_limited(driver: BrokerDriver) -> None
     assert connect(driver)[1][0] == "connection.open-ok"
 
 
-def test_channels_of_a_user_are_limited_over_all_its_connections(driver: BrokerDriver) -> None:
+def test_channel_limit_of_a_user_counts_all_connections(driver: BrokerDriver) -> None:
     driver.broker.access.set_user_limits("guest", {"max-channels": 2})
     one, other = connect(driver)[0], connect(driver)[0]
     assert ask(one, method_frame(1, spec.CHANNEL_OPEN))[0] == "channel.open-ok"

@@ -70,7 +70,7 @@ def test_audit_trail_without_an_audit_log_records_nothing(broker):
     assert trail.take() == []
 
 
-def test_guesses_are_summed_so_that_they_push_nothing_out(trail, broker):
+def test_guesses_are_summed_and_push_out_no_records(trail, broker):
     trail.change(ANNA, "vhost.delete", "shop")
     for port in range(5_000):
         trail.login(Actor("root", f"203.0.113.9:{port}", "AMQP 0-9-1"), "PLAIN", "user 'root' is not known")
@@ -101,7 +101,7 @@ def records_of_an_hour(trail, broker, attack):
 
 
 @pytest.mark.once
-def test_changes_of_one_user_push_out_no_others(trail, broker):
+def test_changes_of_a_user_push_out_no_records_of_other_users(trail, broker):
     trail.allowance.burst = 20_000
     records = []
     for step in range(20_000):  # Ten minutes of 33 a second.
@@ -123,7 +123,7 @@ def test_changes_of_one_user_push_out_no_others(trail, broker):
     assert record["after"] == '{"tags": []}'
 
 
-def test_logins_of_one_user_push_out_no_others(trail):
+def test_logins_of_a_user_push_out_no_records_of_other_users(trail):
     trail.allowance.burst = 2_000
     for _ in range(1_000):
         trail.login(ANNA, "PLAIN")
@@ -133,7 +133,7 @@ def test_logins_of_one_user_push_out_no_others(trail):
     assert sum(record.get("count", 1) for record in records) == 1_000
 
 
-def test_names_that_strangers_choose_push_nothing_out(trail, broker):
+def test_names_chosen_by_strangers_push_out_no_records(trail, broker):
     def guess(number):
         actor = Actor(f"name {number}", f"203.0.113.9:{number % 60_000}", "AMQP 0-9-1")
         trail.login(actor, "PLAIN", f"user 'name {number}' is not known")
@@ -142,7 +142,7 @@ def test_names_that_strangers_choose_push_nothing_out(trail, broker):
 
 
 @pytest.mark.once
-def test_addresses_that_strangers_choose_push_nothing_out(trail, broker):
+def test_addresses_chosen_by_strangers_push_out_no_records(trail, broker):
     def guess(number):
         address = f"2001:db8::{number:x}:5" if number % 2 else f"198.51.{number // 250 % 250}.{number % 250}:5"
         trail.login(Actor("guest", address, "AMQP 0-9-1"), "PLAIN", "user 'guest' gave a wrong password")
@@ -150,7 +150,7 @@ def test_addresses_that_strangers_choose_push_nothing_out(trail, broker):
     assert records_of_an_hour(trail, broker, guess) <= 61 * (KINDS_KEPT + 1)
 
 
-def test_refused_operations_of_one_user_leave_room_for_records_of_others(trail, broker):
+def test_refused_operations_of_a_user_leave_room_for_records_of_other_users(trail, broker):
     def refuse(number):
         trail.refused(ANNA, "queue.declare", f"configure access to queue 'q{number}' refused")
 
@@ -159,14 +159,14 @@ def test_refused_operations_of_one_user_leave_room_for_records_of_others(trail, 
     assert [record["user"] for record in trail.take()] == ["bob"]
 
 
-def test_name_that_a_stranger_sends_is_cut_before_it_is_kept(trail):
+def test_name_sent_by_a_stranger_is_cut_before_storage(trail):
     for letter in "ab":
         trail.login(Actor("x" * 48_000 + letter, "203.0.113.9:1", "http"), "basic", "user is not known")
     (record,) = trail.take()
     assert record["user"] == "x" * NAME_MAX
 
 
-def test_audit_records_are_bounded_and_their_loss_is_recorded(trail):
+def test_audit_records_are_bounded_and_lost_records_are_counted(trail):
     for number in range(RECORDS_KEPT + 3):
         trail.change(ANNA, "queue.declare", f"q{number}")
     records = trail.take()
@@ -192,7 +192,7 @@ def test_sums_of_the_audit_trail_are_written_at_the_end(trail):
     "field",
     ["password", "password_hash", "new_password", "secret", "client_secret", "token", "private_key", "credentials"],
 )
-def test_secrets_are_replaced_wherever_they_are(trail, field):
+def test_secrets_are_replaced_at_every_depth(trail, field):
     trail.change(ANNA, "user.put", "bob", {field: "hunter2"}, {"users": [{"name": "bob", field: "hunter2"}]})
     (record,) = trail.take()
     assert "hunter2" not in json.dumps(record)

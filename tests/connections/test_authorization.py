@@ -38,14 +38,14 @@ def driver() -> BrokerDriver:
 
 
 @pytest.mark.parametrize("row", rows())
-def test_operation_with_exactly_its_permissions_is_allowed(driver: BrokerDriver, row: str) -> None:
+def test_operation_with_exactly_the_needed_permissions_is_allowed(driver: BrokerDriver, row: str) -> None:
     client = Dialogue(driver)
     restrict(driver, grants(AMQP_0_9_1[row], NEW.get(row, "")))
     assert close_reasons(client.say(octets_of(row))) == []
 
 
 @pytest.mark.parametrize(("row", "need"), cells())
-def test_operation_without_one_of_its_needs_is_refused_with_403(driver: BrokerDriver, row: str, need: str) -> None:
+def test_operation_without_a_needed_permission_is_refused_with_403(driver: BrokerDriver, row: str, need: str) -> None:
     client = Dialogue(driver)
     restrict(driver, grants([each for each in AMQP_0_9_1[row] if each != need], NEW.get(row, "")))
     assert close_reasons(client.say(octets_of(row))) == [(403, f"ACCESS_REFUSED - {refusal_of(row, need)} 'guest'")]
@@ -73,7 +73,7 @@ def open_vhost(driver: BrokerDriver, user: str) -> list[tuple[int, str]]:
     return close_reasons(cut(output_of(connection)))
 
 
-def test_access_without_rules_permits_nothing() -> None:
+def test_access_without_rules_permits_no_operation() -> None:
     rules = NO_ACCESS.rules
     assert not rules.enters("/")
     assert not rules.permits("read", "/", "q")
@@ -82,7 +82,7 @@ def test_access_without_rules_permits_nothing() -> None:
     assert rules.epoch.count == 0
 
 
-def test_equal_declaration_of_a_queue_needs_nothing_of_its_dead_letter_exchange(driver: BrokerDriver) -> None:
+def test_equal_declaration_of_a_queue_needs_no_rights_on_the_dead_letter_exchange(driver: BrokerDriver) -> None:
     declaration = octets_of("queue.declare, new with x-dead-letter-exchange")
     assert close_reasons(Dialogue(driver).say(declaration)) == []
     restrict(driver, Grants("^new$", "", "", "", ""))
@@ -100,7 +100,7 @@ def test_default_exchange_is_amq_default_in_permissions(driver: BrokerDriver) ->
 
 
 @pytest.mark.parametrize("name", ["dead-letter-exchange", "x-dead-letter-exchange"])
-def test_dead_letter_exchange_by_each_of_its_names_needs_write_access(driver: BrokerDriver, name: str) -> None:
+def test_dead_letter_exchange_by_each_name_needs_write_access(driver: BrokerDriver, name: str) -> None:
     restrict(driver, Grants(".*", "^x$", ".*", "", ""))
     declaration = method_frame(1, spec.QUEUE_DECLARE, queue="new", arguments={name: "dead"})
     assert refused(Dialogue(driver), declaration)[1] == 403
@@ -129,7 +129,7 @@ def test_large_and_split_publishes_are_refused_too(driver: BrokerDriver) -> None
     assert driver.broker.vhosts["/"].queues["q"].messages == 0
 
 
-def test_publish_that_arrives_while_its_permission_goes_is_refused(driver: BrokerDriver) -> None:
+def test_publish_that_arrives_while_permission_is_revoked_is_refused(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     frames = publish("q", b"m")
     assert client.say(frames[:-3]) == []
@@ -149,7 +149,7 @@ def test_topic_keys_are_checked_on_routes_from_before_the_exchange_was_a_topic(d
         assert [code for code, _ in close_reasons(client.say(publish("hidden", b"m", exchange="x") * 2))] == codes
 
 
-def test_messages_of_held_connections_are_checked_as_they_come(driver: BrokerDriver) -> None:
+def test_messages_of_held_connections_are_checked_on_arrival(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     assert client.say(publish("q", b"m") * 3) == []
     restrict(driver, Grants("", "", "", "", ""))
@@ -211,7 +211,7 @@ def _user(name: str, write: str = ".*", topics: bool = True) -> User:
     return user
 
 
-def test_copies_need_the_topics_of_their_keys(driver: BrokerDriver) -> None:
+def test_copies_need_permission_for_their_topics(driver: BrokerDriver) -> None:
     client = Dialogue(driver)
     restrict(driver, Grants("", ".*", "", "^k$", ""))
     properties = Properties(headers={"CC": ["k"]})
@@ -221,7 +221,7 @@ def test_copies_need_the_topics_of_their_keys(driver: BrokerDriver) -> None:
 
 
 @pytest.mark.parametrize(("write", "arrives"), [("", False), ("^amq[.]default$", True)])
-def test_answers_go_to_direct_replies_of_others_with_the_permission_of_a_publish(
+def test_answers_to_direct_replies_of_other_users_need_the_permission_of_a_publish(
     driver: BrokerDriver, write: str, arrives: bool
 ) -> None:
     waiting, asking = Dialogue(driver), Dialogue(driver)

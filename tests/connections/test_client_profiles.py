@@ -27,7 +27,7 @@ def test_channel_flow_with_confirms_needs_the_capability_of_the_client() -> None
     assert not UNKNOWN.flow_with_confirms
 
 
-def test_product_shared_by_several_libraries_is_identified_by_its_platform() -> None:
+def test_product_shared_by_several_libraries_is_identified_by_platform() -> None:
     assert profile_of("RabbitMQ", "Java", {}).obeys_flow
     assert profile_of("RabbitMQ", ".NET", {}) is UNKNOWN
     assert profile_of("RabbitMQ", "Erlang/OTP", OBEYS).obeys_flow
@@ -42,7 +42,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("profile", NAMES, ids=lambda profile: profile.product or "unknown")
-def test_sender_is_known_by_the_names_of_its_link_and_source(profile: Profile) -> None:
+def test_sender_is_recognised_by_the_names_of_link_and_source(profile: Profile) -> None:
     assert profile_of_sender("us", *NAMES[profile]) is profile
 
 
@@ -81,7 +81,7 @@ def test_sender_that_answers_no_drain_is_not_asked() -> None:
 
 
 @pytest.mark.parametrize("profile", NAMES, ids=lambda profile: profile.product or "unknown")
-def test_sender_and_receiver_of_a_full_queue_on_one_connection_go_on(profile: Profile) -> None:
+def test_sender_and_receiver_of_a_full_queue_on_the_same_connection_continue(profile: Profile) -> None:
     """AMQP 1.0 has no notice to stop at: credit holds the sender, whose connection settles what it receives."""
     client = Amqp10Dialogue().declare("q", capacity_messages=20, hold_deadline=5)
     name, source = NAMES[profile]

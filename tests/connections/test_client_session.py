@@ -14,13 +14,13 @@ def test_session_that_has_ended_stays_ended() -> None:
             SESSION_STATES.move(SessionState.ENDED, state)
 
 
-def test_session_may_end_from_every_other_state() -> None:
+def test_session_may_end_from_every_state() -> None:
     for state in SessionState:
         if state is not SessionState.ENDED:
             assert SESSION_STATES.move(state, SessionState.ENDED) is SessionState.ENDED
 
 
-def test_session_is_answered_only_after_its_client_has_closed_it() -> None:
+def test_session_is_answered_only_after_the_clients_close() -> None:
     before = [
         state for state in SessionState if SessionState.CLOSE_RECEIVED in SESSION_STATES.transitions.get(state, {})
     ]

@@ -114,7 +114,7 @@ def test_invalid_ack_timeout_is_refused(value: object, driver: BrokerDriver) -> 
 @pytest.mark.parametrize(
     ("asked", "of_queue", "seconds"), [(1000, None, 1.0), (1000, 5000, 1.0), (14_400_000, 5000, 5.0), ("2s", None, 2.0)]
 )
-def test_consumer_asks_for_its_own_time_up_to_that_of_its_queue(
+def test_consumer_timeout_is_at_most_the_timeout_of_the_queue(
     asked: object, of_queue: int | None, seconds: float, driver: BrokerDriver
 ) -> None:
     driver.begin(100.0)
@@ -127,7 +127,7 @@ def test_consumer_asks_for_its_own_time_up_to_that_of_its_queue(
     assert closed.args["reply_text"] == TOLD.format(round(seconds * 1000))
 
 
-def test_time_of_one_consumer_leaves_others_of_the_channel_theirs(driver: BrokerDriver) -> None:
+def test_consumer_timeout_leaves_other_consumers_of_the_channel_unchanged(driver: BrokerDriver) -> None:
     driver.begin(100.0)
     peer = Dialogue(driver).declare("slow").declare("quick")
     for queue, arguments in (("slow", {}), ("quick", {"x-consumer-timeout": 2000})):

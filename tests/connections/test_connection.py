@@ -29,7 +29,7 @@ from tests.support.long_teardown import CONNECTION_CLOSE, MANY, consume, heard, 
 CLOSE = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200, reply_text="bye", class_id=0, method_id=0)
 
 
-def test_lost_connection_keeps_nothing_of_its_input(driver: BrokerDriver) -> None:
+def test_lost_connection_keeps_no_input(driver: BrokerDriver) -> None:
     connection = stranger(driver)
     connection.receive(GREETING + start_ok("guest", product="x" * 2000)[:-20])
     assert len(connection.unparsed) > 2000
@@ -39,7 +39,7 @@ def test_lost_connection_keeps_nothing_of_its_input(driver: BrokerDriver) -> Non
     assert len(connection.output.buffer) == 0
 
 
-def test_connection_closed_by_the_client_is_answered_after_its_teardown() -> None:
+def test_connection_closed_by_the_client_is_answered_after_the_teardown() -> None:
     client = Dialogue(make_driver())
     assert client.names(CLOSE) == ["connection.close-ok"]
     assert client.connection.state is ConnectionState.CLOSED_BY_CLIENT
@@ -57,7 +57,7 @@ def test_close_of_the_client_that_crosses_ours_is_answered() -> None:
     assert client.connection.state is ConnectionState.CLOSED_BY_CLIENT
 
 
-def test_close_after_the_answer_to_ours_changes_nothing() -> None:
+def test_close_after_the_close_ok_of_the_client_changes_nothing() -> None:
     client = Dialogue(make_driver())
     client.connection.close(ConnectionForced("enough"))
     assert client.names(method_frame(0, spec.CONNECTION_CLOSE_OK) + CLOSE) == ["connection.close"]
@@ -107,7 +107,7 @@ def give_up(client: Dialogue) -> None:
     client.connection.times.ending = GIVEN_UP
 
 
-def test_end_of_a_connection_is_logged_with_its_reason() -> None:
+def test_connection_end_is_logged_with_the_reason() -> None:
     assert ends_logged(lambda client: client.say(CLOSE)) == ("CON-1002", "by its client")
     forced = ConnectionForced("enough")
     assert ends_logged(lambda client: client.connection.close(forced)) == (
@@ -156,7 +156,7 @@ def test_refused_requests_of_a_connection_are_logged_once_and_then_counted(drive
     assert counted.fields["count"] == 4
 
 
-def test_input_waits_until_it_was_released_as_often_as_it_was_held() -> None:
+def test_input_waits_for_as_many_releases_as_holds() -> None:
     client = Dialogue(make_driver()).declare("q")
     connection, scheduler = client.connection, client.driver.scheduler
     connection.hold_input()
@@ -190,7 +190,7 @@ def test_connection_times_follow_input_output_and_close() -> None:
     assert times.closed == 60.0
 
 
-def test_deleted_queues_are_forgotten_while_others_stay() -> None:
+def test_deleted_queues_are_dropped_while_present_queues_stay() -> None:
     client = Dialogue(make_driver())
     connection, broker = client.connection, client.driver.broker
     exclusive = ExclusiveQueues()
@@ -253,7 +253,7 @@ def test_lost_connection_with_many_channels_ends_over_turns(driver: BrokerDriver
     assert not client.connection.engine.sessions()
 
 
-def test_messages_of_a_lost_connection_are_redelivered_before_younger_ones() -> None:
+def test_messages_of_a_lost_connection_are_redelivered_before_younger_messages() -> None:
     driver = make_driver()
     client, other = Dialogue(driver), Dialogue(driver)
     other.declare("q")
@@ -278,7 +278,7 @@ def test_messages_of_a_lost_connection_are_redelivered_before_younger_ones() -> 
     assert got == [*range(MANY + 1)]
 
 
-def test_shutdown_closes_connections_at_once_however_much_they_must_requeue() -> None:
+def test_shutdown_closes_connections_at_once_despite_many_deliveries_to_requeue() -> None:
     client, other = with_many_unsettled()
     for each in (client, other):
         each.connection.shut_down()

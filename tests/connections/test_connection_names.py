@@ -46,16 +46,16 @@ def driver() -> BrokerDriver:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "40312"])
-def test_connection_is_found_by_each_of_its_names(driver: BrokerDriver, name: str) -> None:
+def test_connection_is_found_by_each_name(driver: BrokerDriver, name: str) -> None:
     assert connection_named(driver.connections, name) is driver.connections[1]
 
 
 @pytest.mark.parametrize("name", [name for name in CHANNELS if name != "40312/1"])
-def test_channel_is_found_by_each_of_its_names(driver: BrokerDriver, name: str) -> None:
+def test_channel_is_found_by_each_name(driver: BrokerDriver, name: str) -> None:
     assert channel_named(driver.connections, name) is driver.connections[1].engine.session(1)
 
 
-def test_session_of_amqp_1_0_is_found_by_each_of_its_names() -> None:
+def test_session_of_amqp_1_0_is_found_by_each_name() -> None:
     driver = make_driver()
     connection = Amqp10Dialogue(driver).connection
     (session,) = connection.engine.sessions()
@@ -67,7 +67,7 @@ def test_name_that_a_client_gives_comes_before_the_port_of_another(driver: Broke
     assert connection_named(driver.connections, "40312") is driver.connections[5]
 
 
-def test_name_that_several_clients_give_is_refused_with_their_numbers(driver: BrokerDriver) -> None:
+def test_name_given_by_several_clients_is_refused_with_the_connection_numbers(driver: BrokerDriver) -> None:
     for number in (4, 5):
         driver.connections[number].peer.properties["connection_name"] = "web-1"
     with pytest.raises(
@@ -79,12 +79,12 @@ def test_name_that_several_clients_give_is_refused_with_their_numbers(driver: Br
 
 
 @pytest.mark.parametrize("name", ["con:9", "9", "web-2", "10.0.0.7:40312 -> 10.0.0.9:5673", "9" * 30, "", " (1)"])
-def test_name_of_no_connection_is_refused_with_those_there_are(driver: BrokerDriver, name: str) -> None:
+def test_unknown_connection_name_is_refused_with_the_known_names(driver: BrokerDriver, name: str) -> None:
     with pytest.raises(NotFound, match=r"the first of 5 are web-1 \(con:1\), "):
         connection_named(driver.connections, name)
 
 
-def test_connections_of_other_users_are_not_found_and_not_named(driver: BrokerDriver) -> None:
+def test_connections_of_other_users_are_neither_found_nor_named(driver: BrokerDriver) -> None:
     for name in NAMES[:-1]:
         with pytest.raises(NotFound, match=r"no connection '.*'; the first of 0 are $"):
             connection_named(driver.connections, name, "reader")
@@ -145,7 +145,7 @@ def test_label_is_the_name_that_the_client_gives_with_the_number(driver: BrokerD
     assert label(unnamed) == unnamed.name()
 
 
-def test_label_is_one_short_line_whatever_the_client_gives(driver: BrokerDriver) -> None:
+def test_label_is_a_single_short_line_for_any_client_name(driver: BrokerDriver) -> None:
     peer = driver.connections[1].peer
     peer.introduce({"connection_name": "a\nb" + "x" * 300}, ["connection_name"])
     assert label(driver.connections[1]) == "a\\nb" + "x" * (LABEL_LETTERS - 3) + " (con:1)"
@@ -169,21 +169,21 @@ def test_text_has_no_label_within_a_label(driver: BrokerDriver) -> None:
     assert connection_named(driver.connections, f"{OURS} (con:2)") is second
 
 
-def test_link_is_found_by_the_label_of_its_connection() -> None:
+def test_link_is_found_by_the_label_of_the_connection() -> None:
     driver = make_driver()
     client = Amqp10Dialogue(driver, properties={Symbol("connection_name"): "web-1"})
     (session,) = client.connection.engine.sessions()
     assert channel_named(driver.connections, "web-1 (con:1)/ssn:0") is session
 
 
-def test_explanation_names_a_connection_as_its_client_does() -> None:
+def test_explanation_names_a_connection_by_the_clients_name() -> None:
     driver = make_driver()
     Dialogue(driver).connection.peer.introduce({"connection_name": "web-1"}, ["connection_name"])
     (sentence,) = ask(driver, "why", {"connection": "1"}, access=access_of(driver.broker, "guest"))["sentences"]
     assert sentence.startswith("web-1 (con:1)/ch:1 ")
 
 
-def test_log_names_a_connection_as_its_client_does_after_its_opening() -> None:
+def test_log_names_a_connection_by_the_clients_name_after_the_opening() -> None:
     driver = make_driver()
     client = Amqp10Dialogue(driver, properties={Symbol("connection_name"): "web-1"})
     name = client.connection.name()

@@ -34,7 +34,7 @@ def test_connection_output_takes_no_deliveries_until_the_peer_has_read() -> None
     assert output.is_open()
 
 
-def test_connection_output_is_left_unread_beyond_its_second_bound() -> None:
+def test_connection_output_is_left_unread_beyond_the_second_bound() -> None:
     output = ConnectionOutput()
     output.buffer.write(bytes(OUTPUT_LEFT_UNREAD))
     assert not output.is_left_unread()
@@ -42,7 +42,7 @@ def test_connection_output_is_left_unread_beyond_its_second_bound() -> None:
     assert output.is_left_unread()
 
 
-def test_connection_output_waits_for_no_disk_before_its_connection_is_open() -> None:
+def test_connection_output_waits_for_no_disk_before_the_connection_is_open() -> None:
     output = ConnectionOutput()
     output.await_change(0)
     output.await_deliveries()
@@ -102,7 +102,7 @@ def test_buffer_whose_bytes_became_parts_is_reused() -> None:
     assert output.renew() is output.buffer
 
 
-def test_open_sources_are_bounded_and_the_next_begins_when_one_closes() -> None:
+def test_open_sources_are_bounded_and_the_next_begins_when_a_source_closes() -> None:
     output = ConnectionOutput()
     sources = [Source(output, 2, bytes([ord("a") + number])) for number in range(OPEN_SOURCES + 2)]
     for source in sources:
@@ -188,7 +188,7 @@ def test_notice_that_passes_is_not_lost_when_the_wait_ends_first() -> None:
     assert kept.replies() == ["connection.blocked", "queue.declare-ok"]
 
 
-def test_notice_never_passes_the_one_before_it() -> None:
+def test_notice_never_overtakes_an_earlier_notice() -> None:
     kept = blocked_by_a_transient_queue(b"")
     drain(kept.driver, "t")
     assert kept.client.listen() == []

@@ -18,7 +18,7 @@ def test_connection_state_of_an_open_connection_is_running_and_nothing_is_torn_d
     assert not connection.ignores_input()
 
 
-def test_connection_state_has_one_word_for_each_stage_of_the_close() -> None:
+def test_connection_state_has_a_word_for_each_stage_of_the_close() -> None:
     words = {state: state.word() for state in ConnectionState}
     assert words[ConnectionState.START] == words[ConnectionState.REFUSED] == "start"
     assert words[ConnectionState.CLOSE_SENT] == words[ConnectionState.CLOSE_RECEIVED] == "closing"
@@ -26,7 +26,7 @@ def test_connection_state_has_one_word_for_each_stage_of_the_close() -> None:
     assert words[ConnectionState.RUNNING] == "running"
 
 
-def test_connection_state_may_become_gone_from_any_other_and_nothing_else_after_that() -> None:
+def test_connection_state_may_become_gone_from_any_state_and_then_stays() -> None:
     table = CONNECTION_STATES.transitions
     assert set(ConnectionState) - table.keys() == {ConnectionState.GONE}
     assert all(ConnectionState.GONE in following for following in table.values())

@@ -32,7 +32,7 @@ def test_control_request_without_a_body_has_no_fields() -> None:
     assert request(b"").fields == {}
 
 
-def test_control_request_starts_each_queue_at_its_own_position_or_at_the_earliest() -> None:
+def test_control_request_starts_each_queue_at_the_given_position_or_the_earliest() -> None:
     found = request(b'{"start": {"a": 7}, "end": "latest"}')
     assert found.starting("start", ["a", "b"]) == {"a": 7, "b": "earliest"}
     assert found.starting("end", ["a", "b"]) == {"a": "latest", "b": "latest"}
@@ -51,7 +51,7 @@ def test_control_request_starts_each_queue_at_its_own_position_or_at_the_earlies
         (b'{"x": {"a": "b"}}', "offsets", "'x.a' must be a whole number from 0, not 'b'"),
     ],
 )
-def test_control_request_refuses_a_field_by_its_name_and_value(body: bytes, act: str, said: str) -> None:
+def test_control_request_refuses_a_field_by_name_and_value(body: bytes, act: str, said: str) -> None:
     with pytest.raises(PreconditionFailed) as refused:
         getattr(request(body), act)("x")
     assert said in str(refused.value)

@@ -21,7 +21,7 @@ def test_protocol_header_may_come_byte_by_byte() -> None:
     assert cut(output_of(found))[0][0] == spec.FRAME_METHOD
 
 
-def test_unknown_protocol_header_is_answered_at_its_first_wrong_byte() -> None:
+def test_unknown_protocol_header_is_answered_at_the_first_wrong_byte() -> None:
     for start in (b"G", b"AMQP\x07", b"HTTP/1.1"):
         found = stranger(make_driver(), "127.0.0.1")
         found.receive(start)

@@ -43,7 +43,7 @@ def test_heartbeat_is_sent_half_an_interval_after_other_output() -> None:
     assert beats(client, 115.0) == [109.0, 114.0]
 
 
-def test_beats_of_many_connections_share_their_times(driver: BrokerDriver) -> None:
+def test_heartbeats_of_many_connections_share_times(driver: BrokerDriver) -> None:
     clients = []
     for number in range(40):
         driver.begin(100.0 + number / 40)

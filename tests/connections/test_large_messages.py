@@ -46,7 +46,7 @@ def test_partial_message_without_a_store_counts_whole_as_memory(driver: BrokerDr
     assert partial.pool.taken == 0
 
 
-def test_partial_message_with_a_store_counts_its_incomplete_piece_only(driver: BrokerDriver) -> None:
+def test_partial_message_with_a_store_counts_only_the_incomplete_piece(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(2 * MIB))[:500_000])
@@ -95,7 +95,7 @@ def test_another_connection_is_read_meanwhile(driver: BrokerDriver) -> None:
     assert driver.broker.vhosts["/"].queues["q"].available() == 1
 
 
-def test_connection_that_ends_leaves_nothing_of_a_partial_message(driver: BrokerDriver) -> None:
+def test_connection_end_releases_a_partial_message(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(12 * MIB)))
@@ -104,7 +104,7 @@ def test_connection_that_ends_leaves_nothing_of_a_partial_message(driver: Broker
     assert client.connection.services.partial_messages.pool.taken == 0
 
 
-def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(driver: BrokerDriver) -> None:
+def test_large_message_that_waits_past_the_hold_deadline_ends_the_connection(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(12 * MIB)))
@@ -118,7 +118,7 @@ def test_large_message_that_waits_past_the_hold_deadline_ends_its_connection(dri
     leaves_nothing(client, store)
 
 
-def test_client_is_blocked_and_unblocked_with_its_large_message(driver: BrokerDriver) -> None:
+def test_client_is_blocked_and_unblocked_with_the_large_message(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q").confirm()
     send(client, persistent("q", bytes(12 * MIB)))
@@ -165,7 +165,7 @@ def test_hold_deadline_restarts_when_the_store_writes(driver: BrokerDriver) -> N
     assert not client.connection.is_closing()
 
 
-def test_body_in_one_frame_is_not_large(driver: BrokerDriver) -> None:
+def test_body_in_a_single_frame_is_not_large(driver: BrokerDriver) -> None:
     driver.connection_limits.min_large_message = 1000
     PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
@@ -190,7 +190,7 @@ def test_control_requests_are_put_together(driver: BrokerDriver) -> None:
     assert driver.broker.large.is_idle()
 
 
-def test_body_that_is_too_long_is_refused_at_its_header(driver: BrokerDriver) -> None:
+def test_body_beyond_the_limit_is_refused_at_the_header(driver: BrokerDriver) -> None:
     driver.connection_limits.message_bytes_max = MIB
     client = Dialogue(driver).declare("q")
     name, code, _ = refused(client, publish("q", bytes(MIB + 1))[:1000])

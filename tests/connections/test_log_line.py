@@ -10,7 +10,7 @@ def line(text: str, log_id: str = LOGIN) -> LogLine:
     return LogLine(text, {"id": log_id})
 
 
-def test_first_line_is_logged_at_once_and_others_are_counted() -> None:
+def test_first_line_is_logged_at_once_and_later_lines_are_counted() -> None:
     refusals = LimitedLines()
     assert refusals.admit(line("first"), 10.0)
     assert not any(refusals.admit(line(f"number {number}"), 10.0) for number in range(1800))
@@ -18,7 +18,7 @@ def test_first_line_is_logged_at_once_and_others_are_counted() -> None:
     assert [each.text for each in refusals.take(11.0)] == ["number 1799 (and 1,799 more since the last such line)"]
 
 
-def test_repeated_line_is_logged_once_a_second_while_it_lasts() -> None:
+def test_repeated_line_is_logged_once_a_second() -> None:
     refusals = LimitedLines()
     lines = 0
     for tenth in range(100):
@@ -41,7 +41,7 @@ def test_kinds_are_counted_apart() -> None:
     assert refusals.admit(line("two", HTTP), 0.0)
 
 
-def test_lines_of_a_kind_with_a_higher_limit_are_logged_up_to_it() -> None:
+def test_lines_of_a_kind_with_a_higher_limit_are_logged_up_to_that_limit() -> None:
     lines = LimitedLines()
     assert sum(lines.admit(line(str(number), OPENED), 0.0) for number in range(LINES + 2)) == LINES
     (told,) = lines.take(1.0)

@@ -28,7 +28,7 @@ from tests.support.logging_in import log_in
 from tests.support.tokens import policy, rsa_key, token
 
 
-def test_wrong_password_is_answered_late_and_a_right_one_at_once(driver: BrokerDriver) -> None:
+def test_wrong_password_is_answered_late_and_a_right_password_at_once(driver: BrokerDriver) -> None:
     for _ in range(3):
         assert log_in(driver, "wrong").state is ConnectionState.CLOSED
     late = log_in(driver, "wrong")
@@ -44,7 +44,7 @@ def test_wrong_password_is_answered_late_and_a_right_one_at_once(driver: BrokerD
     assert driver.services.backoff.waits() == 0
 
 
-def test_login_that_waits_for_its_refusal_may_try_nothing_else(driver: BrokerDriver) -> None:
+def test_login_that_waits_for_a_refusal_may_try_no_second_password(driver: BrokerDriver) -> None:
     for _ in range(4):
         late = log_in(driver, "wrong")
     login = plain_response("guest", "guest")
@@ -67,7 +67,7 @@ def held_login(
     return driver, authenticator, connection
 
 
-def test_login_that_is_checked_slowly_is_answered_in_a_later_turn() -> None:
+def test_login_with_a_slow_check_is_answered_in_a_later_turn() -> None:
     driver, authenticator, connection = held_login()
     assert (connection.state, output_of(connection)) == (ConnectionState.VERIFYING, b"")
     assert connection.state.word() == "start"
@@ -95,7 +95,7 @@ def test_input_waits_for_the_outcome_but_is_read_within_a_bound() -> None:
     assert driver.receive(connection, b"x" * VERIFYING_OCTETS_MAX, 1.0), "too much: its socket is read no more"
 
 
-def test_connection_that_closes_during_its_login_drops_the_attempt() -> None:
+def test_connection_that_closes_during_the_login_drops_the_attempt() -> None:
     driver, authenticator, connection = held_login()
     (attempt,) = authenticator.held
     driver.disconnect(connection)
@@ -106,7 +106,7 @@ def test_connection_that_closes_during_its_login_drops_the_attempt() -> None:
     assert driver.services.logins.count("10.0.0.1") == 0
 
 
-def test_connection_closed_by_the_broker_during_its_login_is_not_logged_in() -> None:
+def test_connection_closed_by_the_broker_during_the_login_is_not_logged_in() -> None:
     _, authenticator, connection = held_login()
     connection.shut_down()
     authenticator.let_go()
@@ -175,7 +175,7 @@ def client() -> Dialogue:
     return Dialogue(driver)
 
 
-def test_connection_is_closed_when_its_token_has_expired(client: Dialogue) -> None:
+def test_connection_is_closed_when_the_token_has_expired(client: Dialogue) -> None:
     client.connection.login.expire(client.connection, WALL + 60)
     assert client.listen(59.0) == []
     (close,) = methods(client.listen(60.0))
@@ -192,7 +192,7 @@ def test_newer_token_postpones_the_expiry(client: Dialogue) -> None:
     assert client.listen(1_000.0) == []
 
 
-def test_token_expiry_follows_the_wall_clock_when_it_is_set_back(client: Dialogue) -> None:
+def test_token_expiry_follows_the_wall_clock_when_set_back(client: Dialogue) -> None:
     client.connection.login.expire(client.connection, WALL + 60)
     client.driver.broker.wall_offset = WALL - 100
     assert client.listen(60.0) == []
@@ -255,7 +255,7 @@ def test_newer_token_has_other_scopes_and_another_expiry() -> None:
         "",
     ],
 )
-def test_secret_that_is_no_token_of_the_user_closes_the_connection(secret: str) -> None:
+def test_secret_without_a_token_of_the_user_closes_the_connection(secret: str) -> None:
     (close,) = update(client_of_secret_update(make(), "penstock.read:*/*"), secret)
     assert (close.name, close.args["reply_code"]) == ("connection.close", 530)
     assert close.args["reply_text"] == "NOT_ALLOWED - New secret was refused by one of the backends"
@@ -292,7 +292,7 @@ def test_token_renewals_of_a_user_are_verified_at_a_bounded_rate() -> None:
     assert [method.name for method in methods(cut(output_of(eager.connection)))] == ["connection.update-secret-ok"]
 
 
-def test_renewal_that_waits_is_forgotten_with_its_connection() -> None:
+def test_renewal_that_waits_is_dropped_with_the_connection() -> None:
     driver = make()
     for _ in range(RENEWALS_A_S):
         driver.services.renewal_rate.reserve("anna", driver.broker.now)

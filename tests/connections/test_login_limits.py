@@ -55,13 +55,13 @@ def test_failures_are_forgotten_after_a_minute_without_any(backoff: Backoff) -> 
     assert fail(backoff, 1, now=121.0) == [0]
 
 
-def test_failures_at_one_address_delay_nothing_at_another() -> None:
+def test_failures_at_an_address_delay_no_other_address() -> None:
     backoff = Backoff(table_of({"ada": "a", "bob": "b"}))
     fail(backoff, 8, user="bob")
     assert fail(backoff, 1, user="ada", address="10.0.0.2") == [0]
 
 
-def test_guesses_at_one_user_from_many_addresses_are_delayed_as_well(backoff: Backoff) -> None:
+def test_guesses_at_the_same_user_from_many_addresses_are_delayed_as_well(backoff: Backoff) -> None:
     delays = [backoff.failed("ada", f"10.0.1.{index}", 0.0) for index in range(20)]
     assert delays[:10] == [0] * 10
     assert delays[-1] == 8
@@ -83,7 +83,7 @@ def test_delay_by_guesses_elsewhere_spares_addresses_of_earlier_logins(
     assert backoff.refusal(user, "10.0.0.7") == ""
 
 
-def test_address_at_the_bound_of_waiting_answers_is_refused_and_others_are_not() -> None:
+def test_address_at_the_bound_of_waiting_answers_is_refused_alone() -> None:
     backoff = Backoff(table_of({"ada": "a", "bob": "b"}))
     keys = [backoff.wait("ada", HERE) for _ in range(WAITING_MOST)]
     assert backoff.refusal("bob", HERE) == "16 wrong passwords from 10.0.0.1 are not answered yet"
@@ -92,7 +92,7 @@ def test_address_at_the_bound_of_waiting_answers_is_refused_and_others_are_not()
     assert backoff.refusal("bob", HERE) == ""
 
 
-def test_user_at_a_guessing_address_is_admitted_if_it_has_logged_in_before() -> None:
+def test_user_at_a_guessing_address_is_admitted_after_an_earlier_login_there() -> None:
     backoff = Backoff(table_of({"ada": "a", "bob": "b"}))
     backoff.succeeded("bob", HERE)
     for _ in range(WAITING_MOST):
@@ -120,7 +120,7 @@ def test_backoff_memory_is_bounded_and_drops_the_oldest(backoff: Backoff) -> Non
     assert ("ada", "first") not in backoff._welcome
 
 
-def test_waiting_answers_leave_nothing_behind(backoff: Backoff) -> None:
+def test_waiting_answers_are_dropped_completely(backoff: Backoff) -> None:
     keys = backoff.wait("ada", HERE)
     backoff.succeeded("ada", HERE)
     backoff.answered(keys)
@@ -152,7 +152,7 @@ def admitted(rate: LoginRate, network: str, now: float, tries: int = 20) -> int:
     return sum(not rate.refusal(network, now) for _ in range(tries))
 
 
-def test_login_rate_without_a_limit_refuses_nothing() -> None:
+def test_login_rate_without_a_limit_refuses_no_login() -> None:
     rate = LoginRate(limits())
     assert admitted(rate, "203.0.113.9", 0.0) == admitted(rate, THIS_MACHINE, 0.0) == 20
     assert rate.addresses() == 0
@@ -166,7 +166,7 @@ def test_login_rate_allows_a_second_of_logins_at_once() -> None:
     assert admitted(rate, "203.0.113.9", 100.0) == 10
 
 
-def test_login_flood_of_one_address_takes_nothing_from_others() -> None:
+def test_login_flood_of_an_address_takes_no_logins_from_other_addresses() -> None:
     rate = LoginRate(limits(login_rate_max=6, login_rate_address_max=2))
     assert admitted(rate, "203.0.113.9", 0.0) == 2
     assert admitted(rate, "203.0.113.10", 0.0) == 2
@@ -183,7 +183,7 @@ def test_login_rate_has_a_separate_share_for_this_machine() -> None:
     assert admitted(rate, THIS_MACHINE, 0.0) == 5
 
 
-def test_addresses_are_bounded_and_the_one_used_longest_ago_is_forgotten() -> None:
+def test_addresses_are_bounded_and_the_least_recently_used_is_dropped() -> None:
     rate = LoginRate(limits(login_rate_address_max=1))
     assert admitted(rate, "first", 0.0) == admitted(rate, "second", 0.0) == 1
     for number in range(REMEMBERED - 2):
@@ -195,7 +195,7 @@ def test_addresses_are_bounded_and_the_one_used_longest_ago_is_forgotten() -> No
     assert admitted(rate, "second", 0.0) == 1
 
 
-def test_refused_login_is_closed_with_530_and_its_password_does_not_count() -> None:
+def test_refused_login_is_closed_with_530_and_the_password_does_not_count() -> None:
     driver = make_driver(limits(login_rate_address_max=1))
     refusals = [ask(stranger(driver), GREETING, start_ok("wrong")) for _ in range(20)]
     assert refusals[0].code == 403
@@ -220,7 +220,7 @@ def test_networks_take_turns_and_each_is_served_in_order() -> None:
     assert len(line) == 0
 
 
-def test_guesses_at_one_user_do_not_delay_another_user() -> None:
+def test_guesses_at_a_user_do_not_delay_another_user() -> None:
     line = LoginLine()
     guesses = [waiting(line, "a") for _ in range(3)]
     bob = waiting(line, "a", "bob")
@@ -274,7 +274,7 @@ def test_socket_that_waits_longer_than_a_login_takes_gives_way_to_a_newcomer() -
     assert driver.services.logins.take_turned_away() == first[:2]
 
 
-def test_tls_handshakes_of_an_address_have_half_of_its_places() -> None:
+def test_tls_handshakes_of_an_address_have_half_of_the_places() -> None:
     driver = make_driver(limits(handshakes_address_max=4))
     logins = driver.services.logins
     flood = [driver.connect(peer_at(securing=True)) for _ in range(5)]
@@ -308,7 +308,7 @@ def test_hellos_do_not_take_the_places_of_other_addresses() -> None:
     assert logins.take_turned_away() == flood[:2]
 
 
-def test_address_with_most_sockets_gives_one_up_when_all_places_are_taken() -> None:
+def test_address_with_most_sockets_loses_a_socket_when_all_places_are_taken() -> None:
     driver = make_driver(limits(handshakes_max=5))
     crowd = [stranger(driver, "10.0.0.9") for _ in range(5)]
     stranger(driver, "10.0.0.2")
@@ -338,7 +338,7 @@ def test_connection_that_logged_in_or_was_lost_takes_no_place() -> None:
     assert len(driver.connections) == 10
 
 
-def test_addresses_of_one_ipv6_network_count_as_one() -> None:
+def test_addresses_of_an_ipv6_network_count_together() -> None:
     assert network_of("2001:db8:1:2::5", False) == network_of("2001:db8:1:2:ffff::9", False) == "2001:db8:1:2::/64"
     assert network_of("2001:db8:1:3::5", False) != network_of("2001:db8:1:2::5", False)
     assert network_of("::ffff:10.0.0.1", False) == network_of("10.0.0.1", False) == "10.0.0.1"
@@ -357,7 +357,7 @@ def test_log_line_of_too_many_sockets_names_address_and_setting() -> None:
 
 
 @pytest.mark.parametrize("logins", [1, VERIFYING_SPARED])
-def test_login_that_waits_for_its_verdict_stays_when_a_crowd_of_silent_sockets_comes(logins: int) -> None:
+def test_login_being_verified_stays_when_a_crowd_of_silent_sockets_comes(logins: int) -> None:
     driver, authenticator = holding(handshakes_max=20)
     waiting = [logging_in(driver, "10.0.0.1") for _ in range(logins)]
     driver.begin(5.0)
@@ -373,7 +373,7 @@ def test_login_that_waits_for_its_verdict_stays_when_a_crowd_of_silent_sockets_c
     assert all(each.logged_in for each in waiting)
 
 
-def test_login_that_waits_for_its_verdict_outlasts_silent_sockets() -> None:
+def test_login_being_verified_outlasts_silent_sockets() -> None:
     driver, _ = holding(handshakes_address_max=3)
     waiting = logging_in(driver, "10.0.0.1")
     silent = [stranger(driver) for _ in range(2)]
@@ -384,7 +384,7 @@ def test_login_that_waits_for_its_verdict_outlasts_silent_sockets() -> None:
     assert not waiting.is_closed()
 
 
-def test_logins_of_one_address_that_wait_are_spared_up_to_a_number_and_others_get_in() -> None:
+def test_logins_being_verified_of_an_address_are_spared_up_to_a_number() -> None:
     driver, _ = holding(handshakes_max=VERIFYING_SPARED + 4)
     flood = [logging_in(driver, "10.0.0.9") for _ in range(VERIFYING_SPARED + 4)]
     driver.begin(2.0)
@@ -441,7 +441,7 @@ def test_connection_beyond_the_limit_of_the_node_is_refused_with_530():
     assert connect(driver)[1].name == "connection.open-ok"
 
 
-def test_limit_of_an_address_touches_no_other_address_and_never_this_machine():
+def test_limit_of_an_address_affects_no_other_address_and_never_this_machine():
     driver = make_driver(limits(connections_address_max=1))
     one, _ = connect(driver, "203.0.113.9")
     _, answer = connect(driver, "203.0.113.9")

@@ -41,7 +41,7 @@ def test_publishes_held_at_a_socket_reset_are_lost_and_logged_once() -> None:
     assert "25 held when the peer reset the connection" in line
 
 
-def test_publishes_that_come_after_their_channel_was_refused_are_counted_too() -> None:
+def test_publishes_after_the_channel_was_refused_are_counted_too() -> None:
     driver = recording_driver()
     client = publisher(driver, deadline_s=1)
     client.listen(102.0)
@@ -54,7 +54,7 @@ def test_publishes_that_come_after_their_channel_was_refused_are_counted_too() -
     assert sorted(refusals(driver), key=str) == [("channel-closed", 2), ("deadline", SENT - CAPACITY)]
 
 
-def test_held_publisher_without_confirms_gets_one_log_line_of_the_risk() -> None:
+def test_held_publisher_without_confirms_gets_a_single_log_line_of_the_risk() -> None:
     driver = recording_driver()
     client = publisher(driver)
     client.say(method_frame(2, spec.CHANNEL_OPEN) + publish("q", b"more", channel=2))

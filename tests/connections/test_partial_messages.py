@@ -61,7 +61,7 @@ def closes(dialogue: Dialogue, data: bytes = b"") -> list[tuple[int, str]]:
     return found
 
 
-def test_pieces_count_with_their_connection_and_the_nodes_memory_as_they_come() -> None:
+def test_pieces_count_with_the_connection_and_the_nodes_memory_on_arrival() -> None:
     driver = small_hub(memory=4 * MIB)
     dialogue = talk(driver)
     dialogue.declare("q")
@@ -79,7 +79,7 @@ def test_pieces_count_with_their_connection_and_the_nodes_memory_as_they_come() 
     assert driver.broker.vhosts["/"].queues["q"].messages == 1
 
 
-def test_bound_of_partial_messages_closes_the_channel_that_passes_it() -> None:
+def test_bound_of_partial_messages_closes_the_channel_that_exceeds_the_bound() -> None:
     driver = small_hub()
     dialogue, neighbour = talk(driver), talk(driver)
     dialogue.declare("q")
@@ -98,7 +98,7 @@ def test_bound_of_partial_messages_closes_the_channel_that_passes_it() -> None:
     assert neighbour.names(method_frame(2, spec.BASIC_QOS)) == ["basic.qos-ok"]
 
 
-def test_largest_message_fits_however_small_its_pieces_and_the_bound() -> None:
+def test_largest_message_fits_with_the_smallest_pieces_and_bound() -> None:
     driver = small_hub(connection=1, memory=256 * KIB)
     dialogue = talk(driver, 1)
     dialogue.declare("q")
@@ -138,7 +138,7 @@ def test_connection_with_most_partial_messages_gives_way_at_the_node_bound() -> 
     assert driver.services.partial_messages.pool.taken == 0
 
 
-def test_client_of_unfinished_messages_does_not_keep_others_from_publishing() -> None:
+def test_client_of_unfinished_messages_does_not_block_publishes_of_other_clients() -> None:
     driver = small_hub(connection=MIB, memory=2 * MIB)
     hogs = [talk(driver, 12) for _ in range(3)]
     hogs[0].declare("q")

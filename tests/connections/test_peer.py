@@ -39,11 +39,11 @@ def test_peer_names_both_ends_as_rabbitmq_names_a_connection(address: str, local
     assert Peer(address, False, local).ends() == ends
 
 
-def test_peers_on_this_machine_are_one_network() -> None:
+def test_peers_on_this_machine_are_a_single_network() -> None:
     assert network_of("127.0.0.1", True) == network_of("::1", True) == THIS_MACHINE
 
 
-def test_peer_has_the_network_of_its_host_without_the_port() -> None:
+def test_peer_has_the_network_of_the_host_without_the_port() -> None:
     peer = Peer("192.0.2.7:4711", False)
     assert (peer.network, peer.properties, peer.mechanism) == ("192.0.2.7", {}, "")
 
@@ -117,7 +117,7 @@ def test_connection_without_tls_has_the_same_fields() -> None:
     assert WITHOUT.keys() == rabbitmq_fields(TlsSession("TLSv1.3", "TLS_AES_256_GCM_SHA384")).keys()
 
 
-def test_peer_gets_the_user_of_its_certificate_when_its_handshake_is_over() -> None:
+def test_peer_gets_the_user_of_the_certificate_after_the_handshake() -> None:
     peer = Peer("10.0.0.1:5", False)
     session = TlsSession("TLSv1.3", "TLS_AES_256_GCM_SHA384")
     session.user = "ada"

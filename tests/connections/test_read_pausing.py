@@ -14,7 +14,7 @@ from tests.support.driven_connection import Dialogue, blocked_publisher, drain, 
 
 
 @pytest.mark.parametrize("consuming", [False, True], ids=["publishing-only", "consuming-too"])
-def test_connection_asked_to_stop_is_still_read_and_its_publishes_are_held(
+def test_connection_asked_to_stop_is_still_read_and_the_publishes_are_held(
     consuming: bool,
 ) -> None:
     driver, peer, _ = blocked_publisher(obeys=True)
@@ -91,7 +91,7 @@ def test_publisher_whose_unread_socket_fails_is_read_in_pulses() -> None:
     assert peer.connection.may_pulse(105.5)
 
 
-def test_publisher_with_confirms_has_its_hold_budget_at_any_drain() -> None:
+def test_publisher_with_confirms_has_the_whole_hold_budget_at_any_drain() -> None:
     driver, peer, consumer = slow_queue(confirms=True)
     consume(driver, consumer, 105.0, 109.0)
     pausing = peer.connection.pausing

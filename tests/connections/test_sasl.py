@@ -152,7 +152,7 @@ def test_external_refuses_unknown_users_guest_from_elsewhere_and_acting_for_anot
 
 
 @pytest.mark.parametrize("user", sorted(PASSWORDS))
-def test_scram_proves_the_password_to_each_other(user: str) -> None:
+def test_scram_proves_the_password_in_both_directions(user: str) -> None:
     login = exchange()
     assert accepted(log_in_by_scram(login, user, PASSWORDS[user]))
     assert login.user == user
@@ -166,7 +166,7 @@ def test_scram_without_an_initial_response_begins_with_an_empty_challenge() -> N
     assert accepted(login.respond(client.get_client_final().encode()))
 
 
-def test_scram_refuses_a_wrong_password_as_it_does_an_unknown_user(driver: BrokerDriver) -> None:
+def test_scram_refuses_a_wrong_password_like_an_unknown_user(driver: BrokerDriver) -> None:
     wrong, unknown = (
         log_in_by_scram(exchange(driver), "ada", "guess"),
         log_in_by_scram(exchange(driver), "eve", "guess"),
@@ -238,7 +238,7 @@ def test_scram_is_that_of_the_example_in_rfc_7677() -> None:
         (b"n,,n=" + b"a" * SCRAM_MAX, f"has {SCRAM_MAX + 5} bytes; the most is {SCRAM_MAX}"),
     ],
 )
-def test_scram_refuses_a_first_response_that_is_malformed(first: bytes, reason: str) -> None:
+def test_scram_refuses_a_malformed_first_response(first: bytes, reason: str) -> None:
     step = exchange().init("SCRAM-SHA-256", first)
     assert not step.is_challenge
     assert reason in step.refusal
@@ -248,7 +248,7 @@ def test_scram_refuses_a_first_response_that_is_malformed(first: bytes, reason: 
     "final",
     [b"", b"c=biws", b"c=biws,r=other,p=AAAA", b"c=bm8=,r={r},p=AAAA", b"c=biws,r={r},p=!", b"\xff", b"a" * 600],
 )
-def test_scram_refuses_a_last_response_that_is_malformed(final: bytes) -> None:
+def test_scram_refuses_a_malformed_last_response(final: bytes) -> None:
     login = exchange()
     nonce = login.init("SCRAM-SHA-256", b"n,,n=ada,r=abc").data.partition(b",")[0][2:]
     step = login.respond(final.replace(b"{r}", nonce))
@@ -256,13 +256,13 @@ def test_scram_refuses_a_last_response_that_is_malformed(final: bytes) -> None:
     assert "a SCRAM-SHA-256 response" in step.refusal
 
 
-def test_scram_refuses_a_proof_that_is_too_short_as_a_wrong_password() -> None:
+def test_scram_refuses_a_short_proof_as_a_wrong_password() -> None:
     login = exchange()
     nonce = login.init("SCRAM-SHA-256", b"n,,n=ada,r=abc").data.partition(b",")[0][2:]
     assert login.respond(b"c=biws,r=%s,p=AAAA" % nonce).refusal == "user 'ada' gave a wrong password"
 
 
-def test_scram_counts_its_work(driver: BrokerDriver) -> None:
+def test_scram_counts_the_work(driver: BrokerDriver) -> None:
     exchange(driver).init("SCRAM-SHA-256", b"n,,n=eve,r=abc")
     assert driver.broker.work.done == SCRAM_WORK
 
@@ -292,7 +292,7 @@ def test_password_is_not_checked_while_too_many_answers_wait(mechanism: str, dri
     assert (step.refusal, step.delay_s) == ("16 wrong passwords from 10.0.0.1 are not answered yet", 0.0)
 
 
-def test_response_that_is_too_long_is_refused_before_it_is_read() -> None:
+def test_response_beyond_the_limit_is_refused_unread() -> None:
     for mechanism in ("PLAIN", "ANONYMOUS"):
         refusal = exchange().init(mechanism, b"\0ada\0" + b"x" * RESPONSE_MAX).refusal
         assert refusal == f"a {mechanism} response has {RESPONSE_MAX + 5} bytes; the most is {RESPONSE_MAX}"
@@ -314,14 +314,14 @@ def test_sasl_fault_is_reported_for_protocol_errors_and_not_wrong_credentials() 
     assert faults == [CommandInvalid, FrameError, type(None)]
 
 
-def test_amqplain_is_a_password_where_a_protocol_knows_it() -> None:
+def test_amqplain_is_offered_as_a_password_by_protocols_that_support_amqplain() -> None:
     services = driver_with_passwords().services
     response = encode_table({"LOGIN": "ada", "PASSWORD": "lovelace"})[4:]
     step = SaslExchange(services, peer_at(), ("AMQPLAIN",), RESPONSE_MAX).init("AMQPLAIN", response)
     assert (step.check.user, step.check.refusal()) == ("ada", "")
 
 
-def test_exchange_goes_its_way_only_once() -> None:
+def test_exchange_is_used_only_once() -> None:
     login = exchange()
     with pytest.raises(CommandInvalid, match="a sasl-response without a sasl-challenge"):
         login.respond(b"")

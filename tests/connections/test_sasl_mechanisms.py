@@ -27,7 +27,7 @@ def test_sasl_mechanisms_are_offered_in_the_order_of_the_settings() -> None:
     assert offered_mechanisms(services, peer_at(subject="ada"), ALL) == [AMQPLAIN, SCRAM]
 
 
-def test_passwords_that_others_can_read_may_be_forbidden() -> None:
+def test_passwords_readable_on_the_network_may_be_forbidden() -> None:
     services = make_driver().services
     services.connection_limits.insecure_mechanisms = [SCRAM]
     assert offered_mechanisms(services, peer_at(), ALL) == [SCRAM]

@@ -59,7 +59,7 @@ def test_users_that_published_once_are_forgotten_but_for_the_last_thousand(drive
     driver.broker.vhosts["/"].queues["q"].purge(driver.broker.now)
 
 
-def test_user_that_publishes_again_keeps_its_rate(driver: BrokerDriver) -> None:
+def test_user_that_publishes_again_keeps_the_rate(driver: BrokerDriver) -> None:
     at(driver, 100.0)
     publishes = driver.single_publishes
     busy = publishes.origin("busy")

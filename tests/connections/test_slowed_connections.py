@@ -14,7 +14,7 @@ from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.input_shares import declarations, turn
 
 
-def test_connection_whose_input_waits_is_logged_as_slowed_by_its_own_work() -> None:
+def test_connection_with_waiting_input_is_logged_as_slowed_by_work() -> None:
     driver = make_driver()
     driver.recorder = Recorder(driver.broker)
     hog, quiet = Dialogue(driver), Dialogue(driver)
@@ -52,7 +52,7 @@ def why(driver: BrokerDriver, asker: Dialogue, **subject: str) -> list[str]:
     return sentences
 
 
-def test_connection_that_is_gone_is_not_slowed_any_more(driver: BrokerDriver) -> None:
+def test_connection_that_has_closed_is_not_slowed_any_more(driver: BrokerDriver) -> None:
     hog = Dialogue(driver)
     driver.begin(1.0)
     driver.tick()

@@ -13,7 +13,7 @@ from tests.support.driven_connection import Dialogue, make_driver, publish
 from tests.support.restored_broker import journaled
 
 
-def test_exclusive_queue_is_not_durable_and_ends_with_its_connection() -> None:
+def test_exclusive_queue_is_not_durable_and_ends_with_the_connection() -> None:
     client = Dialogue(make_driver())
     connection, vhost = client.connection, client.vhost
     asker = topology.asker_of(connection)

@@ -19,7 +19,7 @@ def test_body_is_unreferenced_when_as_many_handles_have_ended_as_there_were() ->
     assert (ledger.take_unreferenced(), ledger.holds(1)) == ([1], False)
 
 
-def test_body_is_whole_when_all_its_bytes_are_counted() -> None:
+def test_body_is_whole_when_all_bytes_are_counted() -> None:
     ledger = BodyLedger()
     ledger.count(1, 10)
     assert not ledger.is_whole(1, 15)
@@ -27,7 +27,7 @@ def test_body_is_whole_when_all_its_bytes_are_counted() -> None:
     assert ledger.is_whole(1, 15)
 
 
-def test_last_handle_of_a_body_deletes_it() -> None:
+def test_last_handle_of_a_body_deletes_the_body() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     body = arrived(bodies, OCTETS)
@@ -42,7 +42,7 @@ def test_last_handle_of_a_body_deletes_it() -> None:
     assert bodies.is_idle()
 
 
-def test_arrival_whose_pieces_were_written_is_deleted_when_it_is_dropped() -> None:
+def test_arrival_whose_pieces_were_written_is_deleted_when_dropped() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     arrival = bodies.begin(PieceBudget(bodies, None))
@@ -55,7 +55,7 @@ def test_arrival_whose_pieces_were_written_is_deleted_when_it_is_dropped() -> No
     assert bodies.take_unreferenced() == [number]
 
 
-def test_arrival_that_is_dropped_before_it_is_complete_is_not_written() -> None:
+def test_arrival_dropped_before_completion_is_not_written() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     arrival = bodies.begin(PieceBudget(bodies, None))

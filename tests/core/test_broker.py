@@ -11,7 +11,7 @@ from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client
 
 
-def test_broker_finds_a_virtual_host_unless_it_is_being_deleted() -> None:
+def test_broker_finds_a_virtual_host_unless_in_deletion() -> None:
     house = House()
     assert house.broker.vhost("/") is house.vhost
     house.vhost.deleting = True
@@ -20,7 +20,7 @@ def test_broker_finds_a_virtual_host_unless_it_is_being_deleted() -> None:
             house.broker.vhost(name)
 
 
-def test_broker_deletes_a_queue_unless_it_is_in_use_or_not_empty_on_request() -> None:
+def test_broker_deletes_a_queue_unless_the_queue_is_in_use_or_not_empty_on_request() -> None:
     house = House("a")
     house.publish_now("a", 100)
     queue = house.vhost.queue("a")
@@ -41,7 +41,7 @@ def refused_deletion(house: House, name: str, **condition: bool) -> str:
     return str(refused.value)
 
 
-def test_conditional_deletion_of_a_queue_is_refused_while_publishes_to_it_are_held() -> None:
+def test_conditional_deletion_of_a_queue_is_refused_while_publishes_are_held() -> None:
     house = House("a", "b")
     house.broker.gates.block("queue", "/", "a", "stocktaking")
     producer = house.published("p", "a", 100, count=2)
@@ -91,7 +91,7 @@ def test_broker_records_effects_of_a_gate_on_a_producer_in_order_and_once() -> N
     assert told(producer) == [(1, 3, True)]
 
 
-def test_broker_has_refusals_of_one_producer_in_a_row_in_one_effect() -> None:
+def test_broker_has_refusals_of_a_producer_in_a_row_in_a_single_effect() -> None:
     house = House("a", capacity_messages=1, hold_deadline=5)
     house.published("p", "a", 100, count=4)
     house.at(106.0)
@@ -99,7 +99,7 @@ def test_broker_has_refusals_of_one_producer_in_a_row_in_one_effect() -> None:
     assert [(int(effect.messages), int(effect.bytes)) for effect in refused] == [(3, 300)]
 
 
-def test_broker_counts_unroutable_messages_and_returns_the_mandatory_ones() -> None:
+def test_broker_counts_unroutable_messages_and_returns_the_mandatory_messages() -> None:
     house = House()
     producer = house.producer("p")
     for mandatory in (False, True):

@@ -66,7 +66,7 @@ def test_death_record_has_the_reasons_of_rabbitmq() -> None:
     assert reasons == {"rejected", "expired", "maxlen", "delivery_limit"}
 
 
-def test_death_record_keeps_the_routing_keys_unless_the_queue_sets_one() -> None:
+def test_death_record_keeps_the_routing_keys_unless_the_queue_sets_a_key() -> None:
     record = DeathRecord("q", deaths.EXPIRED, "x", "k", 1.5)
     assert (record.queue, record.reason, record.exchange, record.routing_key, record.time) == (
         "q", "expired", "x", "k", 1.5,

@@ -26,14 +26,14 @@ def batches(house: House) -> list[tuple[str, int]]:
     return found
 
 
-def test_dispatcher_serves_queues_in_the_order_of_their_schedule() -> None:
+def test_dispatcher_serves_queues_in_the_order_of_the_schedule() -> None:
     house, _ = consumed("b", "a")
     assert house.broker.has_dirty()
     assert batches(house) == [("b", 3), ("a", 3)]
     assert not house.broker.has_dirty()
 
 
-def test_dispatcher_lists_a_queue_once_and_only_with_somebody_to_deliver_to() -> None:
+def test_dispatcher_lists_a_queue_once_and_only_with_a_ready_consumer() -> None:
     house, _ = consumed("a")
     house.broker.schedule_delivery(house.vhost.queue("a"))
     house.queue("alone")
@@ -42,7 +42,7 @@ def test_dispatcher_lists_a_queue_once_and_only_with_somebody_to_deliver_to() ->
     assert batches(house) == [("a", 3)]
 
 
-def test_dispatcher_delivers_one_queue_before_all_others_on_request() -> None:
+def test_dispatcher_delivers_a_queue_before_all_other_queues_on_request() -> None:
     house, _ = consumed("a", "b")
     batch = house.broker.next_batch_of(house.vhost.queue("b"))
     assert batch.consumer.queue.name == "b"

@@ -7,7 +7,7 @@ from penstock.core.effects import Blocked, Effect, EffectHandlers, GateChanged
 from penstock.flow.gate import Gate, GateTransition
 
 
-def test_effect_is_dispatched_to_the_handler_of_its_class() -> None:
+def test_effect_is_dispatched_to_the_handler_of_the_class() -> None:
     handled: list[tuple[str, Effect]] = []
     handlers = EffectHandlers()
     handlers.add(GateChanged, lambda effect: handled.append(("changed", effect)))

@@ -86,7 +86,7 @@ def test_large_body_of_exactly_two_pieces_has_no_third() -> None:
     assert body.is_in_memory()
 
 
-def test_pieces_leave_the_memory_when_they_are_written_and_come_back_one_by_one() -> None:
+def test_pieces_leave_the_memory_when_written_and_come_back_singly() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     store: dict[tuple[int, int], bytes] = {}
@@ -139,7 +139,7 @@ def test_fault_of_a_read_ahead_counts_when_the_piece_is_needed() -> None:
     assert reader.take(10) == OCTETS[PIECE_OCTETS : PIECE_OCTETS + 10]
 
 
-def test_written_pieces_stay_in_memory_while_there_is_room_for_them() -> None:
+def test_written_pieces_stay_in_memory_while_there_is_room() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     store: dict[tuple[int, int], bytes] = {}
@@ -157,7 +157,7 @@ def test_written_pieces_stay_in_memory_while_there_is_room_for_them() -> None:
     assert bodies.cached == len(OCTETS)
 
 
-def test_deferred_pieces_take_the_memory_of_written_ones_first() -> None:
+def test_deferred_pieces_take_the_memory_of_written_pieces_first() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     persistent = arrived(bodies, OCTETS)
@@ -169,7 +169,7 @@ def test_deferred_pieces_take_the_memory_of_written_ones_first() -> None:
     assert bodies.unwritten > 0
 
 
-def test_body_that_arrives_keeps_no_input_in_memory_that_is_twice_its_own_part() -> None:
+def test_body_that_arrives_keeps_no_input_in_memory_beyond_twice_the_own_part() -> None:
     arrival = LargeBodies().begin(PieceBudget(LargeBodies(), None))
     read = bytes(range(256)) * 400
     references = sys.getrefcount(read)
@@ -192,7 +192,7 @@ def test_unwritten_piece_is_read_from_memory() -> None:
     assert listener.calls == 0
 
 
-def test_long_part_of_a_piece_is_written_in_place_and_a_short_one_copied() -> None:
+def test_long_part_of_a_piece_is_written_in_place_and_a_short_part_copied() -> None:
     bodies = LargeBodies()
     body = arrived(bodies, OCTETS)
     reader = body.open(bodies, body.spans, Listener())
@@ -312,7 +312,7 @@ def test_deferred_pieces_wait_for_the_disk_only_when_there_are_too_many() -> Non
     assert bodies.begin(PieceBudget(bodies, Room())).must_wait()
 
 
-def test_connection_waits_while_too_many_of_its_pieces_are_unwritten() -> None:
+def test_connection_waits_while_too_many_pieces_are_unwritten() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     room = Room()

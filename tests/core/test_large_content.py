@@ -15,7 +15,7 @@ from penstock.core.large_content import (
 from tests.support.arrived_bodies import arrived
 
 
-def test_large_content_has_its_body_and_its_head() -> None:
+def test_large_content_has_a_body_and_a_head() -> None:
     bodies = LargeBodies()
     whole = arrived(bodies, bytes(1000))
     content = large_content(b"head", whole)
@@ -25,7 +25,7 @@ def test_large_content_has_its_body_and_its_head() -> None:
     assert number_of(content) == whole.number
 
 
-def test_small_content_is_its_own_head() -> None:
+def test_small_content_is_the_head() -> None:
     assert not is_large(b"")
     assert not is_large(b"\x02abc")
     assert head_of(b"\x02abc") == b"\x02abc"
@@ -40,7 +40,7 @@ def test_content_with_a_changed_head_refers_to_the_same_body() -> None:
     assert head_of(changed) == b"another"
 
 
-def test_content_from_the_store_has_a_handle_of_its_body() -> None:
+def test_content_from_the_store_has_a_handle_of_the_body() -> None:
     bodies = LargeBodies()
     bodies.stores = True
     content = large_content(b"head", arrived(bodies, bytes(1000), spans=[Span(5, 10), Span(20, 30)]))

@@ -45,7 +45,7 @@ def test_pieces_are_there_between_insert_and_release() -> None:
     assert [each.pieces for each in wanted] == [{}, {}]
 
 
-def test_loads_of_one_body_do_not_disturb_each_other() -> None:
+def test_loads_of_the_same_body_do_not_disturb_each_other() -> None:
     bodies = LargeBodies()
     store = PieceStore(bodies)
     wanted = arrived(bodies, b"octets")

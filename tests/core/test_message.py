@@ -35,21 +35,21 @@ def test_failures_add_up_over_releases() -> None:
     assert (released.redelivered, released.failures) == (True, 2)
 
 
-def test_failures_are_counted_up_to_their_maximum() -> None:
+def test_failures_are_counted_up_to_the_maximum() -> None:
     failing = message()
     for _ in range(FAILURES_MAX + 2):
         failing.count_failure()
     assert failing.failures == FAILURES_MAX
 
 
-def test_message_behind_a_tombstone_keeps_its_earlier_deliveries() -> None:
+def test_message_behind_a_tombstone_keeps_the_earlier_deliveries() -> None:
     expired = TrackedMessage(Envelope("", "q"), b"", 10, 1, 0.0, None)
     expired.mark_delivered()
     left = expired.leave_tombstone()
     assert (left.redelivered, left.failures) == (True, 0)
 
 
-def test_envelope_has_an_entry_for_each_protocol_and_is_itself_the_first() -> None:
+def test_envelope_has_an_entry_for_each_protocol_and_is_the_first_entry() -> None:
     envelope = Envelope("x", "k")
     first = envelope.encoded.entry(2)
     assert first is envelope.encoded

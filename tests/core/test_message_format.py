@@ -88,14 +88,14 @@ def test_conversion_leaves_out_properties_that_the_target_cannot_carry(formats: 
     assert (frames.properties(back), frames.body(back)) == (Properties(), b"body")
 
 
-def test_conversion_of_unreadable_content_delivers_the_body_or_all_of_it(formats: MessageFormats) -> None:
+def test_conversion_of_unreadable_content_delivers_the_body_or_the_whole_content(formats: MessageFormats) -> None:
     frames = formats.by_octet(2)
     for content, body in ((b"T{\nbody", b"body"), (b"T{", b"T{"), (b"\xffabc", b"\xffabc"), (b"", b"")):
         converted = formats.convert(content, frames)
         assert (frames.properties(converted), frames.body(converted)) == (Properties(), body)
 
 
-def test_message_format_has_defaults_for_methods_it_does_not_override(formats: MessageFormats) -> None:
+def test_message_format_has_defaults_for_methods_that_are_not_overridden(formats: MessageFormats) -> None:
     content = toy(b"body", headers={"a": 1, "CC": ["k", 5]})
     letters = formats.of(content)
     assert letters.headers(content) == {"a": 1, "CC": ["k", 5]}
@@ -118,7 +118,7 @@ def test_delivery_count_is_added_to_any_format_and_the_message_stays(formats: Me
     assert (counted.charge, counted.failures, message.content) == (300, 3, toy(b"body"))
 
 
-def test_deaths_of_any_format_are_those_of_frames(formats: MessageFormats) -> None:
+def test_deaths_of_any_format_equal_the_deaths_of_frames(formats: MessageFormats) -> None:
     made = Properties(expiration="50", headers={"CC": ["copy"], "a": 1})
     records = [
         DeathRecord("q", "expired", "in", "key", 5.0),
@@ -160,7 +160,7 @@ class Toys(House):
         return [message.content for message in self.vhost.queues[queue].ready_queue.ready]
 
 
-def test_dead_letter_of_a_foreign_message_is_routed_by_its_headers() -> None:
+def test_dead_letter_of_a_foreign_message_is_routed_by_headers() -> None:
     house = Toys()
     house.queue("work", dead_letter_exchange="amq.headers")
     house.queue("dead")

@@ -41,7 +41,7 @@ def test_default_message_format_is_that_of_a_protocol(formats: MessageFormats) -
 
 
 @pytest.mark.parametrize("octet", [2, 0])
-def test_properties_and_headers_are_those_of_the_head(formats: MessageFormats, octet: int) -> None:
+def test_properties_and_headers_equal_the_heads(formats: MessageFormats, octet: int) -> None:
     content = large(formats, Properties(message_id="7", headers={"color": "red"}), octet=octet)
     found = formats.find(content)
     assert found.present(content)
@@ -71,7 +71,7 @@ def test_large_body_in_the_store_is_not_read_at_once(formats: MessageFormats) ->
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_conversion_of_a_large_message_has_its_body_if_in_memory(formats: MessageFormats, stored: bool) -> None:
+def test_conversion_of_a_large_message_has_the_body_if_in_memory(formats: MessageFormats, stored: bool) -> None:
     content = large(formats, Properties(message_id="7"), stored)
     converted = formats.convert(content, formats.by_octet(0))
     found = formats.find(converted)

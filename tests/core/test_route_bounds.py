@@ -49,7 +49,7 @@ def test_key_of_many_words_is_refused_after_a_bounded_walk_of_patterns(vhost: Vi
     assert cost <= ROUTE_WORK + VISITS_MAX // VISITS_A_UNIT
 
 
-def test_chain_of_exchanges_is_followed_up_to_its_bound(vhost: VirtualHost) -> None:
+def test_chain_of_exchanges_is_followed_up_to_the_bound(vhost: VirtualHost) -> None:
     for number in range(HOPS_MAX + 1):
         exchange(vhost, f"e{number}", "fanout")
     for number in range(HOPS_MAX):

@@ -52,7 +52,7 @@ def test_waiting_consumer_gets_returned_messages_when_all_are_back(house: FullQu
     assert [message.content for message in batch.messages if message is not None][:2] == [b"0", b"1"]
 
 
-def test_returning_deliveries_are_settled_for_their_consumer(house: FullQueue) -> None:
+def test_returning_deliveries_are_settled_for_the_consumer(house: FullQueue) -> None:
     house.deliver_all()
     settle_upto(house, MANY - 10, Outcome.FAILED)
     with pytest.raises(PreconditionFailed):
@@ -82,7 +82,7 @@ def test_get_returns_the_oldest_of_the_returning_messages(house: FullQueue) -> N
     assert got == list(range(3 * AT_ONCE))
 
 
-def test_deliveries_of_two_queues_come_back_each_to_its_own(house: FullQueue) -> None:
+def test_deliveries_of_two_queues_return_each_to_the_right_queue(house: FullQueue) -> None:
     house.queue("other")
     other = house.vhost.queues["other"]
     house.fill(MANY, "other")

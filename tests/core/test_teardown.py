@@ -17,7 +17,7 @@ def run(vhost: VirtualHost) -> int:
     return int(before - vhost.bindings.count)
 
 
-def test_queue_with_many_bindings_goes_at_once_and_its_bindings_in_slices(vhost: VirtualHost) -> None:
+def test_queue_with_many_bindings_is_deleted_at_once_and_the_bindings_in_slices(vhost: VirtualHost) -> None:
     exchange(vhost, "e", auto_delete=True)
     declare(vhost, "q")
     for number in range(MANY):
@@ -33,7 +33,7 @@ def test_queue_with_many_bindings_goes_at_once_and_its_bindings_in_slices(vhost:
     declare(vhost, "q")
 
 
-def test_exchange_with_many_bindings_goes_at_once_and_its_bindings_in_slices(vhost: VirtualHost) -> None:
+def test_exchange_with_many_bindings_is_deleted_at_once_and_the_bindings_in_slices(vhost: VirtualHost) -> None:
     exchange(vhost, "before")
     exchange(vhost, "e")
     declare(vhost, "q")
@@ -52,7 +52,7 @@ def test_exchange_with_many_bindings_goes_at_once_and_its_bindings_in_slices(vho
     assert not vhost.exchange("e").bindings
 
 
-def test_queue_with_few_bindings_is_deleted_at_once_and_its_name_is_free(vhost: VirtualHost) -> None:
+def test_queue_with_few_bindings_is_deleted_at_once_and_the_name_is_free(vhost: VirtualHost) -> None:
     exchange(vhost, "e")
     for _ in range(3):
         declare(vhost, "q")

@@ -10,7 +10,7 @@ from penstock.core.unlinking import GONE, unlink
 from tests.support.broker_fixture import House
 
 
-def test_deleted_queue_without_messages_is_unlinked_and_repeating_it_changes_nothing() -> None:
+def test_deleted_queue_without_messages_is_unlinked_and_a_repetition_changes_nothing() -> None:
     house = House("q")
     queue = house.vhost.queues["q"]
     house.broker.delete_queue(queue)
@@ -21,7 +21,7 @@ def test_deleted_queue_without_messages_is_unlinked_and_repeating_it_changes_not
         assert (queue.gate.owner, queue.membership.queue, queue.reserved.queue) == (None, GONE, GONE)
 
 
-def test_deleted_queue_is_unlinked_with_its_last_unacknowledged_message() -> None:
+def test_deleted_queue_is_unlinked_with_the_last_unacknowledged_message() -> None:
     house = House("q")
     queue = house.vhost.queues["q"]
     house.publish_now("q", 100)
@@ -35,7 +35,7 @@ def test_deleted_queue_is_unlinked_with_its_last_unacknowledged_message() -> Non
     assert queue.gate.owner is None
 
 
-def test_producer_is_unlinked_from_its_client_when_its_last_effects_were_dispatched() -> None:
+def test_producer_is_unlinked_from_the_client_when_the_last_effects_were_dispatched() -> None:
     house = House()
     listener = ProducerListener()
     producer = Producer(house.broker, "p", HoldBudget(1000), None, listener)

@@ -20,7 +20,7 @@ def test_vhost_has_the_predeclared_exchanges_which_cannot_be_deleted() -> None:
         vhost.declare_exchange("amq.mine", "direct", {}, False, False, False)
 
 
-def test_vhost_finds_queues_and_exchanges_by_name_or_says_which_is_missing() -> None:
+def test_vhost_finds_queues_and_exchanges_by_name_or_names_the_missing_object() -> None:
     house = House("a")
     assert house.vhost.queue("a").name == "a"
     with pytest.raises(NotFound, match="no queue 'b' in vhost '/'"):
@@ -29,7 +29,7 @@ def test_vhost_finds_queues_and_exchanges_by_name_or_says_which_is_missing() -> 
         house.vhost.exchange("b")
 
 
-def test_vhost_refuses_an_exclusive_queue_to_all_but_its_owner() -> None:
+def test_vhost_refuses_an_exclusive_queue_to_all_except_the_owner() -> None:
     vhost = House().vhost
     owner, other = object(), object()
     queue = vhost.declare_queue("mine", {}, False, False, owner, owner)
@@ -53,7 +53,7 @@ def test_vhost_declares_an_equal_queue_once_and_refuses_another() -> None:
         vhost.declare_queue("a", {"capacity-messages": 5}, True, False, None, None)
 
 
-def test_vhost_deletes_an_auto_delete_exchange_with_its_last_binding() -> None:
+def test_vhost_deletes_an_auto_delete_exchange_with_the_last_binding() -> None:
     house = House("a")
     queue = house.vhost.queue("a")
     house.vhost.declare_exchange("e", "direct", {}, False, True, False)
@@ -65,7 +65,7 @@ def test_vhost_deletes_an_auto_delete_exchange_with_its_last_binding() -> None:
     assert "e" not in house.vhost.exchanges
 
 
-def test_vhost_refuses_to_delete_an_exchange_in_use_if_it_is_to_be_unused() -> None:
+def test_vhost_refuses_to_delete_an_exchange_in_use_on_condition_of_no_use() -> None:
     house = House("a")
     house.vhost.declare_exchange("e", "direct", {}, False, False, False)
     house.vhost.bind("e", house.vhost.queue("a"), None, "k", {})
@@ -86,7 +86,7 @@ def test_binding_to_the_default_exchange_or_the_broker_is_refused(name: str) -> 
     assert vhost.bindings.count == before
 
 
-def test_selector_of_a_binding_counts_as_work_by_its_letters() -> None:
+def test_selector_of_a_binding_counts_as_work_by_characters() -> None:
     house = House("q")
     queue = house.vhost.queues["q"]
     work = house.broker.work

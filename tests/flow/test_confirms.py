@@ -17,7 +17,7 @@ def told(withheld: Confirms) -> list[tuple[int, int, bool]]:
     return [(int(each.first), int(each.last), each.confirmed) for each in withheld.take()]
 
 
-def test_publishes_on_an_open_road_are_confirmed_as_one_range() -> None:
+def test_publishes_on_an_open_road_are_confirmed_as_a_single_range() -> None:
     withheld = Confirms()
     withheld.published = 5
     assert withheld.ready()
@@ -26,7 +26,7 @@ def test_publishes_on_an_open_road_are_confirmed_as_one_range() -> None:
     assert told(withheld) == []
 
 
-def test_confirmation_behind_a_withheld_one_is_sent_with_it() -> None:
+def test_confirmation_behind_a_withheld_confirmation_is_sent_together() -> None:
     gate, withheld = Gate("queue", "q", []), Confirms()
     gate.close(1, 1, 0.0)
     withheld.withhold([gate], 10.0)
@@ -38,7 +38,7 @@ def test_confirmation_behind_a_withheld_one_is_sent_with_it() -> None:
     assert told(withheld) == [(1, 2, True)]
 
 
-def test_refusal_is_sent_at_once_and_later_ranges_omit_it() -> None:
+def test_refusal_is_sent_at_once_and_later_ranges_omit_the_refused_number() -> None:
     gate, withheld = Gate("queue", "q", []), Confirms()
     gate.close(1, 1, 0.0)
     withheld.withhold([gate], 10.0)
@@ -50,7 +50,7 @@ def test_refusal_is_sent_at_once_and_later_ranges_omit_it() -> None:
     assert told(withheld) == [(1, 1, True), (3, 3, True)]
 
 
-def test_held_publish_keeps_back_confirmations_after_it() -> None:
+def test_held_publish_keeps_back_later_confirmations() -> None:
     withheld = Confirms()
     held = withheld.hold(10.0)
     withheld.withhold([], 10.0)

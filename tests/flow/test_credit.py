@@ -25,14 +25,14 @@ def test_deliveries_count_in_the_credit_window_until_settled() -> None:
     assert credit.left() == 2
 
 
-def test_window_that_is_made_smaller_in_use_leaves_nothing_rather_than_less() -> None:
+def test_window_made_smaller_in_use_leaves_zero_credit_not_less() -> None:
     credit = Credit(5)
     credit.spend(4, 0)
     credit.window = 2
     assert credit.left() == 0
 
 
-def test_byte_window_admits_messages_that_fit_and_a_large_one_alone() -> None:
+def test_byte_window_admits_messages_that_fit_and_a_large_message_alone() -> None:
     credit = Credit(0, 1000)
     assert credit.admits(0, 0, 5000), "alone a message passes, however large"
     assert credit.admits(1, 400, 600)
@@ -44,7 +44,7 @@ def test_byte_window_admits_messages_that_fit_and_a_large_one_alone() -> None:
     assert credit.admits(0, 0, 5000)
 
 
-def test_window_of_no_bytes_is_one_message_at_a_time() -> None:
+def test_window_of_no_bytes_is_a_message_at_a_time() -> None:
     credit = Credit(0, 0)
     assert credit.admits(0, 0, 10)
     assert not credit.admits(1, 10, 1)
@@ -145,7 +145,7 @@ def window() -> AdaptiveWindow:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_uneven_service_times_keep_it_busy(seed: int, window: AdaptiveWindow) -> None:
+def test_uneven_service_times_keep_the_consumer_busy(seed: int, window: AdaptiveWindow) -> None:
     consumer = SimulatedConsumer(window, 20 * MS, 5 * MS)
     consumer.service_s = uneven(5 * MS, seed)
     consumer.run(5_000)
@@ -186,7 +186,7 @@ def test_client_that_settles_many_at_once_is_met(batch: int, window: AdaptiveWin
     assert batch <= min(consumer.windows) <= max(consumer.windows) <= 2.5 * batch + 2
 
 
-def test_silent_client_gets_about_one_message_a_second(window: AdaptiveWindow) -> None:
+def test_silent_client_gets_about_a_message_a_second(window: AdaptiveWindow) -> None:
     window.on_delivered(0, 0.0)
     now, found = 0.0, []
     while window.window < 64:
@@ -220,7 +220,7 @@ def test_waiting_time_of_deliveries_is_not_counted_as_processing_time() -> None:
     assert window.window <= 4
 
 
-def test_settlements_at_one_time_do_not_divide_by_nothing(window: AdaptiveWindow) -> None:
+def test_settlements_at_the_same_time_do_not_divide_by_zero(window: AdaptiveWindow) -> None:
     for _ in range(1000):
         window.on_delivered(0, 5.0)
         window.on_settled(1, 1, 5.0)

@@ -29,7 +29,7 @@ def closed_gate(turns: Turns, name: str = "q") -> Gate:
 
 
 @given(charges=st.lists(st.integers(1, 5000), min_size=2, max_size=6), turns_given=st.integers(1, 400))
-def test_waiters_differ_by_at_most_their_two_largest_messages(charges: list[int], turns_given: int) -> None:
+def test_waiters_differ_by_at_most_the_two_largest_messages(charges: list[int], turns_given: int) -> None:
     turns, passed = Turns(), list[str]()
     gate = closed_gate(turns)
     names = {f"p{number}": charge for number, charge in enumerate(charges)}
@@ -68,7 +68,7 @@ def test_waiters_are_reached_however_many_newcomers_come() -> None:
     assert not old.roads
 
 
-def test_waiter_that_waited_long_at_a_closed_gate_does_not_pass_others_repeatedly() -> None:
+def test_waiter_that_waited_long_at_a_closed_gate_does_not_pass_other_waiters_twice() -> None:
     turns, passed = Turns(), list[str]()
     shut, free = closed_gate(turns, "shut"), closed_gate(turns, "free")
     late = Walker("late", turns, passed, *([shut, free] for _ in range(100)))

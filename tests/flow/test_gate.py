@@ -26,7 +26,7 @@ def test_gate_that_closes_twice_is_reported_once() -> None:
     assert gate.stats.closed_s == 3.0
 
 
-def test_waiter_that_leaves_keeps_the_order_of_others_and_its_ticket() -> None:
+def test_waiter_that_leaves_keeps_the_order_of_waiters_and_the_ticket() -> None:
     turns = Turns()
     gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
@@ -92,7 +92,7 @@ def test_blocked_are_taken_all_at_once_and_may_come_back_meanwhile() -> None:
     assert list(gate.to_release.values()) == [first]
 
 
-def test_gate_without_an_owner_is_moved_by_hand_and_a_review_leaves_it_alone() -> None:
+def test_gate_without_an_owner_is_moved_by_hand_and_unchanged_by_a_review() -> None:
     gate = Gate("alarm", "memory", [])
     gate.close(0, 0, 0.0)
     gate.review(1.0)

@@ -12,7 +12,7 @@ from tests.support.conversion_table import Pair
 from tests.support.metrics import samples_of, scraped
 
 
-def test_block_counts_once_until_it_ends_and_its_times_add_up() -> None:
+def test_block_counts_once_until_the_end_and_the_times_add_up() -> None:
     block = GateStats().entry(1, "p")
     assert block.begin(10.0)
     assert not block.begin(11.0)
@@ -42,7 +42,7 @@ def test_producer_that_goes_away_leaves_a_summary_among_the_last() -> None:
     assert all(block.since is None and block.total_s == 1.0 for block in book.departed)
 
 
-def test_book_of_a_gate_adds_up_how_long_it_was_closed() -> None:
+def test_book_of_a_gate_adds_up_the_closed_time() -> None:
     book = GateStats()
     book.closed(1.0)
     assert book.as_dict(3.0)["closed_for_s"] == 2.0
@@ -112,14 +112,14 @@ def test_transitions_and_blocks_are_counted_by_kind() -> None:
 @pytest.mark.parametrize(
     ("seconds", "bound"), [(0.0, 0), (LEAST_S, 0), (0.00011, 1), (0.05, 8), (10.0, 15), (11.0, 16)]
 )
-def test_duration_counts_up_to_its_bound(seconds: float, bound: int) -> None:
+def test_duration_counts_up_to_the_bound(seconds: float, bound: int) -> None:
     found = Histogram()
     found.count(seconds)
     assert found.cumulative() == [0] * bound + [1] * (len(BOUNDS_S) + 1 - bound)
     assert found.sum_s == seconds
 
 
-def test_clock_that_was_set_back_takes_nothing_from_the_sum() -> None:
+def test_clock_that_was_set_back_subtracts_nothing_from_the_sum() -> None:
     found = Histogram()
     found.count(-5.0)
     assert (found.cumulative()[-1], found.sum_s) == (1, 0.0)

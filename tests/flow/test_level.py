@@ -26,7 +26,7 @@ def test_depth_is_underfull_at_or_below_resume_in_both_units(messages: int, size
     assert MARKS.underfull(messages, size) is underfull
 
 
-def test_stop_of_zero_admits_one_message_and_resume_of_zero_opens_when_empty() -> None:
+def test_stop_of_zero_admits_a_message_and_resume_of_zero_opens_when_empty() -> None:
     marks = Thresholds(Level(2), Level(0), Level(0))
     assert not marks.overfull(0, 0)
     assert marks.overfull(1, 0)
@@ -43,7 +43,7 @@ def test_level_without_a_limit_is_shown_as_none_and_covers_all_amounts() -> None
     assert not Level(3, 7).covers(3, 8)
 
 
-def test_levels_are_equal_by_their_amounts() -> None:
+def test_levels_are_equal_by_amounts() -> None:
     assert Level(1, 2) == Level(1, 2)
     assert Level(1, 2) != Level(2, 1)
     assert hash(Level(1, 2)) == hash(Level(1, 2))
@@ -52,7 +52,7 @@ def test_levels_are_equal_by_their_amounts() -> None:
 THRESHOLDS = Thresholds(Level(100, 1_000), Level(80, UNLIMITED), Level(40, UNLIMITED))
 
 
-def test_amount_without_a_limit_is_shown_as_minus_one() -> None:
+def test_amount_without_a_limit_is_shown_as_minus_1() -> None:
     assert [amount(UNLIMITED), amount(1234567)] == ["-1", "1,234,567"]
 
 
@@ -64,7 +64,7 @@ def test_amount_without_a_limit_is_shown_as_minus_one() -> None:
         (40, ""),
     ],
 )
-def test_closed_gate_names_each_unit_that_keeps_it_closed(messages: int, cause: str) -> None:
+def test_closed_gate_names_each_unit_that_keeps_the_gate_closed(messages: int, cause: str) -> None:
     assert Measure(THRESHOLDS, messages, 500).describe_cause(open=False) == cause
 
 

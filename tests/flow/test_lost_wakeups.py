@@ -108,7 +108,7 @@ def test_adding_before_blocking_loses_the_wake_up_of_a_single_message() -> None:
 
 
 @pytest.mark.parametrize("block", [block_then_add, add_if_absent_and_block])
-def test_later_algorithms_hold_for_one_message_or_not_but_lose_the_wake_up_of_two(block: Publish) -> None:
+def test_later_algorithms_may_hold_a_message_but_lose_the_wake_up_of_two(block: Publish) -> None:
     lost = lost_schedules(block, 2)
     assert lost
     steps = lost[0]

@@ -40,7 +40,7 @@ def test_greedy_user_leaves_shares_to_other_users_and_virtual_hosts() -> None:
     assert taken_by(pool, bob) > 50
 
 
-def test_virtual_host_with_many_users_leaves_a_share_to_others() -> None:
+def test_virtual_host_with_many_users_leaves_a_share_to_other_virtual_hosts() -> None:
     pool = a_pool()
     for number in range(50):
         taken_by(pool, PoolHolder(f"eve {number}", "a"))
@@ -48,7 +48,7 @@ def test_virtual_host_with_many_users_leaves_a_share_to_others() -> None:
     assert taken_by(pool, PoolHolder("bob", "b")) > 50
 
 
-def test_operators_have_a_reserve_and_others_a_share_of_the_rest() -> None:
+def test_operators_have_a_reserve_and_other_users_a_share_of_the_rest() -> None:
     pool = a_pool(USER)
     for number in range(1_000):
         taken_by(pool, PoolHolder(f"eve {number}", "a"))
@@ -59,7 +59,7 @@ def test_operators_have_a_reserve_and_others_a_share_of_the_rest() -> None:
     assert taken_by(pool, PoolHolder("bob", "a")) >= LIMIT // 10
 
 
-def test_first_units_fit_although_they_are_more_than_a_share() -> None:
+def test_first_units_fit_although_larger_than_a_share() -> None:
     pool = a_pool()
     assert pool.take(PoolHolder("eve", "a"), 900)
     assert not pool.take(PoolHolder("eve", "a"), 1)
@@ -76,7 +76,7 @@ def test_pool_that_users_do_not_share_knows_virtual_hosts_alone() -> None:
     assert pool.holders() == [("eve", "", 469)]
 
 
-def test_refusal_names_the_pool_its_holders_the_limit_and_the_rule() -> None:
+def test_refusal_names_the_pool_the_holders_the_limit_and_the_rule() -> None:
     pool = a_pool()
     taken_by(pool, PoolHolder("eve", "a"))
     taken_by(pool, PoolHolder("bob", "b"))
@@ -90,7 +90,7 @@ def test_refusal_names_the_pool_its_holders_the_limit_and_the_rule() -> None:
     assert int(pool.refused) == 1
 
 
-def test_small_pool_reserves_one_unit() -> None:
+def test_small_pool_reserves_a_single_unit() -> None:
     pool = a_pool(USER, 8)
     for user in "abcdefghi":
         taken_by(pool, PoolHolder(user, ""))

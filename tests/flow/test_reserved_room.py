@@ -24,7 +24,7 @@ class Holder(RoomHolder):
         self.change(self.messages * room // reserved - self.messages)
 
 
-def test_sum_counts_all_holders_and_knows_those_with_room() -> None:
+def test_sum_counts_all_holders_and_lists_holders_with_room() -> None:
     room = ReservedRoom()
     first, second = Holder(room, 3, 10), Holder(room, 5, 1)
     assert (int(room.messages), int(room.bytes), len(room.holders())) == (8, 35, 2)

@@ -52,14 +52,14 @@ def place() -> Place:
     return Place()
 
 
-def test_publish_far_ahead_of_one_that_returns_waits_until_that_one_has_caught_up(place: Place) -> None:
+def test_publish_far_ahead_of_a_returning_sender_waits_for_that_sender(place: Place) -> None:
     assert not place.passes(place.ahead)
     assert place.passes(place.behind, PASSED - AHEAD_BYTES)
     assert place.passes(place.ahead)
     assert not place.passes(place.ahead)
 
 
-def test_gate_stops_waiting_for_a_returning_sender_that_is_late(place: Place) -> None:
+def test_gate_stops_waiting_for_a_late_returning_sender(place: Place) -> None:
     assert not place.passes(place.ahead)
     assert place.passes(place.ahead, now=LATE)
     assert (place.gate.returning, place.behind.expected_at) == ([], None)
@@ -81,7 +81,7 @@ def test_gate_of_a_short_queue_without_turns_waits_for_no_sender(place: Place) -
     assert not place.gate.returning
 
 
-def test_sender_on_credit_is_still_awaited_and_its_messages_count_once(place: Place) -> None:
+def test_sender_on_credit_is_still_awaited_and_the_messages_count_once(place: Place) -> None:
     position = place.behind.finish
     place.turns.expect_more(place.behind, place.gate, RETURN_GRACE_S / 2)
     assert place.behind.finish == position
@@ -91,14 +91,14 @@ def test_sender_on_credit_is_still_awaited_and_its_messages_count_once(place: Pl
     assert place.passes(place.ahead, now=2 * LATE)
 
 
-def test_waiter_in_line_gives_way_to_one_that_returns_and_has_an_earlier_position(place: Place) -> None:
+def test_waiter_in_line_gives_way_to_a_returning_waiter_with_an_earlier_position(place: Place) -> None:
     place.ahead.stand()
     assert place.turns.run(10, 0.0) == 0
     place.turns.timers.run(LATE)
     assert place.turns.run(10, LATE) == 1
 
 
-def test_returning_sender_is_listed_once_however_often_it_passes(place: Place) -> None:
+def test_returning_sender_is_listed_once_after_any_number_of_passes(place: Place) -> None:
     for _ in range(1000):
         assert place.passes(place.behind)
     assert len(place.gate.returning) == 2
@@ -120,7 +120,7 @@ def test_returning_senders_that_ended_leave_no_timer_and_no_slow_path(place: Pla
     assert place.queue.fast_path_max_messages > ENOUGH
 
 
-def test_sender_that_goes_from_gate_to_gate_is_listed_at_one(place: Place) -> None:
+def test_sender_that_goes_from_gate_to_gate_is_listed_at_a_single_gate(place: Place) -> None:
     place.house.queue("other", capacity_messages=CAPACITY)
     other = place.house.vhost.queues["other"].gate
     for step in range(1000):

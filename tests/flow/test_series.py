@@ -86,7 +86,7 @@ def test_longer_entries_have_the_sum_of_a_counter_and_the_highest_level(times: S
     assert series.values(0, PERIODS_OF_5) == [2 * (PERIOD - 1), 2 * PERIOD, 2 * PERIOD, 2 * PERIOD]
 
 
-def test_longer_entries_are_read_from_the_slots_before_they_exist(times: SampleTimes) -> None:
+def test_longer_entries_are_read_from_slots_before_the_first_entry(times: SampleTimes) -> None:
     series = Series(times, 1, 1, True, True)
     run(series, times, {2: [7, 9], 14: [8, 1]}, 20)
     assert (series.values(0, MINUTES), series.values(1, MINUTES)) == ([7, 1], [9, 9])
@@ -141,7 +141,7 @@ def counted(first: int) -> Tally:
     return tally
 
 
-def test_tally_has_its_values_in_the_order_of_the_keys() -> None:
+def test_tally_has_the_values_in_the_order_of_the_keys() -> None:
     assert counted(1).values() == list(range(1, len(TALLY_KEYS) + 1))
 
 

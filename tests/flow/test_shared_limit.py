@@ -37,7 +37,7 @@ def limit(capacity: int = 10 * MIB) -> SharedLimit:
     return SharedLimit("vhost", "/", thresholds, Turns(Timers()))
 
 
-def test_shared_limit_gives_slack_far_from_its_thresholds_and_none_near_them() -> None:
+def test_shared_limit_grants_slack_far_from_the_thresholds_and_none_near() -> None:
     found = limit()
     assert found.slack().bytes > 0
     Member(found, 0).grow(4 * MIB)
@@ -45,7 +45,7 @@ def test_shared_limit_gives_slack_far_from_its_thresholds_and_none_near_them() -
     assert found.slack() == Level(0, 0)
 
 
-def test_shared_limit_calls_slack_in_before_it_says_that_there_is_no_room() -> None:
+def test_shared_limit_recalls_slack_before_reporting_that_there_is_no_room() -> None:
     found = limit()
     member = Member(found, 3 * MIB)
     member.grow(1)
@@ -55,7 +55,7 @@ def test_shared_limit_calls_slack_in_before_it_says_that_there_is_no_room() -> N
     assert not found.has_room(1, 10 * MIB, 1.0)
 
 
-def test_shared_limit_closes_its_gate_by_the_exact_sum() -> None:
+def test_shared_limit_closes_the_gate_by_the_exact_sum() -> None:
     found = limit()
     member = Member(found, 3 * MIB)
     member.grow(6 * MIB)
@@ -67,13 +67,13 @@ def test_shared_limit_closes_its_gate_by_the_exact_sum() -> None:
     assert found.gate.open
 
 
-def test_shared_limit_without_a_reserve_guarantees_nothing() -> None:
+def test_shared_limit_without_a_reserve_guarantees_no_share() -> None:
     found = limit()
     Member(found, 0).grow(9 * MIB)
     assert found.gate.guaranteed_bytes == NO_GUARANTEE
 
 
-def test_shared_limit_divides_its_reserve_among_the_members_up_to_a_bound() -> None:
+def test_shared_limit_divides_the_reserve_among_the_members_up_to_a_bound() -> None:
     found = limit()
     found.reserve = 2 * MIB
     member = Member(found, 0)
@@ -105,13 +105,13 @@ def test_counted_depth_closes_above_stop_and_opens_at_resume() -> None:
     assert [judged(found, messages) for messages in (8, 9, 8, 6, 5, 6)] == [True, False, False, False, True, True]
 
 
-def test_counted_depth_admits_all_that_its_capacity_covers() -> None:
+def test_counted_depth_admits_all_that_the_capacity_covers() -> None:
     found = depth()
     assert found.could_ever_take(10, 1_000_000)
     assert not found.could_ever_take(11, 1)
 
 
-def test_counted_depth_says_why_its_gate_is_closed_with_its_kind_and_name() -> None:
+def test_counted_depth_reports_why_the_gate_is_closed_with_kind_and_name() -> None:
     found = depth()
     judged(found, 9)
     assert found.describe_cause(1.0) == "9 messages > stop 8 (opens at 5)"

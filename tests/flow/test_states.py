@@ -32,7 +32,7 @@ DOOR = StateTable(
 
 @pytest.mark.parametrize("before", list(Door))
 @pytest.mark.parametrize("after", list(Door))
-def test_state_table_allows_its_transitions_and_no_others(before: Door, after: Door) -> None:
+def test_state_table_allows_only_the_listed_transitions(before: Door, after: Door) -> None:
     if after in DOOR.transitions.get(before, {}):
         assert DOOR.move(before, after) is after
         return
@@ -40,7 +40,7 @@ def test_state_table_allows_its_transitions_and_no_others(before: Door, after: D
         DOOR.move(before, after)
 
 
-def test_diagram_of_a_state_table_has_its_first_and_last_states_and_its_events() -> None:
+def test_diagram_of_a_state_table_has_the_first_and_last_states_and_the_events() -> None:
     assert list(DOOR.diagram()) == [
         "stateDiagram-v2",
         "    [*] --> OPEN",

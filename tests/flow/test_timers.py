@@ -23,7 +23,7 @@ class Clocked(TimerHandler):
         return self.following.pop(0) if self.following else NEVER
 
 
-def test_earlier_time_replaces_a_later_one_and_a_later_one_is_ignored() -> None:
+def test_earlier_time_replaces_a_later_time_and_a_later_time_is_ignored() -> None:
     deadlines, party = Timers(), Clocked()
     deadlines.add(party, 10.0)
     deadlines.add(party, 5.0)
@@ -46,7 +46,7 @@ class Busy(TimerHandler):
         return NEVER
 
 
-def test_turn_ends_with_its_work_however_many_are_due() -> None:
+def test_turn_ends_with_the_work_for_any_number_of_due_timers() -> None:
     meter = WorkMeter()
     deadlines = Timers(meter)
     parties = [Busy(meter) for _ in range(5)]
@@ -75,7 +75,7 @@ def test_party_that_asks_for_a_time_that_has_passed_does_not_spin() -> None:
     assert 5.0 < following < 5.1
 
 
-def test_deadline_that_is_moved_often_does_not_fill_the_heap() -> None:
+def test_deadline_moved_often_does_not_fill_the_heap() -> None:
     deadlines = Timers()
     parties = [Clocked() for _ in range(10)]
     for step in range(10_000):
@@ -87,7 +87,7 @@ def test_deadline_that_is_moved_often_does_not_fill_the_heap() -> None:
 
 @settings(max_examples=examples(300), derandomize=True, database=None)
 @given(st.lists(st.tuples(st.sampled_from(["add", "drop", "run"]), st.integers(0, 4), st.integers(1, 20)), max_size=60))
-def test_timer_calls_its_party_when_its_earliest_time_has_come(steps: list[tuple[str, int, int]]) -> None:
+def test_timer_calls_the_handler_when_the_earliest_time_has_come(steps: list[tuple[str, int, int]]) -> None:
     deadlines, now = Timers(), 0.0
     parties = [Clocked() for _ in range(5)]
     due: dict[int, float] = {}

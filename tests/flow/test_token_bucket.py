@@ -9,7 +9,7 @@ from penstock.flow.token_bucket import TokenBucket, smooth
 from tests.support.broker_fixture import most_in_a_second
 
 
-def test_first_goes_at_once_and_the_next_after_its_time() -> None:
+def test_first_message_passes_at_once_and_the_next_after_the_interval() -> None:
     bucket = TokenBucket(10.0, 1.0)
     assert bucket.ready_at(100.0) == 100.0
     bucket.take(1, 100.0)
@@ -32,7 +32,9 @@ def test_message_larger_than_the_burst_passes_and_is_paid_for_afterwards() -> No
 
 
 @given(rate=st.floats(0.5, 2_000), waits=st.lists(st.floats(0.0, 1.5), min_size=1, max_size=60))
-def test_smooth_bucket_gives_at_most_one_more_than_the_rate_in_any_second(rate: float, waits: list[float]) -> None:
+def test_smooth_bucket_passes_at_most_a_message_more_than_the_rate_in_any_second(
+    rate: float, waits: list[float]
+) -> None:
     bucket, now = TokenBucket(*smooth(rate), saves=False), 50.0
     taken: list[float] = []
     for wait in [0.0, *waits]:
@@ -44,7 +46,7 @@ def test_smooth_bucket_gives_at_most_one_more_than_the_rate_in_any_second(rate: 
     assert most_in_a_second(taken) <= rate + 1 + 1e-3
 
 
-def test_smooth_bucket_loses_nothing_to_a_timer_that_is_a_little_late() -> None:
+def test_smooth_bucket_loses_no_token_to_a_slightly_late_timer() -> None:
     bucket, now, taken = TokenBucket(*smooth(1000.0), saves=False), 0.0, 0
     while now < 10.0:
         while bucket.ready_at(now) <= now:
@@ -54,7 +56,7 @@ def test_smooth_bucket_loses_nothing_to_a_timer_that_is_a_little_late() -> None:
     assert taken >= 9_890
 
 
-def test_smooth_bucket_saves_nothing_up_while_it_is_idle() -> None:
+def test_smooth_bucket_saves_no_tokens_while_idle() -> None:
     bucket = TokenBucket(*smooth(1000.0), saves=False)
     for now in (50.0, 55.0):
         assert bucket.ready_at(now) == now
@@ -84,7 +86,7 @@ def test_token_bucket_passes_no_more_than_burst_and_rate_allow(rate: float, burs
 
 
 @given(now=st.floats(0.0, 1e9), rate=st.floats(0.001, 1e19), taken=st.integers(1, 10_000))
-def test_empty_bucket_is_ready_later_however_fast_it_fills(now: float, rate: float, taken: int) -> None:
+def test_empty_bucket_is_ready_later_at_any_rate(now: float, rate: float, taken: int) -> None:
     bucket = TokenBucket(rate, 1.0)
     bucket.take(taken, now)
     assert (bucket.ready_at(now) > now) == (bucket.whole(now) == 0)

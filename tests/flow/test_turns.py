@@ -19,7 +19,7 @@ def at_a_closed_gate() -> tuple[Turns, list[str], Gate]:
     return turns, [], gate
 
 
-def test_waiters_pass_in_the_order_they_came_one_message_a_turn() -> None:
+def test_waiters_pass_in_the_order_of_arrival_a_message_a_turn() -> None:
     turns, passed, gate = at_a_closed_gate()
     for name in "abc":
         Walker(name, turns, passed, [gate], [gate]).stand()
@@ -41,7 +41,7 @@ def test_turns_in_a_row_end_together_and_need_a_single_waiter() -> None:
     assert (a.rows, b.rows) == ([1, 4], [2])
 
 
-def test_bound_on_turns_is_kept_and_says_that_there_is_more() -> None:
+def test_bound_on_turns_is_kept_and_the_rest_is_reported() -> None:
     turns, passed, gate = at_a_closed_gate()
     for name in "abc":
         Walker(name, turns, passed, [gate]).stand()
@@ -54,7 +54,7 @@ def test_bound_on_turns_is_kept_and_says_that_there_is_more() -> None:
     assert not turns.pending
 
 
-def test_gate_that_closes_again_keeps_the_rest_waiting_with_their_tickets() -> None:
+def test_gate_that_closes_again_keeps_the_rest_waiting_with_the_tickets() -> None:
     turns, passed, gate = at_a_closed_gate()
     walkers = [Walker(name, turns, passed, [gate]) for name in "abc"]
     for walker in walkers:
@@ -70,7 +70,7 @@ def test_gate_that_closes_again_keeps_the_rest_waiting_with_their_tickets() -> N
     assert passed == list("abc")
 
 
-def test_waiter_that_moves_to_another_gate_keeps_its_place() -> None:
+def test_waiter_that_moves_to_another_gate_keeps_the_place() -> None:
     turns, passed = Turns(), list[str]()
     first, second = Gate("queue", "q", turns.transitions), Gate("queue", "r", turns.transitions)
     first.close(1, 1, 0.0)
@@ -87,7 +87,7 @@ def test_waiter_that_moves_to_another_gate_keeps_its_place() -> None:
     assert passed == ["old", "young"]
 
 
-def test_oldest_waiter_without_room_keeps_younger_ones_behind_it() -> None:
+def test_oldest_waiter_without_room_keeps_younger_waiters_behind() -> None:
     turns, passed, gate = at_a_closed_gate()
     large = Walker("large", turns, passed, [gate])
     large.too_big_for.add("q")

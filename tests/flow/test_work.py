@@ -47,14 +47,14 @@ def line() -> WorkQueue:
     return WorkQueue(WorkMeter())
 
 
-def test_client_is_served_until_its_share_is_used_up(line: WorkQueue) -> None:
+def test_client_is_served_until_the_share_is_used_up(line: WorkQueue) -> None:
     client = Client(*[100] * 1000)
     assert serve(line, client) == SHARE // 100
     assert client.in_line
     assert client.work_done == SHARE
 
 
-def test_turn_ends_when_it_is_used_up_and_goes_past_by_one_share_at_most() -> None:
+def test_turn_ends_when_used_up_and_exceeds_the_limit_by_at_most_a_share() -> None:
     meter = WorkMeter()
     line = WorkQueue(meter)
     for _ in range(50):
@@ -65,7 +65,7 @@ def test_turn_ends_when_it_is_used_up_and_goes_past_by_one_share_at_most() -> No
         assert TURN <= meter.done - before < TURN + SHARE + 100
 
 
-def test_worker_that_used_little_comes_before_those_that_used_much(line: WorkQueue) -> None:
+def test_worker_that_used_little_precedes_workers_that_used_much(line: WorkQueue) -> None:
     for _ in range(50):
         line.enter(Client(*[100] * 1000))
     for _ in range(20):
@@ -75,7 +75,7 @@ def test_worker_that_used_little_comes_before_those_that_used_much(line: WorkQue
     assert turn(line)[0] is quiet
 
 
-def test_worker_that_used_ten_shares_waits_until_others_had_as_much(line: WorkQueue) -> None:
+def test_worker_that_used_ten_shares_waits_until_other_workers_had_as_much(line: WorkQueue) -> None:
     heavy, others = Client(10 * SHARE, 1), [Client(*[SHARE] * 20) for _ in range(2)]
     for client in (heavy, *others):
         line.enter(client)
@@ -93,7 +93,7 @@ def test_debt_of_a_worker_is_forgotten_after_a_turn_without_work(line: WorkQueue
     assert line.may_start(heavy)
 
 
-def test_new_input_waits_behind_others_or_when_the_turn_is_used_up(line: WorkQueue) -> None:
+def test_new_input_waits_behind_earlier_input_or_when_the_turn_is_used_up(line: WorkQueue) -> None:
     waiting, heavy, fresh = Client(1), Client(3 * SHARE), Client(1)
     serve(line, heavy)
     line.enter(waiting)
@@ -105,7 +105,7 @@ def test_new_input_waits_behind_others_or_when_the_turn_is_used_up(line: WorkQue
     assert line.may_start(fresh)
 
 
-def test_client_has_one_share_in_a_turn_also_alone(line: WorkQueue) -> None:
+def test_client_alone_has_a_single_share_in_a_turn(line: WorkQueue) -> None:
     client = Client(*[100] * 1000)
     line.enter(client)
     assert turn(line) == [client]
@@ -122,7 +122,7 @@ def test_entering_the_line_twice_is_once(line: WorkQueue) -> None:
     assert len(line) == 0
 
 
-def test_meter_says_when_work_in_steps_must_yield() -> None:
+def test_meter_reports_when_work_in_steps_must_yield() -> None:
     meter = WorkMeter()
     assert not meter.spend(1_000)
     meter.limit = meter.done + 10
@@ -148,7 +148,7 @@ class Digging(Chore):
         return done
 
 
-def test_turn_does_no_more_than_its_units() -> None:
+def test_turn_does_no_more_than_the_units() -> None:
     chores, long = Chores(), Digging(10 * UNITS_A_TURN + 1)
     chores.add(long)
     spent = []
@@ -158,7 +158,7 @@ def test_turn_does_no_more_than_its_units() -> None:
     assert long.slices == spent
 
 
-def test_chore_of_little_work_ends_in_the_first_turn_beside_a_long_one() -> None:
+def test_chore_of_little_work_ends_in_the_first_turn_beside_a_long_chore() -> None:
     chores, long, short = Chores(), Digging(100 * UNITS_A_TURN), Digging(10)
     chores.add(long)
     chores.add(short)
@@ -201,7 +201,7 @@ class Counting(Digging):
         return super().work(most, now)
 
 
-def test_turn_counts_the_work_that_its_chores_report() -> None:
+def test_turn_counts_the_work_that_chores_report() -> None:
     meter = WorkMeter()
     chores = Chores(meter)
     for _ in range(4):

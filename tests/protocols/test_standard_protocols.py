@@ -6,7 +6,7 @@ from penstock.core.message_format import MessageFormats
 from penstock.protocols import standard_protocols
 
 
-def test_formats_have_bytes_of_their_own_and_frames_are_the_default() -> None:
+def test_formats_have_first_bytes_of_their_own_and_frames_are_the_default() -> None:
     formats = MessageFormats()
     for protocol in standard_protocols():
         formats.add(protocol.message_format())

@@ -65,7 +65,7 @@ def test_bodies_of_several_frames_and_sections_are_whole() -> None:
     assert b"".join(bodies) in joined(block_of(bodies))
 
 
-def test_reader_ends_with_its_connection() -> None:
+def test_reader_ends_with_the_connection() -> None:
     block = block_of([b"x" * 1000])
     reader = block.open(LargeBodies(), [Span(0, block.octets)], PieceListener())
     reader.take(10)
@@ -104,7 +104,7 @@ def bodies_in(block: bytes | memoryview) -> list[bytes]:
     return [bytes(block[data + offsets[row] : data + offsets[row + 1]]) for row in range(header["rows"])]
 
 
-def test_messages_that_are_settled_while_their_block_is_on_its_way_are_in_it(broker: BrokerProcess) -> None:
+def test_messages_settled_while_a_block_is_under_way_are_in_the_block(broker: BrokerProcess) -> None:
     name = filled(broker.url)
     with connect(broker.url, protocol="amqp091") as control:
         token = control.attach_cursor(name, [name]).token

@@ -73,7 +73,7 @@ def test_block_has_the_ranges_of_several_queues_in_order() -> None:
     assert "queue" not in found
 
 
-def test_block_ends_within_a_range_at_its_limit_of_rows_or_bytes() -> None:
+def test_block_ends_within_a_range_at_the_limit_of_rows_or_bytes() -> None:
     desk = Desk(a=3, b=3, c=3)
     every = [["a", 0, 3], ["b", 0, 3], ["c", 0, 3]]
     assert desk.range(every, rows=5)["ranges"] == [["a", 3, 3], ["b", 2, 2]]
@@ -83,7 +83,7 @@ def test_block_ends_within_a_range_at_its_limit_of_rows_or_bytes() -> None:
     assert desk.range(every, bytes=0)["ranges"] == [["a", 1, 1]], "one message at least"
 
 
-def test_block_ends_within_a_range_where_its_work_is_used_up() -> None:
+def test_block_ends_within_a_range_when_the_work_is_used_up() -> None:
     desk = Desk(a=1, b=1)
     for name in ("a", "b"):
         content = make_content(Properties(headers={"a": "x" * 60_000}), b"+")
@@ -94,7 +94,7 @@ def test_block_ends_within_a_range_where_its_work_is_used_up() -> None:
     assert desk.range([["a", 1, 2], ["b", 1, 2]], columns=columns)["ranges"] == [["a", 1, 2]]
 
 
-def test_range_without_messages_is_read_to_its_end() -> None:
+def test_range_without_messages_is_read_to_the_end() -> None:
     desk = Desk(a=2, b=2, c=0)
     desk.vhost.queues["a"].ready_queue.line.take_through(2, 2)  # Lost: transient messages of a restarted broker.
     found = desk.range([["a", 0, 2], ["b", 0, 2]])
@@ -108,7 +108,7 @@ def test_gap_at_the_end_of_a_range_is_no_reason_to_ask_again() -> None:
     assert found["ranges"] == [["a", 2, 9], ["b", 1, 2]]
 
 
-def test_range_with_a_large_message_has_a_block_of_its_own() -> None:
+def test_range_with_a_large_message_has_a_separate_block() -> None:
     desk = Desk(a=2, b=0, c=2)
     desk.client.say(persistent("b", LARGE))
     desk.store.write()
@@ -135,7 +135,7 @@ def test_number_of_ranges_is_bounded() -> None:
     assert "1 to 1,000 ranges" in desk.range([["a", 0, 1]] * (BLOCK_RANGES_MAX + 1))["text"]
 
 
-def test_lease_has_one_range_to_a_block() -> None:
+def test_lease_has_a_single_range_per_block() -> None:
     assert "under a lease a block has one range" in Desk(a=1).range([["a", 0, 1]], lease=1)["text"]
 
 

@@ -34,7 +34,7 @@ class World:
         )
 
 
-def test_rows_with_one_address_share_one_route() -> None:
+def test_rows_with_the_same_address_share_a_route() -> None:
     rows = World().rows([{"value": b"1"}, {"value": b"2"}], routing_key="q")
     rows.load(0)
     first = rows.route
@@ -42,7 +42,7 @@ def test_rows_with_one_address_share_one_route() -> None:
     assert rows.route is first
 
 
-def test_rows_with_the_same_key_share_a_route_and_those_with_others_do_not() -> None:
+def test_rows_with_the_same_key_share_a_route_unlike_rows_with_other_keys() -> None:
     keys: list[dict[str, object]] = [{"value": b"", "routing_key": key} for key in ("q", "r", "q")]
     rows = World().rows(keys)
     found = []

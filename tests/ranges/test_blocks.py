@@ -135,7 +135,7 @@ def test_properties_that_cannot_be_read_count_as_absent() -> None:
     assert read.bodies() == [b"body"]
 
 
-def test_header_whose_name_is_not_utf_8_takes_only_itself_away() -> None:
+def test_header_whose_name_is_not_utf_8_is_left_out_alone() -> None:
     sound = message(4, b"sound", headers={"kept": 1})
     whole = message(7, b"body", message_id="m", headers={"kept": "a", "wrong-one": "b", "last": "c"})
     broken = Message(whole.envelope, whole.content.replace(b"wrong-one", b"wrong\xffone"), 100, 7, 0.0)
@@ -244,7 +244,7 @@ def test_block_has_large_messages_whole(desk: Desk) -> None:
     assert [body.pieces for body in large_bodies(list(desk.vhost.queues["q"].ready_queue.messages()))] == [{}, {}]
 
 
-def test_text_of_amqp_1_0_is_its_utf_8(desk: Desk) -> None:
+def test_text_of_amqp_1_0_is_read_as_utf_8(desk: Desk) -> None:
     peer = Amqp10Dialogue(desk.driver)
     peer.attach_sender("/queues/q")
     text = "é".encode() * 700_000
@@ -261,7 +261,7 @@ def test_text_of_amqp_1_0_is_its_utf_8(desk: Desk) -> None:
     assert b"\x00\x53\x77\xb1" not in block
 
 
-def test_blocks_are_loaded_one_after_the_other(desk: Desk) -> None:
+def test_blocks_are_loaded_in_succession(desk: Desk) -> None:
     desk.client.say(persistent("q", BODY))
     desk.store.write()
     desk.attach()
@@ -297,7 +297,7 @@ def test_piece_that_cannot_be_read_is_reported(desk: Desk) -> None:
     assert (json.loads(answer)["code"], "disk I/O error" in json.loads(answer)["text"]) == (541, True)
 
 
-def test_message_that_is_too_large_for_a_block_is_refused() -> None:
+def test_message_too_large_for_a_block_is_refused() -> None:
     body = LargeBody(1, None)
     body.octets = BLOCK_MESSAGE_MAX + 1
     body.spans = [Span(0, body.octets)]

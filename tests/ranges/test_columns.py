@@ -84,7 +84,7 @@ def test_deaths_are_counted_over_queues_and_reasons(message_format: MessageForma
     assert read([content, alive], "deaths").numbers("deaths", "q") == [3, 0]
 
 
-def test_timestamp_of_64_bits_is_its_signed_number() -> None:
+def test_timestamp_of_64_bits_becomes_the_signed_number() -> None:
     contents = [Amqp091Format().encode(Properties(timestamp=seconds), b"") for seconds in (1, (1 << 64) - 1)]
     assert read(contents, "message_timestamp").numbers("message_timestamp", "q") == [1, -1]
 
@@ -97,7 +97,7 @@ def test_columns_not_asked_for_are_not_encoded() -> None:
 
 
 @pytest.mark.parametrize(("ids", "whole"), [("aba", None), ("aab", None), ("aaa", "a"), ("a", "a")])
-def test_text_column_is_one_value_only_if_all_rows_have_the_value(ids: str, whole: str | None) -> None:
+def test_text_column_is_a_single_value_only_if_all_rows_have_the_value(ids: str, whole: str | None) -> None:
     found = read([Amqp091Format().encode(Properties(message_id=each), b"") for each in ids], "message_id")
     if whole is None:
         assert found.texts("message_id") == list(ids)
@@ -105,7 +105,7 @@ def test_text_column_is_one_value_only_if_all_rows_have_the_value(ids: str, whol
         assert found.header["columns"]["message_id"] == {"all": whole}
 
 
-def test_address_of_several_equal_envelopes_is_one_value() -> None:
+def test_address_of_several_equal_envelopes_is_a_single_value() -> None:
     content = Amqp091Format().encode(Properties(), b"")
     envelopes = [Envelope("x", "k"), Envelope("x", "k"), Envelope("x", "other")]
     messages = [Message(envelope, content, 100, at, 2.5) for at, envelope in enumerate(envelopes, 1)]
@@ -132,7 +132,7 @@ def test_unknown_column_is_refused_by_name() -> None:
         (EVERY, Properties(headers={f"h{number}": "x" * 100 for number in range(100)}), 20, 5),
     ],
 )
-def test_block_has_fewer_rows_where_their_columns_are_more_work(
+def test_block_has_fewer_rows_if_the_columns_are_more_work(
     names: list[str], properties: Properties, most: int, least: int
 ) -> None:
     one = Message(Envelope("x", "k"), Amqp091Format().encode(properties, b"body"), 100, 1, 2.5)

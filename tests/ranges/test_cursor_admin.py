@@ -41,7 +41,7 @@ def desk() -> Desk:
     return desk
 
 
-def test_move_of_a_cursor_in_use_is_refused_with_its_reader_and_forced(desk: Desk) -> None:
+def test_move_of_a_cursor_in_use_is_refused_with_the_reader_or_forced(desk: Desk) -> None:
     refused = desk.ask("cursor.move", {"cursor": "c", "to": "latest"})
     assert refused["code"] == 405
     assert f"cursor 'c' is in use by {desk.connection.name()}" in str(refused["text"])

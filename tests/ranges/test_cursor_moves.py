@@ -67,7 +67,7 @@ def test_single_cursor_of_a_queue_cannot_go_back() -> None:
     ("to", "text"),
     [(101, "queue 'q' ends at 100; latest is its end"), ("newest", "earliest, latest or a sequence")],
 )
-def test_place_that_is_none_is_refused(to: int | str, text: str) -> None:
+def test_invalid_position_is_refused(to: int | str, text: str) -> None:
     cursor = Desk(100).attach("c")
     with pytest.raises(PreconditionFailed, match=text):
         check_move(cursor, "q", to)
@@ -75,7 +75,7 @@ def test_place_that_is_none_is_refused(to: int | str, text: str) -> None:
         check_move(cursor, "x", "latest")
 
 
-def test_moved_cursor_fences_its_reader_and_begins_there() -> None:
+def test_moved_cursor_fences_the_reader_and_begins_at_the_new_position() -> None:
     desk = Desk(100)
     cursor = desk.attach("c")
     token = cursor.token

@@ -58,7 +58,7 @@ def desk() -> Readers:
     return Readers("q")
 
 
-def test_queue_change_is_one_effect_for_all_waiting_plans(desk: Readers) -> None:
+def test_queue_change_is_a_single_effect_for_all_waiting_plans(desk: Readers) -> None:
     for number in range(20):
         desk.ask("cursor.attach", f"c{number}", queues=["q"])
         assert desk.ask("cursor.plan", f"c{number}", wait_ms=1000) == []
@@ -83,7 +83,7 @@ def test_arrival_does_not_look_again_at_a_plan_that_can_go_no_further() -> None:
     assert [answer["end"] for answer in desk.turn()] == [{"q": 2, "r": 1}]
 
 
-def test_plan_that_waits_is_answered_when_its_queue_is_deleted_or_its_time_is_up() -> None:
+def test_plan_that_waits_is_answered_at_the_queues_deletion_or_the_timeout() -> None:
     desk = Readers("q", "r")
     for cursor, queue in (("c", "q"), ("d", "r")):
         desk.ask("cursor.attach", cursor, queues=[queue])
@@ -167,7 +167,7 @@ def test_query_that_settles_very_many_messages_takes_a_share_a_turn(operation: s
     assert desk.vhost.cursors["c"].position("q").settled == 3 * share
 
 
-def test_messages_that_are_settled_in_slices_are_one_settlement() -> None:
+def test_messages_settled_in_slices_are_a_single_settlement() -> None:
     many = 3 * int(AT_ONCE)
     desk = Readers("q")
     queue = desk.queue("q")
@@ -220,7 +220,7 @@ def test_holder_that_was_fenced_off_does_not_change_the_subscription() -> None:
     assert list(desk.vhost.cursors["c"].positions) == ["q"]
 
 
-def test_attach_in_parts_is_one_subscription() -> None:
+def test_attach_in_parts_is_a_single_subscription() -> None:
     desk = Readers("a", "b", "c", "d")
     for name in ("a", "b", "c", "d"):
         desk.put(name, 3)
@@ -284,14 +284,14 @@ def test_queue_names_come_with_a_count_of_changes(desk: Readers) -> None:
     assert desk.ask("cursor.plan", "c")[0]["epoch"] != before["epoch"]
 
 
-def test_attach_of_a_cursor_answers_the_limits_of_its_queues() -> None:
+def test_attach_of_a_cursor_answers_the_limits_of_the_queues() -> None:
     desk = Readers()
     desk.vhost.declare_queue("q", {"capacity-messages": 9, "hold-deadline": 7}, False, False, None, None)
     (found,) = desk.ask("cursor.attach", "c", queues=["q"])
     assert (found["limits"]["q"]["messages"], found["limits"]["q"]["hold_s"]) == (9, 7.0)
 
 
-def test_plan_waits_for_a_least_size_and_looks_again_when_it_may_be_there() -> None:
+def test_plan_waits_for_a_least_size_and_checks_again_when_enough_may_be_there() -> None:
     desk = Readers("q", "r")
     desk.ask("cursor.attach", "c", queues=["q", "r"])
     assert desk.ask("cursor.plan", "c", least=10, wait_ms=1000) == []
@@ -316,7 +316,7 @@ def test_least_size_ends_at_the_deadline_with_the_present_messages(desk: Readers
     assert [(answer["rows"], answer["pressed"]) for answer in desk.turn()] == [(4, [])]
 
 
-def test_plan_at_its_limit_or_with_blocked_producers_skips_its_least_size() -> None:
+def test_plan_at_the_limit_or_with_blocked_producers_skips_the_least_size() -> None:
     desk = Readers()
     desk.vhost.declare_queue("q", {"capacity-messages": 9, "stop-messages": 3}, False, False, None, None)
     desk.ask("cursor.attach", "c", queues=["q"])

@@ -69,7 +69,7 @@ class Desk:
         return [line.partition("PST-102")[2] for line in lines if "PST-102" in line]
 
 
-def test_cursor_that_is_behind_is_logged_once_while_it_stays_behind() -> None:
+def test_cursor_behind_the_limit_is_logged_once() -> None:
     desk = Desk(cursor_max_lag_messages=10)
     desk.ask("cursor.attach", queues=["q"])
     desk.put(10)
@@ -91,7 +91,7 @@ def test_cursor_that_is_behind_is_logged_once_while_it_stays_behind() -> None:
         ({"cursor_max_lag_age": 5}, "6 s behind, beyond cursor-max-lag-age=5"),
     ],
 )
-def test_bytes_and_age_are_limits_too_and_one_that_is_set_later_counts(limit: dict[str, object], clause: str) -> None:
+def test_bytes_and_age_are_limits_too_and_a_later_limit_counts(limit: dict[str, object], clause: str) -> None:
     desk = Desk()
     desk.ask("cursor.attach", queues=["q"])
     desk.put(20)
@@ -120,7 +120,7 @@ def test_detached_cursor_is_deleted_and_producers_go_on() -> None:
     assert desk.ask("cursor.plan")["rows"] == 0
 
 
-def test_plan_that_waits_is_refused_when_its_cursor_is_detached() -> None:
+def test_plan_that_waits_is_refused_when_the_cursor_is_detached() -> None:
     desk = Desk(cursor_max_lag_messages=10, cursor_max_lag_policy="detach")
     desk.ask("cursor.attach", queues=["q"])
     desk.put(20)
@@ -129,7 +129,7 @@ def test_plan_that_waits_is_refused_when_its_cursor_is_detached() -> None:
     assert "was detached" in desk.answer()["text"]
 
 
-def test_detached_cursor_drops_nothing_that_others_read() -> None:
+def test_detached_cursor_drops_no_message_that_other_cursors_read() -> None:
     desk = Desk(cursor_max_lag_messages=10, cursor_max_lag_policy="detach")
     for name in ("slow", "fast"):
         desk.ask("cursor.attach", name, queues=["q"])
@@ -140,7 +140,7 @@ def test_detached_cursor_drops_nothing_that_others_read() -> None:
     assert desk.ask("cursor.plan", "fast")["messages"] == {"q": 5}
 
 
-def test_detached_cursor_leaves_its_messages_to_consumers() -> None:
+def test_detached_cursor_leaves_the_messages_to_consumers() -> None:
     desk = Desk(cursor_max_lag_messages=10, cursor_max_lag_policy="detach")
     desk.ask("cursor.attach", queues=["q"])
     desk.put(20)
@@ -176,7 +176,7 @@ def test_very_many_cursors_of_a_queue_are_looked_at_in_slices() -> None:
 EXPIRED = "4 : Cursor Expired c of user guest : nobody was attached for {} s, beyond cursor-expires=60"
 
 
-def test_cursor_without_a_reader_expires_and_its_messages_stay() -> None:
+def test_cursor_without_a_reader_expires_and_the_messages_stay() -> None:
     desk = Desk(cursor_expires=60)
     desk.ask("cursor.attach", queues=["q"])
     desk.put(50)
@@ -204,7 +204,7 @@ def test_cursor_with_a_connected_reader_never_expires() -> None:
     assert [desk.look(each) for each in (59, 1)] == [[], [EXPIRED.format(60)]]
 
 
-def test_expired_cursor_lets_other_cursors_and_the_producers_go_on() -> None:
+def test_expired_cursor_lets_other_cursors_and_the_producers_continue() -> None:
     desk = Desk(cursor_expires=60)
     for name in ("c", "live"):
         desk.ask("cursor.attach", name, queues=["q"], takeover=True)
@@ -230,7 +230,7 @@ def test_expiry_set_later_or_shortened_applies_to_an_idle_cursor() -> None:
     assert desk.look() == [EXPIRED.format("1,011")]
 
 
-def test_cursor_of_several_queues_expires_by_the_least_of_them() -> None:
+def test_cursor_of_several_queues_expires_by_the_least_time() -> None:
     desk = Desk()
     desk.vhost.declare_queue("other", {"cursor-expires": 60}, False, False, None, None)
     desk.vhost.declare_queue("third", {"cursor-expires": 5}, False, False, None, None)

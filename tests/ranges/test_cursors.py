@@ -27,7 +27,7 @@ from tests.support.line_counts import lines_of
 FOR_EVER = 1 << 62
 
 
-def test_plan_has_as_many_as_rows_bytes_and_end_allow_but_at_least_one() -> None:
+def test_plan_has_as_many_as_rows_bytes_and_end_allow_but_at_least_a_message() -> None:
     desk = Desk(10)
     cursor = desk.attach()
     assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER) == (10, 10, 100)
@@ -38,7 +38,7 @@ def test_plan_has_as_many_as_rows_bytes_and_end_allow_but_at_least_one() -> None
     assert cursor.plan("q", 10, FOR_EVER, FOR_EVER, FOR_EVER) == (10, 0, 0)
 
 
-def test_range_can_be_read_again_and_leaves_out_its_lower_end() -> None:
+def test_range_can_be_read_again_and_excludes_the_lower_end() -> None:
     desk = Desk(10)
     cursor = desk.attach()
     assert sequences(cursor, 3, 6) == [4, 5, 6]
@@ -74,7 +74,7 @@ def test_settled_messages_cannot_be_planned_or_read_again() -> None:
         cursor.settle("q", 6, 0.0)
 
 
-def test_message_leaves_when_the_slowest_cursor_has_settled_it() -> None:
+def test_message_leaves_when_the_slowest_cursor_has_settled() -> None:
     desk = Desk(10)
     fast, slow = desk.attach("fast"), desk.attach("slow")
     fast.settle("q", 10, 0.0)
@@ -85,7 +85,7 @@ def test_message_leaves_when_the_slowest_cursor_has_settled_it() -> None:
     assert desk.queue.messages == 0, "what only the deleted cursor still wanted is not kept"
 
 
-def test_attach_fences_the_one_before_and_keeps_the_initial_offset() -> None:
+def test_attach_fences_the_earlier_holder_and_keeps_the_initial_offset() -> None:
     desk = Desk(5)
     cursor = desk.attach(starting=2)
     token = cursor.token
@@ -98,7 +98,7 @@ def test_attach_fences_the_one_before_and_keeps_the_initial_offset() -> None:
     cursor.check(cursor.token, 0.0)
 
 
-def test_earliest_latest_and_a_sequence_are_where_they_say() -> None:
+def test_start_positions_earliest_latest_and_a_sequence_are_resolved() -> None:
     desk = Desk(5)
     keeper = desk.attach("keeper")
     keeper.settle("q", 2, 0.0)
@@ -149,7 +149,7 @@ def test_subscription_grows_and_shrinks_and_a_left_queue_keeps_position_and_mess
     assert sequences(desk.cursor, 3, 5) == [4, 5]
 
 
-def test_left_queue_is_released_on_request_and_no_other(desk: Grown) -> None:
+def test_left_queue_is_released_on_request_alone(desk: Grown) -> None:
     desk.subscribe("q", "r")
     desk.cursor.settle("q", 3, 0.0)
     desk.subscribe("r")
@@ -164,7 +164,7 @@ def test_left_queue_is_released_on_request_and_no_other(desk: Grown) -> None:
     desk.broker.consume(session, Consumer("t", session, desk.queues["q"], False, False, 0))
 
 
-def test_queue_declared_again_is_another_queue_and_the_others_go_on(desk: Grown) -> None:
+def test_queue_declared_again_is_another_queue_and_the_other_queues_continue(desk: Grown) -> None:
     desk.subscribe("q", "r")
     desk.cursor.settle("q", 3, 0.0)
     desk.cursor.settle("r", 3, 0.0)
@@ -177,7 +177,7 @@ def test_queue_declared_again_is_another_queue_and_the_others_go_on(desk: Grown)
     assert desk.cursor.positions["q"].generation == 0
 
 
-def test_deleted_queue_that_a_cursor_left_is_forgotten_and_its_successor_is_new(desk: Grown) -> None:
+def test_deleted_queue_that_a_cursor_left_is_dropped_and_the_successor_is_new(desk: Grown) -> None:
     desk.subscribe("q", "r")
     desk.broker.delete_queue(desk.queues["r"])
     desk.subscribe("q")
@@ -187,7 +187,7 @@ def test_deleted_queue_that_a_cursor_left_is_forgotten_and_its_successor_is_new(
     assert desk.cursor.positions["r"].generation == 1
 
 
-def test_holder_changes_its_subscription_and_keeps_its_token(desk: Grown) -> None:
+def test_holder_changes_the_subscription_and_keeps_the_token(desk: Grown) -> None:
     desk.subscribe("q")
     token = desk.cursor.token
     desk.subscribe("q", "s", holder=True)
@@ -211,7 +211,7 @@ def test_cursor_has_a_limit_of_queues(desk: Grown) -> None:
     assert "r" not in desk.cursor.positions
 
 
-def test_returned_messages_are_read_in_their_old_place() -> None:
+def test_returned_messages_are_read_in_the_old_position() -> None:
     desk = Desk(6)
     session = Session()
     for _ in range(4):
@@ -385,7 +385,7 @@ def test_reach_stops_at_the_share_of_work_and_goes_on_there() -> None:
     assert cursor.reach("q", 10 * CHUNK, FOR_EVER, FOR_EVER, work)
 
 
-def test_message_with_its_own_time_to_live_that_a_cursor_has_settled_never_expires() -> None:
+def test_message_with_an_own_time_to_live_settled_by_a_cursor_never_expires() -> None:
     desk = Desk()
     for _ in range(3):
         desk.queue.enqueue(Envelope("", "q", ttl_s=5.0), b"", 10, 0.0)

@@ -93,7 +93,7 @@ def test_rows_count_as_arrivals_of_the_producer_by_both_paths() -> None:
     assert house.vhost.queues["a"].counters.next_sample > 1
 
 
-def test_bytes_of_a_finished_block_are_released_while_its_confirm_is_withheld() -> None:
+def test_bytes_of_a_finished_block_are_released_while_the_confirm_is_withheld() -> None:
     house = House("a", capacity_messages=9, stop_messages=2, resume_messages=1)
     lane = Lane(house)
     block = lane.publish([("a", 10)] * 3)
@@ -102,7 +102,7 @@ def test_bytes_of_a_finished_block_are_released_while_its_confirm_is_withheld() 
     assert not isinstance(block.source, Charges)
 
 
-def test_slice_ends_at_its_share_of_work() -> None:
+def test_slice_ends_at_the_share_of_work() -> None:
     house = House("a")
     lane = Lane(house)
     block = HeldBlock(lane.line, Charges(house, [("a", 10)] * 1000))
@@ -159,7 +159,7 @@ def test_work_of_waiting_publishes_is_messages_times_queues_in_each_turn() -> No
     assert house.depth("q0") == 40
 
 
-def test_mark_records_rows_in_the_turn_in_which_they_enter() -> None:
+def test_mark_records_rows_in_the_turn_of_their_entry() -> None:
     house = House("a", capacity_messages=3, stop_messages=3, resume_messages=2)
     lane = Lane(house)
     mark = Recorded()
@@ -180,7 +180,7 @@ def test_rows_that_a_mark_has_already_are_left_out() -> None:
     assert contents(house, "a") == [b"3", b"4"]
 
 
-def test_mark_that_fences_a_block_off_ends_it_also_while_it_waits() -> None:
+def test_mark_that_fences_a_block_ends_a_waiting_block_too() -> None:
     house = House("a", capacity_messages=1)
     lane = Lane(house)
     mark = Recorded()
@@ -194,7 +194,7 @@ def test_mark_that_fences_a_block_off_ends_it_also_while_it_waits() -> None:
     assert told(lane.producer) == [(1, 1, True)]
 
 
-def test_row_that_cannot_be_loaded_ends_the_block_also_behind_one_that_waits() -> None:
+def test_row_that_cannot_be_loaded_ends_the_block_also_behind_a_waiting_row() -> None:
     house = House("a", capacity_messages=1)
     lane = Lane(house)
     block = lane.publish([("a", 10), ("a", 10), ("a", 0), ("a", 10)])
@@ -204,7 +204,7 @@ def test_row_that_cannot_be_loaded_ends_the_block_also_behind_one_that_waits() -
     assert contents(house, "a") == [b"1"]
 
 
-def test_queue_that_is_deleted_while_the_block_waits_ends_it() -> None:
+def test_queue_deleted_while_the_block_waits_ends_the_block() -> None:
     house = House("a", capacity_messages=1)
     lane = Lane(house)
     block = lane.publish([("a", 10)] * 3)
@@ -214,7 +214,7 @@ def test_queue_that_is_deleted_while_the_block_waits_ends_it() -> None:
     assert block.refusal.cause == "deleted"
 
 
-def test_held_block_is_charged_with_its_next_row_and_takes_hold_room_for_one() -> None:
+def test_held_block_is_charged_with_the_next_row_and_takes_hold_room_for_that_row() -> None:
     house = House("a", capacity_bytes=100)
     lane = Lane(house)
     lane.publish([("a", 60), ("a", 50), ("a", 70)])
@@ -249,7 +249,7 @@ def test_turns_are_shared_with_a_producer_of_single_messages() -> None:
         max_size=40,
     ),
 )
-def test_depth_never_passes_the_capacity_and_nothing_is_lost_doubled_or_overtaken(
+def test_depth_never_exceeds_the_capacity_and_no_row_is_lost_doubled_or_overtaken(
     capacity: int, resume: int, steps: list[object]
 ) -> None:
     house = House()

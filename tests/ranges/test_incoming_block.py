@@ -82,7 +82,7 @@ def test_malformed_header_is_refused_with_the_place(fields: dict[str, object], t
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b"\xff", b"[" * 5000, b'{"rows":' + b"9" * 5000 + b"}"])
-def test_header_that_is_no_json_object_is_refused(text: bytes) -> None:
+def test_header_other_than_a_json_object_is_refused(text: bytes) -> None:
     with pytest.raises(PreconditionFailed, match="the header of the block must be a JSON object"):
         IncomingBlock(b"PSB1" + len(text).to_bytes(4, "little") + text)
 
@@ -100,7 +100,7 @@ def test_fields_of_a_block_that_was_read_are_passed_over() -> None:
 
 @settings(max_examples=examples(1500))
 @given(st.data())
-def test_damaged_block_is_refused_or_read_within_its_bounds(data: st.DataObject) -> None:
+def test_damaged_block_is_refused_or_read_within_the_bounds(data: st.DataObject) -> None:
     whole = bytearray(encode_published(ROWS * 3, {"routing_key": "q"}))
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(whole) - 1))
@@ -111,7 +111,7 @@ def test_damaged_block_is_refused_or_read_within_its_bounds(data: st.DataObject)
             read_all(octets)
 
 
-def test_block_is_read_where_it_is_within_a_content() -> None:
+def test_block_is_read_in_place_within_a_content() -> None:
     data = encode_published(ROWS, {"routing_key": "q"})
     inside = IncomingBlock(b"header" + data + b"\xce", 6, len(data))
     alone = IncomingBlock(data)

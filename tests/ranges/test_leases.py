@@ -77,7 +77,7 @@ def desk() -> Desk:
     return Desk("q")
 
 
-def test_lease_keeps_messages_settled_meanwhile_until_its_end(desk: Desk) -> None:
+def test_lease_keeps_messages_settled_meanwhile_until_the_lease_ends(desk: Desk) -> None:
     token = desk.cursor("c", "q")
     desk.ask("cursor.settle", cursor="c", token=token, end={"q": 2})
     lease = desk.ask("lease.open", queues=["q"], cursor="c", timeout_ms=1000)
@@ -99,7 +99,7 @@ def test_lease_keeps_messages_settled_meanwhile_until_its_end(desk: Desk) -> Non
     assert [cursor.name for cursor in desk.vhost.queues["q"].cursors] == ["c"]
 
 
-def test_lease_ends_by_itself_and_each_block_gives_it_its_time_again(desk: Desk) -> None:
+def test_lease_ends_by_time_out_and_each_block_restarts_the_time_out(desk: Desk) -> None:
     desk.ask("lease.open", queues=["q"], timeout_ms=1000)
     assert "has no cursor but lease 1" in " ".join(desk.ask("why", queue="q")["sentences"])
     for _ in range(3):
@@ -126,7 +126,7 @@ def test_queue_that_no_cursor_may_have_is_read_and_not_kept() -> None:
     assert queue.ready_queue is not line, "its messages are in the line of a queue without cursors again"
 
 
-def test_consumers_of_a_leased_queue_go_on_and_the_answer_says_so(desk: Desk) -> None:
+def test_consumers_of_a_leased_queue_continue_and_the_answer_says_so(desk: Desk) -> None:
     queue = desk.vhost.queues["q"]
     session = Session()
     desk.driver.broker.consume(session, Consumer("t", session, queue, False, False, 1))
@@ -138,7 +138,7 @@ def test_consumers_of_a_leased_queue_go_on_and_the_answer_says_so(desk: Desk) ->
     assert session.get(queue, True, 0.0) is not None
 
 
-def test_lease_of_a_cursor_alone_has_the_queues_that_it_subscribes_to() -> None:
+def test_lease_of_a_cursor_alone_has_the_queues_of_the_subscription() -> None:
     desk = Desk("q", "r", "s")
     desk.cursor("c", "q", "r")
     desk.ask("cursor.attach", cursor="c", queues=["r"])
@@ -146,7 +146,7 @@ def test_lease_of_a_cursor_alone_has_the_queues_that_it_subscribes_to() -> None:
     assert "no cursor 'none'" in desk.ask("lease.open", cursor="none")["text"]
 
 
-def test_wrong_requests_are_refused_and_leave_nothing(desk: Desk) -> None:
+def test_wrong_requests_are_refused_and_leave_no_lease(desk: Desk) -> None:
     desk.declare("first", x_max_priority=5)
     assert "no queue 'none'" in desk.ask("lease.open", queues=["q", "none"])["text"]
     assert "has priorities" in desk.ask("lease.open", queues=["q", "first"])["text"]
@@ -157,7 +157,7 @@ def test_wrong_requests_are_refused_and_leave_nothing(desk: Desk) -> None:
 
 
 @pytest.mark.once
-def test_leases_of_one_user_leave_a_share_to_others(desk: Desk) -> None:
+def test_leases_of_a_user_leave_a_share_to_other_users(desk: Desk) -> None:
     count = 0
     while "lease" in (answer := desk.ask("lease.open", queues=["q"])):
         count += 1
@@ -178,7 +178,7 @@ def test_lease_settles_nothing_and_is_no_cursor_by_name(desk: Desk) -> None:
     assert desk.vhost.cursors == {}
 
 
-def test_leases_end_with_their_virtual_host_and_a_deleted_queue_is_reported() -> None:
+def test_leases_end_with_the_virtual_host_and_a_deleted_queue_is_reported() -> None:
     desk = Desk("q", "r")
     desk.ask("lease.open", queues=["q", "r"])
     desk.driver.broker.delete_queue(desk.vhost.queues["r"])
@@ -208,7 +208,7 @@ def test_limit_of_the_lag_does_not_concern_a_lease() -> None:
 # Ranges and counts
 
 
-def test_narrowed_lease_pins_its_range_alone_and_counts_its_messages(desk: Desk) -> None:
+def test_narrowed_lease_pins_only_the_range_and_counts_the_messages(desk: Desk) -> None:
     token = desk.cursor("c", "q")
     desk.ask("lease.open", queues=["q"])
     assert desk.ask("lease.narrow", lease=1, borders={"q": [2, 4, 7]}) == {"rows": {"q": [2, 3]}}
@@ -240,7 +240,7 @@ def test_queue_without_borders_is_released_by_a_narrowed_lease() -> None:
     assert "does not read queue 'r'" in desk.ask("lease.narrow", lease=1, borders={"r": [0, 1]})["text"]
 
 
-def test_unpinned_queue_without_borders_has_its_own_line_again() -> None:
+def test_unpinned_queue_without_borders_has_an_ordinary_line_again() -> None:
     desk = Desk()
     queue = desk.declare("q", x_max_length=100)
     desk.ask("lease.open", queues=["q"])
@@ -261,7 +261,7 @@ def test_lease_without_anything_to_read_is_finished(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "borders", [{"q": [1]}, {"q": 3}, {"q": [3, 2]}, {"q": [-1, 2]}, {"q": [0, True]}, {"q": "ab"}]
 )
-def test_borders_that_are_none_are_refused_in_a_sentence(desk: Desk, borders: dict[str, object]) -> None:
+def test_borders_that_are_invalid_are_refused_in_a_sentence(desk: Desk, borders: dict[str, object]) -> None:
     desk.ask("lease.open", queues=["q"])
     assert "'borders.q' must be" in desk.ask("lease.narrow", lease=1, borders=borders)["text"]
     assert "'borders.q' must be" in desk.ask("lease.open", queues=["q"], borders=borders)["text"]
@@ -279,7 +279,7 @@ def test_messages_of_a_queue_with_consumers_are_not_counted(desk: Desk) -> None:
 # The end of a read
 
 
-def test_lease_ends_after_its_grace_when_all_slices_were_read_once_each(desk: Desk) -> None:
+def test_lease_ends_after_the_grace_when_all_slices_were_read_once(desk: Desk) -> None:
     token = desk.cursor("c", "q")
     desk.ask("lease.open", queues=["q"])
     desk.ask("lease.narrow", lease=1, borders={"q": [0, 5, 10]})
@@ -300,7 +300,7 @@ def test_lease_ends_after_its_grace_when_all_slices_were_read_once_each(desk: De
     assert (desk.leases(), int(desk.vhost.queues["q"].messages)) == ([], 0)
 
 
-def test_range_that_ends_in_a_gap_is_read_by_the_block_that_reaches_its_end(desk: Desk) -> None:
+def test_range_that_ends_in_a_gap_is_read_by_the_block_that_reaches_the_end(desk: Desk) -> None:
     desk.vhost.queues["q"].raise_tail(20)
     desk.ask("lease.open", queues=["q"])
     desk.ask("cursor.range", lease=1, queue="q", lo=0, hi=20, rows=9)
@@ -309,7 +309,7 @@ def test_range_that_ends_in_a_gap_is_read_by_the_block_that_reaches_its_end(desk
     assert desk.leases()[0].finished
 
 
-def test_lease_that_ends_leaves_another_lease_of_its_range(desk: Desk) -> None:
+def test_lease_that_ends_leaves_another_lease_of_the_range(desk: Desk) -> None:
     token = desk.cursor("c", "q")
     desk.ask("lease.open", queues=["q"])
     desk.ask("lease.open", queues=["q"])
@@ -321,7 +321,7 @@ def test_lease_that_ends_leaves_another_lease_of_its_range(desk: Desk) -> None:
 
 
 @pytest.mark.once
-def test_finished_leases_make_room_for_others_at_the_bound(desk: Desk) -> None:
+def test_finished_leases_make_room_for_other_leases_at_the_bound(desk: Desk) -> None:
     for number in range(1, LEASES.limit + 10):
         assert desk.ask("lease.open", queues=["q"])["lease"] == number
         desk.ask("cursor.range", lease=number, queue="q", lo=0, hi=10)
@@ -442,7 +442,7 @@ def test_lease_of_many_queues_is_opened_and_narrowed_in_slices() -> None:
     assert [name for name in names if desk.vhost.queues[name].cursors] == []
 
 
-def test_queues_join_a_lease_and_its_borders_come_in_parts() -> None:
+def test_queues_join_a_lease_and_the_borders_come_in_parts() -> None:
     desk = thousands(6)
     first = opened(desk, ["q0", "q1"])
     again = opened(desk, ["q1", "q2", "q3"], lease=first["lease"], token=first["token"])
@@ -459,7 +459,7 @@ def test_queues_join_a_lease_and_its_borders_come_in_parts() -> None:
     assert state.finished
 
 
-def test_queue_that_joins_a_lease_of_nobody_or_somebody_else_is_refused() -> None:
+def test_queue_that_joins_an_unknown_or_foreign_lease_is_refused() -> None:
     desk = thousands(3)
     lease = opened(desk, ["q0"])
     assert "has ended" in opened(desk, ["q1"], lease=99, token=1)["text"]
@@ -470,7 +470,7 @@ def test_queue_that_joins_a_lease_of_nobody_or_somebody_else_is_refused() -> Non
     assert len(desk.leases()) == 1
 
 
-def test_refused_queue_of_a_later_part_ends_the_lease_only_after_it_was_found() -> None:
+def test_refused_queue_of_a_later_part_ends_the_lease_only_after_the_look_up() -> None:
     desk = thousands(3)
     lease = opened(desk, ["q0"])
     assert "no queue 'none'" in opened(desk, ["q1", "none"], lease=lease["lease"], token=lease["token"])["text"]
@@ -478,7 +478,7 @@ def test_refused_queue_of_a_later_part_ends_the_lease_only_after_it_was_found() 
     assert list(state.cursor.positions) == ["q0"], "names are checked before any is pinned"
 
 
-def test_queue_deleted_while_its_lease_begins_ends_the_lease() -> None:
+def test_queue_deleted_while_the_lease_begins_ends_the_lease() -> None:
     desk = thousands(2_000)
     desk.driver.scheduler.begin_turn()
     names = [f"q{number}" for number in range(2_000)]

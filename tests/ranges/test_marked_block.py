@@ -32,7 +32,7 @@ def test_block_takes_rows_that_the_mark_does_not_have(marks: SinkMarks, mark: Si
     assert block(marks, mark, 0, 3).first_to_take(0) == 7
 
 
-def test_block_after_missing_rows_takes_nothing_and_records_nothing(marks: SinkMarks, mark: SinkMark) -> None:
+def test_block_after_missing_rows_takes_and_records_no_rows(marks: SinkMarks, mark: SinkMark) -> None:
     marks.advance(mark, 7, True)
     late = block(marks, mark, 9, 5)
     assert late.first_to_take(0) == MISSING
@@ -40,7 +40,7 @@ def test_block_after_missing_rows_takes_nothing_and_records_nothing(marks: SinkM
     assert mark.rows == 7
 
 
-def test_rows_are_recorded_as_they_are_taken_and_the_digest_when_all_are(marks: SinkMarks, mark: SinkMark) -> None:
+def test_rows_are_recorded_on_entry_and_the_digest_at_the_end(marks: SinkMarks, mark: SinkMark) -> None:
     here = block(marks, mark, 0, 10)
     here.advance(4, True)
     assert (mark.rows, mark.checked) == (4, 0)

@@ -32,7 +32,7 @@ def mark_of(marks: SinkMarks, batch: int, partition: int = 0, attempt: int = 0, 
     return marks.begin_partition(begin(marks, batch, write=write), partition, attempt)
 
 
-def test_task_that_runs_again_finds_the_rows_that_are_taken(marks: SinkMarks) -> None:
+def test_task_that_runs_again_finds_the_enqueued_rows(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0)
     marks.advance(mark, 7, True)
     again = mark_of(marks, 0, attempt=1)
@@ -40,7 +40,7 @@ def test_task_that_runs_again_finds_the_rows_that_are_taken(marks: SinkMarks) ->
     assert again.rows == 7
 
 
-def test_next_batch_begins_at_row_zero_and_drops_the_marks_of_the_one_before(marks: SinkMarks) -> None:
+def test_next_batch_begins_at_row_zero_and_drops_the_marks_of_the_previous_batch(marks: SinkMarks) -> None:
     for partition in range(5):
         marks.advance(mark_of(marks, 0, partition), 10, True)
     assert marks._idle.pool.taken == 6
@@ -49,7 +49,7 @@ def test_next_batch_begins_at_row_zero_and_drops_the_marks_of_the_one_before(mar
     assert mark_of(marks, 1, 2, write="w1").rows == 0
 
 
-def test_batch_that_is_older_than_the_present_one_is_refused_with_both_numbers(marks: SinkMarks) -> None:
+def test_batch_older_than_the_present_batch_is_refused_with_both_numbers(marks: SinkMarks) -> None:
     mark = mark_of(marks, 7)
     begin(marks, 9)
     text = refused(lambda: begin(marks, 7), PreconditionFailed)
@@ -80,7 +80,7 @@ def test_tasks_of_another_run_are_counted_again(marks: SinkMarks) -> None:
     refused(lambda: mark.check(0, "w3", 0), Fenced)
 
 
-def test_second_write_of_a_batch_by_one_run_is_refused_unless_the_first_has_failed(marks: SinkMarks) -> None:
+def test_second_write_of_a_batch_by_a_run_is_refused_unless_the_first_has_failed(marks: SinkMarks) -> None:
     progress = begin(marks, 0, run="r", write="first")
     assert "foreachBatch" in refused(lambda: begin(marks, 0, run="r", write="second"), PreconditionFailed)
     marks.abort(progress, "first")
@@ -109,7 +109,7 @@ def test_digest_covers_whole_blocks_only_and_never_goes_back(marks: SinkMarks) -
     assert (mark.checked, mark.digest) == (10, "ten")
 
 
-def test_changed_number_of_partitions_is_refused_where_it_shows(marks: SinkMarks) -> None:
+def test_changed_number_of_partitions_is_refused_when_noticed(marks: SinkMarks) -> None:
     progress = begin(marks, 0)
     marks.finish(progress, dict.fromkeys(range(4), 0))
     marks.finish(progress, dict.fromkeys(range(4), 0))
@@ -130,7 +130,7 @@ def test_batch_ends_only_with_all_rows_taken(marks: SinkMarks) -> None:
     marks.finish(mark.progress, {0: 0, 1: 7})
 
 
-def test_batch_goes_on_in_the_mode_in_which_it_began(marks: SinkMarks) -> None:
+def test_batch_continues_in_the_mode_of_the_beginning(marks: SinkMarks) -> None:
     mark = mark_of(marks, 0)
     marks.check_mode(mark.progress, True)
     marks.advance(mark, 1, True)
@@ -167,7 +167,7 @@ def fill(marks: SinkMarks, progress: BatchProgress) -> int:
         return partition + 1
 
 
-def test_user_with_all_marks_that_it_gets_leaves_a_share_to_others(bench: Bench, marks: SinkMarks) -> None:
+def test_user_with_all_available_marks_leaves_a_share_to_other_users(bench: Bench, marks: SinkMarks) -> None:
     count = fill(marks, begin(marks, 0, query="eve's", user="eve"))
     assert marks._idle.pool.taken == count <= MARKS.limit // 2
     bob = marks.begin_batch("other", "bob's", TARGET, 0, "r", "w", "bob")
@@ -181,7 +181,7 @@ def test_user_with_all_marks_that_it_gets_leaves_a_share_to_others(bench: Bench,
     assert marks._idle.pool.taken == 0
 
 
-def test_marks_of_a_query_that_is_handed_over_count_for_the_new_user(marks: SinkMarks) -> None:
+def test_marks_of_an_assigned_query_count_for_the_new_user(marks: SinkMarks) -> None:
     progress = begin(marks, 0)
     marks.begin_partition(progress, 0, 0)
     pool = marks._idle.pool
@@ -232,7 +232,7 @@ def test_query_handed_over_is_continued_by_the_new_user_and_fences_the_former(ma
     assert (marks.assign("/", "none", "v"), marks.assign("/other", "q", "v")) == ([], [])
 
 
-def test_query_without_a_user_belongs_to_the_first_one_that_continues_it(marks: SinkMarks) -> None:
+def test_query_without_a_user_belongs_to_the_first_user_who_continues(marks: SinkMarks) -> None:
     progress = begin(marks, 1)
     progress.user = ""
     begin(marks, 1, user="v")
@@ -247,7 +247,7 @@ def spread_batch(marks: SinkMarks, batch: int, spread: str, write: str = "w") ->
 
 
 @pytest.mark.parametrize("other", ["servers a:5672, c:5672 by partition", "servers a:5672, b:5672 by column k", ""])
-def test_batch_spread_over_other_brokers_is_refused_until_the_next_one(marks: SinkMarks, other: str) -> None:
+def test_batch_spread_over_other_brokers_is_refused_until_the_next_batch(marks: SinkMarks, other: str) -> None:
     progress = spread_batch(marks, 0, TWO)
     assert spread_batch(marks, 0, TWO, "w2") is progress
     text = refused(lambda: spread_batch(marks, 0, other, "w3"), PreconditionFailed)
@@ -257,7 +257,7 @@ def test_batch_spread_over_other_brokers_is_refused_until_the_next_one(marks: Si
     assert progress.spread == other
 
 
-def test_batch_of_one_broker_is_spread_over_more_only_before_its_first_row(marks: SinkMarks) -> None:
+def test_batch_of_a_single_broker_is_spread_over_more_only_before_the_first_row(marks: SinkMarks) -> None:
     begin(marks, 0)
     assert spread_batch(marks, 0, TWO).spread == TWO
     marks.advance(marks.begin_partition(begin(marks, 1), 0, 0), 3, True)

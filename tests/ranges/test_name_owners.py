@@ -74,7 +74,7 @@ def test_name_is_not_taken_by_a_stranger(name: str, stranger: str) -> None:
     assert found == expected
 
 
-def test_cursor_is_not_taken_over_through_a_queue_that_its_reader_does_not_read() -> None:
+def test_cursor_is_not_taken_over_through_a_queue_that_the_reader_does_not_read() -> None:
     house = House()
     attach: dict[str, object] = {"cursor": "c", "queues": ["orders"]}
     token = house.ask("app", "cursor.attach", attach)["token"]
@@ -84,7 +84,7 @@ def test_cursor_is_not_taken_over_through_a_queue_that_its_reader_does_not_read(
     assert house.ask("app", "cursor.settle", {"cursor": "c", "token": token, "end": {"orders": 0}}) is not None
 
 
-def test_cursor_belongs_to_its_user_when_a_permission_is_taken_away() -> None:
+def test_cursor_still_belongs_to_the_user_when_a_permission_is_revoked() -> None:
     house = House()
     access = house.driver.broker.access
     access.set_permission("app", "/", Permission("", "", "orders|hers"))
@@ -94,7 +94,7 @@ def test_cursor_belongs_to_its_user_when_a_permission_is_taken_away() -> None:
     assert list(house.ask("app", "cursor.attach", fields)["refused"]) == ["hers"]
 
 
-def test_cursor_of_another_user_is_continued_by_a_reader_of_all_its_queues() -> None:
+def test_cursor_of_another_user_is_continued_by_a_reader_of_all_queues() -> None:
     house = House()
     attach: dict[str, object] = {"cursor": "c", "queues": ["orders"], "takeover": True}
     assert house.ask("app", "cursor.attach", attach)["created"]

@@ -70,7 +70,7 @@ def test_hot_queue_among_a_hundred_gets_the_rest_of_the_plan(hot: str, others: i
     assert (found["bytes"], found["messages"][hot]) == (1_000 * CHARGE, 1_000 - 99 * others)
 
 
-def test_queues_take_turns_where_a_batch_is_smaller_than_their_number() -> None:
+def test_queues_take_turns_in_a_batch_smaller_than_the_number_of_queues() -> None:
     desk = Readers({name: [CHARGE] * 3 for name in names(10)})
     starts = dict.fromkeys(names(10), 0)
     served = []
@@ -106,7 +106,7 @@ CHARGES = st.lists(st.lists(st.integers(1, 40), max_size=8), min_size=1, max_siz
 
 @given(charges=CHARGES, rows=st.none() | st.integers(1, 30), size=st.none() | st.integers(1, 300))
 @settings(max_examples=examples(150))
-def test_batch_keeps_its_limits_and_reaches_them(charges: list[list[int]], rows: int | None, size: int | None) -> None:
+def test_batch_keeps_and_reaches_the_limits(charges: list[list[int]], rows: int | None, size: int | None) -> None:
     queues = {f"q{index}": some for index, some in enumerate(charges)}
     found = Readers(dict(queues)).plan(rows=rows, bytes=size)
     taken = {name: queues[name][: found["end"][name]] for name in queues}
@@ -125,7 +125,7 @@ def test_batch_keeps_its_limits_and_reaches_them(charges: list[list[int]], rows:
             assert min(following.values()) + found["bytes"] > size, "what is left has room for none"
 
 
-def test_share_that_is_used_up_is_no_full_batch() -> None:
+def test_share_without_a_rest_is_no_full_batch() -> None:
     desk = Readers({name: [CHARGE] * (200 if name == "q000" else 0) for name in names(100)})
     found = desk.plan(rows=100, least=50)
     assert (found["rows"], found["pressed"]) == (100, ["q000"])
@@ -133,7 +133,7 @@ def test_share_that_is_used_up_is_no_full_batch() -> None:
     assert (found["rows"], found["pressed"]) == (200, []), "all that is there, and less than the least size"
 
 
-def test_plan_with_changes_has_only_tails_that_its_connection_lacks() -> None:
+def test_plan_with_changes_has_only_tails_that_the_connection_lacks() -> None:
     desk = Readers({"a": [10], "b": [10, 10], "c": []})
     found = desk.plan(changes=True)
     assert (found["end"], found["messages"]) == ({"a": 1, "b": 2}, {"a": 1, "b": 2})
@@ -147,7 +147,7 @@ def test_plan_with_changes_has_only_tails_that_its_connection_lacks() -> None:
     assert desk.plan()["end"] == {"a": 1, "b": 2, "c": 1}, "without the flag an answer has all queues"
 
 
-def test_plan_of_named_queues_leaves_the_others_alone() -> None:
+def test_plan_of_named_queues_leaves_the_remaining_queues_alone() -> None:
     desk = Readers({"a": [10] * 5, "b": [10] * 5, "c": [10] * 5})
     desk.driver.broker.delete_queue(desk.queue("c"))
     found = desk.plan(upto={"a": 3, "none": 7}, only=True)
@@ -156,7 +156,7 @@ def test_plan_of_named_queues_leaves_the_others_alone() -> None:
     assert "was deleted" in desk.plan(upto={"c": 3}, only=True)["text"]
 
 
-def test_waiting_plan_of_named_queues_is_not_woken_by_others() -> None:
+def test_waiting_plan_of_named_queues_is_not_woken_by_the_remaining_queues() -> None:
     desk = Readers({"a": [], "b": []})
     desk.client.say(request("cursor.plan", cursor="c", token=desk.token, upto={"a": 9}, only=True, wait_ms=1_000))
     before = len(answers(desk.driver))
@@ -168,7 +168,7 @@ def test_waiting_plan_of_named_queues_is_not_woken_by_others() -> None:
     assert answers(desk.driver)[-1]["end"] == {"a": 1}
 
 
-def test_waiting_plan_is_looked_at_once_its_queues_have_the_least_size_together() -> None:
+def test_waiting_plan_is_checked_once_the_queues_have_the_least_size_together() -> None:
     desk = Readers({name: [] for name in names(20)})
     desk.client.say(request("cursor.plan", cursor="c", token=desk.token, least=20, wait_ms=1_000, changes=True))
     before = len(answers(desk.driver))
@@ -236,7 +236,7 @@ def test_waiting_plan_of_five_thousand_queues_wakes_in_slices() -> None:
     assert not desk.vhost.cursors["c"].polling
 
 
-def test_deadline_of_a_waiting_plan_of_five_thousand_queues_ends_it_in_slices() -> None:
+def test_deadline_of_a_waiting_plan_of_five_thousand_queues_ends_the_plan_in_slices() -> None:
     desk = waiting_on_thousands()
     now = desk.driver.broker.now + 60.0
     assert woken(desk, until_answers=1, now=now) <= 2 * ASKING_SHARE
@@ -255,7 +255,7 @@ def test_message_that_comes_while_a_plan_looks_is_in_the_answer() -> None:
 
 
 @pytest.mark.parametrize("way", ["delete", "move", "hang up"])
-def test_plan_that_looks_is_answered_once_or_not_at_all_when_its_cursor_goes(way: str) -> None:
+def test_plan_in_slices_is_answered_at_most_once_when_the_cursor_is_deleted(way: str) -> None:
     desk = waiting_on_thousands()
     waiting = desk.driver.control.ranges.cursors.waiting["/", "c"]
     before = len(answers(desk.driver))
@@ -277,7 +277,7 @@ def test_plan_that_looks_is_answered_once_or_not_at_all_when_its_cursor_goes(way
     assert len(found) == (0 if way == "hang up" else 2), "the operator has an answer as well"
 
 
-def test_next_plan_of_the_holder_ends_the_one_that_looks() -> None:
+def test_next_plan_of_the_holder_ends_a_plan_in_slices() -> None:
     desk = waiting_on_thousands()
     waiting = desk.driver.control.ranges.cursors.waiting["/", "c"]
     desk.driver.control.ranges.plans.answer(waiting, False)

@@ -93,7 +93,7 @@ class Desk:
         return answer
 
 
-def test_queues_get_equal_shares_and_unused_ones_of_others() -> None:
+def test_queues_get_equal_shares_and_unused_shares_of_other_queues() -> None:
     desk = Desk("a", "b", "c")
     for name, count in (("a", 500), ("b", 20), ("c", 500)):
         desk.put(name, count)
@@ -108,7 +108,7 @@ def desk() -> Desk:
     return Desk("q")
 
 
-def test_client_is_not_read_while_its_plan_reads_from_the_disk(desk: Desk) -> None:
+def test_client_is_not_read_while_the_plan_reads_from_the_disk(desk: Desk) -> None:
     desk.put("q", 100)
     desk.ask("cursor.plan", rows=52)
     assert desk.client.connection.busy
@@ -144,7 +144,7 @@ def test_plan_of_a_reader_that_was_fenced_off_meanwhile_is_refused(desk: Desk) -
     assert not desk.client.connection.busy
 
 
-def test_block_beyond_the_memory_comes_from_the_disk_as_often_as_it_is_asked_for(desk: Desk) -> None:
+def test_block_beyond_the_memory_comes_from_the_disk_at_each_request(desk: Desk) -> None:
     desk.put("q", 100)
     assert desk.planned()["end"] == {"q": 100}
     for _ in range(2):
@@ -184,7 +184,7 @@ def test_range_on_the_disk_ends_a_block_of_several_ranges() -> None:
     assert (sum(part[1] for part in of_b), of_b[-1][2]) == (40, 90)
 
 
-def test_blocks_are_read_one_after_the_other(desk: Desk) -> None:
+def test_blocks_are_read_in_succession(desk: Desk) -> None:
     desk.put("q", 100)
     others = [Dialogue(desk.driver) for _ in range(3)]
     token = desk.vhost.cursors["c"].token
@@ -197,7 +197,7 @@ def test_blocks_are_read_one_after_the_other(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_block_of_a_cursor_that_is_deleted_meanwhile_is_refused(when: str, desk: Desk) -> None:
+def test_block_of_a_cursor_deleted_meanwhile_is_refused(when: str, desk: Desk) -> None:
     desk.put("q", 100)
     desk.ask("cursor.range", queue="q", lo=20, hi=30)
     if when == "after":
@@ -223,7 +223,7 @@ def test_blocks_of_a_connection_that_ends_are_not_loaded(desk: Desk) -> None:
     assert desk.answers() == [(51, 60, 10), (71, 80, 10)]
 
 
-def test_lease_reads_a_range_on_the_disk_whose_messages_it_does_not_count(desk: Desk) -> None:
+def test_lease_reads_a_range_on_the_disk_with_uncounted_messages(desk: Desk) -> None:
     desk.put("q", 100)
     lease = Dialogue(desk.driver)
     lease.say(request("lease.open", queues=["q"]))

@@ -192,7 +192,7 @@ def test_turn_of_the_loop_has_a_bounded_number_of_rows(bench: Promoting) -> None
         before = now
 
 
-def test_cursor_plans_nothing_of_a_batch_before_its_end_and_then_all_of_it(bench: Promoting) -> None:
+def test_cursor_plans_a_batch_only_after_the_end_and_then_completely(bench: Promoting) -> None:
     bench.other("a")
     cursor = Cursor("/", "reader")
     cursor.attach([bench.queue_named("a")], {"a": "earliest"}, 0.0)
@@ -213,7 +213,7 @@ def test_cursor_plans_nothing_of_a_batch_before_its_end_and_then_all_of_it(bench
         assert plan.messages == LARGE
 
 
-def test_purge_while_a_batch_enters_takes_all_of_it_in_that_queue(bench: Promoting) -> None:
+def test_purge_while_a_batch_enters_removes_the_whole_batch_from_the_queue(bench: Promoting) -> None:
     bench.promoted(0, LARGE, LARGE)
     assert bench.queue_named("a").purge(0.0) == LARGE
     bench.finish()
@@ -222,7 +222,7 @@ def test_purge_while_a_batch_enters_takes_all_of_it_in_that_queue(bench: Promoti
     assert bench.queue_named("a").reserved.messages == 0
 
 
-def test_queue_that_is_deleted_while_a_batch_enters_takes_its_part_with_it(bench: Promoting) -> None:
+def test_queue_deleted_while_a_batch_enters_takes_a_part_along(bench: Promoting) -> None:
     commit = bench.promoted(0, LARGE, LARGE)
     bench.broker.delete_queue(bench.queue_named("a"))
     bench.finish()
@@ -231,7 +231,7 @@ def test_queue_that_is_deleted_while_a_batch_enters_takes_its_part_with_it(bench
     assert bench.bodies("b") == numbered(0, 1, LARGE)
 
 
-def test_batch_enters_though_the_connection_of_its_commit_is_lost(bench: Promoting) -> None:
+def test_batch_enters_though_the_connection_of_the_commit_is_lost(bench: Promoting) -> None:
     commit = bench.promoted(0, LARGE, 1)
     commit.abort()
     bench.finish()
@@ -250,7 +250,7 @@ def test_second_batch_waits_for_the_end_of_the_first_and_both_enter_in_order(ben
     assert bench.bodies("a") == numbered(0, 0, LARGE) + numbered(1, 0, LARGE)
 
 
-def test_repeated_commit_during_promotion_is_confirmed_and_publishes_nothing() -> None:
+def test_repeated_commit_during_promotion_is_confirmed_without_publishing() -> None:
     bench = Promoting()
     progress = bench.begin(0)
     stage = bench.stage(progress, 0, "a", LARGE)
@@ -262,7 +262,7 @@ def test_repeated_commit_during_promotion_is_confirmed_and_publishes_nothing() -
     assert bench.bodies("a") == numbered(0, 0, LARGE)
 
 
-def test_batch_that_was_dropped_while_it_waited_in_the_line_is_refused(bench: Promoting) -> None:
+def test_batch_that_was_dropped_while_waiting_in_the_line_is_refused(bench: Promoting) -> None:
     bench.promoted(0, LARGE, 1)
     waits = bench.promoted(1, LARGE, 1)
     bench.marks.abort(bench.begin(1), "r/1")
@@ -273,7 +273,7 @@ def test_batch_that_was_dropped_while_it_waited_in_the_line_is_refused(bench: Pr
     assert bench.queue_named("a").reserved.messages == 0
 
 
-def test_publishes_beside_a_batch_are_written_before_or_with_it(bench: Promoting) -> None:
+def test_publishes_beside_a_batch_are_written_before_or_with_the_batch(bench: Promoting) -> None:
     before = bench.other("a")
     bench.promoted(0, LARGE, 1)
     during = bench.other("b")
@@ -293,7 +293,7 @@ def test_stopping_broker_completes_all_batches_first(bench: Promoting) -> None:
     assert bench.bodies("a") == numbered(0, 0, LARGE) + numbered(1, 0, LARGE)
 
 
-def test_capacity_is_kept_while_others_publish(bench: Promoting) -> None:
+def test_capacity_is_kept_while_other_producers_publish(bench: Promoting) -> None:
     bench.promoted(0, CAPACITY - 5, 1)
     others = [bench.other("a") for _ in range(10)]
     held = [each for each in others if each.outbox]
@@ -302,7 +302,7 @@ def test_capacity_is_kept_while_others_publish(bench: Promoting) -> None:
     assert bench.queue_named("a").messages == CAPACITY
 
 
-def test_batch_beyond_the_memory_of_a_paging_queue_is_on_its_pages() -> None:
+def test_batch_beyond_the_memory_of_a_paging_queue_is_on_pages() -> None:
     bench = Promoting(overflow="page", page_limit_messages=CAPACITY)
     for _ in range(CAPACITY // 2):
         bench.other("a")

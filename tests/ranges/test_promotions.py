@@ -71,7 +71,7 @@ def committing() -> Committing:
     return Committing(bench)
 
 
-def test_named_stages_are_published_and_the_others_are_dropped(committing: Committing) -> None:
+def test_named_stages_are_published_and_the_remaining_stages_are_dropped(committing: Committing) -> None:
     progress = committing.begin(0)
     committing.stage(progress, 0, "a", 3, attempt=0)
     wins = committing.stage(progress, 0, "a", 4, attempt=1)
@@ -83,7 +83,7 @@ def test_named_stages_are_published_and_the_others_are_dropped(committing: Commi
     assert progress.staged_batch is None
 
 
-def test_commit_that_is_asked_for_twice_publishes_once(committing: Committing) -> None:
+def test_commit_requested_twice_publishes_once(committing: Committing) -> None:
     progress = committing.begin(0)
     stage = committing.stage(progress, 0, "a", 30)
     first, second = committing.commit(progress, stage), committing.commit(progress, stage)
@@ -134,7 +134,7 @@ def test_repeated_commit_while_the_first_still_waits_publishes_once(committing: 
     assert committing.depth() == 20
 
 
-def test_commit_to_a_queue_that_was_deleted_publishes_nothing(committing: Committing) -> None:
+def test_commit_to_a_queue_that_was_deleted_publishes_no_row(committing: Committing) -> None:
     committing.bench.queue("b")
     progress = committing.begin(0)
     stages = [committing.stage(progress, 0, "a", 3), committing.stage(progress, 1, "b", 3)]
@@ -147,7 +147,7 @@ def test_commit_to_a_queue_that_was_deleted_publishes_nothing(committing: Commit
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_batch_for_the_most_queues_is_published_and_one_for_more_is_refused(more: int) -> None:
+def test_batch_for_the_most_queues_is_published_and_for_more_queues_is_refused(more: int) -> None:
     bench = Bench()
     committing = Committing(bench)
     most = SIZE_MOST // PART_SIZE
@@ -190,7 +190,7 @@ def test_promotion_within_a_full_limit_needs_no_room_there() -> None:
     assert chain.total() <= LIMIT
 
 
-def test_rows_and_the_record_of_the_promotion_are_in_one_journal_group() -> None:
+def test_rows_and_the_record_of_the_promotion_are_in_the_same_journal_group() -> None:
     driver = journaled()
     bench = Bench()
     bench.broker = driver.broker

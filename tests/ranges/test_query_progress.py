@@ -54,6 +54,6 @@ def test_record_is_the_last_of_a_second_and_names_the_queue_that_lags_most(desk:
     [{}, {"query": ""}, {"query": "x" * (QUERY_LETTERS + 1)}, {"query": 5}, {"query": "q-1", "rows": -1},
      {"query": "q-1", "batch": 1 << 62}, {"query": "q-1", "batch_ms": "x"}],
 )  # fmt: skip
-def test_request_that_is_none_is_refused_and_recorded_nowhere(desk: Desk, fields: Fields) -> None:
+def test_invalid_request_is_refused_and_not_recorded(desk: Desk, fields: Fields) -> None:
     assert desk.ask("query.progress", fields)["code"] == 406
     assert recorded(desk) == []

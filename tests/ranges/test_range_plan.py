@@ -43,7 +43,7 @@ class DrivenPlan:
         self.done = self.plan.go_on()
 
 
-def test_plan_goes_beyond_the_memory_and_leaves_it_as_it_is() -> None:
+def test_plan_goes_beyond_the_memory_and_leaves_the_memory_unchanged() -> None:
     house = settled(2_000, capacity_messages=20)
     plan = DrivenPlan(house, attached(house.queues["q"]))
     assert plan.run(0) == (2_000, 2_000, 600_000)
@@ -56,7 +56,7 @@ def test_plan_goes_beyond_the_memory_and_leaves_it_as_it_is() -> None:
     assert house.queues["q"].messages == 20
 
 
-def test_plan_ends_before_a_page_that_is_being_written() -> None:
+def test_plan_ends_before_a_page_in_writing() -> None:
     house = settled(10)
     publish(house, 11, 14)
     plan = DrivenPlan(house, attached(house.queues["q"]))
@@ -67,7 +67,7 @@ def test_plan_ends_before_a_page_that_is_being_written() -> None:
     assert not plan.plan.waits
 
 
-def test_page_of_transient_messages_is_read_for_its_number_and_gone_after_a_restart() -> None:
+def test_page_of_transient_messages_is_read_for_the_number_and_gone_after_a_restart() -> None:
     house = house_with(messages=4)
     publish(house, 5, 7, persistent=False)
     publish(house, 8, 12)
@@ -79,7 +79,7 @@ def test_page_of_transient_messages_is_read_for_its_number_and_gone_after_a_rest
     assert DrivenPlan(again, attached(again.queues["q"], "d")).run(0, rows=6) == (9, 6, 1_800)
 
 
-def test_plan_over_more_pages_than_heads_of_one_read_is_complete() -> None:
+def test_plan_over_more_pages_than_heads_of_a_single_read_is_complete() -> None:
     house = house_with(capacity_messages=2)
     count = 3 * range_plan.HEADS
     for number in range(1, count + 1):
@@ -143,7 +143,7 @@ def test_plan_over_pages_agrees_with_a_list(
         house.check()
 
 
-def test_pages_that_are_settled_as_a_whole_leave_unread() -> None:
+def test_pages_that_are_settled_completely_leave_unread() -> None:
     house = settled(3_000, Shelf(), capacity_messages=6)
     cursor = attached(house.queues["q"])
     assert DrivenPlan(house, cursor).run(0, rows=2_000)[0] == 2_000

@@ -182,7 +182,7 @@ def test_queue_of_a_refused_attach_is_free(queues: list[str], starting: object, 
     desk.driver.broker.consume(session, Consumer("t", session, desk.vhost.queues["a"], True, False, 0))
 
 
-def test_refused_attach_of_a_cursor_that_has_lost_a_queue_leaves_its_positions() -> None:
+def test_refused_attach_of_a_cursor_that_has_lost_a_queue_leaves_the_positions() -> None:
     desk = Desk()
     with_a_lost_queue(desk)
     assert "cannot be read from 99" in str(

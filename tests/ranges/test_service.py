@@ -62,7 +62,7 @@ def test_service_forgets_a_virtual_host(desk: Desk) -> None:
     assert desk.ask("lease.close", {"lease": lease})["code"] == 404
 
 
-def test_plan_of_a_connection_that_ends_acquires_nothing_that_comes_later(desk: Desk) -> None:
+def test_plan_of_a_closing_connection_acquires_no_later_messages(desk: Desk) -> None:
     ranges, vhost = desk.driver.control.ranges, desk.vhost
     vhost.declare_queue("shared", {}, False, False, None, None)
     desk.ask("cursor.attach", {"cursor": "c", "queues": ["shared"]})
@@ -81,7 +81,7 @@ def test_plan_of_a_connection_that_ends_acquires_nothing_that_comes_later(desk: 
     assert Session().get(queue, True, 50.0) is not None, "a consumer gets it"
 
 
-def test_reader_that_has_ended_is_not_the_present_one(desk: Desk) -> None:
+def test_reader_that_has_ended_is_not_the_present_reader(desk: Desk) -> None:
     ranges = desk.driver.control.ranges
     desk.ask("cursor.attach", {"cursor": "c", "queues": ["a"]})
     cursor = ranges.cursors.find(desk.vhost, "c")
@@ -93,7 +93,7 @@ def test_reader_that_has_ended_is_not_the_present_one(desk: Desk) -> None:
     assert cursor.reader_ended == 0.0, "a deleted cursor is not remembered for its reader"
 
 
-def test_service_lists_leases_and_queries_of_one_virtual_host(desk: Desk) -> None:
+def test_service_lists_leases_and_queries_of_a_single_virtual_host(desk: Desk) -> None:
     ranges = desk.driver.control.ranges
     desk.ask("lease.open", {"queues": ["a"]})
     ranges.batches.marks.begin_batch("/", "q", "t", 0, "r", "w", "u")

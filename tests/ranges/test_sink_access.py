@@ -88,7 +88,7 @@ class AppSink:
         ]
 
 
-def test_row_that_waits_is_refused_when_its_user_may_not_write_any_more() -> None:
+def test_row_that_waits_is_refused_when_the_user_may_no_longer_write() -> None:
     sink = AppSink(capacity_messages=3)
     sink.client.say(sink.block(8))
     assert sink.answer() is None
@@ -113,7 +113,7 @@ def test_slice_after_the_change_takes_no_row() -> None:
     assert (answer["taken"], answer["code"]) == (before, 403)
 
 
-def test_block_goes_on_after_a_change_that_leaves_its_permission() -> None:
+def test_block_continues_after_a_change_that_leaves_the_permission() -> None:
     sink = AppSink(capacity_messages=3)
     sink.client.say(sink.block(8))
     sink.permit("^amq[.]default$")
@@ -123,7 +123,7 @@ def test_block_goes_on_after_a_change_that_leaves_its_permission() -> None:
     assert sink.answer() == {"rows": 8, "taken": 8}
 
 
-def test_topic_permission_that_is_taken_away_refuses_the_row_that_waits() -> None:
+def test_revoked_topic_permission_refuses_the_waiting_row() -> None:
     sink = AppSink(capacity_messages=2)
     sink.operator.say(method_frame(1, spec.QUEUE_BIND, queue="q", exchange="amq.topic", routing_key="#"))
     sink.client.say(sink.block(4, {"exchange": "amq.topic", "routing_key": "a.b"}))
@@ -136,7 +136,7 @@ def test_topic_permission_that_is_taken_away_refuses_the_row_that_waits() -> Non
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_user_or_permission_that_is_deleted_ends_the_connection_with_its_block(whole: bool) -> None:
+def test_user_or_permission_deletion_ends_the_connection_with_the_block(whole: bool) -> None:
     sink = AppSink(capacity_messages=3)
     sink.client.say(sink.block(8))
     if whole:
@@ -149,7 +149,7 @@ def test_user_or_permission_that_is_deleted_ends_the_connection_with_its_block(w
     assert sink.depth() == 0
 
 
-def test_rows_are_staged_only_as_far_as_they_are_permitted() -> None:
+def test_rows_are_staged_only_as_far_as_permitted() -> None:
     sink = AppSink()
     transactional = {"partition": 0, "attempt": 0, "delivery": "transactional"}
     sink.ask("sink.begin", **transactional)
@@ -164,7 +164,7 @@ def test_rows_are_staged_only_as_far_as_they_are_permitted() -> None:
     assert sink.ask("sink.commit", delivery="transactional", partitions={"0": 0})["code"] == 403
 
 
-def test_commit_that_waits_for_room_is_refused_when_its_user_may_not_write_any_more() -> None:
+def test_commit_that_waits_for_room_is_refused_when_the_user_may_no_longer_write() -> None:
     sink = AppSink(capacity_messages=9)
     transactional = {"partition": 0, "attempt": 0, "delivery": "transactional"}
     sink.ask("sink.begin", **transactional)
@@ -185,7 +185,7 @@ def test_commit_that_waits_for_room_is_refused_when_its_user_may_not_write_any_m
     assert sink.depth() == 4
 
 
-def test_query_is_not_fenced_by_another_user_before_an_operator_assigns_it() -> None:
+def test_query_is_not_fenced_by_another_user_before_an_operator_assigns_the_query() -> None:
     sink = AppSink()
     dedup: dict[str, object] = {"partition": 0, "attempt": 0, "delivery": "dedup"}
     sink.ask("sink.begin", **dedup)

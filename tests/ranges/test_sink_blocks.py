@@ -80,7 +80,7 @@ def sink() -> Sink:
     return Sink()
 
 
-def test_rows_of_a_block_are_messages_with_their_properties(sink: Sink) -> None:
+def test_rows_of_a_block_are_messages_with_properties(sink: Sink) -> None:
     rows: list[dict[str, object]] = [
         {"value": b"one", "message_id": "a", "priority": 3, "headers": [("x", b"y"), ("n", None), ("o", b"\xff")]},
         {"value": b"", "message_timestamp": -1, "type": "t", "headers_json": '{"n":1}', "headers": [("x", b"y")]},
@@ -98,7 +98,7 @@ def test_rows_of_a_block_are_messages_with_their_properties(sink: Sink) -> None:
     assert last.envelope.ttl_s == 60
 
 
-def test_answer_has_the_correlation_of_its_request(sink: Sink) -> None:
+def test_answer_has_the_correlation_of_the_request(sink: Sink) -> None:
     sink.client.say(block(encode_published(bodies(0, 2), {"routing_key": "q"}), "seven"))
     (message,) = sink.vhost.queues["answers"].ready_queue.messages()
     assert properties_of(message.content) == Properties(content_type="application/json", correlation_id="seven")
@@ -129,7 +129,7 @@ def test_rows_go_where_single_publishes_go(sink: Sink) -> None:
     assert properties_of(blind.content).headers == {"x": 1}, "BCC is removed"
 
 
-def test_blocks_that_wait_for_the_memory_limit_do_not_fill_it() -> None:
+def test_blocks_that_wait_for_the_memory_limit_do_not_fill_the_limit() -> None:
     """A block of more octets than the limit passes as its rows are consumed, though no other client makes room."""
     sink = Sink(**{"hold-deadline": 0})
     limit = in_bytes(20_000, 16_000, 14_000)
@@ -147,7 +147,7 @@ def test_blocks_that_wait_for_the_memory_limit_do_not_fill_it() -> None:
     assert taken + len(sink.held()) == 40
 
 
-def test_row_that_reaches_no_queue_ends_its_block_after_those_before_it(sink: Sink) -> None:
+def test_row_that_reaches_no_queue_ends_the_block_after_earlier_rows(sink: Sink) -> None:
     rows = [{"value": b"1", "routing_key": "q"}, {"value": b"2", "routing_key": "none"}, {"value": b"3"}]
     sink.client.say(block(encode_published(rows)))
     (answer,) = sink.heard()
@@ -175,7 +175,7 @@ def test_row_that_reaches_no_queue_ends_its_block_after_those_before_it(sink: Si
         ({"value": bytes(200_000)}, 311, "can never fit into queue 'q'"),
     ],
 )
-def test_row_that_cannot_be_a_message_ends_its_block(row: dict[str, object], code: int, text: str) -> None:
+def test_row_that_cannot_be_a_message_ends_the_block(row: dict[str, object], code: int, text: str) -> None:
     sink = Sink(capacity_bytes=100_000)
     first = {"value": b"0", "routing_key": "q"}
     sink.client.say(block(encode_published([first, {"routing_key": "q", **row}, first])))
@@ -189,7 +189,7 @@ def test_own_user_id_is_taken(sink: Sink) -> None:
     assert sink.send([{"value": b"", "user_id": "guest"}]) == [{"rows": 1, "taken": 1}]
 
 
-def test_full_queue_holds_the_block_and_takes_it_row_by_row() -> None:
+def test_full_queue_holds_the_block_and_takes_the_rows_singly() -> None:
     sink = Sink(capacity_messages=5, stop_messages=4, resume_messages=2)
     assert sink.send(bodies(0, 8)) == []
     assert sink.held() == [b"0", b"1", b"2", b"3", b"4"]
@@ -364,7 +364,7 @@ def test_why_names_the_block_that_waits() -> None:
     assert "/blocks" in json.dumps(blocked)
 
 
-def test_blocked_block_is_explained_to_its_connection_and_by_why() -> None:
+def test_blocked_block_is_explained_to_the_connection_and_by_why() -> None:
     sink = Sink(capacity_messages=3, hold_deadline=20)
     publisher = Dialogue(sink.driver)
     frames = publisher.say(block(encode_published(bodies(0, 6), {"routing_key": "q"})))
@@ -388,7 +388,7 @@ def test_blocked_block_is_explained_to_its_connection_and_by_why() -> None:
         (bytes(BLOCK_OCTETS + 1), {}, 311, "the most is"),
     ],
 )
-def test_malformed_block_is_refused_and_closes_nothing(
+def test_malformed_block_is_refused_and_closes_no_channel(
     data: bytes, properties: dict[str, Any], code: int, text: str, sink: Sink
 ) -> None:
     said = Properties(reply_to="answers", content_type=CONTENT_TYPE)

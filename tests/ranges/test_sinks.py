@@ -135,7 +135,7 @@ def test_task_that_runs_again_gets_the_taken_rows_and_sends_the_rest(sink: Sink)
     assert "has 9 rows, and 8 of them were taken" in again.ask("sink.commit", partitions={"0": 9})["text"]
 
 
-def test_pipelined_block_behind_a_refused_one_is_to_be_sent_again() -> None:
+def test_pipelined_block_behind_a_refused_block_is_to_be_sent_again() -> None:
     sink = Sink(**{"capacity-messages": 3, "stop-messages": 3, "overflow": "reject"})
     task = Task(sink)
     task.ask("sink.begin", partition=0, attempt=0)
@@ -152,7 +152,7 @@ def test_pipelined_block_behind_a_refused_one_is_to_be_sent_again() -> None:
     assert sink.rows() == numbered(0, 8)
 
 
-def test_block_that_waits_when_a_newer_attempt_begins_is_ended_and_nothing_doubles() -> None:
+def test_block_that_waits_when_a_newer_attempt_begins_is_ended_without_doubles() -> None:
     sink = Sink(**{"capacity-messages": 4, "stop-messages": 4, "resume-messages": 3})
     old, new = Task(sink), Task(sink)
     old.ask("sink.begin", partition=0, attempt=0)
@@ -179,7 +179,7 @@ def test_older_batch_other_writer_and_unknown_batch_are_refused(sink: Sink) -> N
     assert sink.depth() == 0
 
 
-def test_batch_begins_without_a_partition_where_it_has_no_rows(sink: Sink) -> None:
+def test_batch_begins_without_a_partition_at_a_broker_without_rows(sink: Sink) -> None:
     spread = "servers a:5672, b:5672 by partition"
     task = Task(sink)
     for _ in range(2):
@@ -204,7 +204,7 @@ def test_batch_begins_without_a_partition_where_it_has_no_rows(sink: Sink) -> No
         ({"write": None}, "'write' must be a string"),
     ],
 )
-def test_wrong_id_is_refused_with_its_name(wrong: dict[str, object], said: str) -> None:
+def test_wrong_id_is_refused_by_name(wrong: dict[str, object], said: str) -> None:
     task = Task(Sink())
     assert said in task.ask("sink.begin", **{"partition": 0, "attempt": 0, **wrong})["text"]
 
@@ -212,7 +212,7 @@ def test_wrong_id_is_refused_with_its_name(wrong: dict[str, object], said: str) 
 # Source and sink
 
 
-def test_query_that_reads_its_target_is_refused_before_and_while_it_sends(sink: Sink) -> None:
+def test_query_that_reads_the_target_is_refused_before_and_while_sending(sink: Sink) -> None:
     task = sink.reading("out")
     for routing_key in ("out", None):
         answer = task.ask("sink.begin", partition=0, attempt=0, routing_key=routing_key)
@@ -229,7 +229,7 @@ def test_query_that_reads_its_target_is_refused_before_and_while_it_sends(sink: 
 # Stages
 
 
-def test_batch_is_published_by_its_commit_and_not_again_by_a_repeated_one(sink: Sink) -> None:
+def test_batch_is_published_by_the_commit_and_not_again_by_a_repeated_commit(sink: Sink) -> None:
     task = Task(sink)
     task.stage_all(5)
     assert sink.depth() == 0
@@ -255,7 +255,7 @@ def test_commit_names_the_attempts_that_count(sink: Sink) -> None:
     assert sink.rows() == numbered(0, 3)
 
 
-def test_aborted_batch_leaves_nothing_and_may_be_run_again_by_the_same_run(sink: Sink) -> None:
+def test_aborted_batch_leaves_no_rows_and_may_be_run_again_by_the_same_run(sink: Sink) -> None:
     task = Task(sink)
     task.stage_all(5)
     assert task.ask("sink.abort") == {}
@@ -265,7 +265,7 @@ def test_aborted_batch_leaves_nothing_and_may_be_run_again_by_the_same_run(sink:
     assert sink.rows() == numbered(0, 4)
 
 
-def test_commit_waits_for_room_and_ends_with_its_connection() -> None:
+def test_commit_waits_for_room_and_ends_with_the_connection() -> None:
     sink = Sink(**{"capacity-messages": 6})
     other = Task(sink)
     other.client.say(b"".join([publish("out", b"before") for _ in range(4)]))
@@ -280,7 +280,7 @@ def test_commit_waits_for_room_and_ends_with_its_connection() -> None:
     assert sink.depth() == 5
 
 
-def test_batch_larger_than_the_capacity_of_its_target_is_refused() -> None:
+def test_batch_larger_than_the_capacity_of_the_target_is_refused() -> None:
     sink = Sink(**{"capacity-messages": 6})
     task = Task(sink)
     task.ask("sink.begin", delivery="transactional", partition=0, attempt=0)
@@ -290,7 +290,7 @@ def test_batch_larger_than_the_capacity_of_its_target_is_refused() -> None:
     assert answer["code"] == 311
 
 
-def test_unroutable_rows_are_reported_with_their_number(sink: Sink) -> None:
+def test_unroutable_rows_are_reported_with_the_number(sink: Sink) -> None:
     task = Task(sink)
     task.ask("sink.begin", delivery="transactional", partition=0, attempt=0)
     data = {"partition": 0, "attempt": 0, "row": 0, "query": "q", "batch": 0, "run": "r", "write": "w"}
@@ -315,7 +315,7 @@ def test_lease_of_a_batch_read_is_no_reader_without_cores(sink: Sink) -> None:
     assert task.ask("sink.waiting", task="1", **waits) == {}
 
 
-def test_reader_without_cores_is_reported_to_the_tasks_that_hold_them(sink: Sink) -> None:
+def test_reader_without_cores_is_reported_to_the_tasks_that_hold_the_cores(sink: Sink) -> None:
     reader = sink.reading("out")
     waits: dict[str, object] = {"application": "app", "cores": 2, "queue": "out"}
     assert reader.ask("sink.waiting", task="1", **waits) == {}
@@ -331,7 +331,7 @@ def test_reader_without_cores_is_reported_to_the_tasks_that_hold_them(sink: Sink
     assert reader.ask("sink.waiting", task="2", **waits) == {}
 
 
-def test_waiting_task_gets_the_state_of_its_connection() -> None:
+def test_waiting_task_gets_the_state_of_the_connection() -> None:
     sink = Sink(**{"capacity-messages": 4, "stop-messages": 4, "resume-messages": 3})
     task, asker = Task(sink), Task(sink)
     task.client.connection.peer.properties["connection_name"] = "sink of task 1"
@@ -436,7 +436,7 @@ def test_rows_are_in_the_target_once_and_in_order_with_any_failures_of_tasks(
 # The end of a query
 
 
-def test_ended_query_leaves_no_staged_rows_and_no_marks_and_its_tasks_are_fenced() -> None:
+def test_ended_query_leaves_no_staged_rows_and_no_marks_and_the_tasks_are_fenced() -> None:
     sink = Sink()
     staged, marked = Task(sink), Task(sink)
     staged.stage_all(3)
@@ -452,7 +452,7 @@ def test_ended_query_leaves_no_staged_rows_and_no_marks_and_its_tasks_are_fenced
     assert "nothing is staged" in staged.ask("sink.commit", delivery="transactional", partitions={"0": 0})["text"]
 
 
-def test_block_that_is_under_way_when_its_query_is_ended_is_refused() -> None:
+def test_block_under_way_when_the_query_is_ended_is_refused() -> None:
     sink = Sink(x_capacity_messages=1)
     task = Task(sink)
     task.ask("sink.begin", delivery="dedup", partition=0, attempt=0)

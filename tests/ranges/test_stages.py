@@ -39,7 +39,7 @@ def bench() -> Bench:
     return bench
 
 
-def test_repeated_rows_are_staged_once_and_missing_ones_are_reported(bench: Bench) -> None:
+def test_repeated_rows_are_staged_once_and_missing_rows_are_reported(bench: Bench) -> None:
     staged = batch(bench)
     stage = staged.begin(0, 0, 0.0)
     add(bench, staged, stage, 0, rows(bench, "a", 5))
@@ -61,7 +61,7 @@ def test_attempts_are_kept_apart_and_the_third_drops_the_first(bench: Bench) -> 
     assert staged.messages() == 7
 
 
-def test_batch_that_is_larger_than_its_target_is_refused_while_it_is_staged(bench: Bench) -> None:
+def test_batch_larger_than_the_target_is_refused_while_staged(bench: Bench) -> None:
     staged = batch(bench)
     add(bench, staged, staged.begin(0, 0, 0.0), 0, rows(bench, "a", 30))
     other = staged.begin(1, 0, 0.0)
@@ -79,7 +79,7 @@ def test_second_attempt_does_not_make_a_batch_larger(bench: Bench) -> None:
     add(bench, staged, staged.begin(0, 1, 0.0), 0, rows(bench, "a", 40))
 
 
-def test_staged_rows_count_in_the_limits_of_their_queues_until_they_are_dropped() -> None:
+def test_staged_rows_count_in_the_limits_of_the_queues_until_dropped() -> None:
     chain = Chain("q1", "q2")
     staged = batch(chain)
     pool = chain.broker.gates.vhosts["/"]
@@ -96,7 +96,7 @@ def test_staged_rows_count_in_the_limits_of_their_queues_until_they_are_dropped(
     assert pool.exact_measure(0.0).messages == chain.total() > LIMIT - 400
 
 
-def test_rows_of_a_query_that_pins_the_limit_pass_it_as_its_publishes_do() -> None:
+def test_rows_of_a_query_that_pins_the_limit_pass_the_limit_like_publishes() -> None:
     chain = Chain("q1", "q2")
     chain.fill("q1")
     planned = chain.plan("q1", 300)

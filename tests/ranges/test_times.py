@@ -122,7 +122,7 @@ def paged(count: int, settle: bool) -> tuple[PagedHouse, list[float]]:
 
 @pytest.mark.parametrize("settled", [True, False], ids=["written", "partly being written"])
 @pytest.mark.parametrize("wanted", [1, 5, 19, 20, 21, 22, 100, 199, 200, 201, 399, 400, 401])
-def test_search_goes_to_the_disk_and_leaves_it_as_it_is(settled: bool, wanted: int) -> None:
+def test_search_goes_to_the_disk_and_leaves_the_memory_unchanged(settled: bool, wanted: int) -> None:
     house, arrivals = paged(400, settled)
     before = int(house.pages("q").messages)
     assert before > 300
@@ -130,7 +130,7 @@ def test_search_goes_to_the_disk_and_leaves_it_as_it_is(settled: bool, wanted: i
     assert house.pages("q").messages == before
 
 
-def test_search_reads_as_many_pages_as_the_logarithm_of_their_number() -> None:
+def test_search_reads_as_many_pages_as_the_logarithm_of_the_number_of_pages() -> None:
     house, arrivals = paged(2_000, True)
     search = PagedSearch(house, arrivals[1_233] - 0.005)
     assert search.run() == 1_233

@@ -30,7 +30,7 @@ def test_backup_is_a_whole_folder_that_a_store_opens(tmp_path: Path) -> None:
         assert store.check() == store.damaged == []
 
 
-def test_backup_during_endless_writes_ends_and_is_of_one_moment(tmp_path: Path) -> None:
+def test_backup_during_endless_writes_ends_and_is_of_a_single_moment(tmp_path: Path) -> None:
     """It is made in a thread of its own; the writer goes on between its steps, and it never begins again."""
     with opened(tmp_path / "data") as store:
         store.commit(committing(rows=[some_row(1_000_000 + number, 1 << 20) for number in range(24)]))
@@ -54,7 +54,7 @@ def test_backup_during_endless_writes_ends_and_is_of_one_moment(tmp_path: Path) 
     assert len(found.rows) - len(live) == 24
 
 
-def test_backup_reports_its_progress_and_the_store_may_be_written_meanwhile(tmp_path: Path) -> None:
+def test_backup_reports_the_progress_and_the_store_may_be_written_meanwhile(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     with opened(tmp_path / "data") as store:
         store.commit(committing(rows=[some_row(number, 1 << 20) for number in range(1, 9)]))
@@ -74,7 +74,7 @@ def test_backup_reports_its_progress_and_the_store_may_be_written_meanwhile(tmp_
 
 
 @pytest.mark.usefixtures("in_database")
-def test_log_gives_its_room_back_when_the_backup_has_ended(tmp_path: Path) -> None:
+def test_log_returns_the_room_when_the_backup_has_ended(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as store:
         store.commit(committing(rows=[some_row(number, 1 << 20) for number in range(1, 5)]))
         large = iter(range(100, 200))
@@ -85,7 +85,7 @@ def test_log_gives_its_room_back_when_the_backup_has_ended(tmp_path: Path) -> No
         assert (tmp_path / "data" / f"{FILE}-wal").stat().st_size == 0
 
 
-def test_target_that_is_not_empty_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_nonempty_target_is_refused_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "to-my-aunt").write_text("Dear aunt")
     with opened(tmp_path / "data") as store, pytest.raises(StoreError) as raised:
@@ -94,7 +94,7 @@ def test_target_that_is_not_empty_is_refused_and_stays_as_it_is(tmp_path: Path) 
     assert [path.name for path in (tmp_path / "letters").iterdir()] == ["to-my-aunt"]
 
 
-def test_target_that_is_a_file_or_cannot_be_written_is_refused(open_folder: Path) -> None:
+def test_target_file_or_read_only_target_is_refused(open_folder: Path) -> None:
     filled(open_folder / "data")
     (open_folder / "file").write_text("")
     (open_folder / "closed").mkdir(mode=0o500)
@@ -105,13 +105,13 @@ def test_target_that_is_a_file_or_cannot_be_written_is_refused(open_folder: Path
             assert str(raised.value) == f"cannot write the backup '{open_folder / target}': {why}"
 
 
-def test_store_that_is_not_there_is_not_backed_up(tmp_path: Path) -> None:
+def test_missing_store_is_not_backed_up(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"^there is no store '.*' to back up$"):
         SqliteStore(tmp_path).backup(tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
-def test_backup_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_backup_that_fails_leaves_no_files_behind(tmp_path: Path) -> None:
     def stop(left: int, pages: int) -> None:
         raise KeyboardInterrupt
 

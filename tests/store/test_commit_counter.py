@@ -103,7 +103,7 @@ def lost(transactions: int) -> str:
     )
 
 
-def test_store_as_a_kill_left_it_is_opened_with_all_that_was_confirmed(killed: Killed) -> None:
+def test_store_is_opened_after_a_kill_with_all_confirmed_data(killed: Killed) -> None:
     with opened(killed.left(killed.log)) as store:
         assert contents(store) == killed.states[-1]
         store.commit(commit_of(COMMITS + 1))
@@ -151,7 +151,7 @@ def test_older_copy_in_the_place_of_the_file_is_missed(killed: Killed) -> None:
     assert lost(COMMITS - WRITTEN_BACK) in refusal(place)
 
 
-def test_file_that_was_removed_with_its_log_is_missed(killed: Killed) -> None:
+def test_file_removed_together_with_the_log_is_missed(killed: Killed) -> None:
     place = killed.left(None)
     (place / FILE).unlink()
     assert refusal(place) == (
@@ -169,7 +169,7 @@ def test_repair_accepts_and_reports_the_loss_and_the_new_store_opens(killed: Kil
         assert contents(store) == killed.states[WRITTEN_BACK - 1]
 
 
-def test_store_ahead_of_its_count_after_a_kill_is_opened(killed: Killed) -> None:
+def test_store_ahead_of_the_count_after_a_kill_is_opened(killed: Killed) -> None:
     place = killed.left(killed.log)
     CommitCounter(place).make(Count(COMMITS - 1, (COMMITS - 1) * MESSAGES))
     with opened(place) as store:
@@ -177,7 +177,7 @@ def test_store_ahead_of_its_count_after_a_kill_is_opened(killed: Killed) -> None
     assert CommitCounter(place).read() == Count(COMMITS, COMMITS * MESSAGES)
 
 
-def test_commit_is_counted_on_the_disk_before_it_returns(tmp_path: Path) -> None:
+def test_commit_is_counted_on_the_disk_before_the_commit_returns(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for number in range(1, 6):
             store.commit(committing(rows=[some_row(number)._replace(messages=10)]))
@@ -187,7 +187,7 @@ def test_commit_is_counted_on_the_disk_before_it_returns(tmp_path: Path) -> None
         assert CommitCounter(tmp_path).read() == Count(5, 50)
 
 
-def test_count_that_was_torn_leaves_the_one_before_it(tmp_path: Path) -> None:
+def test_count_that_was_torn_leaves_the_earlier_count(tmp_path: Path) -> None:
     counter = CommitCounter(tmp_path)
     counter.make(Count(6, 60))
     counter.open(Count(6, 60))
@@ -213,7 +213,7 @@ def test_damaged_commit_counter_is_refused_with_advice(killed: Killed, octets: b
         assert contents(store) == killed.states[-1]
 
 
-def test_directory_from_before_there_was_a_count_is_opened_and_gets_one(tmp_path: Path) -> None:
+def test_directory_without_a_count_is_opened_and_gets_a_count(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as connection:
         connection.execute("PRAGMA auto_vacuum = 2")
         schema.migrate(connection, tmp_path / FILE, schema.MIGRATIONS[:2])
@@ -239,7 +239,7 @@ def test_backup_may_be_opened_and_is_counted_on(killed: Killed, tmp_path: Path) 
         (Count(5, 3000), Count(3, 1000), "the last 2 transactions of 5, which brought 2,000 messages"),
     ],
 )
-def test_transaction_count_says_how_much_is_lost(known: Count, found: Count, said: str) -> None:
+def test_transaction_count_shows_how_much_is_lost(known: Count, found: Count, said: str) -> None:
     assert lost_transactions(known, found) == said
 
 
@@ -265,7 +265,7 @@ def test_transaction_count_is_refused_to_a_process_whose_opening_is_not_the_last
         assert read_count(connection)[0] == following
 
 
-def test_transaction_count_behind_its_counter_file_is_refused_with_advice(tmp_path: Path) -> None:
+def test_transaction_count_behind_the_counter_file_is_refused_with_advice(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(rows=[some_row(1)]))
     counter = CommitCounter(tmp_path)

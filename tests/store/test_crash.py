@@ -34,7 +34,7 @@ def committed_until_killed(directory: Path, first: int, after: int) -> int:
     return first + after + len(rest) - 1
 
 
-def test_commit_that_returned_survives_kill_9_and_at_most_one_more_does(tmp_path: Path) -> None:
+def test_commit_that_returned_survives_kill_9_with_at_most_another_commit(tmp_path: Path) -> None:
     chance = random.Random(9)
     next_number = LIVE + 1
     for _ in range(ROUNDS):
@@ -51,7 +51,7 @@ def test_commit_that_returned_survives_kill_9_and_at_most_one_more_does(tmp_path
     assert next_number > ROUNDS * LIVE
 
 
-def test_process_that_is_killed_while_it_makes_a_store_leaves_one_or_none(tmp_path: Path) -> None:
+def test_process_killed_while_creating_a_store_leaves_a_store_or_none(tmp_path: Path) -> None:
     for round_number in range(8):
         directory = tmp_path / str(round_number)
         directory.mkdir()

@@ -89,7 +89,7 @@ def test_blocks_of_deleted_records_are_used_again(tmp_path: Path, is_opened_agai
         assert store.check() == []
 
 
-def test_blocks_that_a_backup_may_read_are_not_used_until_it_has_ended(tmp_path: Path) -> None:
+def test_blocks_that_a_backup_may_read_are_not_used_until_the_backup_has_ended(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(rows=[some_row(1, LARGE)]))
         reader = os.open(tmp_path / DATA_FILE, os.O_RDONLY)
@@ -130,7 +130,7 @@ def test_free_blocks_go_back_to_the_file_system_and_the_rest_stays(tmp_path: Pat
         assert store.check() == []
 
 
-def test_busy_store_returns_free_blocks_between_others(tmp_path: Path) -> None:
+def test_busy_store_returns_free_blocks_between_commits(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for number in range(1, 61):
             store.commit(committing(rows=[some_row(number, MIB)]))
@@ -178,7 +178,7 @@ def test_transaction_that_failed_is_written_to_the_same_blocks(tmp_path: Path) -
         assert store.check() == []
 
 
-def test_file_that_is_missing_is_refused_and_the_rest_is_saved(tmp_path: Path) -> None:
+def test_missing_file_is_refused_and_the_rest_is_saved(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as store:
         store.commit(of_each_kind())
     (tmp_path / "data" / DATA_FILE).unlink()
@@ -193,7 +193,7 @@ def test_file_that_is_missing_is_refused_and_the_rest_is_saved(tmp_path: Path) -
         assert [row.number for row in contents(store).rows] == [2, 4]
 
 
-def test_file_that_is_removed_while_a_broker_uses_it_stops_the_broker(tmp_path: Path) -> None:
+def test_file_removed_while_in_use_stops_the_broker(tmp_path: Path) -> None:
     held = DataDirectory(tmp_path)
     held.lock()
     store = SqliteStore(tmp_path, held)

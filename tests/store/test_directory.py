@@ -13,7 +13,7 @@ from penstock.store.directory import SYSTEM, DataDirectory, default_directory
 from tests.support.open_stores import NOBODY, unprivileged
 
 
-def test_directory_that_is_made_is_its_owners_alone(tmp_path: Path) -> None:
+def test_created_directory_is_private_to_the_owner(tmp_path: Path) -> None:
     place = tmp_path / "some" / "where"
     directory = DataDirectory(place)
     directory.lock()
@@ -23,7 +23,7 @@ def test_directory_that_is_made_is_its_owners_alone(tmp_path: Path) -> None:
     directory.unlock()
 
 
-def test_directory_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+def test_directory_that_exists_keeps_the_mode(tmp_path: Path) -> None:
     tmp_path.chmod(0o750)
     directory = DataDirectory(tmp_path)
     directory.lock()
@@ -46,7 +46,7 @@ def test_second_broker_is_refused_with_the_owner_of_the_directory(tmp_path: Path
     second.unlock()
 
 
-def test_directory_that_is_only_read_is_not_written(tmp_path: Path) -> None:
+def test_directory_opened_for_reading_is_not_written(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path)
     directory.hold()
     directory.unlock()
@@ -69,7 +69,7 @@ def test_directory_that_may_not_be_written_is_refused(open_folder: Path) -> None
             assert str(raised.value) == said
 
 
-def test_file_in_its_place_is_refused(tmp_path: Path) -> None:
+def test_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StartError, match=r"^cannot use data directory '.*/file': File exists$"):
         DataDirectory(tmp_path / "file").lock()

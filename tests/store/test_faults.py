@@ -202,9 +202,7 @@ def test_commit_that_cannot_be_counted_is_not_confirmed_and_goes_through_later(
 
 
 @pytest.mark.parametrize("words", ["file sync", "file write", "file torn"])
-def test_log_that_cannot_be_written_back_stays_and_nothing_is_lost(
-    tmp_path: Path, data: Path, disk: Disk, words: str
-) -> None:
+def test_log_that_cannot_be_written_back_stays_without_loss(tmp_path: Path, data: Path, disk: Disk, words: str) -> None:
     with child_with(79, data, **disk.environment) as ask:  # More than a mebibyte of log.
         disk.fail(words)
         assert ask("tidy", 0).startswith(

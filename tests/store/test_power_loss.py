@@ -126,7 +126,7 @@ def lived(folder: Path, seed: int, any_names: bool = False) -> Found:
 
 @pytest.mark.timeout(400 + SECONDS)
 @pytest.mark.parametrize("any_names", [False, True], ids=["names in order", "names in any order"])
-def test_store_is_as_a_commit_left_it_after_a_power_failure_at_any_point(folder: Path, any_names: bool) -> None:
+def test_store_equals_a_committed_state_after_a_power_failure_at_any_point(folder: Path, any_names: bool) -> None:
     begun, failures = time.monotonic(), 0
     for seed in count(1 + 1_000_000 * any_names):
         found = lived(folder, seed, any_names)
@@ -138,7 +138,7 @@ def test_store_is_as_a_commit_left_it_after_a_power_failure_at_any_point(folder:
     assert failures > FEWEST
 
 
-def test_store_whose_log_is_never_synchronised_is_refused_for_its_loss(folder: Path) -> None:
+def test_store_whose_log_is_never_synchronised_is_refused_for_the_loss(folder: Path) -> None:
     """And so would be seen whatever else is lost."""
     lives = Lives(folder, 1)
     judge = Judge(folder / "left", after_each(history(1, 5)), random.Random(1))

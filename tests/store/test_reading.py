@@ -9,7 +9,7 @@ from penstock.store.sqlite import FILE
 from tests.support.open_stores import committing, opened, some_page, some_row
 
 
-def test_damaged_row_is_reported_by_its_number_and_a_page_with_its_queue(tmp_path: Path) -> None:
+def test_damaged_row_is_reported_by_number_and_a_page_with_the_queue(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(rows=[some_row(1), some_row(2), some_page(3, 7, 100, 30_000), some_page(4, 7, 200)]))
     spoil(tmp_path, some_row(2).data[500:520])
@@ -34,7 +34,7 @@ def spoil(directory: Path, octets: bytes) -> None:
     (directory / FILE).write_bytes(file.replace(octets, bytes([octets[0] ^ 1]) + octets[1:]))
 
 
-def test_damaged_store_goes_on_with_its_readable_rows(tmp_path: Path) -> None:
+def test_damaged_store_continues_with_the_readable_rows(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(rows=[some_row(1), some_row(2)]))
     spoil(tmp_path, some_row(2).data[500:520])

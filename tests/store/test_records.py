@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.store.records import MessageRow, MetadataRecord, SettlementRecord, StoreTransaction
 
 
-def test_records_of_metadata_are_written_in_their_last_state_and_first_order() -> None:
+def test_records_of_metadata_are_written_in_the_last_state_and_first_order() -> None:
     commit = StoreTransaction()
     commit.metadata = [
         MetadataRecord("queue", "a", b"1"),
@@ -21,7 +21,7 @@ def test_records_of_metadata_are_written_in_their_last_state_and_first_order() -
     ]
 
 
-def test_records_of_a_transaction_count_with_the_bytes_of_their_data() -> None:
+def test_records_of_a_transaction_count_with_the_bytes_of_the_data() -> None:
     commit = StoreTransaction()
     assert commit.size() == 0
     commit.rows = [MessageRow(1, b"12345")]

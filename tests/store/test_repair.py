@@ -73,7 +73,7 @@ def test_repair_of_a_cut_file_saves_the_rest_and_counts_the_loss(tmp_path: Path)
 
 
 @pytest.mark.parametrize("octets", [b"", b"\x00" * 100_000, b"nothing of ours"])
-def test_repair_of_a_file_that_is_no_store_saves_nothing_and_reports_it(tmp_path: Path, octets: bytes) -> None:
+def test_repair_of_another_file_saves_and_reports_no_records(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "whole" / FILE).write_bytes(octets)
     saved = repair(tmp_path / "whole", tmp_path / "saved")
@@ -81,7 +81,7 @@ def test_repair_of_a_file_that_is_no_store_saves_nothing_and_reports_it(tmp_path
     assert {damage.why for damage in saved.lost} == {"how many there were cannot be read"}
 
 
-def test_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+def test_nonempty_target_is_refused(tmp_path: Path) -> None:
     filled(tmp_path / "whole")
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "to-my-aunt").write_text("Dear aunt")
@@ -91,7 +91,7 @@ def test_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     assert str(raised.value) == expected
 
 
-def test_store_that_a_broker_uses_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+def test_store_that_a_broker_uses_is_refused_and_no_file_is_created(tmp_path: Path) -> None:
     filled(tmp_path / "whole")
     broker = DataDirectory(tmp_path / "whole")
     broker.lock()
@@ -102,7 +102,7 @@ def test_store_that_a_broker_uses_is_refused_and_nothing_is_made(tmp_path: Path)
     assert repair(tmp_path / "whole", tmp_path / "saved").rows == 47
 
 
-def test_folder_without_a_store_and_one_that_is_not_there_are_refused(tmp_path: Path) -> None:
+def test_folder_without_a_store_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"^cannot read the store '.*': No such file or directory$"):
         repair(tmp_path, tmp_path / "saved")
     with pytest.raises(StartError, match=r"^there is no data directory '.*nowhere'$"):

@@ -159,7 +159,7 @@ def test_file_that_was_cut_off(subject: Subject) -> None:
         subject.suffer(cut(size))
 
 
-def test_page_that_is_as_it_was_earlier(subject: Subject, tmp_path: Path) -> None:
+def test_page_in_an_earlier_state(subject: Subject, tmp_path: Path) -> None:
     """A disk that says that it has written a page, and has not."""
     newer = tmp_path / "newer"
     newer.mkdir()
@@ -192,7 +192,7 @@ def test_bit_of_the_statements_that_make_the_tables(subject: Subject) -> None:
         subject.suffer(flip(at, at % 7))
 
 
-def test_statement_whose_damage_is_quoted_in_an_error_that_is_no_text(subject: Subject) -> None:
+def test_statement_whose_damage_is_quoted_in_an_undecodable_error(subject: Subject) -> None:
     """SQLite quotes what it does not understand, and Python cannot decode that."""
     for begin in (b"AFTER INSERT", b"UPDATE sums"):
         assert subject.suffer(flip(subject.octets.index(begin) + 1, 7)) == "refused"
@@ -208,7 +208,7 @@ def test_bits_anywhere(subject: Subject, places: list[tuple[int, int]]) -> None:
     subject.suffer(change)
 
 
-def test_unreachable_stretch_does_not_hide_rows_behind_it(tmp_path: Path) -> None:
+def test_unreachable_stretch_does_not_hide_later_rows(tmp_path: Path) -> None:
     rows = [some_row(number, 1500) for number in range(1000, 1400)]
     with opened(tmp_path) as store:
         store.commit(committing(rows=rows))
@@ -228,7 +228,7 @@ def test_unreachable_stretch_does_not_hide_rows_behind_it(tmp_path: Path) -> Non
     assert all_told == f"{len(missing)} of 400 rows"
 
 
-def test_rows_without_their_root_page_are_saved(tmp_path: Path) -> None:
+def test_rows_without_the_root_page_are_saved(tmp_path: Path) -> None:
     """The page in which all rows begin is gone: SQLite finds none of them."""
     rows = [some_row(number, 1500) for number in range(1, 400)]
     with opened(tmp_path / "damaged") as store:
@@ -294,13 +294,13 @@ def refusal(place: Path) -> str:
     return str(raised.value)
 
 
-def test_log_as_the_crash_left_it_is_read_to_its_end(crashed: Crashed) -> None:
+def test_log_after_the_crash_is_read_to_the_end(crashed: Crashed) -> None:
     with opened(crashed.left(crashed.log)) as store:
         assert contents(store) == crashed.states[-1]
         assert store.damaged == []
 
 
-def test_log_that_ends_anywhere_gives_the_last_commit_that_is_whole(crashed: Crashed) -> None:
+def test_log_that_ends_anywhere_yields_the_last_whole_commit(crashed: Crashed) -> None:
     """As a power failure may leave it. (A file whose log was cut off on purpose looks the same.)"""
     for size in (0, 10, HEADER.size, *range(HEADER.size + 5, len(crashed.log), STEP // 2)):
         whole = sum(end <= size for end in crashed.ends)
@@ -348,7 +348,7 @@ def test_frames_of_a_failed_transaction_behind_the_end_are_no_damage(crashed: Cr
         assert contents(store) == crashed.states[-3]
 
 
-def test_damaged_log_is_saved_up_to_its_end_without_the_damaged_row(crashed: Crashed, tmp_path: Path) -> None:
+def test_damaged_log_is_saved_up_to_the_end_without_the_damaged_row(crashed: Crashed, tmp_path: Path) -> None:
     """The flipped bit is in the middle of the row that came last but two."""
     row = crashed.states[-1].rows[-3]
     at = crashed.log.index(row.data[9000:9020])
@@ -372,7 +372,7 @@ def test_log_with_any_flipped_bit_is_saved_without_a_wrong_record(crashed: Crash
             assert saved.lost
 
 
-def test_log_is_read_as_sqlite_reads_it(crashed: Crashed) -> None:
+def test_log_is_read_like_sqlite(crashed: Crashed) -> None:
     place = crashed.left(crashed.log)
     log = Log(place / f"{FILE}-wal", PAGE_SIZE)
     assert log.reached(0) == log.end() == log.frames == (len(crashed.log) - HEADER.size) // STEP

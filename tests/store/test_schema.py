@@ -42,7 +42,7 @@ def ask(path: Path, question: str) -> list[tuple[object, ...]]:
         return connection.execute(question).fetchall()
 
 
-def test_new_file_has_its_application_id_and_the_version_of_penstock(tmp_path: Path) -> None:
+def test_new_file_has_the_application_id_and_the_version_of_penstock(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         path = store.path
     assert path.read_bytes()[68:72] == b"Pnst"
@@ -80,7 +80,7 @@ def test_database_of_another_program_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("octets", [b"", b"SQLite format 3\x00", b"a letter to the editor\n" * 100])
-def test_file_that_is_no_database_or_has_been_cut_off_is_refused(tmp_path: Path, octets: bytes) -> None:
+def test_foreign_or_truncated_file_is_refused(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / FILE).write_bytes(octets)
     assert refusal(tmp_path).startswith(
         f"'{tmp_path / FILE}' is not a store of Penstock: it does not begin as a SQLite"
@@ -92,13 +92,13 @@ def test_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path) == f"cannot open the store '{tmp_path / FILE}': Is a directory"
 
 
-def test_log_without_its_file_is_refused(tmp_path: Path) -> None:
+def test_log_without_the_database_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / f"{FILE}-wal").write_bytes(b"what was confirmed")
     assert "is missing, but its log is there" in refusal(tmp_path)
     assert (tmp_path / f"{FILE}-wal").read_bytes() == b"what was confirmed"
 
 
-def test_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_folder_is_refused(tmp_path: Path) -> None:
     said = refusal(tmp_path / "no" / "where")
     assert said == f"cannot open the store '{tmp_path / 'no' / 'where' / FILE}': No such file or directory"
 
@@ -120,7 +120,7 @@ def test_store_of_form_0_is_brought_up_to_date(tmp_path: Path) -> None:
     assert ask(path, "PRAGMA user_version") == [(len(schema.MIGRATIONS),)]
 
 
-def test_migrations_that_a_file_lacks_run_in_order_and_keep_its_records(tmp_path: Path) -> None:
+def test_migrations_that_a_file_lacks_run_in_order_and_keep_the_records(tmp_path: Path) -> None:
     before = filled(tmp_path)
     path = tmp_path / FILE
     migrations = (
@@ -152,7 +152,7 @@ def of_form_1(path: Path) -> None:
             connection.execute("INSERT INTO positions VALUES (?, ?, 7, ?)", (queue, 70 + queue, seal))
 
 
-def test_positions_of_form_1_come_back_and_do_not_say_how_many_messages_there_are(tmp_path: Path) -> None:
+def test_positions_of_form_1_are_restored_without_the_number_of_messages(tmp_path: Path) -> None:
     of_form_1(tmp_path / FILE)
     with opened(tmp_path) as store:
         assert list(store.positions()) == [QueuePosition(1, 71, 7, UNKNOWN), QueuePosition(2, 72, 7, UNKNOWN)]
@@ -185,7 +185,7 @@ def test_damaged_store_of_form_1_is_repaired(tmp_path: Path) -> None:
         assert list(store.positions()) == [QueuePosition(1, 71, 7, UNKNOWN), QueuePosition(2, 72, 7, UNKNOWN)]
 
 
-def test_migration_that_fails_leaves_the_file_in_its_old_form(tmp_path: Path) -> None:
+def test_migration_that_fails_leaves_the_file_in_the_old_form(tmp_path: Path) -> None:
     before = filled(tmp_path)
     path = tmp_path / FILE
     migrations = (

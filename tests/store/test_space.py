@@ -118,9 +118,7 @@ def test_busy_store_returns_space_that_several_looks_find_free(
 
 
 @pytest.mark.parametrize("placed", [PLACED_BYTES, 1 << 40], ids=["data file", "database"])
-def test_busy_store_keeps_space_that_is_used_again(
-    tmp_path: Path, placed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_busy_store_keeps_space_for_later_use(tmp_path: Path, placed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "PLACED_BYTES", placed)
     with opened(tmp_path) as store:
         for wave in range(4):
@@ -188,7 +186,7 @@ def test_free_room_below_a_threshold_is_kept_for_new_records(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("in_database")
-def test_log_stays_bounded_and_is_cut_off_when_there_is_nothing_to_do(tmp_path: Path) -> None:
+def test_log_stays_bounded_and_is_truncated_when_idle(tmp_path: Path) -> None:
     log = tmp_path / f"{FILE}-wal"
     with opened(tmp_path) as store:
         longest = 0
@@ -206,7 +204,7 @@ def test_log_stays_bounded_and_is_cut_off_when_there_is_nothing_to_do(tmp_path: 
 
 
 @pytest.mark.usefixtures("in_database")
-def test_room_that_is_free_is_used_before_the_file_grows(tmp_path: Path) -> None:
+def test_free_room_is_used_before_the_file_grows(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         fill_with(store, 12)
         store.commit(committing(rows_gone=list(range(1, 13))))
@@ -256,7 +254,7 @@ def test_reserve_for_which_there_is_no_room_is_not_made_by_half(tmp_path: Path) 
         assert reserve.missing() == 0
 
 
-def test_store_on_a_full_disk_is_opened_and_written_from_its_reserve(tmp_path: Path) -> None:
+def test_store_on_a_full_disk_is_opened_and_written_from_the_reserve(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", f"{64 * MIB}") as disk:
         directory = DataDirectory(disk / "data")
         directory.lock()

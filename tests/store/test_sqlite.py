@@ -35,7 +35,7 @@ def test_committed_records_come_back_after_reopening(tmp_path: Path) -> None:
     assert found.positions == [QueuePosition(7, 12, 11)]
 
 
-def test_metadata_come_in_the_order_of_declaration_in_their_newest_state(tmp_path: Path) -> None:
+def test_metadata_are_returned_in_the_order_of_declaration_in_the_newest_state(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(metadata=[MetadataRecord("queue", name, b"1") for name in ("b", "a", "c")]))
         store.commit(committing(metadata=[MetadataRecord("queue", "b", b"2"), MetadataRecord("exchange", "b", b"3")]))
@@ -48,21 +48,21 @@ def test_metadata_come_in_the_order_of_declaration_in_their_newest_state(tmp_pat
     assert found == [("queue", "b", b"2"), ("queue", "c", b"1"), ("exchange", "b", b"3"), ("queue", "a", b"4")]
 
 
-def test_names_that_are_no_text_come_back_as_they_were(tmp_path: Path) -> None:
+def test_names_that_are_no_text_are_returned_unchanged(tmp_path: Path) -> None:
     thing = MetadataRecord("queue", b"\xff\x00\xc3(".decode(errors="surrogateescape"), b"\x00")
     with opened(tmp_path) as store:
         store.commit(committing(metadata=[thing]))
         assert list(store.metadata()) == [thing]
 
 
-def test_rows_of_pages_are_listed_without_their_data(tmp_path: Path) -> None:
+def test_rows_of_pages_are_listed_without_the_data(tmp_path: Path) -> None:
     page = some_page(2, 7, 100)
     with opened(tmp_path) as store:
         store.commit(committing(rows=[page, some_row(1)]))
         assert list(store.rows()) == [some_row(1), page._replace(data=b"")]
 
 
-def test_pages_come_in_order_up_to_so_many_bytes_but_at_least_one(tmp_path: Path) -> None:
+def test_pages_are_returned_in_order_up_to_a_number_of_bytes_but_at_least_a_page(tmp_path: Path) -> None:
     pages = [some_page(20 - at, 7, 10 * at) for at in range(5)]
     with opened(tmp_path) as store:
         store.commit(committing(rows=[*pages, some_page(50, 8, 0), some_row(51)]))
@@ -85,7 +85,7 @@ def test_page_heads_begin_with_the_page_that_may_have_the_sequence(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("in_database")
-def test_full_store_writes_nothing_of_a_commit_and_accepts_it_once_there_is_room(tmp_path: Path) -> None:
+def test_full_store_writes_no_part_of_a_commit_and_accepts_the_commit_with_room(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(everything())
         before = contents(store)
@@ -109,7 +109,7 @@ def bound(store: SqliteStore, pages: int) -> None:
     store._connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
-def test_store_that_another_program_writes_says_so_and_goes_on_after_it(tmp_path: Path) -> None:
+def test_store_that_another_program_writes_reports_that_and_continues_afterwards(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         other = sqlite3.connect(store.path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -121,7 +121,7 @@ def test_store_that_another_program_writes_says_so_and_goes_on_after_it(tmp_path
         assert len(list(store.rows())) == 2
 
 
-def test_store_that_was_never_opened_or_is_closed_says_so(tmp_path: Path) -> None:
+def test_store_that_was_never_opened_or_is_closed_reports_that(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
     with pytest.raises(StoreError, match=r"is not open$"):
         store.commit(StoreTransaction())
@@ -132,7 +132,7 @@ def test_store_that_was_never_opened_or_is_closed_says_so(tmp_path: Path) -> Non
         list(store.rows())
 
 
-def test_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
+def test_rows_are_read_singly(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(rows=[some_row(number) for number in range(1, 4)]))
         rows = store.rows()
@@ -140,7 +140,7 @@ def test_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
         assert [*rows] == [some_row(2), some_row(3)]
 
 
-def test_closed_store_is_a_file_and_its_count_that_only_their_owner_reads(tmp_path: Path) -> None:
+def test_closed_store_is_a_file_with_a_count_that_only_the_owner_can_read(tmp_path: Path) -> None:
     filled(tmp_path / "data")
     assert sorted((path.name, path.stat().st_mode & 0o777) for path in (tmp_path / "data").iterdir()) == [
         ("messages.commits", 0o600),
@@ -148,7 +148,7 @@ def test_closed_store_is_a_file_and_its_count_that_only_their_owner_reads(tmp_pa
     ]
 
 
-def test_open_store_can_be_read_by_others_meanwhile(tmp_path: Path) -> None:
+def test_open_store_can_be_read_by_other_processes(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(committing(rows=[MessageRow(1, b"x")]))
         other = sqlite3.connect(f"{store.path.as_uri()}?mode=ro", uri=True)
@@ -175,7 +175,7 @@ def test_deleted_records_are_gone_even_if_new_in_the_same_commit(tmp_path: Path)
     assert (found.rows, found.notes) == ([some_row(2)], [some_note(3)])
 
 
-def test_commit_that_is_written_twice_is_written_once(tmp_path: Path) -> None:
+def test_commit_written_twice_is_stored_once(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(
             committing(metadata=[MetadataRecord("queue", "old", b"x"), MetadataRecord("queue", "orders", b"x")])

@@ -83,7 +83,7 @@ def test_store_agrees_with_the_model_after_any_history(
     assert engine.contents() == model.contents()
 
 
-def test_record_that_is_written_again_has_its_newest_state(engine: Engine) -> None:
+def test_record_written_again_has_the_newest_state(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(
             committing(
@@ -99,7 +99,7 @@ def test_record_that_is_written_again_has_its_newest_state(engine: Engine) -> No
     assert engine.contents() == Contents([], after.positions, after.settlements, after.rows)
 
 
-def test_repeated_commit_changes_nothing_unless_others_came_between(engine: Engine) -> None:
+def test_repeated_commit_changes_nothing_unless_another_commit_came_between(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(
             committing(
@@ -122,7 +122,7 @@ def test_repeated_commit_changes_nothing_unless_others_came_between(engine: Engi
             assert [thing.data for thing in store.metadata()] == [b"3", b"2"]
 
 
-def test_pages_go_by_the_sequences_of_their_first_messages(engine: Engine) -> None:
+def test_pages_are_found_by_the_sequences_of_the_first_messages(engine: Engine) -> None:
     with engine.opened() as store:
         pages = [some_page(number, 7, 10 * number) for number in range(1, 7)]
         others = [some_row(8), some_page(9, 6, 30)]
@@ -179,7 +179,7 @@ def test_metadata_records_come_in_the_order_of_declaration(engine: Engine) -> No
         assert list(store.metadata()) == things
 
 
-def test_more_rows_and_pages_than_one_reading_takes_come_in_order(engine: Engine) -> None:
+def test_more_rows_and_pages_than_a_single_reading_takes_are_returned_in_order(engine: Engine) -> None:
     rows = [MessageRow(number, b"%d" % number) for number in range(1, 9002)]
     pages = [MessageRow(10_000 + at, b"x" * 100, 5, 1000 - at, 1, 1) for at in range(1000)]
     with engine.opened() as store:
@@ -218,7 +218,7 @@ def test_used_room_grows_and_shrinks_with_stored_bytes(engine: Engine) -> None:
     assert after.taken < full.taken / 2
 
 
-def test_store_that_was_never_opened_or_is_closed_says_so(engine: Engine) -> None:
+def test_store_that_was_never_opened_or_is_closed_reports_that(engine: Engine) -> None:
     store = engine.make()
     with pytest.raises(StoreError, match=r"is not open$"):
         store.commit(StoreTransaction())
@@ -232,7 +232,7 @@ def test_store_that_was_never_opened_or_is_closed_says_so(engine: Engine) -> Non
         store.pages(1, 0, 0)
 
 
-def test_pieces_come_back_in_order_without_their_data_and_each_by_itself(engine: Engine) -> None:
+def test_pieces_are_returned_in_order_without_the_data_and_each_by_key(engine: Engine) -> None:
     pieces = [some_piece(7, at, 9_000) for at in range(3)]
     with engine.opened() as store:
         store.commit(committing(pieces=[some_piece(9, 0), *reversed(pieces)]))
@@ -243,7 +243,7 @@ def test_pieces_come_back_in_order_without_their_data_and_each_by_itself(engine:
         assert store.damaged == []
 
 
-def test_pieces_of_a_body_are_deleted_in_parts_and_others_stay(engine: Engine) -> None:
+def test_pieces_of_a_body_are_deleted_in_parts_and_the_rest_stay(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(committing(pieces=[some_piece(body, at) for body in (1, 2, 3) for at in range(5)]))
         store.commit(committing(pieces_gone=[(2, 0, 2)]))
@@ -260,7 +260,7 @@ def test_missing_piece_is_none_and_reported(engine: Engine) -> None:
         assert store.damaged[0].why == "it is missing"
 
 
-def test_bodies_of_a_row_leave_with_the_row_and_those_of_pages_with_the_pages(engine: Engine) -> None:
+def test_bodies_of_a_row_are_deleted_with_the_row_and_bodies_of_pages_with_the_pages(engine: Engine) -> None:
     bodies = [RowBodies(number, (number, 70 + number)) for number in (1, 2, 3, 4)]
     with engine.opened() as store:
         rows = [some_row(1), some_page(2, 9, 10), some_page(3, 9, 20), some_row(4)]

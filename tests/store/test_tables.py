@@ -65,7 +65,7 @@ def test_tables_keep_names_whose_bytes_are_no_text() -> None:
     assert tables.encoded(tables.decoded(b"caf\xe9")) == b"caf\xe9"
 
 
-def test_damage_names_a_page_with_its_queue_and_a_damaged_head_without() -> None:
+def test_damage_names_a_page_with_the_queue_and_a_damaged_head_without() -> None:
     columns = COLUMNS["rows"]
     damage = tables.damage_of(tables.ROWS, columns[:7], "why")
     assert (damage.what, damage.why, damage.queue, damage.messages) == ("page 3 of queue number 7", "why", 7, 2)

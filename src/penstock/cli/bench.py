@@ -55,7 +55,7 @@ def bench(context: click.Context, compare: tuple[Path, Path] | None, as_json: bo
 
 
 def shared(command: Decorated) -> Decorated:
-    """Add the options of every run to a command, which takes them as `session`."""
+    """Add the options of every run to a command, which gets them as `session`."""
 
     @functools.wraps(command)
     def bundled(yes_really: bool, plot: Path | None, quiet: bool, as_json: bool, url: str, **given: Any) -> None:
@@ -89,7 +89,7 @@ _LOAD: Final = (
 
 
 def loaded(command: Decorated) -> Decorated:
-    """Add the options of a load to a command, which takes them as `loads`, one for each size of a body."""
+    """Add the options of a load to a command, which gets them as `loads`, one for each size of a body."""
 
     @functools.wraps(command)
     def bundled(sizes: tuple[int, ...], count: int | None, seconds: float, **given: Any) -> None:
@@ -119,7 +119,7 @@ def rate(most: float, default: float) -> Callable[..., Any]:
 
 @dataclass
 class Session:
-    """One use of the command: its broker, its progress, and how its result is printed."""
+    """One use of the command: its broker, its progress, and the printing of its result."""
 
     url: str
     yes_really: bool
@@ -129,7 +129,10 @@ class Session:
 
     @functools.cached_property
     def target(self) -> Target:
-        """Ask the broker what it is. Raises BenchError for one on another machine without --yes-really."""
+        """Ask the broker for its description.
+
+        Raises BenchError for a broker on another machine without --yes-really.
+        """
         from penstock.client.bench.target import BenchError, Target, strangers, with_options
 
         url = with_options(self.url, **{TLS_NAMES[name]: path for name, path in tls_files().items()})
@@ -146,7 +149,7 @@ class Session:
             say(f"penstock: {text}", err=True)
 
     def finish(self, bench: str, rows: Rows, courses: dict[str, Any], shown: Rows | None = None) -> None:
-        """Print and draw the result; people see the rows `shown`, if there are any."""
+        """Print and draw the result; texts have the rows `shown`, if there are any."""
         from penstock.client.bench import result
 
         found = result.result(bench, self.target, rows, courses)
@@ -171,7 +174,7 @@ class Session:
 
 
 def show(rows: list[dict[str, object]]) -> None:
-    """Print rows as a table; a figure that a row has not is a dash."""
+    """Print rows as a table; a missing figure is a dash."""
     from penstock.client.bench.result import columns
 
     heads = columns(rows)
@@ -256,7 +259,7 @@ SPOKEN: Final = "Protocol of publishers; both: in turns."
 
 
 def _interval(seconds: float) -> float:
-    """Return the seconds of an interval: at most 360 of them, and a tenth of a short run."""
+    """Return the seconds of an interval: at most 360 intervals, or a tenth of a short run."""
     return min(1.0, seconds / 10) if seconds <= 360 else seconds / 360
 
 

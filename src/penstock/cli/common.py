@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from penstock.client.options import Options
 
 PRODUCT: Final = "penstock-cli"
-"""Name of a command as a client; the broker logs connections of an operator's at the level debug."""
+"""Name of a command as a client; the broker logs connections of operators' commands at the level debug."""
 INTERRUPTED: Final = 130
 """Exit code after Ctrl-C, as in shells."""
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""Error numbers of the system when help cannot be written."""
+"""System error numbers that mean that help cannot be written."""
 NARROWEST: Final = 12
-"""Letters of the narrowest column that a terminal makes of a wider one."""
+"""Characters of the narrowest column to which a terminal shrinks a wider one."""
 WRAPPED: Final = "  "
 """Indentation of the further lines of a sentence that is wider than its terminal."""
 
@@ -49,11 +49,11 @@ FULL_PERCENT: Final = 80.0
 """Fill from which a queue is shown as nearly full."""
 PERCENT: Final = re.compile(r"([\d.]+) %$")
 Colour = Callable[[str], str | None]
-"""Function from the text of a cell to the name of its style; None for no style."""
+"""Function that returns the name of the style for the text of a cell; None for no style."""
 
 
 def coloured(err: bool = False) -> bool:
-    """Tell whether output may have colours: it is a terminal that knows them, and NO_COLOR is empty or not set."""
+    """Return whether output may have colours: it is a terminal with colours, and NO_COLOR is empty or not set."""
     stream = sys.stderr if err else sys.stdout
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
@@ -61,12 +61,12 @@ def coloured(err: bool = False) -> bool:
 
 
 def styled(text: str, style: str | None, err: bool = False) -> str:
-    """Return a text in a style; as it is without one, or where colours are not wanted."""
+    """Return a text in a style; unchanged without a style, or without colours."""
     return text if style is None or not text or not coloured(err) else click.style(text, **STYLES[style])
 
 
 def alarm_unless(*good: str) -> Colour:
-    """Return a colour: an alarm for every other text than these."""
+    """Return a colour function: an alarm for every text except these."""
     return lambda text: None if text in good else "alarm"
 
 
@@ -101,7 +101,7 @@ class OutputError(PenstockError):
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write the output: {error.strerror}")
         self.quiet = error.errno == errno.EPIPE
-        """True if the reader has closed its pipe, as `head` does: it wants no more."""
+        """True if the reader has closed its pipe, as `head` does, and wants no more output."""
 
 
 @contextlib.contextmanager
@@ -116,11 +116,11 @@ def writing() -> Iterator[None]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, also one that is there; a link is not followed. Raises ConfigError."""
+    """Write a file that only its owner can read, even if it exists; a link is not followed. Raises ConfigError."""
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     try:
         with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # /dev/null stays everybody's.
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # /dev/null stays readable by all.
                 os.fchmod(file.fileno(), 0o600)
                 file.truncate()
             file.write(text)
@@ -130,13 +130,13 @@ def write_private(path: Path, text: str) -> None:
 
 
 def say(sentence: str, err: bool = False) -> None:
-    """Print a line for people; control characters in names are escaped, so that no name controls the terminal.
+    """Print a line of text; control characters in names are escaped, so that no name controls the terminal.
 
-    A terminal gets it wrapped at spaces. Programs that read a pipe get one line.
+    On a terminal the line is wrapped at spaces. Programs that read a pipe get one line.
     """
     text = printable(sentence)
     if (sys.stderr if err else sys.stdout).isatty():
-        import shutil  # It takes 3 ms, and imports libraries of compression.
+        import shutil  # This import takes 3 ms, and loads compression libraries.
 
         text = wrapped(text, shutil.get_terminal_size().columns)
     with contextlib.nullcontext() if err else writing():
@@ -144,7 +144,7 @@ def say(sentence: str, err: bool = False) -> None:
 
 
 def wrapped(text: str, columns: int) -> str:
-    """Return a sentence in lines of a terminal, the further ones indented; a longer word has a line of its own."""
+    """Return a sentence in lines of a terminal, later lines indented; a longer word has a line of its own."""
     if columns < NARROWEST:
         return text
     lines: list[str] = []
@@ -163,17 +163,18 @@ def wrapped(text: str, columns: int) -> str:
 
 
 def say_json(value: object, indent: int | None = None) -> None:
-    """Print a JSON value for programs, escaped likewise."""
+    """Print a JSON value for programs, with the same escapes."""
     with writing():
         click.echo(printable_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str)))
 
 
 def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], colours: Mapping[str, Colour] | None = None) -> None:
-    """Print columns, as wide as their widest cell; on a terminal in colours, by column, and no wider than it."""
+    """Print columns, as wide as their widest cell; on a terminal with colours by column, and no wider than the
+    terminal."""
     lines = [tuple(printable(cell) for cell in row) for row in rows]
     widths = [max(len(line[column]) for line in (heads, *lines)) for column in range(len(heads))]
     if sys.stdout.isatty():
-        import shutil  # It takes 3 ms, and imports libraries of compression.
+        import shutil  # This import takes 3 ms, and loads compression libraries.
 
         widths = fitting(widths, shutil.get_terminal_size().columns)
     with writing():
@@ -187,7 +188,7 @@ def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], colours: Mapp
 
 
 def fitting(widths: list[int], columns: int) -> list[int]:
-    """Return the widths of a table for a terminal: the widest columns get narrower, as long as they can be read."""
+    """Return the widths of a table for a terminal: the widest columns shrink, as long as they stay readable."""
     found = list(widths)
     over = sum(found) + 2 * (len(found) - 1) - columns
     while over > 0 and max(found) > NARROWEST:
@@ -206,7 +207,7 @@ def cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.1f}"
-    if isinstance(value, dict):  # Arguments, as `pairs` reads them.
+    if isinstance(value, dict):  # Arguments, as parsed by `pairs`.
         return " ".join(
             f"{name}={str(item).lower() if isinstance(item, bool) else item}" for name, item in value.items()
         )
@@ -225,7 +226,7 @@ class Seconds(click.FloatRange):
 
 
 class OneOf(click.Choice):  # type: ignore[type-arg]  # It is generic from click 8.2 on.
-    """Choice of words, which its option or argument shows; an unknown one is told with its near match."""
+    """Choice of words, which its option or argument shows; the error for an unknown word has its near match."""
 
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
         """Return the text of an error."""
@@ -234,7 +235,7 @@ class OneOf(click.Choice):  # type: ignore[type-arg]  # It is generic from click
 
 
 def print_result(as_json: bool, answer: dict[str, object], *sentences: str) -> None:
-    """Print a result: sentences for people, each on its line, or the answer as JSON."""
+    """Print a result: sentences, each on its line, or the answer as JSON."""
     if as_json:
         say_json(answer)
         return
@@ -246,21 +247,21 @@ def print_result(as_json: bool, answer: dict[str, object], *sentences: str) -> N
 
 
 def options_of(url: str, **fields: object) -> Options:
-    """Return the options of a connection, with the files for TLS of the present command. Raises ConfigError."""
+    """Return the options of a connection, with the TLS files of the present command. Raises ConfigError."""
     from penstock.client.options import Options
 
     try:
         tls = _tls_of_files(url.startswith("amqps:"))
         found = Options(url, {"product": PRODUCT, "reconnect": False, **fields} | ({} if tls is None else {"tls": tls}))
     except ValueError as error:
-        raise ConfigError(f"--url: {error}") from None  # The URL itself may hold a password.
+        raise ConfigError(f"--url: {error}") from None  # The URL itself may contain a password.
     if found["protocol"] == "auto":
-        found.values["protocol"] = "amqp091"  # It takes half of the imports.
+        found.values["protocol"] = "amqp091"  # It needs half of the imports.
     return found
 
 
 def _tls_of_files(is_encrypted: bool) -> Any:
-    """Return the context of the files for TLS of the present command; None without any. Raises ConfigError."""
+    """Return the context of the TLS files of the present command; None without files. Raises ConfigError."""
     files = tls_files()
     if not files:
         return None
@@ -276,7 +277,7 @@ def _tls_of_files(is_encrypted: bool) -> Any:
 
 @contextlib.contextmanager
 def control_session(url: str) -> Iterator[Connection]:
-    """Connect to a broker. An error about a name that is not there ends with a near match of it."""
+    """Connect to a broker. An error about an unknown name ends with a near match of it."""
     from penstock.client.blocking import Connection
     from penstock.client.errors import ChannelClosed, ControlError, LinkClosed, LoginRefused
 
@@ -295,7 +296,7 @@ def control_session(url: str) -> Iterator[Connection]:
 
 
 def asked(url: str, operation: str, **fields: object) -> dict[str, Any]:
-    """Return the answer of a broker."""
+    """Return the answer of a broker to an operation."""
     with control_session(url) as control:
         return control.request(operation, **fields)
 
@@ -309,7 +310,7 @@ def ask(connection: Connection, operation: str, fields: dict[str, Any], is_metho
 
 
 def listed(connection: Connection, operation: str, fields: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
-    """Yield the items of a list, in pages where the broker has pages."""
+    """Yield the items of a list, page by page if the broker has pages."""
     if operation == "list":
         yield from connection.list(fields["kind"], everywhere=fields["everywhere"])
     elif key == "users":
@@ -338,7 +339,7 @@ def report_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Exit in order on Ctrl-C or SIGTERM: what the command holds is closed and given back first."""
+    """Exit in order on Ctrl-C or SIGTERM: resources of the command are closed and returned first."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -351,20 +352,20 @@ def interruptible() -> Iterator[None]:
 # Near matches of names that the broker does not know
 
 TIME_S: Final = 1.0
-"""Seconds that questions to the broker may take; then there are no names and no near match."""
+"""Seconds that requests for names may take; then there are no names and no near match."""
 NAMES_MOST: Final = 5_000
-"""Most names that are asked for."""
+"""Most names that are requested."""
 OFFERED_MOST: Final = 200
 """Most names that are offered."""
 PAGE: Final = 1000
-"""Users asked for at once."""
+"""Users requested at once."""
 NAMED_LISTS: Final = {
     **{scope: SCOPE_NOUNS[scope] for scope in ("queue", "address", "vhost", "user")},
     "exchange": SCOPE_NOUNS["address"],
     "cursor": "cursors",
     "policy": "policies",
 }
-"""Lists of the broker by the word that a sentence or an argument has for one of their items."""
+"""Lists of the broker, by the word for their items in a sentence or an argument."""
 
 UNKNOWN: Final = re.compile(
     rf"\bno ({'|'.join(NAMED_LISTS)}) '([^']*)'|^({'|'.join(NAMED_LISTS)}) '([^'*#]*)' matches no "
@@ -372,7 +373,7 @@ UNKNOWN: Final = re.compile(
 
 
 def near_match(connection: Connection, sentence: str) -> str:
-    """Return the near match of the name that a sentence says to be unknown, as its last clause; "" for none."""
+    """Return the near match of an unknown name in a sentence, as its last clause; "" for none."""
     found = UNKNOWN.search(sentence)
     if found is None:
         return ""
@@ -385,7 +386,7 @@ def near_match(connection: Connection, sentence: str) -> str:
 
 
 def near_vhost(url: str, sentence: str) -> str:
-    """Return the near match of a virtual host that a refused login names; "" for none, or if / may not be entered."""
+    """Return the near match of a virtual host that a refused login names; "" for none, or without access to /."""
     from penstock.client.blocking import Connection
 
     found = re.search(r"vhost (\S+) not found", sentence)
@@ -399,7 +400,7 @@ def near_vhost(url: str, sentence: str) -> str:
 
 
 def names_listed(connection: Connection, kind: str) -> list[str]:
-    """Return the names of a kind that the broker has. Raises PenstockError."""
+    """Return the broker's names of a kind. Raises PenstockError."""
     fields: dict[str, object] = {"count": NAMES_MOST} if kind == "users" else {"everywhere": False}
     if kind in ("users", "policies"):
         answer = ask_in_time(connection, "user.list" if kind == "users" else "policy.list", fields)
@@ -414,7 +415,7 @@ def names_listed(connection: Connection, kind: str) -> list[str]:
 
 
 def _name_of(item: dict[str, Any], kind: str) -> str:
-    """Return the name of an item of a list, which is that in the log for connections and channels."""
+    """Return the name of an item of a list; for connections and channels, the name in the log."""
     return str(item["penstock"]["name"] if kind in ("connections", "channels") else item["name"])
 
 
@@ -424,7 +425,7 @@ def ask_in_time(connection: Connection, operation: str, fields: dict[str, object
 
 
 def add_names(where: Options, kind: str, begin: str, found: list[str]) -> None:
-    """Add names that a shell can take to `found`; in a thread, which is left alone after TIME_S."""
+    """Add names that a shell accepts to `found`; runs in a thread, which is abandoned after TIME_S."""
     from penstock.client.blocking import Connection
 
     try:
@@ -436,19 +437,19 @@ def add_names(where: Options, kind: str, begin: str, found: list[str]) -> None:
 
 
 def _begun(connection: Connection, begin: str) -> list[str]:
-    """Return the names of queues that begin so."""
+    """Return the names of queues with this beginning."""
     page = ask_in_time(connection, "top", {"prefix": begin, "count": OFFERED_MOST})
     return [str(each["name"]) for each in page["items"]]
 
 
-# A display asks again and again
+# Repeated requests of a display
 
 TIMEOUT_S: Final = 10.0
-"""Seconds that an answer may take, as those of a connection by default."""
+"""Seconds that an answer may take, as by default on a connection."""
 
 
 class Feed:
-    """Control operations on one connection, which begins with the first one; used by one thread."""
+    """Control operations on one connection, opened by the first operation; used by one thread."""
 
     def __init__(self, url: str) -> None:
         """Raises ConfigError for a URL that cannot be read."""
@@ -480,7 +481,7 @@ class Feed:
         return self._connection
 
     def close(self) -> None:
-        """Close the connection; a later question makes another."""
+        """Close the connection; a later request opens another."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(PenstockError, OSError):

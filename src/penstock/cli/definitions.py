@@ -1,4 +1,4 @@
-"""Commands of definitions: export, and import with what is skipped."""
+"""Commands of definitions: export, and import with optional skipping."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.cli.conversions.conversion import Conversion
 
 ENTRY: Final = re.compile(r"line \d+, \w+\[\d+\]")
-"""Place of an error in one entry of a file."""
+"""Position of an error in one entry of a file."""
 OTHERWISE: Final = ". With --dry-run all refused entries are told, and --skip-refused imports the others"
 
 
@@ -163,7 +163,7 @@ def _write_converted(output: Path, found: Conversion | None, as_json: bool) -> N
 
 
 def _remarks(answer: dict[str, Any]) -> list[str]:
-    """Return what a conversion has left out, or has made something else of, as sentences."""
+    """Return the parts that a conversion has left out, or changed, as sentences."""
     return [
         f"line {each['line']}: {each['subject']}: {'not converted: ' if each['left'] else ''}{each['reason']}"
         for each in answer.get("remarks", [])
@@ -171,7 +171,7 @@ def _remarks(answer: dict[str, Any]) -> list[str]:
 
 
 def _print_differences(answer: dict[str, Any], as_json: bool) -> None:
-    """Print what an import would do; exit with 1 if it would be refused."""
+    """Print the effects of an import; exit with 1 if it would be refused."""
     found = answer["differences"]
     counts = Counter(each["change"] for each in found)
     refused = counts["refused"]

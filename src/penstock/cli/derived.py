@@ -1,4 +1,4 @@
-"""Commands that are derived from rows of `penstock.operations`: options, request, and what is printed of the answer.
+"""Commands derived from rows of `penstock.operations`: options, request, and the printed answer.
 
 Lists are for people and programs: all have the same options for columns, order, filters and number of rows.
 """
@@ -28,7 +28,7 @@ SUGGESTED: Final = 5
 """Most near names in an error about a column."""
 _MISSING: Final = object()
 OPTIONAL: Final = ("message_stats", "policy", "operator_policy", "owner_pid_details", "backing_queue_status")
-"""Fields that the broker leaves out where there is nothing to tell."""
+"""Fields that the broker omits if they are empty."""
 
 
 class Condition(NamedTuple):
@@ -72,7 +72,7 @@ def _words(text: str | None) -> tuple[str, ...]:
 
 
 def _condition(text: str) -> Condition:
-    """Return the condition that a text says. Raises UsageError."""
+    """Return the condition of a text. Raises UsageError."""
     match = FILTER.fullmatch(text)
     if match is None:
         raise click.UsageError(f"--filter '{text}' is no test: write COLUMN=VALUE, COLUMN>NUMBER or COLUMN~EXPRESSION")
@@ -95,7 +95,7 @@ def _number(text: str) -> float:
 
 
 def print_list(items: Iterable[Item], columns: Columns, shown: Shown, whole: str | None = None) -> None:
-    """Print a list with its options. Raises UsageError for a column that there is not.
+    """Print a list with its options. Raises UsageError for an unknown column.
 
     JSON is one object per line; with `whole` it is one list, in an object under that name unless it is empty.
     """
@@ -117,7 +117,7 @@ def print_list(items: Iterable[Item], columns: Columns, shown: Shown, whole: str
 
 
 def chosen(items: Iterable[Item], columns: Columns, shown: Shown) -> list[Item]:
-    """Return the items that meet all filters, in order. Raises UsageError for a column that there is not."""
+    """Return the items that meet all filters, in order. Raises UsageError for an unknown column."""
     rows = list(items)
     _check_columns(rows, columns, shown)
     for condition in shown.filters:
@@ -128,7 +128,7 @@ def chosen(items: Iterable[Item], columns: Columns, shown: Shown) -> list[Item]:
 
 
 def value_of(item: Item, column: str, columns: Columns) -> object:
-    """Return the value of a column, computed or a field of the item by its path; None if the item has none."""
+    """Return the value of a column, computed or a field of the item by its path; None if the item lacks it."""
     computed = columns.computed.get(column, column)
     if not isinstance(computed, str):
         return computed(item)
@@ -158,9 +158,10 @@ def text_of(item: Item, column: str, columns: Columns) -> str:
 
 
 def _check_columns(rows: list[Item], columns: Columns, shown: Shown) -> None:
-    """Check that the columns named in options exist, as far as the rows tell. Raises UsageError.
+    """Check that the columns named in options exist, as far as the rows show them. Raises UsageError.
 
-    A field of the broker's answer is a column, and versions of brokers differ. So nobody knows them of an empty list.
+    A field of the broker's answer is a column, and versions of brokers differ. So the columns of an empty list are
+    unknown.
     """
     named = {*shown.columns, *(name.removeprefix("-") for name in shown.sort), *(each.column for each in shown.filters)}
     known = {*columns.default, *columns.computed}
@@ -181,7 +182,7 @@ def _own_fields(item: Item) -> Sequence[str]:
 
 
 def _holds(condition: Condition, item: Item, columns: Columns) -> bool:
-    """Tell whether an item meets a condition; numbers are compared as numbers, all else by its text."""
+    """Return whether an item meets a condition; numbers are compared as numbers, other values as text."""
     value = value_of(item, condition.column, columns)
     operator, wanted = condition.operator, condition.value
     if operator in ("~", "!~"):
@@ -241,7 +242,7 @@ def derived(row: Command | Listing) -> click.Command:
 
 
 def _values(row: Command | Listing, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the fields of a row. Raises ConfigError for words that cannot be read."""
+    """Return the values of the fields of a row. Raises ConfigError for invalid words."""
     found: dict[str, Any] = dict(row.fixed)
     for field in row.fields:
         value = given[field.name.replace("-", "_")]
@@ -261,7 +262,7 @@ def _request(row: Command | Listing, given: Given) -> tuple[str, Answer]:
 
 
 def _ask(row: Command, given: Given, as_json: bool, url: str) -> None:
-    """Carry out an operation and print the outcome; with --if-exists an object that is not there is no error."""
+    """Carry out an operation and print the outcome; with --if-exists a missing object is no error."""
     from penstock.client.errors import ChannelClosed, ControlError
 
     operation, fields = _request(row, given)

@@ -1,4 +1,4 @@
-"""Commands for flow logs, which become jobs of another package: `analyze` and `log compact`."""
+"""Commands for flow logs that replace this process by a job of another package: `analyze` and `log compact`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.cli.parameters import command, option
 from penstock.errors import PenstockError
 
 JOBS = "pyspark_penstock.analysis"
-"""The program of the jobs. The broker side knows only its name: it imports nothing of Spark."""
+"""Program of the jobs. The broker side knows only its name: it imports nothing of Spark."""
 EXTRA = ("pyspark", "pyarrow")
 OUTPUT = "penstock-analysis"
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -54,7 +54,7 @@ def analyze(
     environment = dict(os.environ)
     try:
         environment["JAVA_HOME"] = java_home()
-    except NoJavaError as error:  # The job tells it if it needs Spark.
+    except NoJavaError as error:  # The job reports this if it needs Spark.
         given += ["--no-java", str(error)]
     _become(environment, "analyze", *map(str, logs), "--output", str(output), "--memory", memory, *given)
 
@@ -82,7 +82,7 @@ def _check_extra() -> None:
 
 
 def _become(environment: Mapping[str, str], *words: str) -> None:
-    """Become a job: signals and the exit code are its own."""
+    """Replace this process by a job, which has its own signals and exit code."""
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, "-m", JOBS, *words], environment)
 
@@ -95,7 +95,7 @@ OLDEST = 17
 HOMES = Path("/usr/lib/jvm")
 """Place of Debian's JDKs."""
 ASKED_S = 20.0
-"""Seconds that a Java has to tell its version."""
+"""Seconds that a Java may take to print its version."""
 
 
 class NoJavaError(PenstockError):

@@ -1,7 +1,7 @@
-"""Main group of the command line, groups of its nouns, former names, and where each command is.
+"""Main group of the command line, groups of its nouns, former names, and the modules of commands.
 
 Commands of one operation come from the rows of `penstock.operations`. `PLACES` has the others: the module of a command
-is imported when it is used, for most take long.
+is imported when it is used, because most imports are slow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.operations.command import Command, Listing
 
 SHORT_HELP: Final = 200
-"""Most letters of a command's first sentence in a list of commands."""
+"""Most characters of a command's first sentence in a list of commands."""
 CONNECTION_LINE: Final = "Which broker: --url, --profile, TLS; see `penstock help connection`."
 BEFORE_EXAMPLES: Final = re.compile(r"For\s+example:\s+")
 EXAMPLES: Final = re.compile(r",? (?:or|and)(?: without a log:)? (?=penstock )")
@@ -33,7 +33,8 @@ EXAMPLES: Final = re.compile(r",? (?:or|and)(?: without a log:)? (?=penstock )")
 VERBS: Final = ("list", "declare", "add", "create", "show", "set", "unset", "publish", "consume", "get", "watch")
 """Order of verbs in the help of a noun; others follow by name."""
 FIRST_COLLECTION: Final = 50_000
-"""New objects until a command's first collection of garbage: Python's 700 cost 5 % of its start, and find nothing."""
+"""New objects until a command's first garbage collection: Python's default of 700 costs 5 % of its start, and frees
+nothing."""
 PLACES: Final[dict[str, str]] = {
     "serve": "serve:serve",
     "config": "looking:config",
@@ -64,7 +65,7 @@ PLACES: Final[dict[str, str]] = {
     "flow replay": "penstock_simulation.command:replay",
     "logs compact": "flow_logs:compact",
 }
-"""Commands that are more than one operation, with their modules here or elsewhere, and their functions."""
+"""Commands that are more than one operation, with their modules and functions."""
 GROUPS: Final = {
     "store": "Back up, check and repair what a broker has stored.",
     "tls": "Make certificates for development, and reload those of a running broker.",
@@ -81,7 +82,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Measure": ("bench",),
     "Command line": ("help", "completion", "man"),
 }
-"""Sections of the help, with their commands in order; those of the nouns are at the empty one."""
+"""Sections of the help, with their commands in order; commands of the nouns are at the empty section."""
 FORMER: Final[dict[str, str]] = {
     "declare queue": "queues declare",
     "declare exchange": "exchanges declare",
@@ -125,7 +126,7 @@ def rows() -> dict[str, Command | Listing]:
 
 @functools.cache
 def places() -> dict[str, str]:
-    """Return the place in which each command acts, by its path; the others ask no broker, or start one."""
+    """Return the place in which each command acts, by its path; the others contact no broker, or start one."""
     from penstock.operations.command import BROKER, EITHER, VHOST, acts_in
 
     one_by_one = ("queues publish", "queues consume", "queues get", "queues watch", "cursors show")
@@ -199,7 +200,7 @@ def dressed(command: click.Command) -> click.Command:
 
 
 def with_examples(text: str) -> str:
-    """Return a help with each example on a line of its own, where it can be copied."""
+    """Return a help with each example on a line of its own, ready to copy."""
     prose, *examples = BEFORE_EXAMPLES.split(inspect.cleandoc(text), 1)
     if not examples:
         return text
@@ -208,10 +209,10 @@ def with_examples(text: str) -> str:
 
 
 class CommandGroup(click.Group):
-    """Group of commands; the options that name a broker may be given to it as well."""
+    """Group of commands, which also accepts the options that name a broker."""
 
     what = "command "
-    """Word for a name that is no command."""
+    """Word for an unknown command in sentences."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -235,7 +236,7 @@ class CommandGroup(click.Group):
         return found
 
     def unknown(self, ctx: click.Context, name: str) -> str:
-        """Return the sentence about a name that is no command."""
+        """Return the sentence about an unknown command."""
         near = nearest(name, self.list_commands(ctx))
         return f"no {self.what}'{name}'" + (f"; did you mean '{near}'?" if near else "")
 
@@ -297,7 +298,7 @@ class Commands(CommandGroup):
     """Main group; a failed write to standard output ends any command with one sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands and groups but the former ones."""
+        """Return the names of all commands and groups except the former names."""
         return sorted(name for names in sections().values() for name in names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -310,7 +311,7 @@ class Commands(CommandGroup):
             self.write_section(ctx, formatter, title, names)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """See `click.Group.main`, which writes help as well. A file that a command cannot use is one sentence."""
+        """See `click.Group.main`, which writes help as well. The error for an unusable file is one sentence."""
         options.setdefault("prog_name", "penstock")  # Also for `python -m penstock`.
         gc.set_threshold(FIRST_COLLECTION)
         with report_errors():
@@ -325,7 +326,7 @@ class Commands(CommandGroup):
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    """Print the version and the build, which takes a look at all files, and end."""
+    """Print the version and the build, which examines all files, and exit."""
     if wanted and not context.resilient_parsing:
         with writing():
             click.echo(f"penstock {penstock.__version__} ({penstock.build()})")

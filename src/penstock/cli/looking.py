@@ -1,4 +1,4 @@
-"""Commands that look at a broker: why, status, config, and one cursor."""
+"""Commands that show the state of a broker: why, status, config, and one cursor."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _queue(each: dict[str, Any]) -> str:
 
 
 def _pool(each: dict[str, Any]) -> str:
-    """Return a pool that is half taken, or has refused something, as one line."""
+    """Return a pool that is half used, or has refused something, as one line."""
     holders = [f"{held['user'] or held['vhost']} {held['units']:,}" for held in each["holders"]]
     refused = f", {counted(each['refused'], 'request')} refused" if each["refused"] else ""
     most = f" (most: {', '.join(holders)})" if holders else ""

@@ -41,13 +41,13 @@ PROGRESS_S = 1.0
 NOTICE_S = 5.0
 """Default seconds between two notices of a delayed message: Qpid's qpid.flow_control_wait_notify_period."""
 QUIET_S = 86_400
-"""Seconds between two warnings of the client in its log: those of the command are its own."""
+"""Seconds between two warnings of the client in its log; the command has warnings of its own."""
 READ_BYTES = 256 * 1024
-"""Octets read from a file at once."""
+"""Bytes read from a file at once."""
 UNROUTABLE = ("NO_ROUTE", "NO_CONSUMERS")
-"""Reasons of messages that reached no queue; others were refused."""
+"""Reasons of messages that reached no queue; messages with other reasons were refused."""
 SHOWN_MOST = 1000
-"""Most messages that `consume` shows without --ack: they stay unacknowledged until it ends."""
+"""Most messages that `consume` shows without --ack: they stay unacknowledged until the command ends."""
 EXCHANGE: Final = "Publish to this exchange; default: the default exchange, where KEY is a queue name."
 TIMEOUT: Final = "Give up after S seconds without any confirm; default: wait for ever."
 NOTICE: Final = "Say each S seconds by how long a message is delayed, and why; 0: never."
@@ -109,7 +109,7 @@ def publish(
 
 
 def _print_result(result: SendResult, unroutable: int, near: str, as_json: bool) -> None:
-    """Print what has become of the messages; exit code 1 if some were refused or reached no queue."""
+    """Print the outcomes of the messages; exit code 1 if any was refused or reached no queue."""
     refused = result.refused_count - unroutable
     answer: dict[str, object] = {
         "published": result.taken,
@@ -132,7 +132,7 @@ def _print_result(result: SendResult, unroutable: int, near: str, as_json: bool)
 class Sending:
     """Messages on their way to the broker, with reports while they wait.
 
-    `timeout` is the number of seconds without any confirm after which `Timeout` is raised; None waits for ever.
+    `timeout` is the number of seconds without any confirm after which `Timeout` is raised; None waits forever.
     """
 
     def __init__(
@@ -157,14 +157,14 @@ class Sending:
             try:
                 self._publisher.send_many(left, timeout=self._wait_s, result=result)
                 if result.unknown or result.refused_count:
-                    self._publisher.send_many(())  # Raises what has ended it.
+                    self._publisher.send_many(())  # Raises the error that ended the publisher.
                 return
             except (ConfirmTimeout, FlowControlTimeout):
                 self._check_timeout()
                 self.reporter.tell(result, self._blocked())
 
     def _blocked(self) -> str | None:
-        """Return why the broker takes no message; None if it does not say."""
+        """Return why the broker accepts no message; None if unknown."""
         blocked = self._publisher.blocked
         return self._connection.blocked or (None if blocked is None or blocked.queue is None else blocked.reason)
 
@@ -180,7 +180,7 @@ class Sending:
 
 
 def _messages(batches: Iterator[list[bytes]], properties: Properties) -> Iterator[Sequence[bytes | Message]]:
-    """Return bodies as messages; those without properties are sent by a shorter way."""
+    """Return bodies as messages; bodies without properties are sent on a shorter path."""
     from penstock.client.engine.messages import Message
 
     if not properties.as_dict():
@@ -191,12 +191,12 @@ def _messages(batches: Iterator[list[bytes]], properties: Properties) -> Iterato
 
 
 def _report_s(notice_s: float) -> float:
-    """Return the seconds between two reports, where a notice may be due each `notice_s`."""
+    """Return the seconds between two reports, if a notice may be due each `notice_s`."""
     return min(PROGRESS_S, notice_s or PROGRESS_S)
 
 
 def _confirmed(result: SendResult) -> str:
-    """Tell how many messages are confirmed where others never get an answer."""
+    """Describe how many messages are confirmed while others never get an answer."""
     went = f"{result.confirmed:,} of {result.taken:,} messages are confirmed"
     return f"{went}, and those without an answer may still be accepted"
 
@@ -204,7 +204,8 @@ def _confirmed(result: SendResult) -> str:
 class Reporter:
     """Reporter of progress on standard error: always on a terminal, else only the reason and the time of a wait.
 
-    A notice of the time has the words of Qpid's client for Java. `notice_s` is the time between two, 0 for none.
+    A notice of the time has the words of Qpid's client for Java. `notice_s` is the time between two notices, 0 for
+    none.
     """
 
     def __init__(self, notice_s: float) -> None:
@@ -212,14 +213,14 @@ class Reporter:
         self._reported = False
         self._notice_s = notice_s
         self._answered = -1
-        """Messages with an answer, when that changed last or the wait began."""
+        """Answered messages at the last change, or at the beginning of the wait."""
         self._since = 0.0
-        """Time of that."""
+        """Time of that change or beginning."""
         self._notices = 0
-        """Whole periods since then of which a notice has told."""
+        """Whole periods since then that have had a notice."""
 
     def tell(self, result: SendResult, blocked: str | None) -> None:
-        """Report the progress, and why the broker takes no message; None if it does not say."""
+        """Report the progress, and why the broker accepts no message; None if unknown."""
         if blocked != self._reason:
             self._reason = blocked
             self.end()

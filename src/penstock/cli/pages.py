@@ -17,7 +17,7 @@ from penstock.cli.parameters import command, option
 from penstock.cli.target import DEFAULT_URL, target_options
 
 VARIABLE: Final = "_PENSTOCK_COMPLETE"
-"""Environment variable by which the scripts of completion ask."""
+"""Environment variable that the completion scripts set."""
 CONNECTION: Final = """\
 These options say which broker a command is for. They may be anywhere on the line, and the last one counts. The path of
 a URL is the virtual host: amqp://anna@broker.example.com/orders."""
@@ -70,7 +70,7 @@ def man_page(group: click.Group) -> str:
 
 
 def _command(command: click.Command, parent: click.Context, path: str) -> Iterator[str]:
-    """Return a command, and all below it."""
+    """Return a command and its subcommands."""
     if command.hidden:
         return
     context = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent)
@@ -89,7 +89,7 @@ def _command(command: click.Command, parent: click.Context, path: str) -> Iterat
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Return the options of a command, and the arguments that have a help of their own."""
+    """Return the options of a command, and its arguments with a help text."""
     records = (parameter.get_help_record(context) for parameter in command.get_params(context))
     return _terms(filter(None, records))
 
@@ -101,7 +101,7 @@ def _terms(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _prose(text: str) -> Iterator[str]:
-    """Return paragraphs; those that begin with a backspace keep their lines, as in click."""
+    """Return paragraphs; a paragraph that begins with a backspace keeps its lines, as in click."""
     for number, paragraph in enumerate(re.split(r"\n\s*\n", inspect.cleandoc(text))):
         if number:
             yield ".PP"
@@ -112,9 +112,9 @@ def _prose(text: str) -> Iterator[str]:
 
 
 def _escaped(text: str, keep: bool = False) -> str:
-    """Return a text that man(7) takes as it is: backslashes, hyphens, quotes and a dot at its begin.
+    """Return a text escaped for man(7): backslashes, hyphens, quotes and a leading dot.
 
-    Spaces stay as they are with `keep`, and are one between two words otherwise.
+    With `keep`, spaces are unchanged; otherwise there is one between two words.
     """
     found = (text if keep else " ".join(text.split())).replace("\\", "\\e").replace("-", "\\-")
     found = found.replace("'", "\\(aq").replace("`", "\\(ga")

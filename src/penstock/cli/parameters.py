@@ -1,4 +1,4 @@
-"""Parameters of commands: of the fields of a row, or of a function whose annotations say what its parameters are."""
+"""Parameters of commands: from the fields of a row, or from the annotations of a function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def names_of(kind: str) -> Complete:
 
 
 def names_by_scope(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the names that fit the scope, which is the argument before: `penstock limits set user NAME`."""
+    """Return the names of the scope in the preceding argument: `penstock limits set user NAME`."""
     kind = NAMED_LISTS.get(str(context.params.get("scope")))
     return [] if kind is None else _items(context, kind, incomplete)
 
@@ -37,7 +37,7 @@ def names_of_target(context: click.Context, parameter: click.Parameter, incomple
 
 
 def _items(context: click.Context, kind: str, incomplete: str) -> list[CompletionItem]:
-    """Return names that begin so; none if the broker cannot be asked within TIME_S."""
+    """Return names with this beginning; none if the broker does not answer within TIME_S."""
     url = context.params.get("url")
     if not isinstance(url, str):
         return []
@@ -59,7 +59,7 @@ FILE: Final = click.Path(path_type=Path, allow_dash=True)
 
 
 def option(help: str = "", metavar: str = "", option: str = "", name: str = "", **more: Any) -> Field:
-    """Return what an annotation says of an option, or of an argument if there is no help; see `Field`."""
+    """Return the annotation of an option, or of an argument without help; see `Field`."""
     return Field(name, help, metavar=metavar, option=option, **more)
 
 
@@ -69,10 +69,11 @@ Url = Annotated[str, URL]
 
 
 def command(name: str | None = None) -> Callable[[Callable[..., None]], click.Command]:
-    """Return the decorator that makes a command of a function.
+    """Return the decorator that turns a function into a command.
 
-    A parameter is `Annotated` with its help, with `option(...)`, or with a decorator that adds options. Without a help
-    it is an argument. The type says whether it is a flag, may be left out, or takes several words.
+    A parameter is `Annotated` with its help, with `option(...)`, or with a decorator that adds options. A parameter
+    without help is an argument. The type determines whether the parameter is a flag, may be omitted, or takes several
+    words.
     """
 
     def made(function: Callable[..., None]) -> click.Command:

@@ -1,4 +1,4 @@
-"""`penstock report`: one file for a bug report, with everything that is asked first and without secrets."""
+"""`penstock report`: one file for a bug report, with the usual first questions answered and without secrets."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from penstock.client.options import Options
 
 ITEMS_MOST: Final = 200
-"""Most items of a list, and most queues; the report says how many more there are."""
+"""Most items of a list, and most queues; the report names the number of further ones."""
 LINES_MOST: Final = 300
 """Last lines of a log."""
 LINE_OCTETS: Final = 4_000
-"""Octets of a line of a log; the rest is cut off."""
+"""Bytes of a line of a log; the rest is cut off."""
 PACKAGES: Final = (
     *("click", "librt", "scramp", "google-re2", "starlette", "uvicorn", "psycopg", "uvloop", "textual", "pyspark"),
 )
@@ -91,8 +91,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def _client() -> dict[str, object]:
-    """Return this installation and this machine."""
-    import platform  # Both take a third of the start of a command, and the others need neither.
+    """Return a description of this installation and this machine."""
+    import platform  # Both take a third of the start of a command, and other commands need neither.
     from importlib import metadata
 
     versions = {}
@@ -116,7 +116,7 @@ def _client() -> dict[str, object]:
 
 
 def _of_broker(where: Options) -> Iterator[tuple[str, object]]:
-    """Return the parts that the broker answers; each that fails is its reason."""
+    """Return the parts that the broker answers; a part that fails is its reason."""
     from penstock.client.blocking import Connection
 
     host, port = where.hosts[0]
@@ -134,7 +134,7 @@ def _of_broker(where: Options) -> Iterator[tuple[str, object]]:
 
 
 def _parts(connection: Connection) -> Iterator[tuple[str, Part]]:
-    """Return the questions to the broker, by title."""
+    """Return the requests to the broker, by title."""
     yield "why", lambda: connection.why().raw
     yield "status", lambda: _short_status(connection.status())
     yield "configuration", lambda: connection.request("config.show")
@@ -152,7 +152,7 @@ def _parts(connection: Connection) -> Iterator[tuple[str, Part]]:
 
 
 def _short_status(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a status without queues and connections, which have lists of their own."""
+    """Return a status without queues and connections, which have their own lists."""
     return {name: value for name, value in found.items() if name not in ("queues", "connections")}
 
 
@@ -163,7 +163,7 @@ def _some(items: Iterator[dict[str, Any]]) -> list[object]:
 
 
 def _try(part: Part) -> object:
-    """Return a part of the report, or why it is missing."""
+    """Return a part of the report, or the reason why it is missing."""
     try:
         return part()
     except (PenstockError, OSError, UnicodeError) as error:
@@ -200,7 +200,7 @@ def _flow_log(data: Path | None) -> object:
 
     folder = (data or default_directory()) / "flow-log"
     if not folder.is_dir() and data is not None:
-        folder = data  # The flow log itself was given.
+        folder = data  # The path is the flow log itself.
     files = sorted(folder.glob("flow-*.jsonl"))
     if not files:
         return f"there is none in '{folder}'; --data DIR says where the broker keeps its data"
@@ -216,7 +216,7 @@ def _cut(lines: deque[str]) -> Iterator[str]:
 
 
 def _as_text(found: dict[str, object]) -> str:
-    """Return the report for people: a section for each part, a line for each item."""
+    """Return the report as text: a section for each part, a line for each item."""
     lines = [f"penstock report, made {found['made']}", str(found["note"])]
     for name, value in found.items():
         if name in ("made", "note"):
@@ -243,17 +243,18 @@ def _json(value: object, indent: int | None = None) -> str:
 HIDDEN: Final = "***"
 """Text in place of a secret."""
 SHORTEST: Final = 4
-"""Shortest known secret that is searched for in texts: a shorter one would hide half of the report."""
+"""Shortest known secret that is searched for in texts: a shorter secret would hide half of the report."""
 
 _SECRET_NAME: Final = re.compile(
     r"pass(word|wd|phrase|code)?$|secret|token|credential|private|api[-_]?key|_hash$|-hash$|^hash|salt|cookie|authorization",
     re.IGNORECASE,
 )
 _NO_SECRET: Final = re.compile(r"^(has|is|no)[-_]|file$|count$|tokens?-(url|audience|issuer|leeway)", re.IGNORECASE)
-"""Names that look like those of secrets and are none."""
+"""Names that resemble names of secrets and are none."""
 _USER_INFO: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'\"]*):[^\s'\"]*@")
 _URL_PASSWORD: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/:@]*:(.*)@", re.DOTALL)
-"""Password of a text that is a URL as a whole: it may have spaces and quotes, at which one inside a text would end."""
+"""Password of a text that is a URL as a whole: such a password may contain spaces and quotes, which would end a URL
+inside a text."""
 _ASSIGNED: Final = re.compile(
     r"(?i)([\w-]*(?:password|passwd|secret|token|api[-_]?key|credential)[\w-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&}\])]+)"
 )
@@ -270,7 +271,7 @@ class Redactor:
         self._known = sorted((each for each in found if len(each) >= SHORTEST), key=len, reverse=True)
 
     def text(self, text: str) -> str:
-        """Return a text without the known secrets and what looks like one."""
+        """Return a text without known secrets and text that resembles a secret."""
         for secret in self._known:
             text = text.replace(secret, HIDDEN)
         text = _PEM.sub(HIDDEN, text)

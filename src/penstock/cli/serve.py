@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from penstock.settings.config import Settings
 
 COMMAND_LINE = "command line"
-"""Source of a setting that an option of `penstock serve` gives."""
+"""Source of a setting from an option of `penstock serve`."""
 SWITCH_S = 0.0005
-"""Seconds that the store's thread waits for the GIL while the loop is busy, at each of its calls of the disk, instead
-of Python's 0.005: reading a page takes a few such calls.
+"""Seconds that the store's thread waits for the GIL while the loop is busy, at each disk call, instead of Python's
+0.005: reading a page takes a few such calls.
 """
 
 
@@ -48,11 +48,11 @@ OPTIONS: Final = {
                            "text."),
 }
 # fmt: on
-"""Settings at the start that are options too, each with what stands for its value in the help, and its help."""
+"""Start-up settings that are options too, each with the placeholder of its value and its help."""
 
 
 def with_settings(made: click.Command) -> click.Command:
-    """Give a command the options of `OPTIONS` before its own; choices and repetition are those of the settings."""
+    """Add the options of `OPTIONS` to a command before its own; choices and repetition follow the settings."""
     first = click.Command(None)
     for name, (metavar, text) in OPTIONS.items():
         rule, many = RULES[NAMES[name]], isinstance(getattr(DEFAULTS, NAMES[name]), list)
@@ -87,7 +87,7 @@ def serve(
     --listen it listens on 127.0.0.1:5672, where guest/guest may log in; the console is at http://127.0.0.1:15672.
     For example: penstock serve --data ./data
     """
-    import asyncio  # It takes a third of the start of a command, and the others need none.
+    import asyncio  # This import takes a third of the start of a command, and other commands do not need it.
 
     from penstock.server.logs import logging_to_stderr, without_log
     from penstock.server.turn_loop import new_loop
@@ -110,7 +110,8 @@ def serve(
 
 
 def _stored(settings: Settings, data: Path | None, store: str | None, memory: bool) -> Settings:
-    """Return the settings with the location of durable data: of the options, of the settings, or of this user."""
+    """Return the settings with the location of durable data: from the options, from the settings, or the user's
+    default."""
     from penstock.store.directory import default_directory
 
     if memory + (data is not None) + (store is not None) > 1:
@@ -127,7 +128,7 @@ def _stored(settings: Settings, data: Path | None, store: str | None, memory: bo
 
 
 def _check(settings: Settings) -> None:
-    """Check the settings, and say that they are valid. Raises ConfigError and StartError."""
+    """Check the settings, and print that they are valid. Raises ConfigError and StartError."""
     from penstock.server.logs import logging_to_stderr
     from penstock.server.server import Server
 
@@ -161,7 +162,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
     manager = ServiceManager(os.environ, os.getpid())
     watch = asyncio.ensure_future(manager.watch(broker))
     if standby:
-        manager.ready()  # Waiting for the store is its work; who waits for the unit goes on.
+        manager.ready()  # Waiting for the store is its work; units that wait for this unit may start.
     try:
         if not await _first(broker.start(), stopped.wait()):
             return  # Stopped as a standby.
@@ -183,7 +184,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
 
 
 def _reload(broker: Server, manager: ServiceManager) -> None:
-    """Read the settings file again (SIGHUP), and tell the service manager of the begin and the end."""
+    """Read the settings file again (SIGHUP), and notify the service manager of the beginning and the end."""
     manager.reloading()
     reloading = broker.reload()
     if reloading is None:
@@ -206,12 +207,12 @@ def _tell_ready(broker: Server) -> None:
     )
     say(f"ready {' '.join(urls)} {stored}")
     if broker.console_problem:
-        with contextlib.suppress(OSError):  # Nobody may read standard error.
+        with contextlib.suppress(OSError):  # Standard error may have no reader.
             say(f"no console: {broker.console_problem}; `--http 127.0.0.1:0` takes a free port", err=True)
 
 
 async def _first(one: Awaitable[object], other: Awaitable[object]) -> bool:
-    """Wait for either and cancel the other; return whether the first is done, and raise its error."""
+    """Wait for either task and cancel the other; return whether the first is done, and raise its error."""
     import asyncio
 
     both = [asyncio.ensure_future(one), asyncio.ensure_future(other)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.store.records import Damage
 
 LISTED = 20
-"""Most queues, and most damaged records, that are listed; the rest is counted."""
+"""Most queues, and most damaged records, that are listed; further ones are counted."""
 
 FOLDER = "Use the broker's data directory DIR; default: this user's, as for `penstock serve`."
 DATABASE = "Use the broker's database URL, as for `penstock serve --store`."
@@ -115,7 +115,7 @@ def _check_one(data: Path | None, store: str | None) -> None:
 
 
 def _refuse_database(data: Path | None, store: str | None, way: str) -> None:
-    """Tell what PostgreSQL has for a command on a database. Raises ConfigError, also for a URL that is none."""
+    """Report PostgreSQL's own tool for a command on a database. Raises ConfigError, also for an invalid URL."""
     from penstock.server.store_open import database_of
 
     _check_one(data, store)

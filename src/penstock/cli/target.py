@@ -1,4 +1,4 @@
-"""Options that say which broker a command is for: anywhere on the line, from the environment or from a profile."""
+"""Options that name the broker of a command: anywhere on the line, from the environment or from a profile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.texts import hint, nearest, printable
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 DEFAULT_URL: Final = "amqp://guest:guest@127.0.0.1:5672/"
 GIVEN: Final = "penstock.target"
-"""Key in the context of a command: values of these options that were given before it on the line."""
+"""Key in the context of a command: values of these options that precede it on the line."""
 FILES: Final = ("cacert", "client_cert", "client_key")
 
 _TEXTS: Final = (
@@ -30,7 +30,7 @@ _URL_TEXT: Final = "Connect to this broker; amqps:// is by TLS."
 
 
 class TargetOption(click.Option):
-    """Option that names a broker: `penstock help connection` tells of it, and no help of a command repeats it."""
+    """Option that names a broker: `penstock help connection` describes it, and the help of commands does not."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return None: no line in the help."""
@@ -42,10 +42,10 @@ class TargetOption(click.Option):
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Keep the value of an option for the command; one that is nearer to its end counts."""
+    """Store the value of an option for the command; the value nearest to the end of the line wins."""
     if value is not None:
         found = context.meta.setdefault(GIVEN, {})
-        if parameter.name in ("url", "profile"):  # Either replaces what was said before.
+        if parameter.name in ("url", "profile"):  # Either replaces the earlier value.
             for name in {"url", "profile"} - {parameter.name}:
                 if found.get(name, (None, None))[1] is context:
                     raise click.UsageError("give one of --url and --profile")
@@ -54,7 +54,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 def target_options(hidden: bool = True) -> list[TargetOption]:
-    """Return the options of a group: they count for the command that follows."""
+    """Return the options of a group, which apply to the following command."""
     return [
         TargetOption([option], metavar=metavar, expose_value=False, callback=_keep, help=text, hidden=hidden)
         for option, metavar, text in (("--url", "URL", _URL_TEXT), *_TEXTS)
@@ -62,7 +62,7 @@ def target_options(hidden: bool = True) -> list[TargetOption]:
 
 
 def _resolve(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    """Return the URL of the broker. Raises ConfigError for a profile that cannot be used."""
+    """Return the URL of the broker. Raises ConfigError for an unusable profile."""
     if value is not None and context.get_parameter_source("url") is click.core.ParameterSource.COMMANDLINE:
         _keep(context, parameter, value)
     given = {name: found for name, (found, _) in context.meta.get(GIVEN, {}).items()}
@@ -110,7 +110,7 @@ def check_used(context: click.Context, name: str, command: click.Command) -> Non
 
 
 def tls_files() -> dict[str, str]:
-    """Return the files for TLS that the present command was given, by option."""
+    """Return the TLS files in the options of the present command, by option."""
     context = click.get_current_context(silent=True)
     given = {} if context is None else context.meta.get(GIVEN, {})
     return {name: str(given[name][0]) for name in FILES if name in given}
@@ -124,14 +124,14 @@ FILE_VARIABLE: Final = "PENSTOCK_PROFILES"
 PROFILE_VARIABLE: Final = "PENSTOCK_PROFILE"
 """Environment variable with the name of a profile."""
 DEFAULT_PROFILE: Final = "default"
-"""Profile that is used when nothing else names a broker."""
+"""Profile that is used if nothing else names a broker."""
 KEYS: Final = ("url", "password-file", "cacert", "client-cert", "client-key")
 OCTETS_MAX: Final = 1024 * 1024
-"""Largest file of profiles, in octets."""
+"""Largest file of profiles, in bytes."""
 
 
 class Profile(NamedTuple):
-    """Broker of a profile; an empty text where the profile says nothing."""
+    """Broker of a profile; fields without a value are empty."""
 
     url: str
     cacert: str = ""
@@ -149,7 +149,8 @@ def profiles_file(environment: Mapping[str, str]) -> Path:
 
 
 def _expanded(text: str) -> Path:
-    """Return a path with the home directory in place of ~; as it is if the system knows none, as in some containers."""
+    """Return a path with the home directory in place of ~; unchanged if the system knows none, as in some
+    containers."""
     return Path(os.path.expanduser(text))  # The method of Path raises then.
 
 
@@ -157,7 +158,7 @@ def read_profiles(path: Path) -> dict[str, dict[str, str]]:
     """Return the profiles of a file by name, {} without a file. Raises ConfigError."""
     if not os.path.exists(path):
         return {}
-    import tomllib  # Most commands have no file of profiles, and start without it.
+    import tomllib  # Most commands have no file of profiles, and start without the import.
 
     try:
         with path.open("rb") as file:
@@ -207,7 +208,7 @@ def _placed(path: Path, file: str) -> str:
 
 
 def _with_password(path: Path, name: str, url: str, file: str) -> str:
-    """Return a URL with the password of a file. Raises ConfigError."""
+    """Return a URL with the password from a file. Raises ConfigError."""
     try:
         password = Path(file).read_text().rstrip("\r\n")
         parts = urlsplit(url)

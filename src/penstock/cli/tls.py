@@ -1,4 +1,4 @@
-"""`penstock tls`: certificates for development, and the reload of those that a broker serves."""
+"""`penstock tls`: certificates for development, and the reload of a broker's certificates."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ QUEUES_PRINTED: Final = 20
 """Queues in one printed picture."""
 LABEL_CELLS: Final = 9
 VALUE_CELLS: Final = 34
-"""Width of what is before and behind a sparkline."""
+"""Width of the texts before and after a sparkline."""
 SAMPLES_MAX: Final = 1000
-"""Samples that `watch` keeps: more than any terminal is wide."""
+"""Samples that `watch` stores: more than any terminal is wide."""
 
 SAMPLES: Final = "Stop after this number of samples."
 ORDER: Final = "Show the queues in this order, the highest first."
@@ -117,7 +117,7 @@ def watch(
 
 
 def _watch(feed: Feed, queue: str, interval: float, count: int | None, lines: Lines | None, as_json: bool) -> None:
-    """Show samples; a broker that is lost is told and asked again, except before the first sample."""
+    """Show samples; a lost broker is reported and asked again, except before the first sample."""
     from penstock.client.errors import ControlError
 
     seen = 0
@@ -180,7 +180,7 @@ def _line(item: dict[str, Any]) -> str:
 
 
 class Lines:
-    """Lines of `watch` in a terminal: each picture is written over the one before."""
+    """Lines of `watch` in a terminal: each picture overwrites the one before."""
 
     def __init__(self) -> None:
         self._items: deque[dict[str, Any] | None] = deque(maxlen=SAMPLES_MAX)
@@ -192,7 +192,7 @@ class Lines:
         self._write(item, None)
 
     def lost(self, reason: str) -> None:
-        """Leave a gap, and tell that the broker does not answer."""
+        """Leave a gap, and report that the broker does not answer."""
         last = next(item for item in reversed(self._items) if item is not None)
         self._items.append(None)
         self._write(last, reason)

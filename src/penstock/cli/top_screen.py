@@ -34,13 +34,13 @@ class WhyScreen(ModalScreen[None]):
         self._text = text
 
     def compose(self) -> ComposeResult:
-        """Show the answer; long ones scroll."""
+        """Show the answer; a long answer scrolls."""
         with VerticalScroll(id="why"):
             yield Static(Text(self._text))
 
 
 class TopScreen(App[int]):
-    """Queues that are refreshed; a thread of its own asks the broker, so that keys never wait for it."""
+    """Queues that are refreshed; a separate thread asks the broker, so that keys never wait for it."""
 
     CSS = """
     #headline { height: auto; text-style: bold; }
@@ -60,7 +60,7 @@ class TopScreen(App[int]):
         Binding("o", "order", "Order"),
         Binding("e", "everywhere", "All vhosts"),
         Binding("slash", "search", "Prefix"),
-        Binding("w", "why", "Why"),  # As the key Enter, which the table takes.
+        Binding("w", "why", "Why"),  # As the key Enter, which the table uses.
     ]
 
     def __init__(self, feed: common.Feed, fields: dict[str, object], interval_s: float) -> None:
@@ -74,7 +74,7 @@ class TopScreen(App[int]):
         self._ended = False
         self._heads: top_view.Row = ()
         self._names: list[tuple[str, str]] = []
-        """Virtual host and name of each queue that is shown."""
+        """Virtual host and name of each shown queue."""
         self._vhost = ""
         self._has_terminal = os.isatty(0)
 
@@ -88,21 +88,21 @@ class TopScreen(App[int]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to ask."""
+        """Begin to ask the broker."""
         self._set_heads(top_view.HEADS)
         self.query_one(DataTable).focus()
         threading.Thread(target=self._ask, name="feed", daemon=True).start()
 
-    # In the thread that asks
+    # In the thread that asks the broker
 
     def _ask(self) -> None:
-        """Ask until the end; what cannot be asked is told, and asked again."""
+        """Ask until the end; a failed request is reported, and repeated."""
         with contextlib.suppress(RuntimeError):  # The screen has ended.
             while not self._ended:
                 self._woken.clear()
                 self._ask_once()
                 self._woken.wait(self._interval_s)
-                if self._has_terminal and not os.isatty(0):  # It vanished, and no signal said so.
+                if self._has_terminal and not os.isatty(0):  # The terminal vanished without a signal.
                     self.call_from_thread(self.action_leave, 1)
         self._feed.close()
 
@@ -134,7 +134,7 @@ class TopScreen(App[int]):
         self._fill([(item["vhost"], item["name"]) for item in top["items"]], heads, rows)
 
     def _set_heads(self, heads: top_view.Row) -> None:
-        """Begin the table anew with these columns."""
+        """Rebuild the table with these columns."""
         table = self.query_one(DataTable)
         table.clear(columns=True)
         for head in heads:
@@ -179,19 +179,19 @@ class TopScreen(App[int]):
         self.exit(code)
 
     def action_pause(self) -> None:
-        """Stop asking, or go on."""
+        """End without waiting for the thread that asks."""
         self._paused = not self._paused
         self._show_state()
         self._woken.set()
 
     def action_order(self) -> None:
-        """Take the next order."""
+        """Pause or resume asking."""
         order, orders = str(self._fields["order"]), top_view.ORDERS
         self._fields = self._fields | {"order": orders[(orders.index(order) + 1) % len(orders)]}
         self._woken.set()
 
     def action_everywhere(self) -> None:
-        """Show all virtual hosts, or one."""
+        """Switch to the next order."""
         self._fields = self._fields | {"everywhere": self._fields.get("everywhere") is not True}
         self._woken.set()
 
@@ -202,14 +202,14 @@ class TopScreen(App[int]):
         field.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Show only names that begin so; all names for an empty text."""
+        """Ask for the beginning of names."""
         self._fields = self._fields | {"prefix": event.value}
         event.input.remove_class("shown")
         self.query_one(DataTable).focus()
         self._woken.set()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Explain the chosen queue."""
+        """Show only names with this beginning; all names for an empty text."""
         self.action_why()
 
     def action_why(self) -> None:

@@ -15,10 +15,10 @@ HEADS: Final = (
 )
 ORDERS: Final = ("blocked", "fill", "messages", "bytes", "rate")
 HISTORY_HEADS: Final = ("depth", "closed")
-"""Columns of sparklines, their minutes behind the name: messages, and the part of the time that the gate is closed."""
+"""Columns of sparklines, with their minutes after the name: messages, and the share of time that the gate is closed."""
 SAMPLES_A_MINUTE: Final = 12
 MINUTES_MOST: Final = 5
-"""Samples of the broker's history, and how far its finest part reaches."""
+"""Samples of the broker's history, and the minutes of its finest part."""
 BETWEEN: Final = 2
 """Cells between two columns."""
 BAR_CELLS: Final = 10
@@ -26,11 +26,11 @@ BAR_CELLS: Final = 10
 EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 SPARKS: Final = "▁▂▃▄▅▆▇█"
 GATES_SHOWN: Final = 4
-"""Most closed gates above the queues; the others are counted."""
+"""Most closed gates above the queues; further gates are counted."""
 
 
 def size(octets: float) -> str:
-    """Return a number of octets for people: 12 B, 3.4 KiB."""
+    """Return a number of bytes as text: 12 B, 3.4 KiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(octets) < 1024:
             return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
@@ -50,9 +50,9 @@ def bar(percent: float | None, cells: int = BAR_CELLS) -> str:
 
 
 def spark(values: Sequence[float | None], most: float | None = None) -> str:
-    """Return a line with a sign for each value, from 0 to `most` (None: the largest); a space where there is none.
+    """Return a line with a character for each value, from 0 to `most` (None: the largest); a space for a missing value.
 
-    Without `most` values that do not change are low: nothing tells whether they are much.
+    Without `most`, constant values are drawn low, because their scale is unknown.
     """
     known = [value for value in values if value is not None]
     top = max(known, default=0.0) if most is None else most
@@ -63,7 +63,7 @@ def spark(values: Sequence[float | None], most: float | None = None) -> str:
 
 
 def rate(item: Item, *names: str) -> float | None:
-    """Return the first of these rates that the broker tells, in messages a second; None without any."""
+    """Return the first of these rates that the broker reports, in messages a second; None without any."""
     stats = item.get("message_stats") or {}
     for name in names:
         found = (stats.get(f"{name}_details") or {}).get("rate")
@@ -81,7 +81,7 @@ def rates(item: Item) -> tuple[float | None, float | None]:
 
 
 def seconds(value: float | None) -> str:
-    """Return a time for people: 9.5 s, 4 min 5 s, 3 h 12 min."""
+    """Return a time as text: 9.5 s, 4 min 5 s, 3 h 12 min."""
     if value is None:
         return "-"
     if value < 60:
@@ -112,7 +112,7 @@ def cells_of(item: Item, everywhere: bool) -> Row:
 
 
 def samples_wanted(width: int) -> int:
-    """Return the samples to ask for of each queue: no more than a line of this width can have room for."""
+    """Return the number of samples to request per queue: no more than a line of this width can show."""
     free = width - sum(len(head) + BETWEEN for head in HEADS) - BETWEEN
     return min(max(free // SAMPLES_A_MINUTE, 0), MINUTES_MOST) * SAMPLES_A_MINUTE
 
@@ -120,9 +120,9 @@ def samples_wanted(width: int) -> int:
 def rows_of(
     items: Sequence[Item], everywhere: bool, width: int, name_cells: int | None = None
 ) -> tuple[Row, list[Row]]:
-    """Return the heads and the rows of queues; with sparklines where there is room for them within the width.
+    """Return the heads and the rows of queues; with sparklines if they fit into the width.
 
-    Names longer than `name_cells` are cut by whoever shows them.
+    The caller cuts names longer than `name_cells`.
     """
     rows = [cells_of(item, everywhere) for item in items]
     widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
@@ -167,7 +167,7 @@ def headline(top: Item) -> str:
 
 
 def blocked_lines(why: Item, most: int = GATES_SHOWN) -> list[str]:
-    """Return the gates that block somebody, longest first, each with advice; empty if nobody is blocked."""
+    """Return the gates that block producers, longest first, each with advice; empty if none is blocked."""
     gates = why.get("gates") or []
     found = []
     for gate in gates[:most]:

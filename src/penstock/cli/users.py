@@ -1,4 +1,7 @@
-"""Commands that take a password: users add and passwd. It is hashed here, and never an argument of a command."""
+"""Commands that take a password: users add and passwd.
+
+The password is hashed here, and is never an argument of a command.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def _password(file: Path | None, variable: str | None) -> str:
 
 def _secrets(password: str) -> dict[str, object]:
     """Return hash and keys of a password, for a request."""
-    # They are of the broker's side, which a client has installed too; only this command needs them.
+    # These modules belong to the broker's side, which a client has installed too; only this command needs them.
     from penstock.access.password_hash import SALT, SCRYPT, SCRYPT_SALT, derive_scram_keys, hash_password, scram_text
 
     hashed = hash_password(password, os.urandom(SCRYPT_SALT))

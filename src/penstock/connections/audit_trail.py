@@ -1,12 +1,12 @@
-"""Audit trail: who logged in, who was refused, and who changed which object, from where (docs/audit-log.md).
+"""Audit trail: logins, refusals and changes of objects, each with its user and origin (docs/audit-log.md).
 
-Theory of operation. A change is a record of its own, and so is a login, as long as its user has an allowance for it, so
-that no user can replace what others did. What a client may cause at any rate is summed: refusals, logins of HTTP
-requests, declarations of objects that end with their clients, and what is beyond the allowance. The first of a kind is
-recorded at once. Those that follow within `APART_S` become one record with their `count`. Names of users and objects
-are the client's choice, so the kinds are bounded as well: refused logins of all strangers together, and refusals of one
-user, have `KINDS_KEPT`. Neither who guesses passwords nor a user that changes things in a loop can push what others did
-out of the files soon. Secrets are replaced before a record is made.
+Theory of operation. A change has a record of its own, and so has a login, as long as its user has an allowance. So no
+user can overwrite the records of others. Events that a client may cause at any rate are summed: refusals, logins of
+HTTP requests, declarations of objects that end with their clients, and records beyond the allowance. The first event of
+a kind is recorded at once. Further events within `APART_S` become one record with their `count`. Clients choose the
+names of users and objects, so the kinds are bounded as well: refused logins of all unknown users together, and refusals
+of one user, have `KINDS_KEPT`. So neither a password guesser nor a user that changes objects in a loop can soon push
+records of others out of the files. Secrets are replaced before a record is made.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ if TYPE_CHECKING:
     from penstock.connections.connection import Connection
 
 OCTETS_A_SECOND: Final = 400.0
-"""Octets by which an allowance grows: those of an ordinary record."""
+"""Bytes by which an allowance grows in a second: the size of an ordinary record."""
 BURST_OCTETS: Final = 4 * 1024 * 1024
-"""Octets of an allowance that was not used: a 32nd of the log by its default settings."""
+"""Bytes of an unused allowance: a 32nd of the log by its default settings."""
 
 Record = dict[str, object]
 
 RECORDS_KEPT: Final = 10_000
-"""Most records that wait for the event loop; further ones are counted."""
+"""Most records that wait for the event loop; further records are counted."""
 SUMS_KEPT: Final = 1_000
-"""Most sums at a time; what belongs to none is counted as lost."""
+"""Most sums at a time; events without a sum are counted as lost."""
 KINDS_KEPT: Final = 100
 """Most sums of one group at a time. Further events are in one common sum."""
 APART_S: Final = 60.0
 """Least seconds between two records of one sum."""
 NAME_MAX: Final = 255
-"""Most letters of the name of a user: a stranger may send a longer one, which no user has."""
+"""Most characters of a user's name: a stranger may send a longer name, which no user has."""
 TEXT_MAX: Final = 4_096
-"""Most letters of a field."""
+"""Most characters of a field."""
 SECRET: Final = "***"
 RECORD_WORK: Final = 35
 SUM_WORK: Final = 15
 """Units of work of a record, and of an event that is only counted in a sum."""
 _SECRET_NAME: Final = re.compile(r"passw|secret|token|hash|credential|private|_key$|^key$", re.IGNORECASE)
 _PLAIN_NAMES: Final = frozenset(("key", "routing_key", "binding_key", "x-dead-letter-routing-key", "hashing_algorithm"))
-"""Names of fields that hold no secret, although they look so."""
+"""Names of fields that look like secrets, but hold none."""
 _URL_SECRET: Final = re.compile(r"(//[^/@\s:]*):[^/@\s]*@")
 _QUERY_SECRET: Final = re.compile(
     r"([?&;][^=?&;\s]{0,60}(?:passw|pwd|secret|token|hash|credential|private|key|sig|auth)[^=?&;\s]{0,60}=)[^&;\s\"']+",
     re.IGNORECASE,
 )
-"""Secret in the query of a URL, with its name; the names are short, so that no text takes long to search."""
+"""Secret in the query of a URL, with its name; the names are short, so that searching a long text is fast."""
 
 
 class Actor:
@@ -91,13 +91,13 @@ def actor_of(connection: Connection) -> Actor:
 
 
 def audit_refusal(connection: Connection, operation: str, error: BrokerError) -> None:
-    """Record an error, if it says that a user who is logged in may not do something."""
+    """Record an error that refuses an operation to a logged-in user; other errors are not recorded."""
     if isinstance(error, AccessRefused) and connection.logged_in:
         connection.services.audit.refused(actor_of(connection), operation, str(error))
 
 
 class Sum:
-    """Records of one kind that are counted until the next one is due."""
+    """Records of one kind that are counted until the next record is due."""
 
     def __init__(self, record: Record, group: str, now: float) -> None:
         self.record = record
@@ -111,7 +111,7 @@ class AuditTrail:
 
     def __init__(self, broker: Broker) -> None:
         self.enabled: bool = False
-        """False: there is no audit log, and nothing is recorded."""
+        """False if there is no audit log: then nothing is recorded."""
         self.logins_accepted: i64 = 0
         self.logins_refused: i64 = 0
         """Logins since the start, over every protocol and HTTP; a request over HTTP is a login."""
@@ -130,7 +130,8 @@ class AuditTrail:
         self.allowance.burst = octets // PART_OF_LOG
 
     def change(self, actor: Actor, operation: str, subject: str, before: object = None, after: object = None) -> None:
-        """Record a change: values that `json.dumps` writes, or None where there is nothing before or after."""
+        """Record a change; `before` and `after` are values for `json.dumps`, None if there is nothing before or
+        after."""
         if not self.enabled:
             return
         record = self._record("change", actor)
@@ -146,7 +147,10 @@ class AuditTrail:
         self._append_own(actor, record, operation)
 
     def login(self, actor: Actor, mechanism: str, refusal: str = "", summed: bool = False) -> None:
-        """Record a login, or with `refusal` why it was refused. Refusals are summed, and with `summed` logins too."""
+        """Record a login, or a refused login with the reason in `refusal`.
+
+        Refusals are always summed, logins only with `summed`.
+        """
         if refusal:
             self.logins_refused += 1
         else:
@@ -162,7 +166,7 @@ class AuditTrail:
             kind = f"\0{host}\0{actor.protocol}"
             if not refusal:
                 self._add(f"login\0{actor.user}", kind, record)
-            elif self._broker.access.find(actor.user) is None:  # The name is the client's choice.
+            elif self._broker.access.find(actor.user) is None:  # The client has chosen the name.
                 self._add("login-refused", kind, record)
             else:
                 self._add("login-refused", f"{kind}\0{actor.user}\0{refusal}", record)
@@ -170,7 +174,8 @@ class AuditTrail:
             self._append_own(actor, record, f"login {actor.protocol}")
 
     def refused(self, actor: Actor, operation: str, reason: str) -> None:
-        """Record an operation that the user may not carry out; those of one user, operation and reason are summed."""
+        """Record an operation that the user may not carry out; records of the same user, operation and reason are
+        summed."""
         if not self.enabled:
             return
         record = self._record("access-refused", actor)
@@ -179,7 +184,7 @@ class AuditTrail:
         self._add(f"refused\0{actor.user}", f"\0{operation}\0{reason}", record)
 
     def passing(self, actor: Actor, operation: str, subject: str) -> None:
-        """Record a declaration or deletion of an object that ends with its client; those of one user are summed."""
+        """Record a declaration or deletion of an object that ends with its client; records of one user are summed."""
         if not self.enabled:
             return
         record = self._record("change", actor)
@@ -233,7 +238,8 @@ class AuditTrail:
         event_sum.count = 0
 
     def _append_own(self, actor: Actor, record: Record, kind: str) -> None:
-        """Append a record of a user; sum those of one kind beyond its allowance, without the states of objects."""
+        """Append a record of a user; records of one kind beyond the allowance are summed, without the states of
+        objects."""
         if self.allowance.spend(actor.user, len(json.dumps(record)), self._broker.now):
             self._append(record)
             return
@@ -242,7 +248,7 @@ class AuditTrail:
         self._add_own(actor, record, kind)
 
     def _add_own(self, actor: Actor, record: Record, kind: str) -> None:
-        """Sum a record of a user without the states of objects: it is beyond its allowance."""
+        """Sum a record of a user, without the states of objects: the record is beyond the user's allowance."""
         if "subject" in record:
             record["subject"] = str(record["subject"])[:NAME_MAX]
         record["reason"] = "summed"
@@ -263,7 +269,7 @@ class AuditTrail:
             self._count_group(group, 1)
             self._append(record)
             return
-        event_sum.record = record  # The last one of a sum is the one that it shows.
+        event_sum.record = record  # A sum shows its last record.
         event_sum.count += 1
 
     def _count_group(self, group: str, by: int) -> None:
@@ -289,7 +295,7 @@ class AuditTrail:
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON without secrets, of `TEXT_MAX` letters at most; a text is not quoted."""
+    """Return a value as JSON without secrets, of at most `TEXT_MAX` characters; a text is not quoted."""
     hidden = without_secrets(value)
     if isinstance(hidden, str):
         return hidden[:TEXT_MAX]
@@ -297,8 +303,8 @@ def shown(value: object) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Return a text without passwords and secret parameters of URLs in it, of `TEXT_MAX` letters at most."""
-    hidden = _URL_SECRET.sub(rf"\1:{SECRET}@", text[: 2 * TEXT_MAX])  # A password that is cut has no end.
+    """Return a text without passwords and secret parameters of URLs, of at most `TEXT_MAX` characters."""
+    hidden = _URL_SECRET.sub(rf"\1:{SECRET}@", text[: 2 * TEXT_MAX])  # A truncated password has no end.
     return _QUERY_SECRET.sub(rf"\1{SECRET}", hidden)[:TEXT_MAX]
 
 
@@ -320,5 +326,5 @@ def _is_secret(name: str, value: object) -> bool:
 
 
 def _shown_other(value: object) -> str:
-    """Return a value of a field table that JSON does not have as text."""
+    """Return a value of a field table, of a type that JSON lacks, as text."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

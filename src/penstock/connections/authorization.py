@@ -23,7 +23,7 @@ from penstock.settings.table import ALIASES
 DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 TOPIC: Final = "topic"
-"""Type of exchange whose routing keys have permissions of their own."""
+"""Type of exchange whose routing keys have permissions."""
 
 
 class NoRules(Rules):
@@ -51,7 +51,7 @@ NO_ACCESS: Final = ConnectionAccess(NoRules(Epoch()), "", "")
 
 
 def check_tag(access: ConnectionAccess, tag: str, what: str) -> None:
-    """Check that a client's tags grant one; "" is needed by nothing."""
+    """Check that one of a client's tags is `tag`; an empty tag is always granted."""
     if not access.rules.has_tag(tag):
         raise AccessRefused(f"{what} needs the tag {tag}, which user '{access.user}' does not have")
 
@@ -75,7 +75,7 @@ def check_dead_letters(access: ConnectionAccess, name: str, arguments: dict[str,
 
 
 def check_read_queue(access: ConnectionAccess, name: str) -> None:
-    """Check that messages of a queue may be taken: consumed, fetched or purged."""
+    """Check that messages of a queue may be consumed, fetched or purged."""
     access.check(READ, QUEUE, name)
 
 
@@ -114,7 +114,7 @@ def check_delete_exchange(access: ConnectionAccess, vhost: VirtualHost, name: st
 def check_binding(
     access: ConnectionAccess, vhost: VirtualHost, source: str, what: str, destination: str, routing_key: str
 ) -> None:
-    """Check a binding that is made or removed: write to the destination, read from the source, and its topic.
+    """Check that a binding may be made or removed: write to the destination, read from the source, and read the topic.
 
     `what` is QUEUE or EXCHANGE, the kind of the destination.
     """
@@ -131,7 +131,7 @@ def check_binding(
 
 
 def check_write_exchange(access: ConnectionAccess, exchange: str) -> None:
-    """Check that a client may publish to an exchange at all; control operations state what they need themselves."""
+    """Check that a client may publish to an exchange at all; control operations check their own permissions."""
     if exchange != CONTROL_EXCHANGE:
         access.check(WRITE, EXCHANGE, exchange)
 
@@ -139,7 +139,7 @@ def check_write_exchange(access: ConnectionAccess, exchange: str) -> None:
 def check_publish(access: ConnectionAccess, vhost: VirtualHost, exchange: str, routing_key: str) -> None:
     """Check a publish: write to the exchange, and to the routing key of a topic exchange.
 
-    Control operations state what they need themselves.
+    Control operations check their own permissions.
     """
     if exchange == CONTROL_EXCHANGE:
         return
@@ -158,10 +158,10 @@ def check_route(access: ConnectionAccess, vhost: VirtualHost, route: Route) -> N
 
 
 def check_reply_queue(access: ConnectionAccess, vhost: VirtualHost, name: str, asker: object, number: int) -> None:
-    """Check that the broker's answers may go to a queue for a client, `asker`, with the number of its connection.
+    """Check that the broker may send answers to a queue for a client, `asker`, with the number of its connection.
 
-    A queue of the client's own needs nothing, and neither have direct replies to it; others need write to the default
-    exchange.
+    The client's own queue needs no permission, nor do direct replies to the client; other queues need write to the
+    default exchange.
     """
     queue = vhost.queues.get(name)
     if queue is None:

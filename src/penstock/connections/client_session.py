@@ -1,9 +1,10 @@
-"""Sessions of a connection, a channel of AMQP 0-9-1 or a session of AMQP 1.0: their states, and the order of their end.
+"""Sessions of a connection (a channel of AMQP 0-9-1 or a session of AMQP 1.0): their states, and the order of their
+end.
 
-Theory of operation. Whoever ends a session, it ends in the same order. Its last outcomes are written, its state
-changes, and its publishing side ends. Its consuming side ends by a `SessionTeardown`, in slices. A client that ended it
-is answered then, and the session is forgotten. One that the broker ends is forgotten at the client's answer, and one of
-a connection that ends at once.
+Theory of operation. Every end of a session has the same order, whichever side ends it. The last outcomes are written,
+the state changes, and the publishing side ends. Then the consuming side ends by a `SessionTeardown`, in slices. If the
+client ended the session, the client is then answered, and the session is forgotten. If the broker ended it, the session
+is forgotten at the client's answer; if its connection ends, at once.
 
 `AckTimeout` closes a session whose deliveries stay unacknowledged for too long. `SessionEngine` is the engine of a
 protocol with sessions.
@@ -44,7 +45,7 @@ class AckTimeout(TimerHandler):
         self._session = session
 
     def delivered(self, batch: Batch) -> None:
-        """Record deliveries. The timeout is the one that their consumer and its queue have now."""
+        """Record deliveries. The timeout is the present one of their consumer and its queue."""
         timeout_s = batch.consumer.timeout_s()
         self._services.broker.timers.add(self, batch.at + timeout_s)
 
@@ -58,7 +59,7 @@ class AckTimeout(TimerHandler):
         if not session.is_open():
             return NEVER
         due, _, following = session.unsettled.first_due()
-        return due if following is not consumer else now + timeout_s  # A transaction keeps what is left.
+        return due if following is not consumer else now + timeout_s  # A transaction keeps the remaining deliveries.
 
 
 SESSION_OPEN: Final = 0
@@ -70,13 +71,13 @@ class SessionState(IntEnum):
 
     OPEN = SESSION_OPEN
     CLOSE_SENT = 1
-    """Our close was sent, and the answer is awaited."""
+    """The broker's close was sent, and the answer is awaited."""
     CLOSED_BY_BOTH = 2
-    """The client of AMQP 0-9-1 sent its close before it read ours: the number of the channel may be reused."""
+    """The client of AMQP 0-9-1 sent its close before it read the broker's: the number of the channel may be reused."""
     CLOSE_RECEIVED = 3
     """The client's close is carried out; the answer follows the teardown."""
     ENDED = 4
-    """The session is no longer among those of its connection."""
+    """The connection no longer lists the session."""
 
 
 SESSION_STATES: Final = StateTable(
@@ -104,11 +105,11 @@ SESSION_STATES: Final = StateTable(
 class ClientSession(Session):
     """Session of a connection.
 
-    A protocol fills in `write_last_outcomes`, `end` and `answer_close`, besides what it fills in of `Session`.
+    A protocol implements `write_last_outcomes`, `end` and `answer_close`, and the abstract methods of `Session`.
     """
 
     def __init__(self, engine: SessionEngine[Any], kind: str, number: i64) -> None:
-        """`kind` is the word for it in names: ch or ssn. The connection must have opened a virtual host."""
+        """`kind` is the prefix of the session's name: ch or ssn. The connection must have opened a virtual host."""
         connection = engine.connection
         super().__init__(connection.output, f"{connection.name()}/{kind}:{number}", connection.number)
         assert connection.vhost is not None
@@ -117,7 +118,7 @@ class ClientSession(Session):
         self.broker: Broker = connection.broker
         self.vhost: VirtualHost = connection.vhost
         self.state: i64 = SESSION_OPEN
-        """The `SessionState`, as a number: each frame on the fast path reads it."""
+        """State as the number of a `SessionState`: each frame on the fast path reads it."""
         self._siblings: dict[int, Any] = engine.channels
         self._ack_timeout: AckTimeout | None = None
         """Acknowledgement timer; None until the first delivery that needs one, and after the end."""
@@ -128,13 +129,14 @@ class ClientSession(Session):
         self.state = SESSION_STATES.step(self.state, state)
 
     def is_open(self) -> bool:
-        """Return whether frames may be sent on the session: neither it nor its connection is being closed."""
+        """Return whether frames may be sent on the session: neither the session nor its connection is being closed."""
         return self.state == SESSION_OPEN and self.connection.teardown is TeardownState.NONE
 
     # Deliveries
 
     def on_written(self, batch: Batch) -> None:
-        """Handle that a batch is in the output: it is sent when the disk has its marks, and its time begins."""
+        """Handle that a batch is in the output: it is sent when the store has its redelivery marks, and its timeout
+        begins."""
         if batch.waits_for_disk:
             self.connection.output.await_deliveries()
         if not batch.consumer.no_ack:
@@ -148,7 +150,8 @@ class ClientSession(Session):
         self._ack_timeout.delivered(batch)
 
     def fail_overdue(self, consumer: Consumer, timeout_s: float) -> None:
-        """End what a delivery ends that was not settled within its timeout, in seconds: here the session."""
+        """End the session, because a delivery was not settled within its timeout in seconds; subclasses may end
+        less."""
         self.fail(
             PreconditionFailed(
                 f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: "
@@ -160,7 +163,7 @@ class ClientSession(Session):
     # End
 
     def write_last_outcomes(self, graceful: bool) -> None:
-        """Write the outcomes that are ready: no output of the session follows. `graceful` is that of `end`."""
+        """Write the outcomes that are ready: no output of the session follows. `graceful` as in `end`."""
 
     def end(self, graceful: bool) -> None:
         """End the publishing side; `graceful` is true if the client closed the session or the connection."""
@@ -184,7 +187,7 @@ class ClientSession(Session):
             self.forget()
 
     def forget(self) -> None:
-        """Remove a session that is torn down from those of its connection."""
+        """Remove a torn-down session from its connection."""
         self.move(SessionState.ENDED)
         count_ended(self, self.connection.origin)
         del self._siblings[int(self.number)]
@@ -211,7 +214,7 @@ class SessionEngine(ProtocolEngine, Generic[S]):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.channels: dict[int, S] = {}
-        """The sessions by channel number, the oldest first, until they have ended."""
+        """Sessions by channel number, the oldest first, until they have ended."""
 
     @override
     def sessions(self) -> Collection[Session]:

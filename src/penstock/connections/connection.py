@@ -1,8 +1,8 @@
 """Connection of one client: the part that is independent of its protocol. Bytes in, bytes out; no socket and no clock.
 
-Theory of operation. The event loop passes input to `receive` and takes output with `take_output`. In between works the
-`ProtocolEngine` of the connection (engine.py). The states are those of connection_state.py. The end of a connection is
-a teardown in bounded steps per turn (`ConnectionTeardown`): its sessions in turn, then its exclusive queues.
+Theory of operation. The event loop passes input to `receive` and takes output with `take_output`. Between the two, the
+`ProtocolEngine` of the connection works (engine.py). connection_state.py has the states. The end of a connection is a
+teardown in bounded steps per turn (`ConnectionTeardown`): its sessions in turn, then its exclusive queues.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class ConnectionTimes:
     def __init__(self, now: float) -> None:
         self.opened: float = now
         self.received: float = now
-        """Time of the last input, or at which the broker last left input unread."""
+        """Time of the last input, or of the last moment at which the broker left input unread."""
         self.sent: float = now
         """Time of the last output."""
         self.closed: float = 0.0
-        """Time of the close; bounds the wait for its answer. 0.0 before."""
+        """Time of the close, which bounds the wait for its answer. 0.0 before."""
 
         self.ending: str = ""
-        """Reason of its end for the log; empty while it is open, or if its socket was closed."""
+        """Reason of the connection's end for the log; empty while it is open, or if its socket was closed."""
 
     def left_unread(self, now: float) -> None:
         """Record that the broker read nothing, so silence proves nothing about the peer."""
@@ -68,7 +68,7 @@ class ConnectionTimes:
 
 
 DELETED_KEPT: Final = 64
-"""Number of deleted queues that may still be referred to, in addition to the number of the present ones."""
+"""Number of deleted queues whose entries may remain, in addition to the number of present queues."""
 
 
 class ExclusiveQueues:
@@ -90,11 +90,11 @@ class ExclusiveQueues:
         self._queues[queue.name] = queue
 
     def remove(self, name: str) -> None:
-        """Remove a queue, if it is one of them."""
+        """Remove a queue; no-op if the queue is not listed."""
         self._queues.pop(name, None)
 
     def take(self) -> Queue | None:
-        """Remove and return a queue, which may have been deleted; None if there is none."""
+        """Remove and return a queue, which may have been deleted; None if none is left."""
         return self._queues.popitem()[1] if self._queues else None
 
     def __len__(self) -> int:
@@ -117,7 +117,7 @@ def begin_teardown(connection: Connection, graceful: bool) -> None:
 
 
 def complete_teardown(connection: Connection) -> None:
-    """Complete a teardown: the gates drop a connection that is gone, and the client's close is answered."""
+    """Complete a teardown: the gates drop the connection, and the client's close is answered."""
     if connection.teardown is not TeardownState.DONE:
         return
     if connection.state is ConnectionState.GONE:
@@ -183,7 +183,7 @@ class ConnectionTeardown(Teardown):
         return 1
 
     def _shed_held(self, session: Session, most: i64) -> i64:
-        """Drop held publishes of a session, which may have very many; its end drops the last ones."""
+        """Drop held publishes of a session, which may have very many; the session's end drops the last ones."""
         spent: i64 = 0
         for producer in session.producers():
             if isinstance(producer, Producer) and spent < most:
@@ -192,26 +192,28 @@ class ConnectionTeardown(Teardown):
 
 
 COMMAND: Final = "penstock-cli"
-"""Product that a `penstock` command of an operator says that it is."""
+"""Product that a `penstock` command of an operator announces."""
 HUNG_UP: Final = "its peer closed the socket"
 GIVEN_UP: Final = "no heartbeat, or no answer in time"
 """Reasons of an end without a close."""
 OCTETS_A_UNIT: Final = 128
-"""Octets of input per unit of work: the shortest publish of AMQP 0-9-1 has 52 and takes a third of a microsecond."""
+"""Bytes of input per unit of work: the shortest publish of AMQP 0-9-1 has 52 bytes and takes a third of a
+microsecond."""
 LARGE_OCTETS_A_UNIT: Final = 2048
-"""Octets of large messages per unit of work: they are copied once when they are read, and written as they are."""
+"""Bytes of large messages per unit of work: they are copied once when they are read, and written unchanged."""
 
 
 class Connection(Worker):
     """Connection of one client.
 
-    Its parts are the engine of its protocol, its output, its times, its hold budget and its lost publishes.
+    Parts of the connection are the engine of its protocol, its output, its times, its hold budget and its lost
+    publishes.
     """
 
     input_paused: bool = False
     """True while the rest of the input waits: for a share of a turn, or until the peer reads its output."""
     busy: i64 = 0
-    """Number of requests that are done step by step, and of other causes for which later input waits (`hold_input`)."""
+    """Number of requests in progress, and of other reasons for which later input waits (`hold_input`)."""
 
     def __init__(self, services: Services, number: int, peer: Peer) -> None:
         super().__init__()
@@ -219,26 +221,26 @@ class Connection(Worker):
         self.broker: Broker = services.broker
         self.limits: ConnectionLimits = services.connection_limits
         self.number = number
-        """Number of the connection in names for people: con:2 in the log."""
+        """Number of the connection in displayed names: con:2 in the log."""
         self.peer = peer
         self.engine: ProtocolEngine = CLOSED_ENGINE
-        """Engine of its protocol; the driver sets it, and `HeaderReader` when the protocol is known."""
+        """Engine of the protocol; set by the driver, and by `HeaderReader` when the protocol is known."""
         self.unparsed: bytes = b""
-        """Input that waits: for the rest of its frame, or for the connection's share of a turn."""
+        """Input that waits for the rest of its frame, or for the connection's share of a turn."""
         self.state: ConnectionState = ConnectionState.HEADER
         self.teardown: TeardownState = TeardownState.NONE
         self.user: str = ""
         self.logged_in: bool = False
-        """True if its user gave the right password."""
+        """True if the user gave the right password."""
         self.login = ConnectionLogin()
-        """Its attempt to log in."""
+        """Login attempt of the connection."""
         self.access: ConnectionAccess = NO_ACCESS
-        """Rules of its login. From `open` on they include the permissions in its virtual host."""
+        """Rules of the login. From `open` on the rules include the permissions in the virtual host."""
         self.vhost: VirtualHost | None = None
         self.origin: ConnectionGates | None = None
         """The connection in the gates of the core; None until it is open."""
         self.pausing = ReadPausing(self.broker, self.limits)
-        """Pausing of its reads, with its hold budget."""
+        """Pausing of reads, with the hold budget."""
         self.arriving: i64 = 0
         """Charge of messages that are arriving in pieces; see `PartialMessages`."""
         self.losses = Losses()
@@ -259,7 +261,7 @@ class Connection(Worker):
         self._read(data)
 
     def receive_later(self, data: bytes) -> None:
-        """Store bytes that were read from the peer until its share of a turn comes."""
+        """Store bytes that were read from the peer until the connection's share of a turn comes."""
         self.times.received = self.broker.now
         self.peer.traffic.count_received(len(data))
         if not self.is_closed():
@@ -268,11 +270,11 @@ class Connection(Worker):
             self.input_paused = True
 
     def hold_input(self) -> None:
-        """Have later input wait, until `release_input` was called as often."""
+        """Make later input wait, until `release_input` was called as often."""
         self.busy += 1
 
     def release_input(self, resumes: bool = True) -> None:
-        """Handle input again, in the connection's share of a turn, if it waits for nothing else.
+        """Handle input again, in the connection's share of a turn, if no other reason to wait remains.
 
         `resumes`: false if the caller resumes the input when its own work is done, or the connection has ended.
         """
@@ -281,7 +283,7 @@ class Connection(Worker):
             self.services.resume_input(self)
 
     def resume_input(self) -> bool:
-        """Handle input that was deferred. Return whether all of it was handled."""
+        """Handle deferred input. Return whether all of it was handled."""
         self._read(b"")
         return not self.input_paused
 
@@ -295,7 +297,7 @@ class Connection(Worker):
             pieces.begin_input()
             pos = self.engine.read(data)
             body = pieces.arrived
-            if body > pos:  # Over AMQP 1.0 a message becomes large with octets that came before.
+            if body > pos:  # Over AMQP 1.0 a message may become large by earlier bytes.
                 body = pos
             self.broker.work.count((pos - body) // OCTETS_A_UNIT + body // LARGE_OCTETS_A_UNIT + 1)
             if pos < len(data):
@@ -304,7 +306,7 @@ class Connection(Worker):
     # Output
 
     def take_output(self) -> Parts:
-        """Take the pending output. The event loop calls `output.drained` when the peer has taken it."""
+        """Take the pending output. The event loop calls `output.drained` when the peer has taken the output."""
         output = self.output
         output.touched = False
         urgent = self.engine.take_urgent()
@@ -337,7 +339,7 @@ class Connection(Worker):
     # Sessions and pausing
 
     def publishes_only(self) -> bool:
-        """Return whether it has no consumers, no unacknowledged deliveries, no transaction and no sender credit."""
+        """Return whether the connection has no consumers, unacknowledged deliveries, transaction or sender credit."""
         if self.engine.has_sender_credit():
             return False
         for session in self.engine.sessions():
@@ -350,13 +352,14 @@ class Connection(Worker):
         return self.pausing.is_used_up() and self.publishes_only()
 
     def waits_for_store(self) -> bool:
-        """Return whether it is not read until the store has written some of what it has sent."""
+        """Return whether reading waits until the store has written some of the connection's messages."""
         return self.pausing.pieces.waiting or (self.origin is not None and self.origin.writes.listener is not None)
 
     def may_pulse(self, now: float) -> bool:
-        """Return whether a connection whose reading is paused may be read in a small pulse.
+        """Return whether a paused connection may be read in a small pulse.
 
-        Of a publisher without confirms more is read when some of it has passed, unless its socket fails unread.
+        A publisher without confirms is read only after some of its held messages have passed, unless its socket fails
+        unread.
         """
         if not self.may_pause():
             return True
@@ -364,7 +367,7 @@ class Connection(Worker):
         return reads and self.pausing.may_pulse(now)
 
     def readable(self) -> int:
-        """Return how many octets may be read at once; UNLIMITED but for publishers without confirms that are held."""
+        """Return how many bytes may be read at once; UNLIMITED except for publishers without confirms that are held."""
         if self.blocks == 0 or not self.pausing.has_share() or not self.publishes_only():
             return UNLIMITED
         return self.pausing.readable()
@@ -375,9 +378,9 @@ class Connection(Worker):
         self.pausing.set_bound(self.publishes_only(), in_transaction)
 
     def count_block(self, gate: Gate, by: int) -> bool:
-        """Count a gate that begins (1) or ceases (-1) to block one of its producers; return whether that is logged.
+        """Count a gate that begins (1) or ceases (-1) to block a producer; return whether the change is logged.
 
-        It is the answer of a listener to `on_blocked` and `on_unblocked`, if it counts no gates itself.
+        Listeners that count no gates themselves return this from `on_blocked` and `on_unblocked`.
         """
         logged = not gate.frequent
         self.blocks += by
@@ -389,7 +392,7 @@ class Connection(Worker):
     def count_departed(self, producer: Producer) -> None:
         """Count the losses of a closed producer, after all of its held publishes are decided.
 
-        They are logged together.
+        The losses of a connection are logged together.
         """
         if producer.loss is not None:
             self.losses.add(producer.loss, producer.origin)
@@ -410,13 +413,14 @@ class Connection(Worker):
         return self.state >= ConnectionState.CLOSED
 
     def ignores_input(self) -> bool:
-        """Return whether input is ignored, except what belongs to the close."""
+        """Return whether input is ignored, except input that belongs to the close."""
         return self.state >= ConnectionState.REFUSED
 
     def open(self, vhost: VirtualHost) -> None:
-        """Open a virtual host. The connection may have sessions then.
+        """Open a virtual host. Then the connection may have sessions.
 
-        Raises NotAllowed (530), as RabbitMQ, for one that its user may not enter, and at a bound of connections.
+        Raises NotAllowed (530), as RabbitMQ, for a virtual host that the user may not enter, and at a bound of
+        connections.
         """
         rules = UserRules(self.broker.access, self.user) if self.access is NO_ACCESS else self.access.rules
         if not rules.enters(vhost.name):
@@ -451,10 +455,10 @@ class Connection(Worker):
         self.engine.close(error)
 
     def start_closing(self, reason: str, error: BrokerError) -> bool:
-        """Tear the connection down because the broker closes it; return false if it is being closed already.
+        """Tear the connection down because the broker closes it; return False if it is being closed already.
 
-        The engine then notifies the peer. `reason` goes to the log; where an operator or the broker's stop closes it,
-        only to the record of its end, because its client has made no error.
+        The engine then notifies the peer. `reason` goes to the log; if an operator or the broker's stop closes the
+        connection, only to the record of its end, because the client has made no error.
         """
         if self.is_closing():
             return False
@@ -499,7 +503,7 @@ class Connection(Worker):
             self.end()
 
     def hung_up(self) -> None:
-        """Handle the end of input: the peer has closed its side and everything that it sent was handled.
+        """Handle the end of input: the peer has closed its side and all received bytes were handled.
 
         This counts as a close by the client, but nothing more reaches the peer.
         """
@@ -510,9 +514,9 @@ class Connection(Worker):
         self.end()
 
     def on_disconnect(self, cause: str = ENDED) -> None:
-        """Release everything that the connection holds, after its socket was closed.
+        """Release all resources of the connection, after its socket was closed.
 
-        `cause` is the reason under which its held publishes are reported as lost, unless one was set already.
+        `cause` is the reason under which held publishes are reported as lost, unless a cause was set already.
         """
         if self.vhost is not None:
             self._log_end(cause)
@@ -536,7 +540,7 @@ class Connection(Worker):
         self.services.logins.leave(self)
         self.services.open_connections.leave(self)
 
-    # For people
+    # Descriptions for operators
 
     def _log_end(self, cause: str) -> None:
         """Log the end of an open connection with its reason: closed, given up, or lost."""
@@ -554,7 +558,8 @@ class Connection(Worker):
         self.services.log(LogLine(line, fields, name == CLOSED and self._is_operators()))
 
     def _is_operators(self) -> bool:
-        """Return whether it is one of a `penstock` command, whose open and close are only logged at the level debug."""
+        """Return whether the connection is of a `penstock` command, whose open and close are only logged at the level
+        debug."""
         return self.peer.properties.get("product") == COMMAND and self.access.rules.has_tag(MANAGEMENT)
 
     def _identity(self) -> dict[str, object]:
@@ -569,7 +574,7 @@ class Connection(Worker):
 
 
 def blocking_gate(connection: Connection, named: Gate | None) -> Gate | None:
-    """Return a gate that blocks publishes of a connection: `named` if that does; None if none does.
+    """Return a gate that blocks publishes of a connection: `named` if it does; None if no gate does.
 
     Rate gates are left out.
     """

@@ -1,4 +1,4 @@
-"""Limits of a connection, each with its reason. Those of open connections, and of logins, are in login_limits.py."""
+"""Limits of a connection, each with its reason. login_limits.py has the limits of open connections and of logins."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from penstock.settings.start import OF_CONNECTIONS, Start
 PULSING_S_MAX: Final = 60.0
 """Most seconds of pulses that are budgeted if there is no deadline, or a long one."""
 AHEAD: Final = 4
-"""Hold budgets that may be held until connection.blocked is written: 4 MiB is the largest send buffer of Linux."""
+"""Hold budgets that may be held before connection.blocked is written: 4 MiB is the largest send buffer of Linux."""
 CHARGE_PER_OCTET: Final = 7
-"""Highest charge per octet on the wire: the shortest publish has 39 octets and is charged a little over OVERHEAD."""
+"""Highest charge per byte on the wire: the shortest publish has 39 bytes and is charged a little over OVERHEAD."""
 
 
 class ConnectionLimits:
     """Limits of connections. Set once at start; read by protocols and the event loop.
 
-    Those that are settings at the start are explained there (`settings.start`).
+    `settings.start` explains the limits that are start-up settings.
     """
 
     frame_max: int
-    """Largest frame in octets; RabbitMQ's default, which all clients accept."""
+    """Largest frame in bytes; RabbitMQ's default, which all clients accept."""
     initial_frame_max: int
-    """Largest frame in octets before login; RabbitMQ's bound."""
+    """Largest frame in bytes before login; RabbitMQ's bound."""
     channel_max: int
     heartbeat_s: int
     message_bytes_max: int
     min_large_message: int
     arriving_bytes_max: int
-    """Most octets of incomplete messages on a connection; twice the largest body."""
+    """Most bytes of incomplete messages on a connection; twice the largest body."""
     hold_bytes: int
-    """Hold budget of a connection (charges); beyond, its reading is paused, or the next publish refused."""
+    """Hold budget of a connection (charges); beyond, reading is paused, or the next publish refused."""
     transaction_bytes: int
     """Most bytes (charges) of uncommitted and held publishes of a connection with transactions.
 
-    It is never paused, so the next publish is refused.
+    Such a connection is never paused, so the next publish is refused.
     """
     transaction_timeout_s: float
     """RabbitMQ's consumer_timeout."""
@@ -48,7 +48,7 @@ class ConnectionLimits:
     connections_max: int
     connections_address_max: int
     handshakes_max: int
-    """Most sockets that are not logged in, without those of this machine: 10 MiB in the worst case."""
+    """Most sockets that are not logged in, except sockets of this machine: 10 MiB in the worst case."""
     handshakes_address_max: int
     """The same per address, and for this machine. Enough for workers that all start at once."""
     login_rate_max: int
@@ -59,7 +59,7 @@ class ConnectionLimits:
         for name in OF_CONNECTIONS:
             setattr(self, name, getattr(start, name))
         self.asked_bytes: int = 16 * 1024 * 1024
-        """Hold budget that replaces `hold_bytes` after channel.flow(active=false): publishes are in flight."""
+        """Hold budget that replaces `hold_bytes` after channel.flow(active=false), for publishes in flight."""
         self.pulse_bytes: int = 64 * 1024
         self.pulse_s: float = 0.3
         """Size and interval of the reads from a paused connection: py-amqp's socket fails when unread for a second."""
@@ -69,12 +69,12 @@ class ConnectionLimits:
     def pulsing_s(self, deadline_s: float) -> float:
         """Return the seconds for which a paused connection is read in pulses: the hold deadline, within a bound.
 
-        A connection that is held longer has a queue with a longer deadline, or none, and is not read any more.
+        A connection that is held longer has a queue with a longer deadline, or without one, and is no longer read.
         """
         return min(deadline_s, PULSING_S_MAX) if deadline_s > 0 else PULSING_S_MAX
 
     def largest_arrival(self) -> int:
-        """Return the most that one message may be charged while it arrives in pieces of a KiB, with a large header."""
+        """Return the highest charge of a message that arrives in pieces of a KiB, with a large header."""
         return self.message_bytes_max + self.message_bytes_max // 16 + 2 * self.frame_max
 
     def hold_bytes_most(self, deadline_s: float) -> int:

@@ -1,17 +1,17 @@
-"""The one finder of connections and channels: by Penstock's names, RabbitMQ's, and those that clients give.
+"""Finder of connections and channels: by Penstock's names, RabbitMQ's names, and names that clients give.
 
 | name | of a connection | of a channel |
 |---|---|---|
-| for people, if the client gives a name | `web-1 (con:2)` | `web-1 (con:2)/ch:1` |
+| displayed, if the client gives a name | `web-1 (con:2)` | `web-1 (con:2)/ch:1` |
 | Penstock's, as in the log | `con:2(guest@10.0.0.1:40312/)` | `con:2(guest@10.0.0.1:40312/)/ch:1` |
 | RabbitMQ's, as over HTTP | `10.0.0.1:40312 -> 10.0.0.9:5672` | `10.0.0.1:40312 -> 10.0.0.9:5672 (1)` |
 | short | `2`, `con:2` | `2/1`, `con:2/ch:1`, `con:2/ssn:0` |
 | the client's `connection_name` | `web-1`, if no other connection has it | `web-1/1`, `web-1 (1)` |
 | the client's address or port | `10.0.0.1:40312`, `40312` | `40312/1` |
 
-A client cannot take over the name of another connection: names of the broker come first, and a name for people ends
-with the number. Plain data, records and the line of a connection's opening have Penstock's name; texts have that for
-people.
+A client cannot take over the name of another connection: names of the broker come first, and a displayed name ends with
+the number. Plain data, records and the line of a connection's opening have Penstock's name; texts have the displayed
+name.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ Connections = dict[int, Connection]
 NAMED_MOST: Final = 10
 """Most connections that an error names."""
 NUMBER_LETTERS: Final = 20
-"""Digits beyond any number of a connection or channel."""
+"""Digits beyond the number of any connection or channel."""
 LABEL_LETTERS: Final = 60
-"""Most letters of a client's name for its connection in texts."""
+"""Most characters of a client's name for its connection in texts."""
 _OWN: Final = re.compile(r"con:(\d+)\([^\n]{0,300}?@[^()\s]{0,300}\)")
 """Penstock's name of a connection in a text."""
 _LABEL: Final = re.compile(r".* \(con:(\d+)\)", re.DOTALL)
 
 
 def label(connection: Connection) -> str:
-    """Return the name of a connection for people: its client's name for it with the number, or else Penstock's."""
+    """Return the displayed name of a connection: its client's name for it with the number, or else Penstock's."""
     given = connection.peer.given_name
     return f"{printable(given[:LABEL_LETTERS])} (con:{connection.number})" if given else connection.name()
 
 
 def labelled(text: str, connections: Connections) -> str:
-    """Return a text for people, in which open connections have the names that their clients gave them."""
+    """Return a text in which open connections have the names that their clients gave them."""
     return text if "con:" not in text else _OWN.sub(lambda found: _label_of(found, connections), text)
 
 
@@ -57,7 +57,7 @@ def _label_of(found: re.Match[str], connections: Connections) -> str:
 
 
 def own_name(name: str, connections: Connections) -> str:
-    """Return a name that begins with a connection's name for people, with Penstock's name instead."""
+    """Return a name that begins with a connection's displayed name, with Penstock's name instead."""
     head, slash, tail = name.rpartition(")/")
     found = _LABEL.fullmatch(f"{head})" if slash else name)
     connection = connections.get(int(found[1])) if found is not None and len(found[1]) < NUMBER_LETTERS else None
@@ -67,7 +67,7 @@ def own_name(name: str, connections: Connections) -> str:
 
 
 def connection_named(connections: Connections, name: str, user: str = "") -> Connection:
-    """Find a connection by one of its names; `user`: one of this user, empty for any.
+    """Find a connection by one of its names; `user`: only connections of this user, empty for any.
 
     Raises NotFound (404), and PreconditionFailed (406) for a `connection_name` that several connections have.
     """

@@ -1,17 +1,16 @@
 """Output of a connection: the buffer that engines write to, its bounds, and data that waits for room or for fsync.
 
-It refers to no connection, except while one is open: a connection that is gone is freed at once.
+The output refers to its connection only while the connection is open: a closed connection is freed at once.
 
 Theory of operation. The reply to a declaration (or deletion, purge, binding ...) is written to the output buffer at
 once. The whole buffer is then held back until the journal group with the change is durable, because frames of a
-connection must stay in order. Deliveries may have to wait too (core/queue/storage.py). They do not wait while
-the store cannot be written: that would stop them for an unbounded time, and without the wait messages only come back as
-redelivered.
+connection must stay in order. Deliveries may have to wait too (core/queue/storage.py). Deliveries do not wait while the
+store cannot be written: the wait would be unbounded, and without it messages only come back as redelivered.
 
 Replies wait at most for the broker's hold deadline. Then the outcome of the requests is unknown: the output is
 discarded and the connection closed with an internal error (541 in AMQP 0-9-1, whose section 1.2 defines it for cases
 where an operator must intervene). The changes remain in memory and become durable when the store can be written. A
-client that reconnects can check.
+client that reconnects can check them.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ class DurableReplies(TimerHandler, DurabilityListener):
         super().__init__()
         self.connection = connection
         self.waiting: int = 0
-        """Number of requests whose reply waits."""
+        """Number of requests with a waiting reply."""
         self._since: float = 0.0
-        """Time of the last reply sent, or of the first that waits: seconds of the broker's clock."""
+        """Time of the last sent reply, or of the first waiting reply, in seconds of the broker's clock."""
 
     def wait(self, before: i64) -> None:
-        """Hold the replies back until everything so far is durable: the changes after the first `before` ones."""
+        """Hold the replies back until all changes so far are durable: the changes after the first `before` ones."""
         broker = self.connection.broker
         journal = broker.journal
         if journal is None:
@@ -70,7 +69,7 @@ class DurableReplies(TimerHandler, DurabilityListener):
     def on_deadline(self, now: float) -> float:
         broker = self.connection.broker
         if self.waiting > 0 and broker.journal is not None and broker.journal.removals.is_awaited_by(self):
-            self._since = now  # A large purge takes its time; the disk has not been asked yet.
+            self._since = now  # A large purge takes time; fsync has not begun yet.
         due = self._since + broker.defaults.hold_deadline_s
         if self.waiting == 0 or due > now:
             return due if self.waiting else NEVER
@@ -102,7 +101,7 @@ class DurableDeliveries(DurabilityListener):
         self.waiting: int = 0
 
     def wait(self) -> None:
-        """Hold the deliveries back until everything so far is durable."""
+        """Hold the deliveries back until all changes so far are durable."""
         journal = self.connection.broker.journal
         if journal is not None:
             self.waiting += 1
@@ -119,21 +118,21 @@ class DurableDeliveries(DurabilityListener):
 
 
 KEPT_OCTETS: Final = 256
-"""Most octets of output whose memory an idle connection keeps: they fit into the buffer object itself."""
+"""Most bytes of output memory that an idle connection keeps: they fit into the buffer object itself."""
 OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
 SOURCES_FULL: Final = 512 * 1024
-"""Octets of output, large messages included, that are written at once; they are parts of pieces, not copies."""
+"""Bytes of output, large messages included, that are written at once; they are parts of pieces, not copies."""
 SHARE_OCTETS: Final = 64 * 1024
-"""Octets of a large message that are written before the turn of the next one."""
+"""Bytes of a large message that are written before the turn of the next large message."""
 OPEN_SOURCES: Final = 4
-"""Large messages of a connection that are written at the same time, and have pieces in memory; others wait."""
+"""Large messages of a connection that are written at the same time, with pieces in memory; further ones wait."""
 OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
 """Bytes of unread output at which input is not handled: a client that never reads must not fill the memory."""
 
 
 def octets_of(parts: Parts) -> i64:
-    """Return the octets of all parts."""
+    """Return the bytes of all parts."""
     octets: i64 = 0
     for part in parts:
         octets += len(part)
@@ -145,12 +144,12 @@ class OutputSource:
     """A large message that is written to a connection as its peer reads."""
 
     is_open: bool = False
-    """True while it is one of the `OPEN_SOURCES`."""
+    """True while the source is one of the `OPEN_SOURCES`."""
 
     def write_some(self, out: BytesWriter, parts: Parts) -> bool:
-        """Write about `SHARE_OCTETS`. Return whether more is at hand; if not, it is added again later.
+        """Write about `SHARE_OCTETS`. Return whether more bytes are at hand; if not, the source is added again later.
 
-        `parts` go before `out`, whose octets become one of them where a large part follows.
+        `parts` precede `out`, whose bytes become a part when a large part follows.
         """
         raise NotImplementedError
 
@@ -168,21 +167,21 @@ class ConnectionOutput(WaitList):
         self.writable: bool = True
         """True if deliveries may be written; false while the output is full."""
         self.touched: bool = False
-        """True while the connection is registered for a flush."""
+        """Open sources with bytes at hand; sources take turns."""
         self.sources: list[OutputSource] = []
-        """Open sources with octets at hand; they take turns."""
+        """Open sources with bytes at hand; they take turns."""
         self._open: int = 0
         """Number of open sources."""
         self._waiting: list[OutputSource] = []
-        """Sources that wait until another one is closed."""
+        """Sources that wait for another source to close."""
         self._connection: Connection | None = None
-        """Its connection while that is open: only then it changes durable objects and gets deliveries."""
+        """The connection while it is open: only then it changes durable objects and gets deliveries."""
         self.replies: DurableReplies | None = None
-        """Replies that wait for fsync; None until the first one."""
+        """Replies that wait for fsync; None until the first."""
         self.deliveries: DurableDeliveries | None = None
-        """Deliveries that wait for fsync; None until the first one."""
+        """Deliveries that wait for fsync; None until the first."""
         self._grown: bool = False
-        """True if the buffer has had more than `KEPT_OCTETS`, the memory of which it keeps."""
+        """True if the buffer has had more than `KEPT_OCTETS`, and still has that memory."""
 
     @override
     def is_open(self) -> bool:
@@ -193,7 +192,7 @@ class ConnectionOutput(WaitList):
         self._connection = connection
 
     def end(self) -> None:
-        """Cease to wait for fsync, and end the sources: the socket is closed."""
+        """Stop waiting for fsync, and end the sources: the socket is closed."""
         if self.replies is not None:
             self.replies.end()
         self._connection = self.replies = self.deliveries = None
@@ -203,7 +202,7 @@ class ConnectionOutput(WaitList):
         self.sources.clear()
 
     def take(self) -> bytes:
-        """Take the buffered octets."""
+        """Take the buffered bytes."""
         data = self.buffer.getvalue()
         self.buffer.truncate(0)
         if len(data) > KEPT_OCTETS:
@@ -211,7 +210,7 @@ class ConnectionOutput(WaitList):
         return data
 
     def renew(self) -> BytesWriter:
-        """Return a new buffer with the octets of the present one, if that has grown: it does not shrink by itself."""
+        """Return a new buffer with the present bytes, if the buffer has grown: a buffer does not shrink."""
         if self._grown:
             self._grown = False
             octets = self.buffer.getvalue()
@@ -220,7 +219,8 @@ class ConnectionOutput(WaitList):
         return self.buffer
 
     def fill(self, parts: Parts) -> i64:
-        """Take the buffered octets, and more from the sources until the output is full; returns how many more."""
+        """Take the buffered bytes, and more from the sources until the output is full; return the number of added
+        bytes."""
         buffer = self.buffer
         before = octets_of(parts) + len(buffer)
         octets = before
@@ -230,11 +230,11 @@ class ConnectionOutput(WaitList):
                 self.sources.append(source)
             octets = octets_of(parts) + len(buffer)
         parts.append(self.take())
-        self._grown = True  # Its octets may have become parts before.
+        self._grown = True  # Its bytes may have become parts.
         return octets - before
 
     def open_source(self, source: OutputSource) -> None:
-        """Let a source write: now, or when another one is closed."""
+        """Let a source write: now, or when another source is closed."""
         if self._open == OPEN_SOURCES:
             self._waiting.append(source)
             return
@@ -243,7 +243,7 @@ class ConnectionOutput(WaitList):
         self.sources.append(source)
 
     def close_source(self, source: OutputSource) -> None:
-        """Close a source: it is complete, or has to wait for its peer. The next one begins."""
+        """Close a source: it is complete, or must wait for its peer. The next source begins."""
         if not source.is_open:
             self._waiting = [each for each in self._waiting if each is not source]
             return
@@ -258,7 +258,7 @@ class ConnectionOutput(WaitList):
             self.writable = False
 
     def drained(self) -> None:
-        """Resume deliveries: the peer takes more."""
+        """Resume deliveries: the peer has taken output."""
         if not self.writable:
             self.writable = True
             self.schedule_wake()
@@ -274,7 +274,7 @@ class ConnectionOutput(WaitList):
         return self.deliveries is not None and self.deliveries.must_wait()
 
     def await_deliveries(self) -> None:
-        """Hold the output back until everything so far is durable, because of its deliveries."""
+        """Hold the output back until all changes so far are durable, because of its deliveries."""
         if self._connection is not None:
             if self.deliveries is None:
                 self.deliveries = DurableDeliveries(self._connection)

@@ -1,4 +1,4 @@
-"""States of a connection, from the first octets to the closed socket, and of the teardown of its sessions."""
+"""States of a connection, from the first bytes to the closed socket, and of the teardown of its sessions."""
 
 from __future__ import annotations
 
@@ -9,37 +9,41 @@ from penstock.flow.states import StateTable
 
 
 class ConnectionState(IntEnum):
-    """State of a connection. A protocol without a step passes over its state.
+    """State of a connection. A protocol without a step skips its state.
 
-    From `REFUSED` on input is ignored, except what belongs to the close. From `CLOSED` on nothing more is sent or read.
+    From `REFUSED` on input is ignored, except input that belongs to the close. From `CLOSED` on nothing more is sent or
+    read.
     """
 
     HEADER = 0
-    """The first octets, which choose the protocol, are awaited."""
+    """The first bytes, which choose the protocol, are awaited."""
     START = 1
-    """The client has to log in."""
+    """The client must log in."""
     VERIFYING = 2
     """The client's password is being verified; its input waits (login.py)."""
     TUNE = 3
     """Limits are being agreed."""
     OPEN = 4
-    """The client has to open a virtual host."""
+    """The client must open a virtual host."""
     RUNNING = 5
     REFUSED = 6
     """The password was wrong; the answer is delayed (login_limits.py)."""
     CLOSE_SENT = 7
-    """Our close was sent, and the answer is awaited."""
+    """The broker's close was sent, and the answer is awaited."""
     CLOSE_RECEIVED = 8
-    """The client's close is carried out; the answer follows the teardown. Ours may have been sent before."""
+    """The client's close is carried out; the answer follows the teardown.
+
+    The broker's close may have been sent before.
+    """
     CLOSED = 9
     """Nothing more is sent or read; the event loop closes the socket."""
     CLOSED_BY_CLIENT = 10
-    """As `CLOSED`, at the client's request: it gets a moment to close its side of the socket first."""
+    """As `CLOSED`, at the client's request: the client gets a moment to close its side of the socket first."""
     GONE = 11
     """The socket is closed."""
 
     def word(self) -> str:
-        """Return the state for people and for the HTTP API; they know one word for each stage of the close."""
+        """Return the state for texts and for the HTTP API, with one word for each stage of the close."""
         if self >= ConnectionState.CLOSED:
             return "closed"
         if self >= ConnectionState.CLOSE_SENT:
@@ -52,7 +56,7 @@ class TeardownState(IntEnum):
 
     NONE = 0
     RUNNING = 1
-    """Further input of the sessions is ignored, and they send nothing more."""
+    """Further input of the sessions is ignored, and no session sends anything."""
     DONE = 2
     """The sessions are gone and the exclusive queues deleted."""
 

@@ -1,4 +1,4 @@
-"""Control request: the requester, the reply address, and the fields with checks; and how it is answered."""
+"""Control request: the requester, the reply address, the checked fields, and the interface for answers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from penstock.flow.work import Steps
 from penstock.texts import nearest, worded
 
 REQUEST_OCTETS: Final = 256 * 1024
-"""Most octets of a request."""
+"""Most bytes of a request."""
 IMPORT_OCTETS: Final = 8 * 1024 * 1024
-"""Most octets of a request with definitions, which are a text with escaped quotes."""
+"""Most bytes of a request with definitions, whose text has escaped quotes."""
 BLOCK_OCTETS: Final = 16 * 1024 * 1024
-"""Most octets of a block that is published."""
+"""Most bytes of a published block."""
 IMPORT: Final = "definitions.import"
 PUBLISH_BLOCK: Final = "publish.block"
 """Operations with bodies of their own."""
@@ -43,7 +43,7 @@ SUBJECTS: Final = (
 
 
 def octets_max(operation: str) -> int:
-    """Return the most octets of a request for an operation."""
+    """Return the most bytes of a request for an operation."""
     if operation == PUBLISH_BLOCK:
         return BLOCK_OCTETS
     return IMPORT_OCTETS if operation == IMPORT else REQUEST_OCTETS
@@ -73,24 +73,27 @@ class ControlRequest:
         self.correlation_id = correlation_id
         self.fields = _parse(body)
         self.before: object = None
-        """State before the operation, for the audit log; None if it records none."""
+        """State before the operation, for the audit log; None without an audit record."""
         self.unread: bytes = b""
         """Body of a request that is parsed in steps."""
 
     @property
     def vhost(self) -> VirtualHost:
-        """The virtual host that it is in. Raises NotFound (404) if a path of HTTP names an absent one, or none."""
+        """Virtual host of the request.
+
+        Raises NotFound (404) if a path of HTTP names an absent virtual host, or none.
+        """
         if self._vhost is None:
             raise NotFound(f"no vhost '{self.fields.get('vhost')}'")
         return self._vhost
 
     def begin_wait(self) -> None:
-        """Pause reading from its connection until the read from the disk is done."""
+        """Pause reading from the requester's connection until the read from disk is done."""
         if self.connection is not None:
             self.connection.hold_input()
 
     def end_wait(self) -> None:
-        """Read its connection again."""
+        """Resume reading from the requester's connection."""
         if self.connection is not None:
             self.connection.release_input()
 
@@ -99,18 +102,18 @@ class ControlRequest:
         self.fields = _parse(body)
 
     def part(self, fields: dict[str, object]) -> ControlRequest:
-        """Return a request with these fields, which are an object in it."""
+        """Return a request with these fields, which are a nested object of this request."""
         request = ControlRequest(self._vhost, self.connection, self.reply_to, self.correlation_id, b"{}", self.access)
         request.fields = fields
         return request
 
     def subject(self) -> str:
-        """Return the name of the object that it is about, for the audit log; empty if it names none."""
+        """Return the name of the object of the request, for the audit log; empty without one."""
         subjects = [self.fields.get(name) for name in SUBJECTS]
         return " ".join(each for each in subjects if isinstance(each, str))
 
     def asker(self) -> str:
-        """Return the requester's name, for people."""
+        """Return the requester's name, for texts."""
         if self.connection is not None:
             return self.connection.name()
         return f"{self.access.user} over HTTP" if self.access.user else "a request"
@@ -139,7 +142,7 @@ class ControlRequest:
         return value is True
 
     def table(self, name: str) -> dict[str, object]:
-        """Return an object; {} if it is absent. An empty list counts as one: RabbitMQ's tools send it."""
+        """Return an object; {} if it is absent. An empty list counts as an empty object: RabbitMQ's tools send it."""
         value = self.fields.get(name, {})
         if not isinstance(value, dict) and value != []:
             raise PreconditionFailed(f"'{name}' must be an object, not {json.dumps(value)}")
@@ -166,7 +169,7 @@ class ControlRequest:
     def starting(self, name: str, queues: list[str]) -> dict[str, int | str]:
         """Return the start position of each queue: "earliest" (the default), "latest" or a sequence number.
 
-        It is given once for all queues, or by queue.
+        The position is one value for all queues, or an object by queue.
         """
         value = self.fields.get(name)
         if value is None or value == "earliest" or value == "latest":
@@ -197,7 +200,7 @@ class Replies:
     broker: Broker
 
     def answer(self, request: ControlRequest, answer: dict[str, object]) -> None:
-        """Reply with an object; encoding it is work as well."""
+        """Reply with an object; encoding costs work as well."""
         raise NotImplementedError
 
     def reply(self, request: ControlRequest, content_type: str, body: bytes) -> None:
@@ -208,7 +211,8 @@ class Replies:
         raise NotImplementedError
 
     def reply_block(self, request: ControlRequest, content_type: str, block: LargeBody) -> None:
-        """Put a block into the queue of its requester, as `reply` does: as a large message, which is never joined."""
+        """Put a block into the queue of its requester, as `reply` does: as a large message, whose pieces are never
+        joined."""
         raise NotImplementedError
 
     def fail(self, request: ControlRequest, error: BrokerError) -> None:

@@ -1,8 +1,8 @@
 """Protocol engine: the part of a connection that depends on its protocol, which each protocol fills in.
 
-Theory of operation. A `Connection` holds what belongs to no protocol. It passes input to its engine, which carries it
-out on the core and writes output to `Connection.output`. The first engine of every connection is `HeaderReader`: it
-reads the first eight bytes and hands over to the engine of the `Protocol` that they name.
+Theory of operation. A `Connection` has the parts that no protocol changes. A connection passes input to its engine,
+which applies it to the core and writes output to `Connection.output`. The first engine of every connection is
+`HeaderReader`: it reads the first eight bytes and passes the connection to the engine of the `Protocol` that they name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 HOLD_DEADLINE: Final = "penstock:hold-deadline"
-"""Property of ours by which clients learn the default hold deadline, in milliseconds; 0 for none."""
+"""Property of the broker that announces the default hold deadline to clients, in milliseconds; 0 for none."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -48,14 +48,15 @@ class ProtocolEngine:
     # Input
 
     def read(self, data: bytes) -> i64:
-        """Act on input: what was left of it, and new bytes. Return the position of the first byte that is left.
+        """Handle input: remaining and new bytes. Return the position of the first unhandled byte.
 
-        That is part of a frame, or the rest when the client's share of a turn is used up (`Connection.input_paused`).
+        Unhandled bytes are part of a frame, or the rest when the client's share of a turn is used up
+        (`Connection.input_paused`).
         """
         raise NotImplementedError
 
     def forget_input(self) -> None:
-        """Discard caches made from input: there is no more."""
+        """Drop caches made from input: no more input comes."""
 
     # Sessions
 
@@ -68,7 +69,7 @@ class ProtocolEngine:
         return None
 
     def end_session(self, session: Session, graceful: bool) -> None:
-        """End the publishing side of a session and send nothing on it any more; its deliveries go back by themselves.
+        """End the publishing side of a session and its output; its deliveries are returned separately.
 
         `graceful` is true if the client closed the session or the connection.
         """
@@ -80,14 +81,14 @@ class ProtocolEngine:
         raise NotImplementedError
 
     def on_login(self, accepted: bool) -> None:
-        """Continue with a client that is logged in, or refuse one that gave wrong credentials."""
+        """Continue with a logged-in client, or refuse a client with wrong credentials."""
         raise NotImplementedError
 
     def write_last_outcomes(self) -> None:
-        """Write the outcomes that are ready before the close: no output of a session may follow it."""
+        """Write the ready outcomes before the close: no output of a session may follow it."""
 
     def answer_close(self) -> None:
-        """Answer the client's close: its sessions are torn down."""
+        """Answer the client's close: the sessions are torn down."""
 
     def on_disconnect(self) -> None:
         """Release the resources of the engine: the socket is closed."""
@@ -96,7 +97,7 @@ class ProtocolEngine:
         self.idle = None
 
     def on_silence(self, seconds: float) -> None:
-        """Give a peer up that was silent for too long; the event loop closes it."""
+        """Give up a peer that was silent for too long; the event loop closes the connection."""
         self.services.report_silent(self.connection)
 
     def keep_time(self, empty_frame: bytes, beat_s: float, silent_s: float) -> None:
@@ -108,10 +109,10 @@ class ProtocolEngine:
     # Notices and output
 
     def update_blocked(self) -> None:
-        """Tell the client whether gates block it, if that has changed and the protocol can say it."""
+        """Report to the client whether gates block it, if that has changed and the protocol has a notice for it."""
 
     def may_be_silent(self) -> bool:
-        """Return whether the client may send nothing, not even empty frames, because the broker told it to stop."""
+        """Return whether the client may send nothing, not even empty frames, because the broker asked it to stop."""
         return False
 
     def output_delay(self, now: float) -> float:
@@ -119,38 +120,38 @@ class ProtocolEngine:
         return 0.0
 
     def complete_output(self) -> None:
-        """Write the output that is gathered until the end of a turn, before the event loop takes it."""
+        """Write the output that is collected until the end of a turn, before the event loop takes it."""
 
     def renew_output(self) -> None:
-        """Give back the memory of earlier output: the connection only begins, or is idle."""
+        """Release the memory of earlier output: the connection begins, or is idle."""
         self.out = self.connection.output.renew()
 
     def on_output_taken(self) -> None:
         """Record that the event loop has taken the output."""
 
     def take_urgent(self) -> bytes:
-        """Take what passes output that waits for fsync: a heartbeat that is due, or a notice; empty without one."""
+        """Take the bytes that overtake output that waits for fsync: a due heartbeat, or a notice; empty without one."""
         return b"" if self.idle is None else self.idle.take()
 
-    # For people
+    # Descriptions for operators
 
     def details(self) -> dict[str, object]:
-        """Return the properties of the connection that only its protocol has, by RabbitMQ's names (HTTP API)."""
+        """Return the properties of the connection that only this protocol has, by RabbitMQ's names (HTTP API)."""
         return {}
 
     def has_sender_credit(self) -> bool:
-        """Return whether senders of the protocol obey credit: then the connection is read at all times."""
+        """Return whether senders of the protocol obey credit: then the connection is always read."""
         return False
 
     def needs_small_receive_buffer(self) -> bool:
-        """Return whether the client's socket fails when it is not read for a second."""
+        """Return whether the client's socket fails when the broker does not read it for a second."""
         return False
 
 
 class ClosedEngine(ProtocolEngine):
-    """Engine of a connection that has no protocol yet, or is torn down: it has no sessions and ignores input.
+    """Engine of a connection without a protocol, or of one that is torn down: it has no sessions and ignores input.
 
-    It knows no connection, so that one that is gone is freed at once: no reference leads in a circle.
+    The engine has no reference to its connection, so that a closed connection is freed at once, without a cycle.
     """
 
     def __init__(self) -> None:
@@ -172,7 +173,7 @@ class Protocol:
     """A protocol of the listeners, chosen by the first bytes of a connection."""
 
     name: str = ""
-    """Name for people, such as AMQP 0-9-1."""
+    """Displayed name, such as AMQP 0-9-1."""
 
     def accepts(self, start: bytes) -> bool:
         """Return whether a connection of this protocol may begin with these bytes: at most the first eight."""
@@ -183,9 +184,10 @@ class Protocol:
         raise NotImplementedError
 
     def message_format(self) -> MessageFormat:
-        """Return the format of its messages; those of the broker itself are in the first protocol's."""
+        """Return the format of the protocol's messages; messages of the broker itself have the first protocol's
+        format."""
         raise NotImplementedError
 
     def header(self) -> bytes:
-        """Return the protocol header that is sent to a peer with another protocol (AMQP 0-9-1 section 4.2.2)."""
+        """Return the protocol header that is sent to a peer of another protocol (AMQP 0-9-1 section 4.2.2)."""
         return b""

@@ -19,12 +19,12 @@ HEADER_OCTETS: Final = 8
 
 
 class HeaderReader(ProtocolEngine):
-    """First engine of a connection: reads the protocol header and puts the protocol's engine into its place."""
+    """First engine of a connection: reads the protocol header and installs the protocol's engine."""
 
     def __init__(self, connection: Connection, protocols: list[Protocol]) -> None:
         super().__init__(connection)
         self._protocols = protocols
-        """Protocols of this broker; the header of the first one is the answer to unknown bytes."""
+        """Protocols of this broker; unknown bytes are answered with the first protocol's header."""
 
     @override
     def read(self, data: bytes) -> i64:

@@ -1,9 +1,9 @@
 """Idle time-outs of one connection, in both directions (AMQP 0-9-1 section 4.2.7, AMQP 1.0 section 2.4.5).
 
-The broker sends an empty frame after half of the agreed interval without other output. It gives a peer up that was
-silent for two intervals. Each connection has an entry in the broker's one timer, so intervals of a second are as
-precise as those of a minute. Empty frames go out up to an eighth early, at times that connections share: many
-idle connections cost one wake-up together, and not one each.
+The broker sends an empty frame after half of the agreed interval without other output. The broker gives up a peer that
+was silent for two intervals. Each connection has an entry in the broker's one timer, so intervals of a second are as
+precise as those of a minute. Empty frames are sent up to an eighth early, at times that connections share: many idle
+connections cost one wake-up together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 STEP_MOST_S: Final = 1.0
-"""Most seconds between two times at which empty frames go out."""
+"""Most seconds between two times at which empty frames are sent."""
 
 
 class IdleTimer(TimerHandler):
@@ -33,7 +33,8 @@ class IdleTimer(TimerHandler):
         self.beat_s = beat_s
         """Seconds without output after which an empty frame is sent; 0.0 for never."""
         self._step_s: float = STEP_MOST_S
-        """Seconds between the times at which it may go out: a power of two, at most an eighth of `beat_s`."""
+        """Seconds between the times at which an empty frame may be sent: a power of two, at most an eighth of
+        `beat_s`."""
         while self._step_s > beat_s / 8 > 0:
             self._step_s /= 2
         self._silent_s = silent_s
@@ -68,7 +69,7 @@ class IdleTimer(TimerHandler):
         return self._next(now)
 
     def take(self) -> bytes:
-        """Take the empty frame that is due although other output waits for fsync; empty if none is."""
+        """Take the empty frame that is due although other output waits for fsync; empty if no frame is due."""
         due, self._due = self._due, False
         return self._empty_frame if due else b""
 
@@ -83,7 +84,7 @@ class IdleTimer(TimerHandler):
         return due
 
     def _beat_at(self) -> float:
-        """Return the time of the next empty frame, if nothing else is sent by then."""
+        """Return the time of the next empty frame, if no other output is sent by then."""
         return (self._engine.connection.times.sent + self.beat_s) // self._step_s * self._step_s
 
     def _beat(self, now: float) -> None:

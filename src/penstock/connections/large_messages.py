@@ -1,14 +1,14 @@
-"""Large messages that arrive on a connection: memory that is counted, and input that waits for the store.
+"""Large messages that arrive on a connection: counted memory, and input that waits for the store.
 
-Of a message that goes to the store only the incomplete piece counts as a partial message (partial_messages.py). Pieces
-that the store has not written yet are bounded by the connection's `PieceBudget`. At the bound the connection is not
-read until some of them are written.
+Of a message for the store only the incomplete piece counts as a partial message (partial_messages.py). Pieces that the
+store has not written yet are bounded by the connection's `PieceBudget`. At the bound the connection is not read until
+some of them are written.
 
-While a gate of the disk is closed, the connection counts as blocked, and its client gets a notice. There is no notice
-of a wait without a closed gate: it is over with the next transaction of the store.
+While a gate of the disk is closed, the connection counts as blocked, and its client gets a notice. A wait without a
+closed gate has no notice: it ends with the next transaction of the store.
 
-It waits at most for the broker's hold deadline. Then it is closed (506), and what has come is deleted. Otherwise two
-large messages could wait for the space of each other.
+The input waits at most for the broker's hold deadline. Then the connection is closed (506), and the received part is
+deleted. Otherwise two large messages could wait for the space of each other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.flow.timers import NEVER, TimerHandler
 
 
 class LargeMessage:
-    """A large message that arrives. The caller drops `partial` when it is complete, or given up."""
+    """A large message that arrives. The caller drops `partial` when the message is complete, or given up."""
 
     def __init__(self, connection: Connection, partial: PartialMessage, is_persistent: bool) -> None:
         self._connection = connection
@@ -34,11 +34,14 @@ class LargeMessage:
         self._arrival: LargeArrival = connection.broker.large.begin(self._pieces, is_persistent)
 
     def octets(self) -> i64:
-        """Return how many bytes of its body have come."""
+        """Return the received bytes of the body."""
         return self._arrival.octets
 
     def append(self, data: bytes, start: i64 = 0, end: i64 = -1) -> None:
-        """Append bytes of its body, as `LargeArrival`. Raises ResourceError (506) if too much has arrived in part."""
+        """Append bytes of the body, as `LargeArrival` does.
+
+        Raises ResourceError (506) if too much has arrived in part.
+        """
         arrival = self._arrival
         arrival.append(data, start, end)
         connection = self._connection
@@ -47,7 +50,7 @@ class LargeMessage:
             self._pieces.listener = _PausedInput(connection)
 
     def finish(self, spans: list[Span]) -> LargeBody:
-        """Return its body, with the data in it; an empty list: all of it is data."""
+        """Return the body, with its data spans; an empty list means that all of it is data."""
         return self._arrival.finish(spans)
 
 
@@ -62,7 +65,7 @@ class _PausedInput(RoomListener):
         if broker.defaults.hold_deadline_s > 0:
             broker.timers.add(self._deadline, broker.now + broker.defaults.hold_deadline_s)
         self._blocked_by: Gate | None = None
-        """The closed gate of the disk that is counted as blocking the connection."""
+        """Closed gate of the disk that is counted as blocking the connection."""
         self.on_disk_changed()
 
     @override
@@ -112,5 +115,5 @@ class _StoreDeadline(TimerHandler):
         connection.close(ResourceError(f"a large message has waited {hold_deadline} for the store: {why}"))
         listener = connection.pausing.pieces.listener
         if listener is not None:
-            listener.on_room()  # Its input is read again: the answer to the close is in it.
+            listener.on_room()  # Input is read again: it has the answer to the close.
         return NEVER

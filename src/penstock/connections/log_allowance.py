@@ -1,4 +1,4 @@
-"""Allowances of users in a log whose oldest file is deleted: octets that each may write at once, and in a second."""
+"""Allowances of users in a log whose oldest file is deleted: bytes that each may write at once, and in a second."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.flow.token_bucket import TokenBucket
 PART_OF_LOG: Final = 32
 """Part of the files that one user may fill at once."""
 USERS_KEPT: Final = 10_000
-"""Most users with an allowance that was used; of more the one that wrote longest ago has all of it again."""
+"""Most users with a partly used allowance; beyond, the user that wrote longest ago has a full allowance again."""
 
 
 class LogAllowance:
@@ -17,19 +17,19 @@ class LogAllowance:
 
     def __init__(self, rate: float, burst: int) -> None:
         self.rate = rate
-        """Octets by which an allowance grows in a second."""
+        """Bytes by which an allowance grows in a second."""
         self.burst: int = burst
-        """Octets that a user may write at once."""
+        """Bytes that a user may write at once."""
         self._of: dict[str, TokenBucket] = {}
-        """By user, the one that wrote longest ago first."""
+        """Allowances by user, the user that wrote longest ago first."""
 
     def left(self, user: str, now: float) -> int:
-        """Return the octets that a user may write now."""
+        """Return the bytes that a user may write now."""
         bucket = self._of.get(user)
         return self.burst if bucket is None else bucket.whole(now)
 
     def spend(self, user: str, octets: int, now: float) -> bool:
-        """Take the octets of a record from the allowance of a user; return False, and take nothing, beyond it."""
+        """Take the bytes of a record from the allowance of a user; beyond it return False, and take nothing."""
         bucket = self._of.pop(user, None)
         if bucket is None:
             bucket = TokenBucket(self.rate, float(self.burst))

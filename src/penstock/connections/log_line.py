@@ -1,8 +1,8 @@
 """Log lines about clients: a text with the same data as fields, and a limit of lines a second.
 
-Anybody who can reach the port can connect and cause refusals as fast as the network allows; a line for each would fill
-the disk. So each log id has a limit of lines a second, with the number of suppressed ones. Those without one are named
-in logs/ids.py, with the reason.
+Any client that reaches the port can connect and cause refusals as fast as the network allows; a line for each would
+fill the disk. So each log id has a limit of lines a second, and the number of suppressed lines is logged. logs/ids.py
+names the ids without a limit, with the reason.
 """
 
 from __future__ import annotations
@@ -46,28 +46,31 @@ HTTP: Final = HTTP_REFUSED
 and HTTP beyond a bound."""
 
 APART_S: Final = 1.0
-"""Seconds in which a kind has its most lines, and then one with the number of suppressed ones."""
+"""Seconds in which a kind may log its most lines, followed by one line with the number of suppressed ones."""
 
 
 class Suppressed:
-    """Suppressed lines of a kind since its last one."""
+    """Suppressed lines of a kind since its last logged line."""
 
     def __init__(self, now: float) -> None:
         self.logged_at: float = now
         self.logged: int = 1
-        """Lines that were admitted since then."""
+        """Lines admitted since then."""
         self.count: int = 0
         self.last: LogLine | None = None
 
 
 class LimitedLines:
-    """Limited lines by log id; an entry ends after a second without any."""
+    """Limited lines by log id; an entry is dropped after a second without lines."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, Suppressed] = {}
 
     def admit(self, line: LogLine, now: float) -> bool:
-        """Return whether a line may be logged now: so many of its id a second. If not, count it for `take`."""
+        """Return whether a line may be logged now, by the limit of its id a second.
+
+        If not, the line is counted for `take`.
+        """
         kind = str(line.fields.get("id", ""))
         most = lines_of(kind)
         if most == UNLIMITED:
@@ -84,7 +87,7 @@ class LimitedLines:
         return False
 
     def take(self, now: float) -> list[LogLine]:
-        """Take a line for each kind with refusals suppressed for over a second: the last one, with their number."""
+        """Take a line for each kind with refusals suppressed for over a second: the last line, with their number."""
         lines: list[LogLine] = []
         for kind in list(self._kinds):
             allowance = self._kinds[kind]

@@ -1,12 +1,12 @@
-"""Login of a client, for every protocol: back-off, verification beside the event loop, and late refusals.
+"""Login of a client, for every protocol: back-off, verification outside the event loop, and late refusals.
 
 Theory of operation. `ConnectionLogin.start` begins an attempt, and the connection is `VERIFYING` until its password is
-verified. Its input waits meanwhile, but its socket is read, within a bound. So an end of input is seen at once, and the
-attempt of a client that is gone costs no verification. Wrong passwords are answered late (login_limits.py).
+verified. Input waits meanwhile, but the socket is read, within a bound. So an end of input is seen at once, and the
+attempt of a disconnected client costs no verification. Wrong passwords are answered late (login_limits.py).
 
-A `Verification` has a slow part, `run`, which touches nothing of the broker, and `conclude`, which acts on the result.
-An `Authenticator` runs the first in a thread and the second in a later turn. Pure tests and the simulation use
-`InlineAuthenticator`, which does both at once.
+A `Verification` has a slow part, `run`, which does not touch the broker, and `conclude`, which applies the result. An
+`Authenticator` runs `run` in a thread and `conclude` in a later turn. Unit tests and the simulation use
+`InlineAuthenticator`, which runs both at once.
 
 Two parts follow a login: the expiry of its token, which closes the connection (in RabbitMQ it refuses operations), and
 the update of its secret. `connection.update-secret` and `/auth/tokens` of AMQP 1.0 are extensions of RabbitMQ.
@@ -43,30 +43,30 @@ class Verification:
         self.network: str = network
         """Network of the client (`Peer.network`): networks take turns."""
         self.subject: str = ""
-        """User of the credentials, all unknown ones as one: users of a network take turns."""
+        """User of the credentials, one subject for all unknown users: users of a network take turns."""
         self.remote: bool = False
-        """True if `run` may wait for another server, so that it must not keep the threads of passwords."""
+        """True if `run` may wait for another server, so that it must not occupy the threads of passwords."""
         self.back_end: bool = False
-        """True if it waits for an HTTP back end, so that it must not keep those of tokens either."""
+        """True if `run` waits for an HTTP back end, so that it must not occupy the threads of tokens either."""
         self.number: int = 0
-        """Number in the line of those that wait."""
+        """Number of the verification in the line."""
         self.cancelled: bool = False
-        """True if the result is not needed any more."""
+        """True if the result is no longer needed."""
 
     def run(self) -> None:
-        """Do the slow part. It runs in a thread, and must not raise."""
+        """Run the slow part. It runs in a thread, and must not raise."""
         raise NotImplementedError
 
     def conclude(self) -> None:
-        """Act on the result, in a turn of the event loop; not called for one that was cancelled."""
+        """Apply the result, in a turn of the event loop; not called after `cancel`."""
         raise NotImplementedError
 
     def cancel(self) -> None:
-        """Drop it: its client is gone."""
+        """Drop the verification: its client has disconnected."""
         raise NotImplementedError
 
     def turn_away(self) -> None:
-        """Refuse the client without a verification: too many wait. It may be called by `Authenticator.start`."""
+        """Refuse the client without a verification: too many wait. `Authenticator.start` may call this method."""
         raise NotImplementedError
 
 
@@ -75,16 +75,16 @@ class Authenticator:
     """Runner of verifications."""
 
     def start(self, verification: Verification) -> None:
-        """Run a verification, now or later, and conclude it; beyond a bound it is turned away."""
+        """Run a verification, now or later, and conclude it; beyond a bound it is refused."""
         raise NotImplementedError
 
     def cancel(self, verification: Verification) -> None:
-        """Drop a verification: its client is gone. One that runs ends without a conclusion."""
+        """Drop a verification: its client has disconnected. A running verification ends without a conclusion."""
         verification.cancelled = True
 
 
 class InlineAuthenticator(Authenticator):
-    """Runner that does everything at once."""
+    """Runner that verifies at once."""
 
     @override
     def start(self, verification: Verification) -> None:
@@ -112,7 +112,7 @@ class CredentialExpiry(TimerHandler):
             connection.broker.timers.add(self, at - connection.broker.wall_offset)
 
     def end(self) -> None:
-        """Do nothing any more: the connection is closed."""
+        """Cancel the timer: the connection is closed."""
         if self._connection is not None:
             self._connection.broker.timers.drop(self)
             self._connection = None
@@ -133,9 +133,9 @@ class CredentialExpiry(TimerHandler):
 
 
 RENEWAL_WORK: Final = 400
-"""Units of work of the verification of a token: its thread runs Python, and takes its time from the event loop."""
+"""Units of work to verify a token: its thread runs Python, and takes time from the event loop."""
 VERIFYING_OCTETS_MAX: Final = 65_536
-"""Most octets of input that are read and wait while a password is verified."""
+"""Most bytes of input that are read and wait while a password is verified."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -143,7 +143,7 @@ class LoginListener:
     """Receiver of the outcome of an attempt to log in."""
 
     def on_login(self, check: CredentialCheck, refusal: str, delay_s: float) -> None:
-        """Act on the outcome: "" if the client is logged in, or the reason of a refusal, for the log only.
+        """Handle the outcome: "" if the client is logged in, or the reason of a refusal, for the log only.
 
         `delay_s` is the delay in seconds before the client may know of a refusal.
         """
@@ -161,7 +161,7 @@ class LoginAttempt(Verification):
         self.back_end = check.back_end
         self.subject = services.backoff.known_name(check.user)
         self._listener: LoginListener | None = listener
-        """Receiver of the outcome; None once it was notified or dropped, to avoid a reference cycle."""
+        """Receiver of the outcome; None once notified or dropped, to avoid a reference cycle."""
 
     def start(self) -> None:
         """Begin, unless the back-off refuses; the outcome may be known at once."""
@@ -200,16 +200,16 @@ class LoginAttempt(Verification):
 
 
 class Renewal(LoginAttempt):
-    """Verification of a newer token: renewals of one user begin at a bounded rate, and wait for their time."""
+    """Verification of a newer token: renewals of one user begin at a bounded rate, and wait until then."""
 
     def __init__(self, services: Services, check: CredentialCheck, network: str, listener: LoginListener) -> None:
         super().__init__(services, check, network, listener)
         self._user: str = ""
         self._timer: RenewalTimer | None = None
-        """Timer of its beginning; None if it does not wait."""
+        """Timer for the start of the renewal; None if it does not wait."""
 
     def start_at_rate(self, user: str) -> None:
-        """Begin, now or when it is the turn of this renewal of a user."""
+        """Begin, now or when the user's rate allows."""
         broker = self._services.broker
         broker.work.count(RENEWAL_WORK)
         self._user = user
@@ -221,7 +221,7 @@ class Renewal(LoginAttempt):
             broker.timers.add(self._timer, at)
 
     def begin(self) -> None:
-        """Begin: its time has come."""
+        """Begin: the time has come."""
         self._timer = None
         self.start()
 
@@ -235,7 +235,7 @@ class Renewal(LoginAttempt):
 
 
 class RenewalTimer(TimerHandler):
-    """Timer of the beginning of a renewal."""
+    """Timer for the start of a renewal."""
 
     def __init__(self, renewal: Renewal) -> None:
         super().__init__()
@@ -269,17 +269,17 @@ class AttemptListener(LoginListener):
 
 
 class ConnectionLogin:
-    """Login of a connection: its attempt, the input that waits for it, and a late refusal."""
+    """Login of a connection: its attempt, input that waits for the attempt, and a late refusal."""
 
     def __init__(self) -> None:
         self.attempt: Verification | None = None
-        """Login attempt while the password is verified or prepared for that; None otherwise."""
+        """Login attempt while the password is verified or its verification prepared; None otherwise."""
         self.late_refusal: LateRefusal | None = None
         """Delayed answer to a wrong password."""
         self._expiry: CredentialExpiry | None = None
         """Expiry of the credentials, if they expire."""
         self._deferred: int = 0
-        """Octets that were read while the password is verified."""
+        """Bytes that were read while the password was being verified."""
 
     def start(self, connection: Connection, check: CredentialCheck) -> None:
         """Begin an attempt; the outcome may be known at once."""
@@ -295,22 +295,22 @@ class ConnectionLogin:
         attempt.start()
 
     def begin(self, connection: Connection, attempt: Verification) -> None:
-        """Have the input of the connection wait for an attempt."""
+        """Make input of the connection wait for an attempt."""
         self.attempt = attempt
         connection.hold_input()
 
     def finish(self, connection: Connection) -> None:
-        """Have the input of the connection wait no more: the attempt is over. The caller resumes it."""
+        """End the wait of the connection's input: the attempt is over. The caller resumes the input."""
         self.attempt = None
         connection.release_input(False)
 
     def count_deferred(self, octets: int) -> None:
-        """Count octets of input that wait."""
+        """Count bytes of input that wait."""
         if self.attempt is not None:
             self._deferred += octets
 
     def reads_ahead(self) -> bool:
-        """Return whether the socket is read although input waits: the client may hang up while it is verified."""
+        """Return whether the socket is read although input waits: the client may disconnect while it is verified."""
         return self.attempt is not None and self._deferred < VERIFYING_OCTETS_MAX
 
     def expire(self, connection: Connection, at: float) -> None:
@@ -331,7 +331,7 @@ class ConnectionLogin:
 
 
 def conclude_login(connection: Connection, user: str, refusal: str, delay_s: float) -> None:
-    """Log a client in whose credentials were checked, or refuse it; the reason of a refusal goes to the log only."""
+    """Log in a client whose credentials were checked, or refuse it; only the log has the reason of a refusal."""
     services = connection.services
     services.audit.login(actor_of(connection), connection.peer.mechanism, refusal)
     if not refusal:
@@ -363,8 +363,8 @@ def count_login(services: Services, user: str, refusal: str, address: str) -> fl
 class LateRefusal(TimerHandler):
     """Delayed answer to a wrong password.
 
-    It counts as waiting until its time even if the client goes: a right password is answered at once, so who hears
-    nothing for a moment knows enough, and could try the next on another connection.
+    The answer counts as waiting until its time even if the client disconnects. A right password is answered at once, so
+    a short silence already reveals a wrong one, and the next guess could follow on another connection.
     """
 
     def __init__(self, connection: Connection, user: str, delay_s: float) -> None:
@@ -400,14 +400,14 @@ class LateRefusal(TimerHandler):
 
 
 UNAUTHORIZED: Final = "amqp:unauthorized-access"
-"""Condition that AMQP 1.0 clients of RabbitMQ get."""
+"""Condition that RabbitMQ sends to AMQP 1.0 clients."""
 
 
 class SecretUpdate(LoginListener):
-    """Update of the secret of a connection that is open.
+    """Update of the secret of an open connection.
 
-    As in RabbitMQ a new token takes the place of the old one if it names the same user. A user with a password is not
-    asked for it again: whatever the new secret is, nothing changes.
+    As in RabbitMQ a new token replaces the old one if it names the same user. A user with a password is not asked for
+    it again: any new secret changes nothing.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -1,10 +1,10 @@
 """Limits of logins: back-off after wrong passwords, logins a second, renewals, the line, pending connections.
 
-**Back-off** delays answers to wrong passwords by address and by user, without locking anybody out for long.
+**Back-off** delays answers to wrong passwords by address and by user, without locking a user out for long.
 
-A right password is answered at once. The answer to a wrong one is delayed. The delay doubles with every failure of the
-address, and with every failure of the user name from addresses at which that user never logged in. No thread sleeps:
-the answer waits for its deadline while the connection counts as not logged in.
+A right password is answered at once. The answer to a wrong password is delayed. The delay doubles with every failure of
+the address, and with every failure of the user name from addresses at which that user never logged in. No thread
+sleeps: the answer waits for its deadline while the connection counts as not logged in.
 
 The number of waiting answers is bounded by address, by user name, and by both. Beyond a bound the password is not
 checked and the login is refused at once. So an address has `WAITING_MOST` guesses per delay, and a user name
@@ -19,22 +19,21 @@ These must not be locked out:
 
 **Logins a second** are limited: of all other machines, of each address, and of this machine.
 
-Each limit is a token bucket with the logins of one second. A login beyond it is refused, whatever its credentials. It
-takes nothing from any bucket, so an address that floods does not use up the logins of others.
+Each limit is a token bucket with the logins of one second. A login beyond it is refused, whatever its credentials. A
+refused login takes nothing from any bucket, so a flooding address does not use up the logins of others.
 
-This machine has as many as all others together, and no limit by address: an operator always gets in.
+This machine has as many logins as all others together, and no limit by address: an operator always gets in.
 
-**Renewals of tokens** are verified as often as `RENEWALS_A_S` says for each user; further ones wait, and the input of
-their connections with them.
+**Renewals of tokens** are verified as often as `RENEWALS_A_S` allows for each user; further renewals wait, and so does
+the input of their connections.
 
 **The line of verifications**: networks take turns, users of a network take turns, and the number is bounded.
 
-A client that is gone leaves the line at once. So an attacker has at most as many places as it has open sockets, and who
-guesses at one user delays no other one.
+The verification of a disconnected client leaves the line at once. So an attacker has at most as many places as open
+sockets, and guesses at one user delay no other user.
 
-**Connections that are not logged in** have bounds per address and in total. Such a connection costs a socket and some
-KiB, so their number is bounded per address and in total. Clients that open sockets and never log in affect others as
-follows:
+**Connections that are not logged in** have bounds per address and in total, because each costs a socket and some KiB.
+Clients that open sockets and never log in affect others as follows:
 
 - At other addresses not at all. At the total bound the address with the most loses its oldest connection, so an address
   with few gets in.
@@ -42,15 +41,14 @@ follows:
   if all are younger.
 - This machine has a share of its own, so an operator always gets in.
 
-A connection whose handshake of TLS is not over goes first of all. Its client has said hello, and need not be able to
-answer. Such ones have at most a half of what an address may have, so that its clients without TLS get in beside a flood
-of hellos. Beyond, the oldest of them gives way however young it is.
+A connection with an unfinished TLS handshake is dropped first. Its client has sent its hello, but may be unable to
+answer. Such connections have at most half of an address's bound, so that clients of the address without TLS get in
+during a flood of hellos. Beyond, the oldest of them is dropped, however young it is.
 
-A connection whose credentials wait for a verdict has done its part, and goes after those that have sent none. That
-holds for as many of an address as one may reasonably have, `VERIFYING_SPARED`. Otherwise a flood of logins would shut
-all others out.
+A connection whose credentials are being verified is dropped after connections that have sent none. This applies to a
+reasonable number per address, `VERIFYING_SPARED`. Otherwise a flood of logins would lock all other clients out.
 
-**Open connections** are limited in total, by network, user and virtual host, and channels by user. Those of this
+**Open connections** are limited in total, by network, user and virtual host, and channels by user. Connections of this
 machine have no limit by network.
 """
 
@@ -80,15 +78,15 @@ DELAY_S: Final = 8.0
 LOCAL_DELAY_S: Final = 2.0
 """Longest delay on this machine."""
 SHARES: Final = 1_024
-"""Shares of unknown names where a back end knows some: who guesses at one hinders only those that share with it."""
+"""Shares of unknown names if a back end knows some of them: guesses at one name hinder only names in the same share."""
 FORGET_S: Final = 60.0
 """Seconds without a failure after which earlier ones are forgotten."""
 WAITING_MOST: Final = 16
 """Answers that may wait for one address, and for one user name at one address."""
 USER_WAITING_MOST: Final = 64
-"""Answers that may wait for one user name, from addresses at which it has not logged in."""
+"""Answers that may wait for one user name, from addresses at which the user has not logged in."""
 WAITING_ALL: Final = 10_000
-"""Answers that may wait for clients that are gone; beyond, they count no more."""
+"""Answers that may wait for disconnected clients; beyond, such answers are not counted."""
 REMEMBERED: Final = 10_000
 """Most addresses with failures, and most pairs of user and address that have logged in; the least recently used is
 dropped.
@@ -103,7 +101,7 @@ class _Failures:
         self.last_at: float = 0.0
 
     def add(self, now: float) -> int:
-        """Count one more failure; return the number that is not forgotten."""
+        """Count one more failure; return the number of failures that are not forgotten."""
         if now - self.last_at > FORGET_S:
             self.count = 0
         self.count += 1
@@ -114,24 +112,25 @@ class _Failures:
 class Backoff:
     """Failures and waiting answers of all addresses and users.
 
-    All unknown user names count as one. They cannot fill the table, and a delay does not reveal which names exist.
+    All unknown user names count as one. So unknown names cannot fill the table, and a delay does not reveal which names
+    exist.
     """
 
     def __init__(self, table: AccessTable) -> None:
         self._table = table
         self.shares: int = 1
-        """Shares of the names that the table does not know; one, unless a back end knows some of them."""
+        """Shares of the names that the table does not know; one share, unless a back end knows some of them."""
         self._addresses: dict[str, _Failures] = {}
-        """By address, the latest failure last."""
+        """Failures by address, the latest failure last."""
         self._users: dict[str, _Failures] = {}
         self._welcome: dict[tuple[str, str], None] = {}
         """User and address of successful logins, the latest last."""
         self._waiting: dict[tuple[str, str], int] = {}
-        """Number of waiting answers by user and address; one of the two may be empty."""
+        """Number of waiting answers by user and address; either may be empty."""
         self._waits_all: int = 0
 
     def refusal(self, user: str, address: str) -> str:
-        """Return the reason why the password of a login is not checked; "" if it is."""
+        """Return the reason why the password of a login is not checked; "" if it may be checked."""
         if address == THIS_MACHINE:
             return ""
         known = (user, address) in self._welcome
@@ -190,11 +189,12 @@ class Backoff:
         return self._waits_all
 
     def waits_are_many(self) -> bool:
-        """Return whether answers to clients that are gone need not be counted any more."""
+        """Return whether answers to disconnected clients need not be counted any more."""
         return self._waits_all >= WAITING_ALL
 
     def known_name(self, user: str) -> str:
-        """Return the key under which a user is counted: its name, or the key of all or a share of the unknown users."""
+        """Return the key under which a user is counted: the user's name, or the key of all or a share of the unknown
+        users."""
         if self._table.find(user) is not None:
             return user
         if self.shares == 1:
@@ -222,10 +222,10 @@ class LoginRate:
         self._distant = TokenBucket(limits.login_rate_max, limits.login_rate_max)
         """Logins of all other machines."""
         self._addresses: dict[str, TokenBucket] = {}
-        """Logins by network, the one that was used latest last. A forgotten one is full again."""
+        """Logins by network, the least recently used first. A forgotten network has a full bucket again."""
 
     def refusal(self, network: str, now: float) -> str:
-        """Count a login that begins at `now` (monotonic seconds); return why it is refused, "" if it may go on."""
+        """Count a login that begins at `now` (monotonic seconds); return why it is refused, "" if it may continue."""
         limits = self._limits
         bucket = self._of_address(network)
         if bucket is not None and bucket.ready_at(now) > now:
@@ -259,7 +259,7 @@ class LoginRate:
 
 
 RENEWALS_A_S: Final = 100
-"""Verifications of newer tokens a second of one user, and so many at once: 4 % of a core."""
+"""Verifications of newer tokens of one user, a second and at once: 4 % of a core."""
 
 
 class RenewalRate:
@@ -267,7 +267,7 @@ class RenewalRate:
 
     def __init__(self) -> None:
         self._users: dict[str, TokenBucket] = {}
-        """By user, the one that was used latest last. A forgotten one is full again."""
+        """Renewals by user, the least recently used first. A forgotten user has a full bucket again."""
 
     def reserve(self, user: str, now: float) -> float:
         """Count a renewal; return the time at which it may begin."""
@@ -280,7 +280,7 @@ class RenewalRate:
         return at
 
     def give_back(self, user: str, now: float) -> None:
-        """Undo `reserve`: the client is gone before its time."""
+        """Undo `reserve`: the client disconnected before its time."""
         bucket = self._users.get(user)
         if bucket is not None:
             bucket.take(-1.0, now)
@@ -291,19 +291,20 @@ class RenewalRate:
 
 
 LINE_MOST: Final = 2_000
-"""Most verifications that wait: more than there may be sockets before the login."""
+"""Most waiting verifications: more than there may be sockets before the login."""
 NETWORK_MOST: Final = 500
-"""Most of one network, and of this machine."""
+"""Most verifications of one network, and of this machine."""
 
 
 class LoginLine:
-    """Verifications that wait for a thread."""
+    """Line of verifications that wait for a thread."""
 
     def __init__(self) -> None:
         self._networks: dict[str, dict[str, dict[int, Verification]]] = {}
-        """By network, by user and by number; the network, and the user in it, that was served longest ago first."""
+        """Verifications by network, by user and by number; networks, and their users, that were served longest ago come
+        first."""
         self._counts: dict[str, int] = {}
-        """Number by network."""
+        """Number of verifications by network."""
         self._count: int = 0
         self._drawn: int = 0
 
@@ -311,7 +312,7 @@ class LoginLine:
         return self._count
 
     def add(self, verification: Verification) -> bool:
-        """Add one to the end of those of its network; return false if there is no room."""
+        """Append a verification to those of its network; return False without room."""
         network = verification.network
         of_network = self._counts.get(network, 0)
         if self._count >= LINE_MOST or of_network >= NETWORK_MOST:
@@ -324,7 +325,7 @@ class LoginLine:
         return True
 
     def remove(self, verification: Verification) -> None:
-        """Remove one whose client is gone; does nothing if it has left the line."""
+        """Remove the verification of a disconnected client; no-op if it has left the line."""
         users = self._networks.get(verification.network, {})
         waiting = users.get(verification.subject, {})
         if waiting.pop(verification.number, None) is not None:
@@ -335,7 +336,7 @@ class LoginLine:
             self._left(verification.network)
 
     def next(self) -> Verification | None:
-        """Take the oldest of the user and the network that were served longest ago; None if nothing waits."""
+        """Take the oldest verification of the network and user that were served longest ago; None if none waits."""
         if not self._networks:
             return None
         network = next(iter(self._networks))
@@ -351,7 +352,7 @@ class LoginLine:
         return verification
 
     def _left(self, network: str) -> None:
-        """Count one less."""
+        """Count one verification less."""
         self._count -= 1
         left = self._counts[network] - 1
         if left:
@@ -363,7 +364,7 @@ class LoginLine:
 LOGIN_S: Final = 2.0
 """Seconds after which a connection gives way to a newer one of its address: a few round trips around the world."""
 VERIFYING_SPARED: Final = 16
-"""Logins of an address that do not count where they wait for a verdict, as many as answers may (login_limits.py)."""
+"""Logins of an address that are not counted while they are verified, as many as answers may wait."""
 
 
 HELLO_PART: Final = 2
@@ -375,22 +376,22 @@ class NetworkLogins:
 
     def __init__(self) -> None:
         self.hellos: dict[int, Connection] = {}
-        """By number, the oldest first: those whose handshake of TLS is not over."""
+        """Connections whose TLS handshake is not over, by number, the oldest first."""
         self.silent: dict[int, Connection] = {}
-        """By number, the oldest first: those that have sent no credentials, and after them those that were refused."""
+        """Connections without credentials, by number, the oldest first, followed by refused ones."""
         self.verifying: dict[int, Connection] = {}
-        """By number, the first in the line first: those whose credentials wait for a verdict."""
+        """Connections whose credentials are being verified, by number, the first in the line first."""
 
     def count(self) -> int:
         """Return the number of connections."""
         return len(self.hellos) + len(self.silent) + len(self.verifying)
 
     def claim(self) -> int:
-        """Return the number that counts when one of all networks must give way."""
+        """Return the number by which networks are compared when a connection of any network must be dropped."""
         return len(self.hellos) + len(self.silent) + max(0, len(self.verifying) - VERIFYING_SPARED)
 
     def oldest(self, opened_by: float, hello_by: float) -> Connection | None:
-        """Return the one to give way, if it was there at a time: a handshake first, those that are verified last.
+        """Return the connection to drop, if it was opened by a time: a handshake first, a verified one last.
 
         `hello_by` is the time for handshakes.
         """
@@ -408,9 +409,9 @@ class PendingLogins:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._waiting: dict[str, NetworkLogins] = {}
-        """By network."""
+        """Pending logins by network."""
         self._abroad: int = 0
-        """Number of those that are not of this machine."""
+        """Number of pending logins from other machines."""
         self._turned_away: list[Connection] = []
 
     def count(self, network: str) -> int:
@@ -419,7 +420,7 @@ class PendingLogins:
         return 0 if waiting is None else waiting.count()
 
     def enter(self, connection: Connection) -> None:
-        """Add a connection; beyond a bound one is dropped, the new one or another."""
+        """Add a connection; beyond a bound one connection is dropped, the new one or another."""
         network = connection.peer.network
         waiting = self._waiting.setdefault(network, NetworkLogins())
         policy = self._services.connection_limits
@@ -442,7 +443,7 @@ class PendingLogins:
             )
 
     def _enter_hello(self, waiting: NetworkLogins, connection: Connection) -> None:
-        """Add a connection whose handshake of TLS begins; beyond its share the oldest such one is dropped."""
+        """Add a connection whose TLS handshake begins; beyond the share of handshakes the oldest is dropped."""
         most = max(1, self._services.connection_limits.handshakes_address_max // HELLO_PART)
         if len(waiting.hellos) >= most:
             oldest = next(iter(waiting.hellos.values()))
@@ -451,7 +452,7 @@ class PendingLogins:
         waiting.hellos[connection.number] = connection
 
     def end_handshake(self, connection: Connection) -> None:
-        """Record that the handshake of TLS of a connection is over."""
+        """Record that the TLS handshake of a connection is over."""
         connection.peer.securing = False
         waiting = self._waiting.get(connection.peer.network)
         if waiting is not None and waiting.hellos.pop(connection.number, None) is not None:
@@ -464,13 +465,13 @@ class PendingLogins:
             waiting.verifying[connection.number] = connection
 
     def end_verdict(self, connection: Connection) -> None:
-        """Record that the credentials of a connection were verified; one that is refused may still be there."""
+        """Record that the credentials of a connection were verified; a refused connection may still be listed."""
         waiting = self._waiting.get(connection.peer.network)
         if waiting is not None and waiting.verifying.pop(connection.number, None) is not None:
             waiting.silent[connection.number] = connection
 
     def leave(self, connection: Connection) -> None:
-        """Remove a connection that has logged in or is closed. Repeating it changes nothing."""
+        """Remove a connection that has logged in or is closed. A repeated call changes nothing."""
         network, number = connection.peer.network, connection.number
         waiting = self._waiting.get(network)
         if waiting is None:
@@ -491,14 +492,14 @@ class PendingLogins:
         return turned_away
 
     def _slowest(self, waiting: NetworkLogins, newcomer: Connection, age_s: float) -> Connection:
-        """Return the one of these that gives way, if it has been there for so many seconds, else the new one."""
+        """Return the connection of a network to drop, if it is at least so many seconds old, else the new one."""
         now = self._services.broker.now
         hello_age_s = age_s if newcomer.peer.securing else 0.0
         oldest = waiting.oldest(now - age_s, now - hello_age_s)
         return newcomer if oldest is None else oldest
 
     def _crowd(self, of_newcomer: NetworkLogins) -> NetworkLogins:
-        """Return the network whose claim is the largest; on a tie, the one that has had any for longest."""
+        """Return the network with the largest claim; on a tie, the network with pending logins for longest."""
         logins, most = of_newcomer, 0
         for network, waiting in self._waiting.items():
             if network != THIS_MACHINE and waiting.claim() > most:
@@ -513,7 +514,7 @@ class PendingLogins:
 
 
 def _first_of(connections: dict[int, Connection], opened_by: float) -> Connection | None:
-    """Return the first one if it was there at a time."""
+    """Return the first connection if it was opened by a time."""
     for connection in connections.values():
         return connection if connection.times.opened <= opened_by else None
     return None
@@ -595,7 +596,7 @@ class OpenConnections:
         return self._vhosts.get(vhost, 0)
 
     def leave(self, connection: Connection) -> None:
-        """Forget a connection, if it was counted."""
+        """Remove a connection, if it was counted."""
         network = self._open.pop(connection.number, None)
         if network is None:
             return

@@ -13,7 +13,7 @@ from penstock.flow.gate import DEADLINE
 CLOSED_BEFORE: Final = "channel-closed"
 """Cause of publishes that arrived after flow control had closed their channel."""
 LOST_BY: Final = (RESET, LINGER_BOUND, UNCONFIRMED, ENDED, CLOSED_BEFORE)
-"""Causes of refusals because the session has ended."""
+"""Causes of refusals at the end of a session."""
 _WORDS: Final = {
     DEADLINE: "held until their deadline",
     RESET: "held when the peer reset the connection",
@@ -34,13 +34,14 @@ class Losses:
 
     def __init__(self) -> None:
         self.cause: str = ENDED
-        """Cause for held publishes when a channel ends that its client did not close."""
+        """Cause for held publishes of a channel whose client did not close it."""
         self.held_unconfirmed: bool = False
         """True if a publish without a confirm was held: the process may exit before the publish is admitted."""
         self.may_be_unread: bool = False
-        """True after a notice to a publisher without confirms: a process that exits without reading it resets."""
+        """True after a notice to a publisher without confirms: a process that exits without reading the notice resets
+        the socket."""
         self.origin: ConnectionGates | None = None
-        """The connection in the gates of the core, present or past; it lists the producers that still exist."""
+        """The connection in the gates of the core, present or past, which lists its remaining producers."""
         self.clear()
 
     def clear(self) -> None:
@@ -59,7 +60,7 @@ class Losses:
         self._why = self._why or loss.why
 
     def are_known(self) -> bool:
-        """Return whether the counts are final: the connection has no producer any more."""
+        """Return whether the counts are final: the connection has no producers left."""
         return self.origin is None or not self.origin.producers
 
     def describe(self) -> str:

@@ -1,13 +1,14 @@
 """Accounting of messages that arrive in pieces, with bounds per connection and for the node.
 
-Theory of operation. The received part of an incomplete message is memory that no queue's capacity covers. It is counted
-per message, per connection, for the node and in the node's memory gate. It is released when the message is complete or
-was dropped. A channel of AMQP 0-9-1 has one such message at a time, a session of AMQP 1.0 one for each of its links.
+Theory of operation. The received part of an incomplete message is memory that no queue's capacity covers. This memory
+is counted per message, per connection, for the node and in the node's memory gate. It is released when the message is
+complete or was dropped. A channel of AMQP 0-9-1 has at most one such message, a session of AMQP 1.0 one for each of its
+links.
 
-A connection has a bound into which its largest message always fits. Beyond it what sent the next piece is closed (506):
-a channel, or a link. The node has a bound too, a pool. Beyond it who has most loses its largest message: the connection
-with the most, of the user with the most, in the virtual host with the most. So a client that never completes its
-messages keeps no other client out.
+A connection has a bound into which its largest message always fits. Beyond it the sender of the next piece is closed
+(506): a channel, or a link. The node has a bound too, as a pool. Beyond it the largest message is dropped: of the
+connection with the most, of the user with the most, in the virtual host with the most. So a client that never completes
+its messages keeps no other client out.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ NODE_BYTES: Final = 1024 * 1024 * 1024
 
 
 class PartialMessage:
-    """Message that arrives in pieces. A protocol fills in `fail`."""
+    """Message that arrives in pieces. A protocol implements `fail`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection: Connection = connection
         self.charge: i64 = 0
-        """Charge of the part that has been received so far."""
+        """Charge of the received part."""
 
     def fail(self, error: BrokerError) -> None:
         """Drop the message: close its channel, or detach its link, with an error."""
@@ -64,7 +65,7 @@ class PartialMessages:
         """Connections with partial messages, by virtual host and user."""
 
     def add(self, message: PartialMessage, size: i64) -> None:
-        """Count a piece. Raises ResourceError (506) if its connection, or the node, is over its bound."""
+        """Count a piece. Raises ResourceError (506) if the connection, or the node, is over its bound."""
         connection = message.connection
         most = self.connection_most()
         if connection.arriving + size > most:
@@ -126,7 +127,10 @@ class PartialMessages:
         return most
 
     def _make_room(self, connection: Connection, part: tuple[str, str], size: i64) -> None:
-        """Fail messages of who has most until a piece fits. Raises ResourceError for the own connection."""
+        """Fail messages of the largest holders until a piece fits.
+
+        Raises ResourceError if this connection is the largest.
+        """
         while self.pool.taken + size > self.node_most():
             largest = self.pool.largest_part(part, size)
             crowd = connection if largest == part else None

@@ -1,7 +1,6 @@
-"""Peer of a connection: its address, its network, what it announces, its TLS, and the octets from it and to it.
+"""Peer of a connection: its address, network, announced properties, TLS, and the bytes in both directions.
 
-The octets of a connection with TLS are those inside of it. Octets that a paused socket has not delivered yet are not
-counted.
+With TLS, decrypted bytes are counted. Bytes that a paused socket has not delivered yet are not counted.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from penstock.settings.read import read_client_properties
 
 
 class Traffic:
-    """Counts of octets, of reads and of writes; they only grow."""
+    """Counts of bytes, of reads and of writes; they only grow."""
 
     def __init__(self) -> None:
         self.received: i64 = 0
         self.sent: i64 = 0
-        """Octets."""
+        """Bytes."""
         self.reads: i64 = 0
         self.writes: i64 = 0
-        """Reads from the socket that brought some, and writes to it: RabbitMQ calls them packets."""
+        """Reads from the socket that returned bytes, and writes to it: RabbitMQ calls them packets."""
         self.received_rate: float = 0.0
         self.sent_rate: float = 0.0
-        """Octets a second between the last two samples."""
+        """Bytes a second between the last two samples."""
         self._received_before: i64 = 0
         self._sent_before: i64 = 0
         self._sampled: float = -1.0
@@ -88,17 +87,17 @@ class TlsSession:
         self.cipher = cipher
         """Cipher suite in OpenSSL's words: TLS_AES_256_GCM_SHA384, or ECDHE-RSA-AES256-GCM-SHA384."""
         self.user: str = ""
-        """User that the peer's certificate names; empty without a certificate, or if it names none."""
+        """User that the peer's certificate names; empty without a certificate or a user in it."""
         self.subject: str = ""
         """Distinguished name of the peer's certificate (RFC 4514); empty without a certificate."""
         self.issuer: str = ""
-        """Distinguished name of its issuer."""
+        """Distinguished name of the certificate's issuer."""
         self.validity: str = ""
-        """Time from which and until which it is valid, in RabbitMQ's form."""
+        """Start and end of the certificate's validity, in RabbitMQ's form."""
 
 
 def rabbitmq_fields(session: TlsSession | None) -> dict[str, object]:
-    """Return the fields of RabbitMQ's connections about TLS, with its words for key exchange, cipher and hash."""
+    """Return the TLS fields of RabbitMQ's connections, with its words for key exchange, cipher and hash."""
     if session is None:
         return dict(WITHOUT)
     exchange, cipher, digest = _parts(session.cipher)
@@ -134,15 +133,15 @@ def _parts(suite: str) -> tuple[str, str, str]:
 
 
 CONNECTION_NAME: Final = "connection_name"
-"""Property of a client: the name that it gives its connection."""
+"""Property of a client: the name of its connection."""
 THIS_MACHINE: Final = "this machine"
 """Network name that stands for all loopback addresses."""
 QUERY: Final = "penstock_query"
 """Property of a client: the name of the query whose results it publishes (see core/queue/queue_room.py)."""
 SHOWN_LETTERS: Final = 255
-"""Most letters of a text of a client, such as its product or its user, that are stored for people."""
+"""Most characters of a text of a client, such as its product or its user, that are stored for display."""
 UNKNOWN_END: Final = "unknown"
-"""Host of an end whose address the socket does not say."""
+"""Host of an end whose address the socket does not return."""
 IPV6_NETWORK: Final = (1 << 64) - 1
 """Prefix length of an IPv6 network: its owner chooses the other 64 bits at will."""
 
@@ -174,23 +173,23 @@ def is_loopback(host: str) -> bool:
 
 
 class Peer:
-    """Peer of a connection: its address and what it announces."""
+    """Peer of a connection: its address and announced properties."""
 
     def __init__(self, address: str, loopback: bool, local: str = "", securing: bool = False) -> None:
         self.address = address
-        """Host and port, for people."""
+        """Host and port, for display."""
         self.local = local
-        """Host and port of our end; empty if unknown."""
+        """Host and port of the broker's end; empty if unknown."""
         self.network = network_of(address.rpartition(":")[0], loopback)
         """Network for bounds and back-off."""
         self.loopback = loopback
         """True if the peer is on this machine: only then may guest log in (as in RabbitMQ)."""
         self.properties: dict[str, object] = {}
-        """Properties of the client that are stored for people: product, version, platform, connection_name ..."""
+        """Properties of the client that are stored for display: product, version, platform, connection_name ..."""
         self.given_name: str = ""
         """Name that the client gives its connection; empty without one."""
         self.rates: Limits | None = None
-        """Rates that the client has set for each of its producers; None for none."""
+        """Rates that the client has set for each of its producers; None without rates."""
         self.mechanism: str = ""
         """Authentication mechanism, such as PLAIN; empty before the login."""
         self.tls_subject: str = ""
@@ -198,16 +197,16 @@ class Peer:
         self.securing = securing
         """True while a handshake of TLS is in progress."""
         self.tls: TlsSession | None = None
-        """TLS of the connection; None without it, and until its handshake is over."""
+        """TLS of the connection; None without TLS, and until the handshake is over."""
         self.traffic = Traffic()
-        """Octets from it and to it."""
+        """Bytes from the peer and to it."""
 
     def ends(self) -> str:
         """Return both ends, the client's first, which is RabbitMQ's name of a connection."""
         return f"{end_of(self.address)} -> {end_of(self.local)}"
 
     def introduce(self, properties: dict[str, object], names: Sequence[str]) -> None:
-        """Store those of a client's properties that have these names, for people; the others are dropped."""
+        """Store the properties of a client that have these names, for display; the others are dropped."""
         for name in names:
             value = properties.get(name)
             if value is not None:
@@ -227,10 +226,10 @@ class Peer:
         self.tls_subject = session.user
 
     def is_protected(self) -> bool:
-        """Return whether the connection is private: it has TLS, or does not leave this machine."""
+        """Return whether the connection is private: it has TLS, or stays on this machine."""
         return self.loopback or self.tls is not None
 
 
 def query_of(peer: Peer, user: str) -> QueryId:
-    """Return the query whose results a connection of a user publishes; that without a name for most."""
+    """Return the query whose results a connection of a user publishes; a query without a name for most."""
     return QueryId(user, str(peer.properties.get(QUERY, "")))

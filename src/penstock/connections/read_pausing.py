@@ -1,15 +1,15 @@
-"""Pausing of reads: the hold budget of a connection, beyond which it is not read, or its publishes are refused.
+"""Pausing of reads: beyond its hold budget a connection is not read, or its publishes are refused.
 
 A connection that only publishes is paused when its hold budget is used up, and read in small pulses, so that heartbeats
 and closes arrive.
 
-Of a publisher without confirms no more is read than can drain within half a hold deadline, by the share of its gates
-that it had of late (`HoldBudget.share`); the rest waits in its socket. So it is not read in pulses while some of it
-passes, and what a standstill would lose is little. The share is measured from the first publish that passes, and for a
-whole deadline after the last.
+Of a publisher without confirms only bytes are read that can drain within half a hold deadline, by the recent share of
+its gates (`HoldBudget.share`). Later bytes wait in its socket. So it is not read in pulses while messages pass, and
+little would be lost at a standstill. The share is measured from the first passing publish, and for a whole deadline
+after the last.
 
-A connection that consumes or has transactions is never paused, nor one of a protocol whose senders
-have credit: its next publish is refused instead.
+A connection that consumes, has transactions, or has a protocol with sender credit is never paused: its next publish is
+refused instead.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
 
 SHARE_LEAST_BYTES: Final = 64 * 1024
-"""Bytes (charges) that a publisher without confirms may have held, however little drains: it may soon do other things.
+"""Bytes (charges) that a publisher without confirms may have held, however little drains: it may soon consume, or use
+confirms.
 """
 READ_LEAST_BYTES: Final = 4096
-"""Octets that are read at once at least."""
+"""Least bytes that are read at once."""
 
 
 class ReadPausing:
@@ -45,8 +46,10 @@ class ReadPausing:
         self.asked: int = 0
         """Number of sessions whose client was asked to stop publishing (channel.flow)."""
         self.reads_ahead: bool = False
-        """True while a publisher without confirms is about to get its blocked notice. The input that it sent before is
-        read."""
+        """True while a publisher without confirms is about to get its blocked notice.
+
+        Input sent before the notice is read.
+        """
         self._held_at_notice: int = 0
         """Bytes (charges) that were held when the blocked notice was sent; 0 while the client is not blocked."""
         self._paused_at: float = NEVER
@@ -61,7 +64,8 @@ class ReadPausing:
         return self.budget.share(self._broker.now) != UNLIMITED
 
     def readable(self) -> int:
-        """Return how many octets may be read at once: those that its share leaves room for, whatever they are."""
+        """Return how many bytes may be read at once: within the room that the share leaves, whatever the bytes
+        contain."""
         room = self._bytes() - int(self.budget.bytes)
         return max(room // CHARGE_PER_OCTET, READ_LEAST_BYTES)
 

@@ -1,4 +1,4 @@
-"""Server's side of SASL (RFC 4422), for every protocol: a client's choice of a mechanism, its responses, the outcome.
+"""Server's side of SASL (RFC 4422), for every protocol: choice of a mechanism, responses, and the outcome.
 
 Wrong passwords count in the back-off (login_limits.py).
 """
@@ -25,11 +25,11 @@ from penstock.wire.amqp091.amqplain import parse_amqplain
 from penstock.wire.sasl import SaslError, parse_plain, shown_mechanism
 
 PASSWORDS: Final[dict[str, Callable[[bytes], tuple[str, str]]]] = {PLAIN: parse_plain, AMQPLAIN: parse_amqplain}
-"""Mechanisms whose response has user and password, with the function that reads them."""
+"""Mechanisms whose response has user and password, with the function that parses it."""
 PLACEHOLDER: Final = b"\0*\0*"
 """Response to EXTERNAL of amqp091-go, which has no user name."""
 SCRAM_MAX: Final = 512
-"""Most bytes of a response in SCRAM: SASLprep looks at each character of a name."""
+"""Most bytes of a response in SCRAM: SASLprep examines each character of a name."""
 SCRAM_WORK: Final = 1_000
 """Units of work of each response in SCRAM."""
 
@@ -38,7 +38,7 @@ class SaslState(IntEnum):
     """State of an exchange."""
 
     INIT = 0
-    """The client has to choose a mechanism."""
+    """The client must choose a mechanism."""
     CHALLENGED = 1
     """A challenge was sent, and the response is awaited."""
     DONE = 2
@@ -68,13 +68,13 @@ class SaslStep(NamedTuple):
     data: bytes
     """The challenge, or the additional data of an outcome (the server's proof in SCRAM)."""
     refusal: str = ""
-    """Reason of a refused login, for the log and never for the client; empty if it is accepted."""
+    """Reason of a refused login, for the log and never for the client; empty if the login is accepted."""
     delay_s: float = 0.0
     """Seconds before the client may know of the refusal; see `login.conclude_login`."""
     check: CredentialCheck | None = None
-    """Check of a password, which gives the outcome; None if it is known."""
+    """Check of a password, which determines the outcome; None if the outcome is known."""
     fault: BrokerError | None = None
-    """Error of a refused client that does not follow SASL, for protocols that name such errors; None for others."""
+    """Error of a refused client that violates SASL, for protocols that name such errors; None for other refusals."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -91,7 +91,7 @@ class SaslExchange:
         self.user: str = ""
         """User that the client claims to be; logged in if the outcome has no refusal."""
         self.is_temporary: bool = False
-        """True if the login was refused whatever its credentials, and may succeed later."""
+        """True if the login was refused regardless of its credentials, and may succeed later."""
         self.state = SaslState.INIT
         self._scram: Any = None
         """Server of scramp, once SCRAM has begun."""
@@ -115,7 +115,7 @@ class SaslExchange:
         return self._evaluate(initial_response or b"")
 
     def respond(self, response: bytes) -> SaslStep:
-        """Continue with the response to a challenge. Raises CommandInvalid if there is none to respond to."""
+        """Continue with the response to a challenge. Raises CommandInvalid without a pending challenge."""
         if self.state is not SaslState.CHALLENGED:
             raise CommandInvalid("a sasl-response without a sasl-challenge")
         return self._evaluate(response)
@@ -213,7 +213,7 @@ class SaslExchange:
         return SaslStep(False, data, refusal, delay_s, None, fault)
 
     def carry_out(self, connection: Connection, step: SaslStep) -> None:
-        """Log the client in by a step, refuse it, or verify its password first; a challenge is left to the protocol.
+        """Log the client in by a step, refuse it, or verify its password first; the protocol sends a challenge itself.
 
         `ProtocolEngine.on_login` follows, now or in a later turn.
         """

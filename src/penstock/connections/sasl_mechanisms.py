@@ -1,15 +1,15 @@
-"""Mechanisms of logins: those that a client is offered, by the settings and by what protects its connection.
+"""Mechanisms of logins: offered to a client by the settings and by the protection of its connection.
 
 | mechanism | identity | offered |
 |---|---|---|
-| EXTERNAL (RFC 4422, appendix A) | the user that the certificate names | if there is one |
+| EXTERNAL (RFC 4422, appendix A) | the user that the certificate names | with such a certificate |
 | SCRAM-SHA-256 (RFC 7677) | proof of the password | AMQP 1.0 |
 | PLAIN (RFC 4616) | the password | always |
 | AMQPLAIN | the password | AMQP 0-9-1 |
 | ANONYMOUS (RFC 4505) | guest | on this machine, if guest has the password guest (as in RabbitMQ 4) |
 
-`ConnectionLimits.sasl_mechanisms` may leave out any of them, and `insecure_mechanisms` those of connections without TLS
-from other machines.
+`ConnectionLimits.sasl_mechanisms` lists the permitted mechanisms, and `insecure_mechanisms` those of connections
+without TLS from other machines.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_permitted(limits: ConnectionLimits, mechanism: str, protected: bool) -> b
 
 
 def offered_mechanisms(services: Services, peer: Peer, known: Sequence[str]) -> list[str]:
-    """Return the mechanisms that a peer may choose from, of those that its protocol knows."""
+    """Return the mechanisms that a peer may choose from, among those that its protocol supports."""
     mechanisms: list[str] = []
     limits = services.connection_limits
     for mechanism in limits.sasl_mechanisms:

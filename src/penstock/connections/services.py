@@ -64,19 +64,19 @@ class Services:
         raise NotImplementedError
 
     def may_be_anonymous(self, loopback: bool) -> bool:
-        """Return whether clients may log in as guest without a password: everybody knows it."""
+        """Return whether clients may log in as guest without a password: guest has its public password."""
         raise NotImplementedError
 
     def access_refusal(self, user: str, loopback: bool) -> str:
-        """Return the reason why a user may not log in whose identity needs no password; empty if it may."""
+        """Return the reason why a user whose identity needs no password may not log in; empty if the user may."""
         raise NotImplementedError
 
     def scram_keys(self, user: str) -> ScramKeys:
-        """Return the keys of a user for SCRAM-SHA-256; of an unknown one the same that no password matches."""
+        """Return the keys of a user for SCRAM-SHA-256; an unknown user has fixed keys that no password matches."""
         raise NotImplementedError
 
     def make_nonce(self) -> str:
-        """Return printable characters without a comma that nobody can guess, different each time (RFC 5802)."""
+        """Return printable characters without a comma, unguessable and different each time (RFC 5802)."""
         raise NotImplementedError
 
     # Log
@@ -86,7 +86,7 @@ class Services:
         raise NotImplementedError
 
     def log_refusal(self, kind: str, text: str) -> None:
-        """Log a refused client: at most one line a second of each kind (log_line.py); others are counted."""
+        """Log a refused client: at most one line a second of each kind (log_line.py); further lines are counted."""
         raise NotImplementedError
 
     def log_request_refused(self, connection: Connection, subject: str, error: BrokerError) -> None:
@@ -94,21 +94,21 @@ class Services:
         raise NotImplementedError
 
     def log_without_effect(self, sentence: str) -> None:
-        """Log once that something in a declaration has no effect here; the sentence is one of a table."""
+        """Log once that part of a declaration has no effect here; the sentence comes from a table."""
         raise NotImplementedError
 
     # Turn
 
     def deliver(self) -> bool:
-        """Write deliveries now; return whether there may be more. It precedes methods that end a session."""
+        """Write deliveries now; return whether more may follow. Methods that end a session call this first."""
         raise NotImplementedError
 
     def deliver_first(self, queue: Queue) -> None:
-        """Write the deliveries of one queue before a method that would come between its messages and its consumers."""
+        """Write the deliveries of one queue before a method whose effect must not overtake them."""
         raise NotImplementedError
 
     def dispatch_effects(self) -> None:
-        """Dispatch the effects of the core now; it precedes the answer to a close."""
+        """Dispatch the effects of the core now; called before the answer to a close."""
         raise NotImplementedError
 
     def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
@@ -116,7 +116,7 @@ class Services:
         raise NotImplementedError
 
     def resume_input(self, connection: Connection) -> None:
-        """Handle the deferred input of a connection that has waited for something, in its share of a turn."""
+        """Handle the deferred input of a connection whose wait is over, in its share of a turn."""
         raise NotImplementedError
 
     def schedule_flush(self, connection: Connection) -> None:
@@ -142,7 +142,7 @@ class Services:
         raise NotImplementedError
 
     def end_blocks(self, connection: Connection) -> None:
-        """Drop the remaining rows of a connection's blocks, because it is being torn down."""
+        """Drop the remaining rows of a connection's blocks: the connection is being torn down."""
         raise NotImplementedError
 
     def node_name(self) -> str:
@@ -150,7 +150,7 @@ class Services:
         raise NotImplementedError
 
     def cluster_name(self) -> str:
-        """Return the name of the cluster, which an operator may have set."""
+        """Return the name of the cluster, which an operator may set."""
         raise NotImplementedError
 
     def make_name(self, prefix: str) -> str:

@@ -1,7 +1,7 @@
 """Publish of a single message without a channel (HTTP): it passes the same gates and gets one answer.
 
-It is published as in confirm mode. The answer is its confirm: accepted into its queues, and withheld while a gate
-behind it is closed; or refused by an overflow policy or at its hold deadline.
+The message is published as in confirm mode. The answer is the confirm: accepted into its queues, and withheld while a
+later gate is closed; or refused by an overflow policy or at the hold deadline.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from penstock.flow.timers import NEVER
 from penstock.settings.pools import HTTP_HELD
 
 ORIGINS_MOST: Final = 1_000
-"""Users whose gates and rates are kept for their next publish; beyond that the longest unused ones are forgotten."""
+"""Users whose gates and rates are cached for their next publish; beyond, the longest unused are dropped."""
 PENDING: Final = ""
 """Value of `refusal` for an accepted message, or while the outcome is unknown."""
 
 
 class SinglePublishes:
-    """All such publishes of a broker: they share one hold budget, and those of a user one rate."""
+    """All single publishes of a broker: they share one hold budget, and publishes of a user share one rate."""
 
     def __init__(self, broker: Broker, limits: ConnectionLimits) -> None:
         self.broker = broker
         self.limits = limits
         self.hold_budget = HoldBudget(HTTP_HELD.limit)
         self.pool = broker.pools.of(HTTP_HELD)
-        """Bytes (charges) of those that are held."""
+        """Bytes (charges) of held publishes."""
         self._done: list[SinglePublish] = []
-        """Those whose outcome is known and not taken yet."""
+        """Publishes whose outcome is known and not taken yet."""
         self._origins: dict[str, ConnectionGates] = {}
-        """Origins by user; the one that was used last is the last."""
+        """Origins by user, the least recently used first."""
 
     def origin(self, user: str) -> ConnectionGates:
         """Return the origin of a user's publishes, created at first use."""
@@ -61,7 +61,7 @@ class SinglePublishes:
         return gates
 
     def _forget_unused(self) -> None:
-        """Make room for one more origin, if one has no publish in progress."""
+        """Make room for one more origin, if an origin has no publish in progress."""
         if len(self._origins) < ORIGINS_MOST:
             return
         for user, origin in self._origins.items():
@@ -71,15 +71,15 @@ class SinglePublishes:
                 return
 
     def finish(self, publish: SinglePublish) -> None:
-        """Add a publish whose outcome is known."""
+        """Add a publish with a known outcome."""
         self._done.append(publish)
 
     def has_done(self) -> bool:
-        """Return whether publishes are to be taken whose outcome is known."""
+        """Return whether publishes with a known outcome are waiting."""
         return len(self._done) > 0
 
     def take_done(self) -> list[SinglePublish]:
-        """Take the publishes whose outcome is known."""
+        """Take the publishes with a known outcome."""
         done = self._done
         if done:
             self._done = []
@@ -95,7 +95,7 @@ class SinglePublish(ProducerListener):
         self._access = access
         self._holder = access.holder()
         self._held: i64 = 0
-        """Its bytes in the pool."""
+        """Bytes of the publish in the pool."""
         user = access.user
         self.user = user
         self.producer = Producer(
@@ -103,18 +103,18 @@ class SinglePublish(ProducerListener):
         )
         self.producer.confirming = True
         self.target: str = ""
-        """Its exchange and routing key as text."""
+        """Exchange and routing key as text."""
         self.routed: bool = True
-        """True if it reached a queue."""
+        """True if the message reached a queue."""
         self.refusal: str = PENDING
-        """Reason why it is in no queue and never will be."""
+        """Reason for which the message is in no queue and never will be."""
         self.retriable: bool = False
         """True if a retry may succeed: the gate was closed for too long."""
         self.done: bool = False
         self._sinks = [publishes.broker.gates.counts_of_user(user)]
-        """Tallies of its user and its virtual host."""
+        """Tallies of the user and the virtual host."""
         self.timeout_s: float = NEVER
-        """Seconds that its sender waits for an answer: the hold deadline, and as long again for the disk."""
+        """Seconds that the sender waits for an answer: the hold deadline, and as long again for the disk."""
 
     def send(self, vhost: VirtualHost, exchange: str, key: str, properties: Properties, body: bytes) -> None:
         """Publish; call it once.
@@ -162,7 +162,7 @@ class SinglePublish(ProducerListener):
                 self._finish()
 
     def give_up(self) -> None:
-        """Discard it: it was answered, or the client is gone."""
+        """Drop the publish: it was answered, or the client has disconnected."""
         self.done = True
         self._give_back()
         self._leave_counts()
@@ -181,7 +181,7 @@ class SinglePublish(ProducerListener):
     # Outcome
 
     def on_confirms(self) -> None:
-        """Record its confirm or its refusal."""
+        """Record the confirm or the refusal."""
         for outcome in self.producer.confirms.take():
             refusal = outcome.refusal
             if refusal is not None:
@@ -190,18 +190,21 @@ class SinglePublish(ProducerListener):
             self._finish()
 
     def _answer(self, refusal: Refusal) -> str:
-        """Return the text of a refusal: a gate closed for too long is named with the target that it stops."""
+        """Return the text of a refusal: a gate that was closed for too long is named with the blocked target."""
         if refusal.retriable:
             return f"publish to {self.target} {refusal.describe()}"
         return refusal.describe()
 
     def on_returned(self, route: Route, content: bytes, refused: BrokerError | None) -> None:
-        """Record that it reached no queue. The answer names the reason of a refusal, and its sender has the message."""
+        """Record that the message reached no queue.
+
+        The answer names the reason of a refusal; the sender still has the message.
+        """
         if refused is None:
             self.routed = False
 
     def on_closed(self, error: BrokerError) -> None:
-        """Record an error: it can never be accepted."""
+        """Record an error: the message can never be accepted."""
         self.refusal = str(error)
         self._finish()
 

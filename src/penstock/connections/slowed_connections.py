@@ -1,7 +1,8 @@
-"""Slowed connections: those that are slowed by their own work. Their input waits for its share of a turn mostly.
+"""Slowed connections: connections that are slowed by their own work. Most of the time, their input waits for its share
+of a turn.
 
-`work` is a gate with a name, like those of queues. It closes for one connection and appears in the log, the flow log
-and `penstock why`. Its state is updated once a second, from the time that input of the connection waited.
+`work` is a gate with a name, like gates of queues. The gate closes for one connection and appears in the log, the flow
+log and `penstock why`. The state is updated once a second, from the time that input of the connection waited.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from penstock.connections.connection import Connection
 from penstock.flow.work import SHARE
 
 KIND: Final = "work"
-"""Kind of this gate; its name is that of the connection."""
+"""Kind of this gate; the gate's name is the connection's."""
 SLOWED_PERCENT: Final = 50
 """Percentage of the time for which input waits, from which a connection counts as slowed."""
 
@@ -23,14 +24,14 @@ class Wait:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.entered: float = 0.0
-        """Time at which its input last began to wait."""
+        """Time at which the input last began to wait."""
         self.waited_s: float = 0.0
-        """Seconds for which its input has waited since the last sample."""
+        """Seconds of waiting since the last sample."""
         self.since: float | None = None
-        """Time since which it counts as slowed; None while it does not."""
+        """Time since which the connection counts as slowed; None while it does not."""
 
     def clause(self, now: float) -> str:
-        """Describe what slows it, in one clause."""
+        """Describe the cause of the slowing, in one clause."""
         since = 0.0 if self.since is None else now - self.since
         return (
             f"slowed {since:.1f} s by its own work: it has cost {int(self.connection.work_done):,} units in all, "
@@ -39,11 +40,11 @@ class Wait:
 
 
 class SlowedConnections:
-    """Connections whose input had to wait lately."""
+    """Connections whose input had to wait recently."""
 
     def __init__(self) -> None:
         self._waits: dict[int, Wait] = {}
-        """By number of the connection."""
+        """Waits by number of the connection."""
         self._looked: float = 0.0
 
     def enter(self, connection: Connection, now: float) -> None:
@@ -78,7 +79,7 @@ class SlowedConnections:
     def sample(self, now: float) -> tuple[list[Wait], list[Wait]]:
         """Update all states, about once a second.
 
-        Return the connections that became slowed, and those that ceased to be.
+        Return the connections that became slowed, and the connections that ceased to be slowed.
         """
         period = now - self._looked
         self._looked = now

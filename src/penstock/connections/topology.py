@@ -1,8 +1,8 @@
-"""Queues, exchanges and bindings: declared, purged, deleted, bound and unbound here for every plane.
+"""Queues, exchanges and bindings: declared, purged, deleted, bound and unbound here for every interface.
 
-These are AMQP 0-9-1, AMQP 1.0 with its management node, HTTP, imports of definitions, and the test kit. All have the
-same permissions, sentences and log lines. What only one of them has is in its own file: names in its arguments, and
-answers. Deliveries of a queue are written first, so that the answer does not overtake earlier deliveries.
+The interfaces are AMQP 0-9-1, AMQP 1.0 with its management node, HTTP, imports of definitions, and the test kit. All
+have the same permissions, sentences and log lines. Each interface has the rest in its own file: names of its arguments,
+and answers. Deliveries of a queue are written first, so that the answer does not overtake earlier deliveries.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Asker:
         self.broker = broker
         self.services = services
         self.access = access
-        """Permissions that are checked; None for an author who may do everything."""
+        """Permissions to check; None for an author who may change everything."""
         self.connection = connection
-        """Owner of its exclusive queues; None without a connection."""
+        """Owner of the asker's exclusive queues; None without a connection."""
 
 
 def asker_of(connection: Connection) -> Asker:
-    """Return the asker that a client's connection is."""
+    """Return a client's connection as asker."""
     return Asker(connection.broker, connection.services, connection.access, connection)
 
 
@@ -50,7 +50,7 @@ def asker_of(connection: Connection) -> Asker:
 
 
 def check_not_reserved(name: str) -> None:
-    """Check the name of a queue that is chosen outside of the broker. Raises AccessRefused (403)."""
+    """Check the name of a queue that a client chooses. Raises AccessRefused (403)."""
     if name.startswith(RESERVED):
         raise AccessRefused(f"queue name '{name}' contains reserved prefix '{RESERVED}*'")
 
@@ -92,7 +92,7 @@ def remarks_on_queue(queue: Queue) -> list[str]:
 
 
 def observe_queue(asker: Asker, queue: Queue) -> None:
-    """Make the counts of a queue current, because a client asks for them: it counts as a use of the queue."""
+    """Make the counts of a queue current, because a client asks for them: the request counts as a use of the queue."""
     asker.services.deliver_first(queue)
     asker.broker.touch_queue(queue)
 
@@ -100,7 +100,7 @@ def observe_queue(asker: Asker, queue: Queue) -> None:
 def purge_queue(asker: Asker, vhost: VirtualHost, name: str, checked: bool = True) -> int:
     """Drop all ready messages; return their number. `checked`: False for a queue that needs no permission.
 
-    Raises AccessRefused (403), NotFound (404), and ResourceLocked (405) for one that is exclusive to another
+    Raises AccessRefused (403), NotFound (404), and ResourceLocked (405) for a queue that is exclusive to another
     connection, or that a cursor reads.
     """
     if asker.access is not None and checked:
@@ -115,7 +115,7 @@ def purge_queue(asker: Asker, vhost: VirtualHost, name: str, checked: bool = Tru
 def delete_queue(
     asker: Asker, vhost: VirtualHost, name: str, if_unused: bool = False, if_empty: bool = False
 ) -> int | None:
-    """Delete a queue and return the number of its ready messages; None if there is none.
+    """Delete a queue and return the number of its ready messages; None if there is no such queue.
 
     Raises AccessRefused (403), ResourceLocked (405), and PreconditionFailed (406) if a condition is not met.
     """
@@ -158,7 +158,7 @@ def declare_exchange(
 
 
 def delete_exchange(asker: Asker, vhost: VirtualHost, name: str, if_unused: bool = False) -> bool:
-    """Delete an exchange; return whether there was one. Raises AccessRefused (403), PreconditionFailed (406)."""
+    """Delete an exchange; return whether it existed. Raises AccessRefused (403), PreconditionFailed (406)."""
     if asker.access is not None:
         authorization.check_delete_exchange(asker.access, vhost, name)
     there = name in vhost.exchanges
@@ -199,8 +199,8 @@ def bind(asker: Asker, vhost: VirtualHost, terms: BindingTerms) -> Binding:
 def unbind(asker: Asker, vhost: VirtualHost, terms: BindingTerms, is_there: bool = True) -> None:
     """Remove a binding; a missing source, destination or binding is no error (as in RabbitMQ).
 
-    `is_there`: False if it is known that there is none, and only the permission is checked. Raises AccessRefused (403),
-    ResourceLocked (405) for a binding of a queue that is exclusive to another connection.
+    `is_there`: False if the binding is known to be missing, so that only the permission is checked. Raises
+    AccessRefused (403), ResourceLocked (405) for a binding of a queue that is exclusive to another connection.
     """
     _check_binding(asker, vhost, terms)
     key, arguments = terms.key, terms.arguments

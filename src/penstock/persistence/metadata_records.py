@@ -143,7 +143,7 @@ class Fields:
 
 
 def pack(fields: dict[str, object]) -> bytes:
-    """Encode the fields of a record; tables in them are JSON already."""
+    """Encode the fields of a record, whose tables are JSON already."""
     return b"%c%b" % (VERSION, _ENCODER.encode(fields).encode())
 
 

@@ -92,17 +92,17 @@ class Recovery(RowContext):
             queue.storage.redelivery_mark = delivered
 
     def settlement(self, number: int, data: bytes) -> None:
-        """Record a settlement record. All of these precede the rows. Raises StoreError."""
+        """Record a settlement record. All settlement records precede the rows. Raises StoreError."""
         decode_settlement(number, data, self._fates)
         self._highest = max(self._highest, number)
 
     def piece(self, piece: BodyPiece) -> None:
-        """Record a piece of a body, without its data. All of these precede the rows."""
+        """Record a piece of a body, without its data. All pieces precede the rows."""
         self.large.ledger.count(piece.body, piece.size)
         self.large.next_number = max(int(self.large.next_number), piece.body + 1)
 
     def row_bodies(self, record: RowBodies) -> None:
-        """Record the bodies of a row. All of these precede the rows."""
+        """Record the bodies of a row. All bodies of rows precede the rows."""
         self._row_bodies[record.number] = record.bodies
         self.large.next_number = max(int(self.large.next_number), max(record.bodies, default=0) + 1)
 

@@ -71,8 +71,8 @@ class VhostRestorer:
     def queue(self, vhost: VirtualHost, fields: Fields) -> None:
         """Restore a queue; invalid settings are replaced, and its messages stay.
 
-        Its time without use (`expires`) starts again, because it could not be used. Auto-delete waits for the next
-        consumer to leave.
+        The time without use (`expires`) starts again, because the queue could not be used meanwhile. Auto-delete waits
+        for the next consumer to leave.
         """
         name, arguments, number = fields.text("name"), fields.table("arguments"), fields.number("number")
         auto_delete = fields.flag("auto_delete")
@@ -227,7 +227,7 @@ class MetadataRestorer:
         self.renamed: list[tuple[MetadataRecord, LaneRecord]] = []
         """Records of lanes whose key has no user, as earlier versions wrote them; with their contents."""
         self._record = MetadataRecord("", "", None)
-        """The present record."""
+        """Record that is being restored."""
         self._recorded: dict[str, set[str]] = {}
         """Keys of the exchanges and queues in the store, restorable or not."""
         self._entries: list[changes.EntryBefore] = []
@@ -292,7 +292,7 @@ class MetadataRestorer:
             journal.next_queue = max(int(journal.next_queue), fields.number("next"))
 
     def _binding(self, fields: Fields) -> None:
-        """Restore a binding. Raises LeftBehind if either end is not in the store any more."""
+        """Restore a binding. Raises LeftBehind if either end is no longer in the store."""
         self._check_end(kinds.EXCHANGE, fields, "source")
         if fields.has("queue"):
             self._check_end(kinds.QUEUE, fields, "queue")

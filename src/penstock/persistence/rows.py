@@ -289,7 +289,7 @@ class RowDecoder:
             self.source.orphans += 1
             self.dropped += charge
             places.append(None)
-        elif not self._is_whole:  # It was settled, or pieces of its body are damaged: then its queue lacks a message.
+        elif not self._is_whole:  # Settled, or with damaged pieces: then its queue lacks a message.
             self.dropped += charge
             places.append(None)
         else:

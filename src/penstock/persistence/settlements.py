@@ -184,7 +184,7 @@ PROGRESS_WORK: Final = 1
 """Units of work per deleted row, and per queue whose position is encoded."""
 CHANGE_WORK: Final = 6
 OCTETS_A_UNIT: Final = 256
-"""Units of work per encoded change, and bytes of it per unit."""
+"""Units of work per encoded change, and bytes of the change per unit."""
 
 
 def encode_steps(

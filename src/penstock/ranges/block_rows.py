@@ -24,7 +24,7 @@ from penstock.ranges.sinks import check_no_cycle
 ROUTES_KEPT: Final = 4096
 """Most routes that one block caches; at the bound all are dropped."""
 OCTETS_A_UNIT: Final = 2048
-"""Bytes of a row that cost one unit of work more than each row does."""
+"""Bytes of a row per unit of work, in addition to the work of each row."""
 HEADERS_WORK: Final = 10
 """Units of work to encode the headers of a row."""
 _DIRECT_REPLY: Final = REPLY_TO.encode()
@@ -44,13 +44,13 @@ class BlockRows(RowSource):
         self._access = access
         self._user = access.user.encode()
         self._access_epoch: i64 = access.epoch.count
-        """Number of changes of permissions at which the routes were checked."""
+        """Number of permission changes when the routes were checked."""
         self._encoder = broker.formats.default.row_encoder(columns)
         self._exchange = exchange
         self._key = key
         self._one_route = (exchange is None or exchange.same) and (key is None or key.same)
         self._base: Route | None = None
-        """The route of all rows, if it is the same."""
+        """Route of all rows; None if rows have different routes."""
         self._routes: dict[bytes, dict[bytes, Route]] = {}
         self._route_count: int = 0
         self.query: QueryId = NO_QUERY
@@ -164,7 +164,7 @@ class BlockRows(RowSource):
 
 
 def _first(exchange: OctetsColumn | None) -> str:
-    """Return the exchange of all rows, if it is the same; empty otherwise."""
+    """Return the exchange of all rows; empty if rows have different exchanges."""
     if exchange is None or not exchange.same or exchange.value is None:
         return ""
     return text_of(exchange.value, "exchange", 0)

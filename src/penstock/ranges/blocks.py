@@ -115,7 +115,7 @@ def _count_buffers(columns: dict[str, Column]) -> int:
 
 
 def _move_buffers(columns: dict[str, Column], octets: int) -> None:
-    """Add bytes to the start of each buffer."""
+    """Add `octets` bytes to the start of each buffer."""
     for column in columns.values():
         for name in _BUFFERS:
             place = column.get(name)
@@ -560,7 +560,7 @@ class BlockReads:
 
 
 def _columns(request: ControlRequest) -> list[str]:
-    """Return the requested columns of a block in order; for a reader that names none, the default columns."""
+    """Return the requested columns of a block in order; the default columns for a reader that names none."""
     return list(DEFAULT_COLUMNS) if request.fields.get("columns") is None else request.names("columns")
 
 
@@ -569,7 +569,7 @@ def _block_rows(request: ControlRequest) -> int:
 
 
 def _first_rows(parts: list[BlockPart], rows: i64) -> list[BlockPart]:
-    """Return parts with only their first messages, so many in total."""
+    """Return parts with only their first messages, `rows` in total."""
     found: list[BlockPart] = []
     left = rows
     for part in parts:
@@ -585,7 +585,10 @@ def _first_rows(parts: list[BlockPart], rows: i64) -> list[BlockPart]:
 
 
 def _wanted(request: ControlRequest) -> list[BlockRange]:
-    """Return the ranges of a request: one of a queue, or those in `ranges`. Raises PreconditionFailed (406)."""
+    """Return the ranges of a request: one range of a queue, or the ranges in `ranges`.
+
+    Raises PreconditionFailed (406).
+    """
     rows = _block_rows(request)
     size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
     ranges = request.fields.get("ranges")

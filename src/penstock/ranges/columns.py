@@ -64,7 +64,8 @@ ROW_TENTHS: Final = 2
 DECODED_TENTHS: Final = 110
 """Work of a row, and more for properties that are decoded as a whole."""
 FOUND_TENTHS: Final = 2
-"""Work of a row that has properties, before one is read; with one tenth for each that the columns want and it has."""
+"""Work of a row with properties, before one is read; one tenth more for each property that the columns want and the row
+has."""
 TABLES: Final = ("headers", "headers_json", "deaths")
 TABLE_TENTHS: Final = 10
 TABLE_OCTETS_A_TENTH: Final = 8
@@ -100,7 +101,7 @@ def check_columns(names: list[str]) -> None:
 
 
 def left_out(messages: list[Message], formats: MessageFormats) -> list[str]:
-    """Return the columns that the default columns leave out, and of which the messages have a property."""
+    """Return the columns beyond the default columns whose property some message has."""
     names: list[str] = []
     for message in messages:
         properties = _decoded(message.content, formats.find(message.content))
@@ -164,7 +165,7 @@ def rows_within(names: list[str], messages: list[Message], formats: MessageForma
 
 
 def _properties_tenths(content: bytes, formats: MessageFormats, wanted: i64, tables: i64) -> i64:
-    """Return the work of the properties in a row; `wanted` are those of the columns, as bits."""
+    """Return the work of the properties in a row; `wanted` are the properties of the columns, as bits."""
     message_format = formats.find(content)
     present = message_format.present(content)
     if not present:

@@ -1,7 +1,7 @@
-"""Requests about cursors: attach, release, settle, delete; what operators ask for, and the progress of queries.
+"""Requests about cursors: attach, release, settle and delete, operators' requests, and the progress of queries.
 
-A query's listener knows its batches, the broker knows its cursors and the producers that wait for them.
-`query.progress` brings both together: one record a query and second at most, of queries that read here.
+A query's listener knows the batches, and the broker knows the cursors and the producers that wait for them.
+`query.progress` combines the two in at most one record a second for each query that reads here.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from penstock.ranges.cursors import (
 
 NAMES_AT_ONCE: Final = 1_000
 NAMES_A_UNIT: Final = 20
-"""Queues that are listed with one unit of work, and between two looks at the share of work."""
+"""Queues listed per unit of work, and between two checks of the share of work."""
 QUERY_LETTERS: Final = 255
-"""Longest id of a query."""
+"""Most characters of a query's id."""
 CURSORS_SHOWN: Final = 10
 """Most cursors of a query in an answer."""
 COUNTS: Final = ("batch", "rows", "batch_ms")
-"""Numbers of a query's listener that go into the record as they are."""
+"""Numbers from a query's listener that are copied into the record."""
 
 
 class CursorRequests:
@@ -54,22 +54,22 @@ class CursorRequests:
         self._node = table.node
 
     def attach(self, request: ControlRequest) -> dict[str, object]:
-        """Attach to a cursor, which is created if it does not exist; earlier holders are fenced off.
+        """Attach to a cursor, which is created if it does not exist; earlier holders are fenced.
 
-        A cursor whose reader is connected is refused (405), unless that is the same query (`identity`) or connection,
-        or with `takeover`. With `create` one that exists is refused (405), and the requester counts as no reader. With
-        `dry_run` nothing changes: the answer is that of the attach, and names the present reader, or why the cursor was
-        deleted (`ended`), if a limit did and the broker still knows. With `holder` the
-        holder of `token` changes its subscription, and keeps that token. With `partial` refused queues are left out and
-        listed in the answer. With `release` the positions on queues that it has left are given up.
+        A cursor whose reader is connected is refused (405), unless the reader is the same query (`identity`) or
+        connection, or with `takeover`. With `create` an existing cursor is refused (405), and the requester does not
+        count as a reader. With `dry_run` nothing changes. The answer is the attach's, and names the present reader, or
+        the limit that deleted the cursor (`ended`) if the broker still knows it. With `holder` the holder of `token`
+        changes its subscription, and keeps its token. With `partial` refused queues are left out and listed in the
+        answer. With `release` the positions on queues that the cursor has left are released.
 
-        Thousands of names come in several requests: `part` is first, next or last. The holder sends those after the
-        first. Their queues join the subscription. Only the answer to the last part has the queues that were left: of a
-        dry run all that this part does not name. Each answer has the number of `positions` on queues that still exist,
-        and the `most` of a cursor.
+        Thousands of names come in several requests: `part` is first, next or last. The holder sends all parts after the
+        first. Queues of later parts join the subscription. Only the answer to the last part has the left queues; for a
+        dry run, all queues that this part does not name. Each answer has the number of `positions` on queues that still
+        exist, and the `most` of a cursor.
 
-        A cursor belongs to the user who attached last. Another user may attach who may read all of its queues; others
-        are refused (403), because they would take its holder's place.
+        A cursor belongs to the user who attached last. Another user may attach if permitted to read all of its queues;
+        other users are refused (403), because they would take over the cursor.
         """
         name = request.text("cursor")
         if not name:
@@ -112,7 +112,7 @@ class CursorRequests:
         return {"token": cursor.token, "created": created, "refused": refused, **positions}
 
     def _attached(self, cursor: Cursor, queues: list[Queue], request: ControlRequest) -> None:
-        """Note who reads through a cursor now, and write its position."""
+        """Record who reads through a cursor now, and persist its position."""
         if cursor.user != request.access.user:
             self._broker.pinned_rooms.assign(cursor, "")
             cursor.hand_over(request.access.user)
@@ -125,7 +125,7 @@ class CursorRequests:
         self._table.answer_waiting(cursor)
 
     def _check_owner(self, cursor: Cursor, request: ControlRequest) -> None:
-        """Check that a cursor belongs to the requester, or reads only what the requester may read."""
+        """Check that a cursor belongs to the requester, or reads only queues that the requester may read."""
         if cursor.user != request.access.user:
             check_read_cursor(request.access, cursor)
 
@@ -133,7 +133,8 @@ class CursorRequests:
         return self._table.to_attach(request.vhost, name, request.access.holder())
 
     def _other_reader(self, cursor: Cursor, request: ControlRequest) -> str:
-        """Tell who else reads through a cursor, as a sentence; empty if an attach takes nothing away."""
+        """Describe the other reader of a cursor, as a sentence; empty if an attach takes nothing from another
+        reader."""
         identity = request.fields.get("identity")
         number = 0 if request.connection is None else request.connection.number
         is_same = cursor.reader == number or (identity is not None and request.text("identity") == cursor.identity)
@@ -143,7 +144,7 @@ class CursorRequests:
         )
 
     def release(self, request: ControlRequest) -> dict[str, object]:
-        """Give up positions of a cursor on queues that it has left."""
+        """Release positions of a cursor on queues that it has left."""
         cursor = self._table.of_reader(request)
         names = request.names("queues")
         for name in names:
@@ -157,8 +158,8 @@ class CursorRequests:
     def queues(self, request: ControlRequest) -> Steps[dict[str, object]]:
         """Return the names of the queues of a virtual host that a cursor could read, and the count of its changes.
 
-        The count is in each plan as well: while it stays the same, so do the names. Exclusive queues are left out, and
-        those that the requester may not read.
+        Each plan has the count as well: while the count stays the same, so do the names. Exclusive queues are left out,
+        and queues that the requester may not read.
         """
         vhost = request.vhost
         epoch = int(vhost.epoch)
@@ -172,7 +173,7 @@ class CursorRequests:
         return {"queues": names, "epoch": epoch}
 
     def settle(self, request: ControlRequest) -> dict[str, object] | None:
-        """Settle queues up to `end`: idempotent and monotone. Returns None if it is answered later."""
+        """Settle queues up to `end`: idempotent and monotone. Returns None if the answer comes later."""
         self._table.held(request)
         ends = request.offsets("end")
         for name in ends:
@@ -198,7 +199,7 @@ class CursorRequests:
     # Operators
 
     def show(self, request: ControlRequest) -> Row:
-        """Answer {cursor}: a cursor as in lists; with the tag monitoring also the producers that wait because of it."""
+        """Answer {cursor}: a cursor as in lists; with the tag monitoring also the producers that wait for it."""
         cursor = self._readable(request)
         row = cursor_row(cursor, self._node)
         if request.access.rules.has_tag(MONITORING):
@@ -208,9 +209,9 @@ class CursorRequests:
     def move(self, request: ControlRequest) -> Steps[dict[str, object]]:
         """Answer {cursor, to, queues, dry_run, force}: move a cursor, or with `dry_run` describe the move.
 
-        `to` is "earliest", "latest", or an object of queue names and sequences. The first two are for `queues`, or all
-        queues of the cursor. Raises ResourceLocked (405) while a reader uses the cursor, unless `force`; NotFound
-        (404), PreconditionFailed (406) as `check_move`. A refused move changes nothing.
+        `to` is "earliest", "latest", or an object of queue names and sequences. "earliest" and "latest" apply to
+        `queues`, or to all queues of the cursor. Raises ResourceLocked (405) while a reader uses the cursor, unless
+        `force`; NotFound (404), PreconditionFailed (406) as `check_move`. A refused move changes nothing.
         """
         cursor = self._readable(request)
         moves = _moves(cursor, request)
@@ -218,7 +219,7 @@ class CursorRequests:
             yield from count_steps(cursor, move, self._broker.work)
         dry_run = request.flag("dry_run")
         if not dry_run:
-            cursor = self._table.find(request.vhost, cursor.name)  # It may have changed between the steps.
+            cursor = self._table.find(request.vhost, cursor.name)  # The cursor may have changed between the steps.
             used = "" if request.flag("force") else in_use(cursor, self._node)
             if used:
                 raise ResourceLocked(f"{used}; stop the query first, or use force, which ends it")
@@ -239,9 +240,9 @@ class CursorRequests:
         }
 
     def progress(self, request: ControlRequest) -> Row:
-        """Answer {query, batch, rows, batch_ms}: the cursors of a query, empty for one that does not read here.
+        """Answer {query, batch, rows, batch_ms}: the cursors of a query, empty for a query that does not read here.
 
-        Raises PreconditionFailed (406) for an id that is none.
+        Raises PreconditionFailed (406) for an invalid id.
         """
         query = request.text("query")
         if not 0 < len(query) <= QUERY_LETTERS:
@@ -256,7 +257,10 @@ class CursorRequests:
 
 
 def _part(request: ControlRequest, holder: bool) -> str:
-    """Return the part of an attach. Raises PreconditionFailed (406) for another one, and for later ones of nobody."""
+    """Return the part of an attach.
+
+    Raises PreconditionFailed (406) for an unknown part, and for a later part without a holder.
+    """
     part = WHOLE if request.fields.get("part") is None else request.text("part")
     if part not in (WHOLE, FIRST_PART, NEXT_PART, LAST_PART):
         raise PreconditionFailed(f"'part' must be first, next or last, not '{part}'")
@@ -268,7 +272,8 @@ def _part(request: ControlRequest, holder: bool) -> str:
 def _positions(
     cursor: Cursor, queues: list[Queue], initial: dict[str, int], part: str, dry_run: bool
 ) -> dict[str, object]:
-    """Return the rows of an attach for the queues it joins and leaves; `initial` are those new to the cursor."""
+    """Return the rows of an attach for the queues that it joins and leaves; `initial` has the queues new to the
+    cursor."""
     gone = set(cursor.gone(queues, initial))
     known = {queue.name: cursor.positions[queue.name] for queue in queues if queue.name not in initial}
     left: list[Position] = []
@@ -292,9 +297,9 @@ def _positions(
 
 
 def _limits(queue: Queue) -> dict[str, object]:
-    """Return the capacity of a queue, and how long it holds a publish in seconds; None is no limit.
+    """Return the capacity of a queue, and its hold deadline in seconds; None is no limit.
 
-    The number of messages that a paging queue has in memory holds no producer.
+    The number of messages that a paging queue has in memory blocks no producer.
     """
     hold_s = queue.settings.hold_deadline_s
     limits: dict[str, object] = {**queue.thresholds.capacity.as_dict(), "hold_s": None if hold_s == NEVER else hold_s}
@@ -329,7 +334,7 @@ def _move_view(move: Move) -> Row:
 
 
 def _sentence(move: Move, dry_run: bool) -> str:
-    """Describe a move for people."""
+    """Describe a move as a sentence."""
     way = f"queue {move.position.queue.name}: from {move.start} to {move.target}"
     if move.start == move.target:
         return f"{way}: nothing changes"
@@ -350,7 +355,7 @@ def _is_readable(request: ControlRequest, cursor: CursorState) -> bool:
 
 
 def _record(cursor: CursorState, row: Row) -> Row:
-    """Return the fields of a record: the sums of a cursor, and the queue where it lags most."""
+    """Return the fields of a record: the sums of a cursor, and its queue with the largest lag."""
     record: Row = {"vhost": cursor.vhost, "consumer": f"cursor({cursor.name})"}
     lag, queues = row["lag"], row["queues"]
     if isinstance(lag, dict):

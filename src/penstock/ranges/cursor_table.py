@@ -1,12 +1,12 @@
 """Table of cursors: their holders, records and deletion, and their limits: lag (`cursor-max-lag-...`), and expiry.
 
-A queue with such a limit and a cursor has a watch, which looks once a second. A cursor beyond the limit is logged, once
-for as long as it lasts. With the policy `detach` it is deleted. Messages that only this cursor had not settled leave
-the queue, so that producers go on. Its query ends with an error that names the reason.
+A queue with such a limit and a cursor has a watch, which checks the limits once a second. A cursor beyond the limit is
+logged, once until it is within the limit again. With the policy `detach` the cursor is deleted. Messages that only this
+cursor had not settled leave the queue, so that producers continue. Its query ends with an error that names the reason.
 
 A cursor without a reader for `cursor-expires` is deleted too, as by an operator: its messages stay in the queue. A
 watch that has only this limit sleeps until the next cursor may expire. A cursor that joins, or loses its reader,
-expires later than that.
+expires after that time.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from penstock.ranges.leases import Leases
 from penstock.settings.pools import CURSORS, DETACHED
 
 LOOK_S: Final = 1.0
-"""Seconds between two looks at a queue."""
+"""Seconds between two checks of a queue."""
 LOOK_WORK: Final = 5
 LOOK_SHARE: Final = 1000
-"""Units of work to look at a cursor, and of one step of a look; the next step follows in a later turn."""
+"""Units of work to check a cursor, and of one step of a check; the next step follows in a later turn."""
 
 
 class WaitingRequest(TimerHandler):
@@ -52,12 +52,12 @@ class WaitingRequest(TimerHandler):
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         raise NotImplementedError
 
 
 class CursorTable:
-    """Cursors by name, as their holders and operators ask for them."""
+    """Cursors by name, for holders and operators."""
 
     def __init__(self, control: Replies, node: DescribedNode) -> None:
         self.control = control
@@ -66,9 +66,9 @@ class CursorTable:
         self.leases = Leases(control)
         self.limits = CursorLimits(self)
         self.waiting: dict[tuple[str, str], WaitingRequest] = {}
-        """The request that waits for each cursor, by virtual host and name."""
+        """Waiting requests, by virtual host and name of the cursor."""
         self._by_reader: dict[int, dict[Cursor, None]] = {}
-        """Cursors that a connection reads or has read through, by its number."""
+        """Cursors that a connection reads or has read through, by connection number."""
 
     def find(self, vhost: VirtualHost, name: str, hint: str = "") -> Cursor:
         """Return a cursor. Raises NotFound (404), with a hint."""
@@ -92,7 +92,7 @@ class CursorTable:
         return cursor
 
     def holder(self, request: ControlRequest) -> Cursor:
-        """Return the cursor that a request for a plan or a block still holds, or that of its lease.
+        """Return the cursor that a request for a plan or a block still holds, or the cursor of its lease.
 
         Raises NotFound (404), Fenced (409), and AccessRefused (403) for a queue that the requester may not read.
         """
@@ -103,7 +103,7 @@ class CursorTable:
         return self.held(request)
 
     def to_attach(self, vhost: VirtualHost, name: str, holder: PoolHolder) -> Cursor:
-        """Return a cursor, or a new one that is in no list yet. Raises ResourceError (506) at the limit."""
+        """Return a cursor, or a new cursor that is in no list yet. Raises ResourceError (506) at the limit."""
         if name in vhost.cursors:
             return self.find(vhost, name)
         pool = self.broker.pools.of(CURSORS)
@@ -145,8 +145,8 @@ class CursorTable:
     def persist(self, cursor: Cursor) -> None:
         """Write a cursor's position to the journal.
 
-        Sequence numbers are never reused, not even those of transient messages. So the ends of its queues become as
-        durable as the reply that reports them.
+        Sequence numbers are never reused, not even those of transient messages. So the ends of the cursor's queues
+        become as durable as the reply that reports them.
         """
         journal = self.broker.journal
         if journal is None:
@@ -189,7 +189,7 @@ class CursorTable:
             self._by_reader.setdefault(connection.number, {})[cursor] = None
 
     def end(self, connection: Connection) -> None:
-        """End the plans of a connection that ends: what comes later is not acquired for a reader that is gone."""
+        """End the plans of a closing connection: messages that come later are not acquired for its reader."""
         for cursor in self._by_reader.pop(connection.number, {}):
             if cursor.reader == connection.number:
                 cursor.reader_ended = self.broker.now
@@ -198,7 +198,7 @@ class CursorTable:
                 waiting.stop()
 
     def offer(self, queues: list[Queue]) -> None:
-        """Offer to consumers what no cursor reads any more."""
+        """Offer messages that no cursor reads any more to consumers."""
         for queue in queues:
             if not queue.deleted:
                 self.broker.schedule_delivery(queue)
@@ -226,12 +226,12 @@ class CursorLimits:
         self.table = table
         self._watches: dict[Queue, CursorWatch] = {}
         self._detached: dict[tuple[str, str], DetachedCursor] = {}
-        """By virtual host and name."""
+        """Detached and expired cursors, by virtual host and name."""
         self._pool = table.broker.pools.of(DETACHED)
         self._idle = IdleUnits(self._pool)
 
     def review(self, queue: Queue) -> None:
-        """Watch a queue if it has a limit and a cursor; a watch of other settings looks earlier."""
+        """Watch a queue if it has a limit and a cursor; a watch of other settings checks earlier."""
         if not queue.settings.watches_cursors or not queue.cursors:
             return
         broker = self.table.broker
@@ -245,17 +245,17 @@ class CursorLimits:
         broker.timers.add(watch, broker.now + LOOK_S)
 
     def forget(self, queue: Queue) -> None:
-        """Forget a watch that has ended."""
+        """Drop a watch that has ended."""
         del self._watches[queue]
 
     def check(self, vhost: str, name: str) -> None:
-        """Raise PreconditionFailed (406) for a cursor that was detached, or has expired."""
+        """Raise PreconditionFailed (406) for a cursor that was detached or has expired."""
         reason = self.reason(vhost, name)
         if reason:
             raise PreconditionFailed(f"{reason}. Attach it again to begin anew")
 
     def reason(self, vhost: str, name: str) -> str:
-        """Return why a cursor that does not exist was deleted by a limit; empty if that is not known."""
+        """Return why a limit deleted a cursor that does not exist; empty if unknown."""
         detached = self._detached.get((vhost, name))
         return "" if detached is None else detached.sentence
 
@@ -271,7 +271,7 @@ class CursorLimits:
         self._log(cursor, queue, "PST-1020", f"Cursor Behind {cursor.name} : {clause}")
 
     def detach(self, cursor: CursorState, queue: Queue, clause: str) -> None:
-        """Delete a cursor, and drop what only it had not settled."""
+        """Delete a cursor, and drop the messages that only this cursor had not settled."""
         sentence = (
             f"cursor '{cursor.name}' was detached: in queue '{queue.name}' it was {clause}, with "
             "cursor-max-lag-policy=detach; what only it had not settled was dropped"
@@ -279,7 +279,7 @@ class CursorLimits:
         vhost = self.table.broker.vhosts[cursor.vhost]
         alone = [each.queue for each in cursor.positions.values() if _is_alone(each.queue)]
         for each in alone:
-            if has_lease(each):  # What the lease pins stays, for its read alone.
+            if has_lease(each):  # Messages that a lease pins stay, for its read alone.
                 self.table.find(vhost, cursor.name).settle(each.name, each.tail, self.table.broker.now)
         self._delete(cursor, sentence)
         for left in alone:
@@ -288,7 +288,7 @@ class CursorLimits:
         self._log(cursor, queue, "PST-1021", f"Cursor Detached {cursor.name} : {clause}")
 
     def expire(self, cursor: CursorState, queue: Queue, clause: str) -> None:
-        """Delete a cursor without a reader; what only it had not settled stays in its queues."""
+        """Delete a cursor without a reader; messages that only this cursor had not settled stay in its queues."""
         sentence = (
             f"cursor '{cursor.name}' has expired: {clause}, in queue '{queue.name}'; what only it had not settled "
             "stays in its queues, without a position"
@@ -327,13 +327,13 @@ class CursorWatch(TimerHandler):
         self.limits = limits
         self.queue = queue
         self.settings = queue.settings
-        """Settings of the queue for which its next look is due."""
+        """Settings of the queue for which the next check is due."""
         self._next: float = NEVER
-        """Time of the next look, as far as this look has come."""
+        """Time of the next check, as far as this check has come."""
         self._behind: set[str] = set()
         """Names of the cursors that are too far behind."""
         self._left: list[CursorState] = []
-        """Cursors that this look has not come to yet."""
+        """Cursors that this check has not reached yet."""
 
     @override
     def on_deadline(self, now: float) -> float:
@@ -370,7 +370,7 @@ class CursorWatch(TimerHandler):
         return now + LOOK_S if self._next == NEVER else max(self._next, now + LOOK_S)
 
     def _expires(self, cursor: CursorState, expires_s: float, now: float) -> bool:
-        """Delete a cursor whose time without a reader is over; returns whether it was."""
+        """Delete a cursor whose time without a reader is over; return whether it was deleted."""
         since = cursor.idle_since()
         when = (now if since == NEVER else since) + expires_s
         if when <= now:
@@ -381,13 +381,13 @@ class CursorWatch(TimerHandler):
         return False
 
     def _beyond(self, cursor: CursorState, limit: Settings, now: float) -> str:
-        """Return how far a cursor is behind, and the limit; empty if it is within."""
+        """Return how far a cursor is behind, and the limit; empty if the cursor is within the limit."""
         position = cursor.positions[self.queue.name]
         lag = lag_of(position, self.limits.table.broker.work)
         if lag is None:
             pages = self.queue.pager
             if pages is None or pages.messages == 0:
-                return ""  # It is counted at a later look.
+                return ""  # A later check counts the lag.
             lag = Lag(self.queue.tail - position.settled, 0, NEVER)
         age_s = lag.oldest_s(now) or 0.0
         messages, size, most_s = limit.cursor_max_lag_messages, limit.cursor_max_lag_bytes, limit.cursor_max_lag_age_s
@@ -401,6 +401,6 @@ class CursorWatch(TimerHandler):
 
 
 def _is_alone(queue: Queue) -> bool:
-    """Return whether a queue has one cursor and no other reader but leases."""
+    """Return whether a queue has one cursor and no other readers except leases."""
     cursors = sum([1 for cursor in queue.cursors if cursor.lease is None])
     return cursors == 1 and not queue.deleted and not queue.consumers and not may_come_back(queue)

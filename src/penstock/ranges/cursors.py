@@ -8,17 +8,17 @@ So messages that were read and not settled count in the depth, and a slow reader
 The initial offset is fixed once (Spark asks for it twice and must get the same answer). Each attach returns a new
 fencing token; requests with an older token are refused from then on.
 
-An attach names the queues of the subscription. Queues that are new to the cursor get a position; those that are no
-longer named keep theirs, and their messages, until they are released (decision 60). A queue of the name of one that was
-deleted is another queue, and new to the cursor.
+An attach names the queues of the subscription. Queues that are new to the cursor get a position; queues that are no
+longer named keep their positions, and their messages, until they are released (decision 60). A queue declared again
+after a deletion is another queue, and new to the cursor.
 
-The ready messages of a queue with cursors have an index (see IndexedReadyQueue). Messages come into it once, as far as
-somebody reads. So no plan and no range depends on how far a cursor lags behind, nor on gaps.
+The ready messages of a queue with cursors have an index (see IndexedReadyQueue). Messages enter the index once, as far
+as a cursor reads. So the cost of a plan or range depends neither on the lag of the cursor nor on gaps.
 
-An operator moves a cursor forward over messages that it never reads, or back to what is still there. A move forward
-settles what it passes over. A move back is possible as far as a slower cursor of the queue holds the messages; what
-every cursor has settled is gone. All queues are checked before the first is changed. A move fences the reader off, and
-is the beginning for a reader without a checkpoint.
+An operator moves a cursor forward over messages that it never reads, or back to messages that are still in the queue. A
+move forward settles the messages in between. A move back is possible as far as a slower cursor of the queue holds the
+messages; messages that every cursor has settled are gone. All queues are checked before the first is changed. A move
+fences the reader, and sets the start for a reader without a checkpoint.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from penstock.flow.work import Steps, WorkMeter
 from penstock.texts import worded
 
 POSITIONS_MAX: Final = 10_000
-"""Most queues of one cursor, those included that it has left."""
+"""Most queues of one cursor, including queues that it has left."""
 WHOLE: Final = ""
 FIRST_PART: Final = "first"
 NEXT_PART: Final = "next"
@@ -69,7 +69,7 @@ class Cursor(CursorState):
     # Attaching
 
     def check_attach(self, queues: list[Queue], starting: dict[str, int | str]) -> dict[str, int]:
-        """Check all that an attach needs, and change nothing; returns the initial offsets of queues new to it.
+        """Check an attach completely, and change nothing; return the initial offsets of queues new to the cursor.
 
         Raises as `attach` does.
         """
@@ -95,15 +95,15 @@ class Cursor(CursorState):
         holder: bool = False,
         part: str = WHOLE,
     ) -> bool:
-        """Attach to the cursor; returns whether it is new. A refused attach changes nothing.
+        """Attach to the cursor; return whether the cursor is new. A refused attach changes nothing.
 
-        `starting` gives for each queue "earliest", "latest" or a sequence, where it begins if it is new to the cursor.
-        Other queues of the cursor are left: they keep their positions, unless they were deleted. `holder`: the present
-        holder changes its subscription, and keeps its token. `part`: after the first part queues join those of the
-        subscription, and none is left.
+        `starting` has "earliest", "latest" or a sequence for each queue: the start if the queue is new to the cursor.
+        Other queues of the cursor are left: the cursor keeps its positions on them, unless they were deleted. `holder`:
+        the present holder changes its subscription, and keeps its token. `part`: after the first part queues join the
+        subscription, and no queue is left.
 
         Raises ResourceLocked (405) if a queue has ordinary consumers. Raises PreconditionFailed (406) if the queue may
-        drop messages that a cursor has not read, or if it cannot be read from there; ResourceError (506) for too many
+        drop messages that a cursor has not read, or cannot be read from the start; ResourceError (506) for too many
         queues.
         """
         initial = self.check_attach(queues, starting)
@@ -135,7 +135,8 @@ class Cursor(CursorState):
         return created
 
     def gone(self, queues: list[Queue], initial: dict[str, int]) -> list[str]:
-        """Return the queues whose positions an attach would drop: deleted, and declared anew (new to it) or left."""
+        """Return the queues whose positions an attach would drop: deleted queues that were left, or declared again and
+        so new to the cursor."""
         named = {queue.name for queue in queues}
         return [
             name
@@ -144,15 +145,16 @@ class Cursor(CursorState):
         ]
 
     def reads(self, queue: Queue) -> bool:
-        """Return whether it has a position on this queue, not on an earlier one of its name."""
+        """Return whether the cursor has a position on this queue, not on an earlier queue of that name."""
         position = self.positions.get(queue.name)
         return position is not None and position.queue is queue
 
     def release(self, names: list[str], now: float) -> None:
-        """Give up positions on queues that it has left; they return to ordinary use, or to other cursors.
+        """Release positions on queues that the cursor has left; these queues return to ordinary use, or to other
+        cursors.
 
-        Raises PreconditionFailed (406), and releases none, for a queue that the subscription has; NotFound (404) for
-        one without a position.
+        Raises PreconditionFailed (406), and releases none, for a queue of the subscription; NotFound (404) for a queue
+        without a position.
         """
         for name in names:
             position = self.positions.get(name)
@@ -203,9 +205,9 @@ class Cursor(CursorState):
         self.touched = now
 
     def position(self, queue: str) -> Position:
-        """Return its position on a queue.
+        """Return the cursor's position on a queue.
 
-        Raises NotFound (404) for a queue that it does not read or that was deleted.
+        Raises NotFound (404) for a deleted queue, or one that the cursor does not read.
         """
         position = self.positions.get(queue)
         if position is None:
@@ -217,10 +219,10 @@ class Cursor(CursorState):
     # Reading
 
     def plan(self, queue: str, start: i64, rows: i64, bytes: i64, upto: i64) -> tuple[i64, i64, i64]:
-        """Plan a range after `start`: returns its end, and its number of rows and bytes (charges).
+        """Plan a range after `start`; return its end, and its number of rows and bytes (charges).
 
-        At least one message is planned if there is any, even one larger than `bytes`. Raises PreconditionFailed (406)
-        if messages after `start` have been settled and dropped.
+        At least one message is planned if there is any, even a message larger than `bytes`. Raises PreconditionFailed
+        (406) if messages after `start` have been settled and dropped.
         """
         position = self.begin_plan(queue, start)
         end, count, size = position.line.extent(start, rows, bytes, upto)
@@ -250,7 +252,8 @@ class Cursor(CursorState):
     def reach(self, queue: str, start: i64, rows: i64, upto: i64, work: WorkMeter) -> bool:
         """Prepare a plan or a range of so many rows after `start`: put its messages into the index.
 
-        Returns False if the share of work is used up before. A plan or range does it by itself where this was not done.
+        Returns False if the share of work is used up first. Without this call a plan or range indexes the messages
+        itself.
         """
         position = self.position(queue)
         while not position.reach(start, rows, upto):
@@ -278,7 +281,7 @@ class Cursor(CursorState):
         return position.settled
 
     def delete(self, now: float) -> None:
-        """Detach from its queues, which return to ordinary use (or to other cursors)."""
+        """Detach from all queues, which return to ordinary use (or to other cursors)."""
         for position in list(self.positions.values()):
             self._leave(position, now)
         self.token += 1
@@ -313,7 +316,7 @@ def _check_readable(queue: Queue, cursor: str) -> None:
 
 
 def _initial(queue: Queue, starting: int | str) -> i64:
-    """Return where a new cursor begins. Raises PreconditionFailed (406) for a sequence that the queue does not have."""
+    """Return the start of a new cursor. Raises PreconditionFailed (406) for a sequence that the queue does not have."""
     earliest = earliest_offset(queue)
     if starting == "earliest":
         return earliest
@@ -329,7 +332,8 @@ def _initial(queue: Queue, starting: int | str) -> i64:
 
 
 def earliest_offset(queue: Queue) -> i64:
-    """Return the offset before the oldest message that no cursor has settled; 0 if consumers may return older ones."""
+    """Return the offset before the oldest message that no cursor has settled; 0 if consumers may return older
+    messages."""
     if not queue.cursors and queue.unacked_messages > 0:
         return 0
     oldest = oldest_of(queue.ready_queue)
@@ -341,7 +345,10 @@ def earliest_offset(queue: Queue) -> i64:
 
 
 def watch_drops(position: Position, journal: Journal) -> None:
-    """Forget gaps of a queue once the open group has been written. The dropped messages have left the store then."""
+    """Drop the gaps of a queue once the open group has been written.
+
+    By then the dropped messages have left the store.
+    """
     shared = position.shared
     if shared.gaps:
         dropped = shared.settled_end(settled_by_all(position.queue))
@@ -359,18 +366,19 @@ class Move:
         self.start: i64 = position.settled
         self.target: i64 = target
         self.messages: int | None = None
-        """Messages that it passes over, or that are read again; None where they are on the disk and not counted."""
+        """Messages that the move skips or makes readable again; None if they are on the disk and not counted."""
         self.bytes: int | None = None
-        """Sum of their charges."""
+        """Sum of the charges of these messages."""
         self.leaving: int | None = 0
-        """Messages that leave the queue, because no other cursor needs them; None if they are not counted."""
+        """Messages that leave the queue, because no other cursor needs them; None if not counted."""
 
 
 def check_move(cursor: Cursor, queue: str, to: int | str) -> Move:
-    """Return the move of a cursor to "earliest", "latest" or a sequence: everything up to it counts as settled.
+    """Return the move of a cursor to "earliest", "latest" or a sequence: earlier messages, and the sequence itself,
+    count as settled.
 
-    Raises NotFound (404) for a queue that it does not read, PreconditionFailed (406) for a sequence beyond the queue's
-    end or before messages that are gone.
+    Raises NotFound (404) for a queue that the cursor does not read, PreconditionFailed (406) for a sequence beyond the
+    queue's end or before messages that are gone.
     """
     position = cursor.position(queue)
     tail = visible_tail(position.queue)
@@ -397,7 +405,7 @@ def check_move(cursor: Cursor, queue: str, to: int | str) -> Move:
 
 
 def count_steps(cursor: Cursor, move: Move, work: WorkMeter) -> Steps[None]:
-    """Count the messages of a move, in steps: new ones must come into the index first."""
+    """Count the messages of a move, in steps: new messages must enter the index first."""
     position, queue = move.position, move.position.queue
     low = move.start if move.start < move.target else move.target
     high = move.target if move.start < move.target else move.start
@@ -421,7 +429,7 @@ def count_steps(cursor: Cursor, move: Move, work: WorkMeter) -> Steps[None]:
 
 
 def apply_moves(cursor: Cursor, moves: list[Move], now: float) -> None:
-    """Move a cursor, and fence its reader off."""
+    """Move a cursor, and fence its reader."""
     cursor.token += 1
     cursor.moved = True
     for move in moves:
@@ -438,7 +446,7 @@ def named_queues(
 ) -> tuple[list[Queue], dict[str, object]]:
     """Return the queues of these names that may be read and pass a check.
 
-    Others are refused, or returned with the reason if the request has `partial`.
+    Other queues are refused, or returned with the reason if the request has `partial`.
     """
     queues: list[Queue] = []
     refused: dict[str, object] = {}

@@ -1,9 +1,9 @@
 """Blocks of publishes: rows of one producer, taken in order, with one confirm for each block.
 
 Theory of operation. A block passes the gates like its rows one by one. Rows take the fast path in slices, a chore of
-the broker. The first row that must wait puts the block into the outbox of its producer, at its place in the line: there
-it passes one row in each turn, charged with that row, until the road is open and nobody waits behind it. So the depth
-of queues is as exact as with single messages, and a block gets no more room than a channel.
+the broker. The first row that must wait puts the block into the outbox of its producer, at its place in the line. There
+it passes one row in each turn, charged with that row, until the road is open and no other publish waits behind it. So
+the depth of queues is as exact as with single messages, and a block gets no more room than a channel.
 
 The first row that is refused, reaches no queue or cannot be a message ends the block. The rows in queues are a prefix
 of the block, and the publisher sends the rest again, in order. A row for several queues enters all or none: otherwise
@@ -61,7 +61,7 @@ class RowSource:
         self.charge: i64 = 0
 
     def load(self, row: i64) -> None:
-        """Set route, content and charge to those of a row. Raises BrokerError if it cannot be a message."""
+        """Load a row: set route, content and charge. Raises BrokerError if it cannot be a message."""
         raise NotImplementedError
 
     def check_again(self) -> None:

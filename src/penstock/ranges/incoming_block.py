@@ -27,7 +27,7 @@ HEADER_OCTETS_MAX: Final = 64 * 1024
 ITEMS_MAX: Final = 1_000_000
 """Most headers of all rows of a block."""
 FIELDS: Final = ("rows", "columns", "progress_ms", "mark", "stage")
-"""Fields of the header that have a meaning here; fields about the source of a block that was read have none."""
+"""Fields of the header that have a meaning here; fields about the source of a read block are ignored."""
 ORIGIN_FIELDS: Final = ("queue", "first", "last", "unreadable")
 TEXTS: Final = ("exchange", "routing_key", *TEXT_PROPERTIES)
 _INT64_MAX: Final = (1 << 63) - 1
@@ -36,10 +36,10 @@ _PREFIX: Final = 8
 
 
 class IncomingBlock:
-    """A block whose header was checked. Every error raises PreconditionFailed (406), and is named."""
+    """A block whose header was checked. Every error raises PreconditionFailed (406) and names the fault."""
 
     def __init__(self, data: bytes, start: i64 = 0, octets: i64 = -1) -> None:
-        """The block is `octets` bytes of `data` from `start` on, which it does not copy; -1 means all that follow."""
+        """The block is `octets` bytes of `data` from `start` on, which are not copied; -1 means all following bytes."""
         self.data = data
         self._start: i64 = start
         self._size: i64 = octets if octets >= 0 else len(data) - start
@@ -138,7 +138,7 @@ class IncomingBlock:
             column.valid = self._buffer(column.name, table, "valid", (rows + 7) // 8)
 
     def _buffer(self, name: str, table: dict[str, object], kind: str, least: i64) -> i64:
-        """Return the position of a buffer of at least so many bytes that lies in the block."""
+        """Return the position of a buffer of at least `least` bytes that lies in the block."""
         place = table.get(kind)
         if not isinstance(place, list) or len(place) != 2:
             raise PreconditionFailed(f"column {name}: '{kind}' must be a position and a length, not {worded(place)}")

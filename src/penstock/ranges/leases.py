@@ -1,19 +1,20 @@
-"""Leases: ranges of queues, pinned for a batch read, that end when all was read or nothing is read any more.
+"""Leases: ranges of queues, pinned for a batch read, that end after all messages were read, or at a time-out.
 
-Theory of operation. A lease has a cursor of its own that is in no list of cursors, is not stored, and settles nothing.
-On a queue that a cursor can read it pins the messages of its range: what all cursors have settled leaves the queue but
-for these. Later messages are not pinned. On other queues (with consumers, or with overflow policy drop-head) a lease
-pins nothing: messages that leave the queue meanwhile are not read. The answer says which case holds.
+Theory of operation. A lease has its own cursor, which is in no list of cursors, is not stored, and settles nothing. On
+a queue that a cursor can read it pins the messages of its range: messages that all cursors have settled leave the
+queue, except pinned ones. Later messages are not pinned. On other queues (with consumers, or with overflow policy
+drop-head) a lease pins nothing: messages that leave the queue meanwhile are not read. The answer names the case.
 
-`lease.open` pins everything that is there, in slices: each queue up to its end at that time. Thousands of queues come
-in several requests, the later ones with the lease and its token. `lease.narrow` then names the borders of what is read,
-in parts as well (`more`). Each block that is fetched gives a lease its whole time again. The broker notes which parts
-of a range were fetched; a part that is fetched twice counts once. When all of them were, the lease is finished: it ends
-after a grace in which the last block may be fetched again, and makes room for others at the bound of leases.
+`lease.open` pins all present messages, in slices: each queue up to its end at that time. Thousands of queues come in
+several requests; later ones have the lease and its token. `lease.narrow` then names the borders of the ranges to read,
+in parts as well (`more`). Each fetched block restarts the time-out of its lease. The broker records the fetched parts
+of a range; a part that is fetched twice counts once. When all parts were fetched, the lease is finished. It ends after
+a grace period, in which the last block may be fetched again, and makes room for other leases at the bound.
 
-The number of a lease is short, for people, and begins with 1 at each start of the broker. Its token is the time of its
-opening, so that a reader from before a restart does not meet the lease of somebody else. A reader whose lease has ended
-opens one for the rest of its range. The broker counts its messages, so the reader knows whether one is gone.
+The number of a lease is short, for display, and begins with 1 at each start of the broker. Its token is the time of its
+opening, so that a reader from before a restart does not use a lease of another reader. A reader whose lease has ended
+opens a lease for the rest of its range. The broker counts the messages of the range, so the reader learns whether any
+is gone.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ from penstock.texts import worded
 
 TIMEOUT_MS: Final = 300_000
 TIMEOUT_MS_MAX: Final = 3_600_000
-"""Milliseconds without a block after which a lease ends: without a wish, and at most."""
+"""Milliseconds without a block after which a lease ends: the default and the maximum."""
 GRACE_S: Final = 5.0
-"""Seconds without a block after which a finished lease ends, if its own time is not shorter."""
+"""Seconds without a block after which a finished lease ends, unless its own time-out is shorter."""
 PARTS_MOST: Final = 1_000
-"""Most separate parts of one range that are noted as fetched; beyond them a lease ends by its time."""
+"""Most separate parts of one range that are recorded as fetched; beyond, a lease ends by its time-out."""
 QUEUES_AT_ONCE: Final = 20
-"""Queues of a request between two looks at the share of work; a queue is a unit."""
+"""Queues of a request between two checks of the share of work; a queue costs a unit."""
 CLOCK_S: Final = 5.0
 """Seconds by which the clock of a broker that has taken over may differ."""
 
@@ -58,10 +59,10 @@ class FetchedParts:
     def __init__(self) -> None:
         self.parts: list[tuple[int, int]] = []
         self.is_full: bool = False
-        """True if more parts than are noted were fetched: the range is never known to be complete."""
+        """True if more parts were fetched than can be recorded: the range is never known to be complete."""
 
     def add(self, lo: int, hi: int) -> None:
-        """Note a part."""
+        """Record a part."""
         if hi <= lo or self.is_full:
             return
         merged: list[tuple[int, int]] = []
@@ -88,7 +89,7 @@ class FetchedParts:
 
 
 class Lease(PoolUnit):
-    """One lease, and what was fetched under it."""
+    """One lease, with its fetched parts."""
 
     def __init__(self, leases: Leases, state: LeaseState, cursor: Cursor, holder: PoolHolder, token: int) -> None:
         self.holder = holder
@@ -98,10 +99,10 @@ class Lease(PoolUnit):
         self.end = LeaseEnd(leases, self)
         self.fetched: dict[str, FetchedParts] = {}
         self.narrowed: set[str] = set()
-        """Queues whose borders came in an earlier part."""
+        """Queues whose borders came in an earlier part of the request."""
 
     def is_finished(self) -> bool:
-        """Return whether all that it reads was fetched."""
+        """Return whether all messages of the lease were fetched."""
         for name, position in self.cursor.positions.items():
             parts = self.fetched.get(name)
             if position.planned > position.settled and (
@@ -112,7 +113,7 @@ class Lease(PoolUnit):
 
 
 class LeaseEnd(TimerHandler):
-    """The end of a lease that nobody uses."""
+    """Timer for the end of an unused lease."""
 
     def __init__(self, leases: Leases, lease: Lease) -> None:
         super().__init__()
@@ -136,7 +137,7 @@ class Leases:
         self._broker = control.broker
         self._pool = self._broker.pools.of(LEASES)
         self._idle = IdleUnits(self._pool)
-        """Those that are finished: they make room for others."""
+        """Finished leases, which make room for others."""
         self._leases: dict[int, Lease] = {}
         self._count: int = 0
 
@@ -147,7 +148,7 @@ class Leases:
     # Requests
 
     def open(self, request: ControlRequest) -> dict[str, object] | None:
-        """Pin the messages of queues, or of those that a cursor subscribes to; return the offsets of each.
+        """Pin the messages of queues, or of the queues that a cursor subscribes to; return the offsets of each.
 
         With `partial` queues that cannot be read are left out and listed in the answer. With `borders` the lease pins
         only these ranges, as `narrow`; `planned` is then the time of the first plan in microseconds since the epoch.
@@ -176,7 +177,7 @@ class Leases:
     def _named_steps(
         self, request: ControlRequest, reader: CursorState | None, refused: dict[str, object]
     ) -> Steps[list[Queue]]:
-        """Return the queues of a request that may be read; others are added to `refused`, or raise."""
+        """Return the readable queues of a request; other queues are added to `refused`, or raise."""
         if request.fields.get("queues") is None and reader is not None:
             names = [name for name, position in reader.positions.items() if not position.left]
         else:
@@ -220,7 +221,7 @@ class Leases:
         return answer
 
     def _is_slice_over(self, index: int) -> bool:
-        """Count the work of the last queues of a request, by the index of a queue; returns whether others are due."""
+        """Count the work of the last queues of a request, by the index of a queue; return whether the slice is over."""
         return index % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1 and self._broker.work.spend(QUEUES_AT_ONCE)
 
     def _check_open(self, lease: Lease) -> None:
@@ -241,8 +242,8 @@ class Leases:
     def narrow(self, request: ControlRequest) -> dict[str, object] | None:
         """Pin only the ranges within `borders`, a list of sequences by queue; other queues are not read.
 
-        Answers with the number of messages between each two borders; null where it is not known, because they are on
-        the disk or left to consumers. With `more` the borders of other queues come in a later request.
+        The answer has the number of messages between each two borders; null if unknown, because messages are on the
+        disk or left to consumers. With `more` the borders of other queues come in a later request.
         """
         return self._control.answer_in_slices(request, self._narrowed_steps(request))
 
@@ -299,7 +300,8 @@ class Leases:
         return rows
 
     def close(self, request: ControlRequest) -> dict[str, object]:
-        """End a lease; its reader opens another one for what is left of its range, if that is still there."""
+        """End a lease; its reader may open another lease for the rest of its range, as far as messages are still
+        there."""
         lease = self._lease(request)
         check_read_cursor(request.access, lease.cursor)
         self.end(lease)
@@ -318,7 +320,7 @@ class Leases:
         return lease.cursor
 
     def fetched(self, request: ControlRequest, last: int) -> None:
-        """Note that a block was fetched that has all messages of its range up to a sequence."""
+        """Record that a block was fetched that has all messages of its range up to a sequence."""
         lease = self._lease(request)
         name = request.text("queue")
         parts = lease.fetched.get(name)
@@ -333,7 +335,7 @@ class Leases:
     # Ends
 
     def end(self, lease: Lease) -> None:
-        """End a lease: what only it pins leaves its queues."""
+        """End a lease: messages that only it pins leave their queues."""
         del self._leases[lease.state.number]
         self._idle.wake(lease)
         self._pool.give(lease.holder, 1)
@@ -350,7 +352,7 @@ class Leases:
                 self.end(lease)
 
     def _offer(self, position: Position) -> None:
-        """Give a queue that a lease has left back to its consumers, also one that it did not pin."""
+        """Return a queue that a lease has left to its consumers, even a queue that was not pinned."""
         queue = position.queue
         if not queue.cursors and queue.ready_queue is position.shared:
             queue.ready_queue = position.shared.dissolve()
@@ -358,14 +360,14 @@ class Leases:
             self._broker.schedule_delivery(queue)
 
     def _finish(self, lease: Lease) -> None:
-        """Note that a lease may be finished, and begin its grace."""
+        """Check whether a lease is finished, and begin its grace period."""
         if lease.is_finished() and not lease.state.finished:
             lease.state.finished = True
             self._idle.rest(lease)
         self._touch(lease)
 
     def _touch(self, lease: Lease) -> None:
-        """Give a lease its time again."""
+        """Restart the time-out of a lease."""
         state = lease.state
         grace = min(GRACE_S, state.timeout_s) if state.finished else state.timeout_s
         state.until = self._broker.now + grace
@@ -423,8 +425,8 @@ class Leases:
     def _check_planned(self, request: ControlRequest, lease: Lease, borders: dict[str, list[int]]) -> None:
         """Check that a range is in the queue for which it was planned.
 
-        Raises PreconditionFailed (406) if the queue ends before it, or its messages have arrived after the plan: then
-        it was deleted and declared again.
+        Raises PreconditionFailed (406) if the queue ends before the range, or its messages have arrived after the plan:
+        then the queue was deleted and declared again.
         """
         planned = request.amount("planned", 0)
         for name, each in borders.items():
@@ -499,7 +501,7 @@ def _check_within(lease: Lease, position: Position, lo: int, hi: int) -> None:
 
 
 def _counts(cursor: Cursor, position: Position, borders: list[int]) -> list[int | None]:
-    """Return the number of messages between each two borders, whose messages are in the index; None if not known."""
+    """Return the number of messages between each two borders, by the index; None if unknown."""
     queue = position.queue
     known = cursor in queue.cursors and not queue.consumers
     pager = queue.pager

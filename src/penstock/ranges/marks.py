@@ -16,7 +16,7 @@ could otherwise fence the query, or have rows skipped. An operator hands the pro
 
 No wall clock is used. Progress without a request for a week is dropped, counted from the start of the broker at the
 earliest. Users share a pool of marks. At the bound, progress that is idle for an hour is dropped: the user's own, or
-that of the user with the most marks.
+the progress of the user with the most marks.
 """
 
 from __future__ import annotations

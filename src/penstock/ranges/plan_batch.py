@@ -7,7 +7,7 @@ not counts. So further rounds share the rest, until the limits or the messages a
 or uses the rest up to one unit a queue. If the next message of each queue is larger than its share of bytes, each queue
 takes one message, as long as the rest has room.
 
-The batch never has more rows or bytes than its limits, unless its only message is larger. Units that cannot be divided
+The batch never exceeds its limits of rows and bytes, unless its only message is larger. Units that cannot be divided
 are given to the first queues, and the next batch begins with the queue after them.
 """
 
@@ -292,7 +292,8 @@ class PlanBatch:
         return {**answer, "rows": int(self.rows), "bytes": int(self.bytes), "epoch": epoch}
 
     def _record_share(self) -> None:
-        """Record the share of this broker in a batch of several; `before` counts what an earlier plan of it has."""
+        """Record the share of this broker in a batch of several brokers; `before` counts rows of an earlier plan of the
+        batch."""
         servers = self.request.amount("servers", 1)
         if servers == 1:
             self.cursor.share = None

@@ -1,9 +1,8 @@
-"""Plans of batches, the answer to `cursor.plan`, and those that wait for messages.
+"""Plans of batches, the answer to `cursor.plan`, and plans that wait for messages.
 
-While a plan waits for the disk, the connection of its request is not read. A plan that has found too little waits for
-messages of its queues until its time is up, or another request for its cursor comes. A change of a queue finds the
-plans that wait for it by the cursors of the queue. A look at many queues is done in slices, and a change meanwhile
-makes another look.
+While a plan waits for the disk, the connection of its request is not read. A plan with too few messages waits until its
+time is up, or another request for its cursor comes. A change of a queue finds waiting plans by the cursors of the
+queue. Many queues are checked in slices, and a change meanwhile causes another check.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ WAIT_MS_MAX: Final = 60_000
 """Longest time in milliseconds that a plan may wait for messages."""
 CHECKED_AT_ONCE: Final = 100
 CHECKED_WORK: Final = 50
-"""Queues whose permission is checked between two looks at the share of work, and their units of work."""
+"""Queues whose permission is checked between two checks of the share of work, and their units of work."""
 
 
 class WaitingPlan(WaitingRequest):
-    """Plan that waits because it has found too few messages."""
+    """Plan that waits because it has too few messages."""
 
     def __init__(self, plans: Plans, batch: PlanBatch) -> None:
         super().__init__(batch.request)
@@ -42,22 +41,22 @@ class WaitingPlan(WaitingRequest):
         self._only = batch.request.flag("only")
         self._named: dict[str, int] = batch.request.offsets("upto")
         self._missing: i64 = 1
-        """Number of messages that its queues must get before they are looked at again."""
+        """Number of messages that the plan's queues must get before they are checked again."""
         self.looking: bool = False
-        """True while its queues are looked at, in slices."""
+        """True while the plan's queues are checked, in slices."""
         self.changed: bool = False
         """True if a queue has changed meanwhile."""
         self.ends: bool = False
-        """True if it is answered with what there is."""
+        """True if the plan is answered with the messages found so far."""
         self.stopped: bool = False
-        """True if it is answered otherwise, or nobody waits any more."""
+        """True if the plan is answered by another request, or its request is gone."""
         self.has_looked(batch)
 
     def is_due(self, queue: Queue) -> bool:
-        """Return whether it must be looked at because of a change of a queue.
+        """Return whether the plan must be checked because of a change of a queue.
 
-        Enough messages came, its gate has closed, or it was deleted. A queue where the plan can go no further counts
-        nothing.
+        Enough messages came, the queue's gate has closed, or the queue was deleted. A queue in which the plan can go no
+        further is not counted.
         """
         position = self.cursor.positions.get(queue.name)
         if position is None or position.queue is not queue or position.left:
@@ -81,11 +80,11 @@ class WaitingPlan(WaitingRequest):
         self._plans.answer(self, True)
 
     def must_look(self) -> bool:
-        """Return whether a queue has changed since the last look began, and somebody waits."""
+        """Return whether a queue has changed since the last check began, and the request still waits."""
         return self.changed and not self.stopped
 
     def is_stopped(self) -> bool:
-        """Return whether it is answered otherwise, or nobody waits any more."""
+        """Return whether the plan is answered by another request, or its request is gone."""
         return self.stopped
 
     @override
@@ -99,7 +98,7 @@ class WaitingPlan(WaitingRequest):
         return NEVER
 
     def has_looked(self, batch: PlanBatch) -> None:
-        """Record what it has found among the messages that can be read now, which are too few."""
+        """Record the number of messages that can be read now, which are too few."""
         for name in batch.names:
             position = self.cursor.positions.get(name)
             if position is not None:
@@ -108,25 +107,25 @@ class WaitingPlan(WaitingRequest):
 
 
 class Plans:
-    """Plans, and those that wait for messages."""
+    """Plans, including plans that wait for messages."""
 
     def __init__(self, table: CursorTable) -> None:
         self.table = table
 
     def look_again(self, queue: Queue) -> None:
-        """Reconsider the plans that wait for messages of a queue, after a change of it."""
+        """Reconsider the plans that wait for messages of a queue, after a change of the queue."""
         for cursor in list(queue.cursors):
             waiting = self.table.waiting.get((cursor.vhost, cursor.name))
             if isinstance(waiting, WaitingPlan) and waiting.cursor is cursor and waiting.is_due(queue):
                 self.answer(waiting, False)
 
     def plan(self, request: ControlRequest) -> dict[str, object] | None:
-        """Settle up to `settle`, and plan what comes after `start`. Returns None for a plan that is answered later.
+        """Settle up to `settle`, and plan messages after `start`. Returns None for a plan that is answered later.
 
-        With `only` the queues are planned that `upto` names, and no others. With `changes` the answer has the queues
-        with messages alone, and the tails that have changed since the last such answer on the connection. A reader of
-        several `servers` gives their number, the most messages of the whole batch (`cap`), and how many of it an
-        earlier plan has (`before`). `most` in the answer is the largest plan here, in messages and bytes.
+        With `only`, only the queues that `upto` names are planned. With `changes` the answer has only queues with
+        messages, and tails that have changed since the last such answer on the connection. A reader of several
+        `servers` sends their number, the most messages of the whole batch (`cap`), and the number that an earlier plan
+        of the batch has (`before`). `most` in the answer is the largest plan here, in messages and bytes.
         """
         self.table.held(request)
         return self.table.control.answer_in_slices(request, self._plan_steps(request))
@@ -161,13 +160,13 @@ class Plans:
         return batch.answer()
 
     def planned(self, batch: PlanBatch) -> None:
-        """Answer a plan that has read from the disk, unless it waits for more."""
+        """Answer a plan that has read from the disk, unless it waits for more messages."""
         declared = self.table.broker.durable_changes.durable_declarations
         if not self._waits(batch):
             self._answer(batch, declared)
 
     def answer(self, waiting: WaitingPlan, at_deadline: bool) -> None:
-        """Answer a waiting plan if it has messages or its time is up; a look at many queues is done in slices."""
+        """Answer a waiting plan if it has messages or its time is up; many queues are checked in slices."""
         waiting.changed = True
         waiting.ends = waiting.ends or at_deadline
         if waiting.looking:
@@ -186,9 +185,9 @@ class Plans:
             self.table.control.fail(waiting.request, error)
 
     def _wake_steps(self, waiting: WaitingPlan) -> Steps[dict[str, object] | None]:
-        """Look at the queues of a waiting plan, again after each change meanwhile; None if it waits on.
+        """Check the queues of a waiting plan, again after each change meanwhile; None if the plan continues to wait.
 
-        It is answered too if the table does not have it any more, because another plan of the cursor waits.
+        The plan is answered too if the table has dropped it, because another plan of the cursor waits.
         """
         request, cursor = waiting.request, waiting.cursor
         try:
@@ -215,7 +214,7 @@ class Plans:
         except BrokerError:
             self.stop_waiting(waiting)
             raise
-        self.stop_waiting(waiting)  # It waits for the disk, and is answered by `planned`.
+        self.stop_waiting(waiting)  # The plan waits for the disk; `planned` answers it.
         return None
 
     def _answer(self, batch: PlanBatch, declared: i64) -> None:
@@ -224,7 +223,7 @@ class Plans:
 
     def _reply(self, request: ControlRequest, answer: dict[str, object], declared: i64) -> None:
         self.table.control.answer(request, answer)
-        if request.connection is not None:  # After a crash its positions must stay valid.
+        if request.connection is not None:  # After a crash the positions must stay valid.
             request.connection.output.await_change(declared)
 
     def _persist(self, batch: PlanBatch) -> None:
@@ -234,7 +233,7 @@ class Plans:
             self.table.persist(batch.cursor)
 
     def _waits(self, batch: PlanBatch) -> bool:
-        """Let a plan wait that has found too little; returns False if it has enough, or its time is up."""
+        """Make a plan with too few messages wait; return False if it has enough, or its time is up."""
         cursor, broker = batch.cursor, self.table.broker
         if batch.is_enough() or batch.deadline <= broker.now:
             return False
@@ -246,7 +245,7 @@ class Plans:
         return True
 
     def stop_waiting(self, waiting: WaitingPlan) -> None:
-        """Forget a plan that waited; another one may wait in its place already."""
+        """Drop a plan that waited; another plan may wait in its place already."""
         cursor = waiting.cursor
         key = (cursor.vhost, cursor.name)
         if self.table.waiting.get(key) is waiting:

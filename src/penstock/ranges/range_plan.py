@@ -26,7 +26,7 @@ HEADS: Final = 256
 
 
 class RangePlan(PageReader, PageLister):
-    """A plan after `start`, of at most so many messages and bytes, up to a sequence; at least one message.
+    """A plan after `start`, of limited messages and bytes, up to a sequence; at least one message.
 
     `grant` continues a plan within other limits.
     """
@@ -39,7 +39,7 @@ class RangePlan(PageReader, PageLister):
         """
         self.position = position
         self.end: i64 = start
-        """The end of the range so far."""
+        """End of the range so far."""
         self.messages: i64 = 0
         self.bytes: i64 = 0
         """Number and bytes (charges) of the planned messages."""
@@ -56,7 +56,7 @@ class RangePlan(PageReader, PageLister):
         self._upto = upto if upto < hidden else hidden
         self._on_read = on_read
         self._at: i64 = start
-        """All messages up to here were planned."""
+        """Sequence up to which all messages were planned."""
         self._full: bool = False
         """True if the next message is beyond a limit."""
         self._oversize: bool = True
@@ -66,7 +66,7 @@ class RangePlan(PageReader, PageLister):
         """First sequence of the requested messages from the disk."""
 
     def grant(self, rows: i64, bytes: i64, oversize: bool) -> None:
-        """Allow so many messages and bytes more; `oversize` allows a first message that is larger."""
+        """Allow more messages and bytes; `oversize` allows a larger first message."""
         self.messages_before = self.messages
         self.bytes_before = self.bytes
         self._rows = self.messages + rows
@@ -158,7 +158,7 @@ class RangePlan(PageReader, PageLister):
     def on_heads(self, heads: list[PageHead]) -> None:
         pager = self.position.queue.pager
         if not heads and pager is not None and pager.next <= self._at + 1:
-            self._full = True  # What the queue counts there is lost. It finds out when it reads on.
+            self._full = True  # Messages that the queue counts there are lost. The queue detects that when it reads on.
         self._heads.extend(heads)
         self._notify()
 

@@ -337,7 +337,7 @@ class SinkBatches:
     def stage_steps(self, request: ControlRequest, source: RowSource) -> Steps[dict[str, object] | None]:
         """Put the rows of a block into a stage; `request` has the fields of its header's `stage`.
 
-        The answer is like that of a published block; rows without room are sent again.
+        The answer has the form of a published block's; rows without room are sent again.
         """
         ids = TaskIds(request)
         ids.find(request, self.marks)

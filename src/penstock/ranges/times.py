@@ -60,7 +60,7 @@ class TimeSearch(PageReader):
         return line.reach(line.newest())
 
     def _line(self) -> IndexedReadyQueue:
-        """Return the ready messages with their index; after a purge the queue has others."""
+        """Return the ready messages with their index; a purge replaces both."""
         ready = self.queue.ready_queue
         if isinstance(ready, SharedReadyQueue):
             return ready.line
@@ -75,7 +75,7 @@ class TimeSearch(PageReader):
         Return whether the search has ended; otherwise it reads from the disk, and calls back afterwards.
         """
         while not self.reach():
-            pass  # Few messages have arrived since the caller did this in slices.
+            pass  # Few messages have arrived since the caller indexed them in slices.
         message = _first_since(self._line(), self._since_us, self._wall_offset)
         if message is not None:
             self._end_at(message)

@@ -109,7 +109,7 @@ def _held(source: Path, stack: contextlib.ExitStack) -> int | None:
 
 def _begin(reader: sqlite3.Connection) -> None:
     reader.execute("BEGIN")
-    reader.execute("SELECT value FROM about").fetchall()  # From here on the reader uses this snapshot.
+    reader.execute("SELECT value FROM about").fetchall()  # The reader uses this snapshot from here on.
 
 
 def _extents(reader: sqlite3.Connection, held: int) -> list[tuple[int, int]]:

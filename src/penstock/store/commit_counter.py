@@ -140,7 +140,7 @@ def flush(number: int) -> None:
 def read_count(connection: sqlite3.Connection) -> tuple[Count, int]:
     """Return the count of a database and the number of its openings; zeros for an older schema.
 
-    Raises sqlite3.Error, also if there is no number.
+    Raises sqlite3.Error, also if the database has no such number.
     """
     row = connection.execute("SELECT count, sum, last FROM sums WHERE id = ?", (COMMITS_ID,)).fetchone()
     if row is None:
@@ -169,7 +169,7 @@ def count_in(path: Path) -> Count:
 
 
 def missing(path: Path, counter: CommitCounter) -> None:
-    """Reject a database that is behind its counter file: raises StoreError, or sqlite3.Error if it cannot be read."""
+    """Reject a database that is behind its counter file: raises StoreError, or sqlite3.Error if unreadable."""
     known = counter.read()
     if known is None:
         return

@@ -147,7 +147,7 @@ class DataFile:
         places = self._places
         for index, data in enumerate(parts):
             if index < len(places) and length_of(places[index]) != len(data):
-                del places[index:]  # Of another transaction, which failed: its blocks stay until the next start.
+                del places[index:]  # Of another, failed transaction: its blocks stay until the next start.
             if index == len(places):
                 places.append(self._allocate(len(data)))
             rest, at = memoryview(data), begin_of(places[index])
@@ -265,7 +265,10 @@ class DataFile:
 
 
 def _punch(number: int, begin: int, octets: int) -> bool:
-    """Return a part of a file to the file system; return whether that is possible. The part then reads as zeros."""
+    """Return a part of a file to the file system; return whether the file system supports that.
+
+    The part then reads as zeros.
+    """
     if not sys.platform.startswith("linux"):
         return False
     import ctypes  # Few brokers have so many blocks to return, and the buffer takes a megabyte of memory.

@@ -115,7 +115,7 @@ class StoreTransaction:
         self.pieces_gone: list[tuple[int, int, int]] = []
         """Pieces to delete: the number of a body, and a range of indexes, both ends included."""
         self.row_bodies: list[RowBodies] = []
-        """Bodies of new rows; they are deleted with their rows."""
+        """Bodies of new rows; bodies are deleted with their rows."""
 
     def latest(self) -> list[MetadataRecord]:
         """Return the last state of each definition; new definitions in the order of their declaration.

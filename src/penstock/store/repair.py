@@ -34,7 +34,7 @@ from penstock.store.tables import (
 )
 
 COMMIT_BYTES: Final = 8 * 1024 * 1024
-"""Bytes saved per transaction; also the memory that it takes."""
+"""Bytes saved per transaction; also the memory of a transaction."""
 RECORD_BYTES: Final = 500
 """Approximate memory of a record besides its data."""
 
@@ -84,7 +84,7 @@ class _Repair:
         self._commit = StoreTransaction()
         self._size = 0
         self._metadata: list[tuple[int, MetadataRecord]] = []
-        """Definitions with their positions in the order of declarations; they are written in that order at the end."""
+        """Definitions with their positions in the order of declarations; written in that order at the end."""
         self._sums: dict[str, Sum] = {}
         self._found: dict[str, dict[int, int]] = {table.name: {} for table in TABLES}
         """Keys and checksums of the records found in each table."""

@@ -36,7 +36,7 @@ class Frame(NamedTuple):
     page: int
     """Number of the page in the frame."""
     pages: int
-    """Size of the database in pages after the transaction that it ends; 0 if it ends none."""
+    """Size of the database in pages after the transaction that the frame ends; 0 if it ends none."""
     salts: tuple[int, int]
     """Salt values, equal in all frames of one log."""
     checksum: Checksum

@@ -236,7 +236,10 @@ def _expected(migrations: tuple[Migration, ...]) -> frozenset[tuple[bytes, ...]]
 
 
 def _statements(connection: sqlite3.Connection) -> set[tuple[bytes, ...]]:
-    """Return the statements that create tables, indexes and triggers. A flipped bit in one would change its effect."""
+    """Return the statements that create tables, indexes and triggers.
+
+    A flipped bit in a statement would change its effect.
+    """
     columns = ", ".join(f"CAST({name} AS BLOB)" for name in ("type", "name", "tbl_name", "sql"))
     return set(connection.execute(f"SELECT {columns} FROM sqlite_master"))
 

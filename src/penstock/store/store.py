@@ -107,7 +107,7 @@ class Store(ABC):
 
     @abstractmethod
     def piece(self, body: int, at: int) -> bytes | None:
-        """Return the data of a piece; None if it is missing or damaged, which is recorded. Raises StoreError."""
+        """Return the data of a piece; None if the piece is missing or damaged, which is recorded. Raises StoreError."""
 
     @abstractmethod
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:

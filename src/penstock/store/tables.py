@@ -174,7 +174,7 @@ def read_metadata(columns: tuple[Any, ...]) -> MetadataRecord:
 
 
 def write_position(position: QueuePosition) -> tuple[Any, ...]:
-    """Return the columns of a position; without a number of messages the checksum is that of version 1."""
+    """Return the columns of a position; without a number of messages the checksum is version 1's."""
     numbers = position[:3] if position.messages == UNKNOWN else position
     return (*position, seal_of(b"position", numbers))
 

@@ -1,6 +1,6 @@
-"""Test kit: a broker in the test's process, a virtual clock, faults to order, and assertions that wait.
+"""Test kit: a broker in the test's process, a virtual clock, faults on demand, and waiting assertions.
 
-The pytest plugin (`plugin.py`) provides it as fixtures. Without pytest `server()` does::
+The pytest plugin (`plugin.py`) provides the kit as fixtures. Without pytest, `server()` does::
 
     with penstock.testing.server() as server, server.virtual_host() as broker:
         program_under_test(broker.url)
@@ -44,16 +44,17 @@ _MODULES: Final = {
     "VirtualClock": "virtual_loop",
     **dict.fromkeys(("BrokerUnderTest", "Server", "SlowConsumer", "server"), "broker_under_test"),
 }
-"""Modules of the public names; the others are in `expectations`."""
+"""Modules of the public names; all other names are in `expectations`."""
 
 
 def __dir__() -> list[str]:
-    """Return the public names, also of what is imported when it is first asked for."""
+    """Return the public names, including names that are imported at first use."""
     return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for: pytest loads the plugin in every run, and most have no test with a broker."""
+    """Import a name at its first use: pytest loads the plugin in every run, and most runs have no test with a
+    broker."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"penstock.testing.{_MODULES.get(name, 'expectations')}"), name)

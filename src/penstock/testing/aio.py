@@ -1,4 +1,4 @@
-"""Assertions for asynchronous tests: as those of `penstock.testing`, to be awaited, while the test's loop goes on."""
+"""Assertions for asynchronous tests: those of `penstock.testing`, as awaitables, while the test's loop runs."""
 
 from __future__ import annotations
 

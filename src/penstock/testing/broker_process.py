@@ -23,11 +23,11 @@ from penstock.errors import StartError
 from penstock.testing.expectations import WITHIN_S, Observed, View
 
 LINES_MOST: Final = 10_000
-"""Lines of its log that are kept; older ones are forgotten."""
+"""Lines of the broker's log that are stored; older lines are dropped."""
 LOOK_S: Final = 0.01
-"""Seconds between two looks at its state."""
+"""Seconds between two checks of the broker's state."""
 ANSWER_S: Final = 30.0
-"""Seconds that it has for an answer, for its start and for its end."""
+"""Seconds that the broker has for an answer, for its start and for its end."""
 HEADERS: Final = {
     "Authorization": "Basic " + base64.b64encode(b"guest:guest").decode(),
     "Content-Type": "application/json",
@@ -37,25 +37,25 @@ BARRIER: Final = "penstock-testing"
 
 
 class BrokerProcess(Observed):
-    """`penstock serve` with a data directory. Its ports stay the same when it is started again."""
+    """`penstock serve` with a data directory. Its ports stay the same after a restart."""
 
     def __init__(self, folder: Path, options: tuple[str, ...] = (), within_s: float = WITHIN_S) -> None:
         self.folder = folder
-        """Folder with its data."""
+        """Folder with the broker's data."""
         self._options = options
         self._within_s = within_s
         self._process: subprocess.Popen[str] | None = None
         self._listen = self._http = "127.0.0.1:0"
         self._lines: deque[str] = deque(maxlen=LINES_MOST)
         self._reader: threading.Thread | None = None
-        """Thread that reads its log; None while it does not run."""
+        """Thread that reads the broker's log; None while the broker does not run."""
         self.start()
 
     # The process
 
     @property
     def pid(self) -> int:
-        """Number of the process. Raises StartError while it does not run."""
+        """Number of the process. Raises StartError while the broker does not run."""
         return self._running().pid
 
     @property
@@ -74,11 +74,14 @@ class BrokerProcess(Observed):
         return self._within_s
 
     def log(self) -> str:
-        """Return what it has logged, the last lines of it."""
+        """Return the last lines of the broker's log."""
         return "\n".join(self._lines)
 
     def start(self) -> None:
-        """Start it, on the ports of the first time, and wait until it serves. Raises StartError, with its log."""
+        """Start the broker, on the ports of the first start, and wait until it serves.
+
+        Raises StartError, with the log.
+        """
         if self._process is not None and self._process.poll() is None:
             raise StartError(f"the broker runs already, as process {self._process.pid}")
         options = ["--listen", self._listen, "--http", self._http, "--data", str(self.folder / "data"), *self._options]
@@ -106,13 +109,13 @@ class BrokerProcess(Observed):
         return reader
 
     def kill(self) -> None:
-        """Kill it at once (SIGKILL), and wait for its end; does nothing if it does not run."""
+        """Kill the broker at once (SIGKILL), and wait for its end; no-op if it does not run."""
         if self._process is not None:
             self._process.kill()
             self._end()
 
     def stop(self) -> int:
-        """Stop it in an orderly way (SIGTERM); return its exit code."""
+        """Stop the broker in an orderly way (SIGTERM); return its exit code."""
         process = self._running()
         process.terminate()
         try:
@@ -132,7 +135,7 @@ class BrokerProcess(Observed):
             self._process.stdout.close()
 
     def restart(self) -> None:
-        """Kill it, and start it again on the same ports."""
+        """Kill the broker, and start it again on the same ports."""
         self.kill()
         self.start()
 
@@ -144,14 +147,15 @@ class BrokerProcess(Observed):
     # The disk
 
     def fail_disk(self) -> None:
-        """Let every write to its files fail from now on (EFBIG). The store's gate closes at the next durable change.
+        """Make every write to the broker's files fail from now on (EFBIG). The store's gate closes at the next durable
+        change.
 
-        Raises NotImplementedError where a process cannot be limited from outside: that needs Linux.
+        Raises NotImplementedError on systems other than Linux, where a process cannot be limited from outside.
         """
         self._limit_files(0)
 
     def mend_disk(self) -> None:
-        """Let its writes succeed again."""
+        """Let the broker's writes succeed again."""
         self._limit_files(None)
 
     def _limit_files(self, octets: int | None) -> None:
@@ -160,7 +164,7 @@ class BrokerProcess(Observed):
         most = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)[1]
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (most if octets is None else octets, most))
 
-    # Its state, over HTTP
+    # State of the broker, over HTTP
 
     @override
     def look(self, kind: str, name: str) -> View | None:

@@ -1,6 +1,6 @@
-"""Broker in a thread with a loop of its own, so that programs that block can be tested as well.
+"""Broker in a thread with a loop of its own, so that blocking programs can be tested as well.
 
-Its connections and its end can be made to fail: it crashes, and its sockets are no longer read.
+It can crash, and stop reading its sockets.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ WORKING: Final = (WriterState.ENCODING, WriterState.WRITING)
 
 
 class FaultyTransport(Transport):
-    """Transport that can be told to read no more."""
+    """Transport whose reading a test can stop."""
 
     stopped = False
-    """True while nothing is read, whatever the broker wants."""
+    """True while reading is stopped, regardless of the broker."""
 
     def stop_reading(self) -> None:
-        """Read nothing more: the peer's output stays in the network, as before a host that hangs."""
+        """Stop reading: the peer's output stays in the network, as with a host that hangs."""
         self.stopped = True
         self._cancel_pulse()
         if self._socket is not None:
             self._socket.pause_reading()
 
     def start_reading(self) -> None:
-        """Read again."""
+        """Resume reading."""
         self.stopped = False
         if self._socket is not None and self.reads.reads():
             self._socket.resume_reading()
@@ -61,14 +61,14 @@ class FaultyTransport(Transport):
 
 
 class FaultyShard(Shard):
-    """Shard of a broker that can crash, with transports that can be told to read no more."""
+    """Shard of a broker that can crash, with transports whose reading a test can stop."""
 
     @override
     def _make_transport(self, event_loop: EventLoop) -> Transport:
         return FaultyTransport(event_loop)
 
     def begin_calls(self) -> None:
-        """Set the time for calls of the core that follow, and schedule a turn for what they leave."""
+        """Set the time for the following calls of the core, and schedule a turn for their effects."""
         self.driver.begin(self.event_loop.loop.time())
         self.event_loop.schedule()
 
@@ -77,13 +77,13 @@ class FaultyShard(Shard):
         return self.store_writer is not None and self.store_writer.state in WORKING
 
     def is_on_disk(self) -> bool:
-        """Return whether everything is in the store; true without one."""
+        """Return whether all changes are in the store; True without a store."""
         return self.store_writer is None or self.store_writer.journal.is_idle()
 
     async def crash(self) -> None:
-        """Run no turn any more, abort all sockets, and release everything without what the store has not taken.
+        """Run no further turn, abort all sockets, and release all resources; unstored changes are lost.
 
-        A transaction that is being written is finished first: its thread cannot be killed.
+        A transaction that is being written is finished first, because its thread cannot be killed.
         """
         self.event_loop.readiness.suspend()
         self.event_loop.stop()
@@ -113,7 +113,7 @@ class FaultyBroker(ServedBroker):
     @override
     async def start(self) -> None:
         await super().start()
-        self.driver.scheduler.entries.clock = EntryClock()  # A test that is debugged must not make its client rest.
+        self.driver.scheduler.entries.clock = EntryClock()  # A test under a debugger must not limit its client.
 
     def transports(self, vhost: str) -> list[FaultyTransport]:
         """Return the transports of the open connections of a virtual host."""
@@ -127,12 +127,12 @@ class FaultyBroker(ServedBroker):
         ]
 
     def abort(self, vhost: str) -> None:
-        """Abort what is left of the connections of a virtual host that is gone."""
+        """Abort the remaining connections of a deleted virtual host."""
         for transport in self.transports(vhost):
             transport.abort()
 
     def begin(self) -> None:
-        """Set the time for calls of the core that follow, and schedule a turn for what they leave."""
+        """Set the time for the following calls of the core, and schedule a turn for their effects."""
         self.shard.begin_calls()
 
     def is_busy(self) -> bool:
@@ -143,11 +143,11 @@ class FaultyBroker(ServedBroker):
         )
 
     def is_on_disk(self) -> bool:
-        """Return whether everything is in the store; true without one."""
+        """Return whether all changes are in the store; True without a store."""
         return self.shard.is_on_disk()
 
     async def crash(self) -> None:
-        """End as after a power cut: no client hears a word, and what the store has not taken is lost."""
+        """End as after a power cut: clients get no close, and changes that are not in the store are lost."""
         self.shard.event_loop.readiness.suspend()  # No turn runs any more.
         await self.node.stop_accepting()
         await self.shard.crash()
@@ -168,7 +168,7 @@ class BrokerThread:
         self.loop = VirtualLoop()
         self.clock = VirtualClock(self.loop)
         self.within_s = within_s
-        """Real seconds that assertions about this broker wait, unless they say otherwise."""
+        """Real seconds that assertions about this broker wait by default."""
         self.broker = FaultyBroker(LISTEN, data, settings, NO_HTTP)
         self._data = data
         self._settings = settings
@@ -184,7 +184,7 @@ class BrokerThread:
         except TimeoutError:
             raise StartError(f"the test broker has not started within {START_S:g} s") from None
 
-    # Its thread
+    # The broker's thread
 
     def _run(self) -> None:
         try:
@@ -204,7 +204,7 @@ class BrokerThread:
         await self._stop.wait()
         await self.broker.stop()
 
-    # What tests and the other parts of the kit use
+    # Interface for tests and the other parts of the kit
 
     @property
     def url(self) -> str:
@@ -218,16 +218,16 @@ class BrokerThread:
 
     @property
     def driver(self) -> BrokerDriver:
-        """Driver of the broker; it belongs to the broker's thread, see `call`."""
+        """Driver of the broker, for use in the broker's thread; see `call`."""
         return self.broker.driver
 
     @property
     def core(self) -> Core:
-        """Core of the broker; it belongs to the broker's thread, see `call`."""
+        """Core of the broker, for use in the broker's thread; see `call`."""
         return self.broker.driver.broker
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function in the broker's thread, where it may read and change the broker; return its result."""
+        """Call a function in the broker's thread, in which it may read and change the broker; return its result."""
 
         def at_its_time() -> T:
             self.broker.begin()
@@ -236,9 +236,9 @@ class BrokerThread:
         return self.loop.call(at_its_time)
 
     def wait_for(self, look: Callable[[], object], within_s: float | None = None) -> bool:
-        """Wait until a function, called in the broker's thread after each pass of its loop, returns something true.
+        """Wait until a function, called in the broker's thread after each pass of the loop, returns a true value.
 
-        Return false after `within_s` real seconds (None: those of this server) without it.
+        Return False after `within_s` real seconds (None: this server's default).
         """
 
         def look_now() -> object:
@@ -253,13 +253,13 @@ class BrokerThread:
         except TimeoutError:
             if watch.done.cancel():
                 return False
-            watch.done.result()  # It has come to an end just now.
+            watch.done.result()  # The loop has just ended.
         return True
 
     def crash(self) -> None:
-        """Crash, and start again on the same port: what is not in a store is lost, and no client hears a word.
+        """Crash, and start again on the same port: changes that are not in a store are lost, and clients get no close.
 
-        The virtual hosts of the running tests are there again, empty without a store.
+        The virtual hosts of running tests exist again, empty without a store.
         """
         self._await(self._crash())
 
@@ -279,7 +279,7 @@ class BrokerThread:
     # Virtual hosts
 
     def add_vhost(self, name: str) -> None:
-        """Create a virtual host that user guest may use; a new broker has it again after a crash."""
+        """Create a virtual host that user guest may use; it is created again after a crash."""
         self._vhosts.add(name)
         self.call(lambda: self._declare(name))
 
@@ -288,7 +288,7 @@ class BrokerThread:
             permit_creator(self.driver, GUEST, name)
 
     def delete_vhost(self, name: str) -> None:
-        """Delete a virtual host: its clients are told, and their connections have ended when it returns."""
+        """Delete a virtual host: its clients are notified, and their connections have ended on return."""
         self._vhosts.discard(name)
         self.call(lambda: delete_vhost(self.driver, name))
         self.clock.run_until_idle()
@@ -296,7 +296,10 @@ class BrokerThread:
         self.clock.run_until_idle()
 
     def stop(self) -> None:
-        """Stop the broker, and end its thread; does nothing if that has been done. Raises what went wrong in it."""
+        """Stop the broker, and end its thread; no-op if it has stopped.
+
+        Raises the error that ended the thread, if any.
+        """
         if not self._ended.done():
             self.loop.call_soon_threadsafe(self._stop.set)
         try:

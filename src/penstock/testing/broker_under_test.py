@@ -1,4 +1,4 @@
-"""Broker as one test sees it: a virtual host of its own, queues, connections, faults to order; and its server."""
+"""Broker of one test: a virtual host of its own, queues, connections, faults on demand; and the server."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from penstock.testing.broker_thread import BrokerThread, FaultyTransport
 from penstock.testing.expectations import WITHIN_S, Observed, Subject, View
 
 BODIES_MOST: Final = 10_000
-"""Bodies that are kept; older ones are forgotten."""
+"""Bodies that are stored; older bodies are dropped."""
 
 
 class SlowConsumer(Session):
-    """A consumer of one queue that acknowledges each message as it gets it, `rate` messages a second."""
+    """A consumer of one queue that acknowledges each message on arrival, `rate` messages a second."""
 
     def __init__(self, server: BrokerThread, vhost: str, queue: str, rate: float, tag: str) -> None:
         super().__init__(None, f"{tag} of the test")
         if not rate > 0:
             raise ValueError(f"a consumer of {rate:g} messages a second gets none: give a rate above 0")
         self.bodies: deque[bytes] = deque(maxlen=BODIES_MOST)
-        """Bodies of the last messages that it has got, oldest first."""
+        """Bodies of the last received messages, oldest first."""
         self.count = 0
-        """Number of messages that it has got."""
+        """Number of received messages."""
         self.rate = rate
         self._server = server
         self._vhost = vhost
@@ -79,7 +79,7 @@ class SlowConsumer(Session):
             self.unsettled.acknowledge(0, True, self._server.core.now)
 
     def stop(self) -> None:
-        """Consume no more; what it has not acknowledged goes back to the queue."""
+        """Stop consuming; unacknowledged messages return to the queue."""
         self._server.call(self._end)
 
     def _end(self) -> None:
@@ -89,13 +89,13 @@ class SlowConsumer(Session):
 
 
 PEER: Final = "the test"
-"""Name of the kit in logs, where a client's address would be."""
+"""Name of the kit in logs, in place of a client's address."""
 HOLD_DEADLINE_S: Final = 60
-"""Hold deadline of `full_queue`: long enough for a person who debugs, and 20 ms on the virtual clock."""
+"""Hold deadline of `full_queue`: long enough for debugging, and 20 ms on the virtual clock."""
 
 
 class BrokerUnderTest(Observed):
-    """The virtual host of one test. Its faults concern this virtual host only, but for `crash`."""
+    """The virtual host of one test. All faults except `crash` affect only this virtual host."""
 
     def __init__(self, server: BrokerThread, vhost: str) -> None:
         self.server = server
@@ -107,7 +107,8 @@ class BrokerUnderTest(Observed):
 
     @property
     def url(self) -> str:
-        """URL of the virtual host, for user guest and without heartbeats: a client sends them by its own clock."""
+        """URL of the virtual host, for user guest and without heartbeats, because a client sends them by its own
+        clock."""
         return self.server.url_of(self.vhost)
 
     @property
@@ -115,7 +116,7 @@ class BrokerUnderTest(Observed):
     def within_s(self) -> float:
         return self.server.within_s
 
-    # What is there
+    # State of the virtual host
 
     @override
     def look(self, kind: str, name: str) -> View | None:
@@ -164,7 +165,7 @@ class BrokerUnderTest(Observed):
         return self.queue(name)
 
     def publish(self, queue: str, *bodies: bytes) -> None:
-        """Publish messages to a queue, through its gates, and wait for none: what the queue holds up is given up."""
+        """Publish messages to a queue, through its gates, without waiting; held messages are dropped."""
 
         def send() -> None:
             core = self.server.core
@@ -197,7 +198,7 @@ class BrokerUnderTest(Observed):
     # Faults
 
     def close_gate(self, queue: str, reason: str = "") -> None:
-        """Close the operator's gate of a queue: every publish to it is held, and its publishers hear the reason."""
+        """Close the operator's gate of a queue: every publish to the queue is held, and publishers get the reason."""
 
         def close() -> None:
             self.server.core.vhost(self.vhost).queue(queue)
@@ -206,14 +207,14 @@ class BrokerUnderTest(Observed):
         self.server.call(close)
 
     def open_gate(self, queue: str) -> None:
-        """Open that gate again: what is held goes on in turn. Raises NotFound if it is not closed."""
+        """Open that gate again: held publishes pass in turn. Raises NotFound if the gate is not closed."""
         self.server.call(lambda: self.server.core.gates.unblock(QUEUE, self.vhost, queue))
 
     def refuse_next(self, count: int = 1, queue: str | None = None) -> None:
-        """Refuse the next publishes, although there is room: `basic.nack`, or `rejected` over AMQP 1.0.
+        """Refuse the next publishes despite free room: `basic.nack`, or `rejected` over AMQP 1.0.
 
-        They are those to one queue, or with None to any queue that is there now. A new order takes the place of the
-        last one; 0 takes it back.
+        The refusals apply to publishes to one queue, or with None to any present queue. A new order replaces the last;
+        0 cancels it.
         """
         if count < 0:
             raise ValueError(f"{count} publishes cannot be refused: give a number from 0 on")
@@ -232,7 +233,7 @@ class BrokerUnderTest(Observed):
         self.server.call(order)
 
     def drop_connection(self, name: str | None = None) -> int:
-        """Cut a connection, or with None all of them: no close goes out. Return how many there were.
+        """Cut a connection, or with None all connections, without a close. Return the number of cut connections.
 
         Raises NotFound if no connection has that name (see `connection`).
         """
@@ -251,11 +252,14 @@ class BrokerUnderTest(Observed):
         return dropped
 
     def stop_reading(self, name: str | None = None) -> int:
-        """Read nothing more from a connection, or from all: their output stays in the network. Return how many."""
+        """Stop reading from a connection, or from all: their output stays in the network.
+
+        Return the number of connections.
+        """
         return self._each(name, "stop_reading")
 
     def start_reading(self, name: str | None = None) -> int:
-        """Read again from a connection, or from all."""
+        """Resume reading from a connection, or from all."""
         return self._each(name, "start_reading")
 
     def _each(self, name: str | None, method: str) -> int:
@@ -275,7 +279,7 @@ class BrokerUnderTest(Observed):
         self.server.crash()
 
     def end(self) -> None:
-        """End what the kit itself has in the virtual host, before that is deleted."""
+        """End the kit's own sessions in the virtual host, before it is deleted."""
         for consumer in self._consumers:
             consumer.stop()
         self._consumers.clear()
@@ -290,7 +294,7 @@ class Server(BrokerThread):
 
     @contextlib.contextmanager
     def virtual_host(self, name: str | None = None) -> Iterator[BrokerUnderTest]:
-        """Provide a new virtual host for one test; afterwards it is deleted, and its connections are closed."""
+        """Provide a new virtual host for one test; afterwards delete it, and close its connections."""
         name = f"test-{next(self._numbers)}" if name is None else name
         self.add_vhost(name)
         broker = BrokerUnderTest(self, name)
@@ -307,9 +311,9 @@ def server(
 ) -> Iterator[Server]:
     """Run a broker in a thread for as long as the context lasts.
 
-    `data` is a directory for durable data (None: everything is in memory). `settings` are start-up settings, or the
-    path of a settings file; where they are not given, clients are offered no heartbeats. `within_s`: see
-    `BrokerThread.within_s`. Raises ConfigError and StartError.
+    `data` is a directory for durable data (None: all in memory). `settings` are start-up settings, or the path of a
+    settings file; by default clients are offered no heartbeats. `within_s`: see `BrokerThread.within_s`. Raises
+    ConfigError and StartError.
     """
     if settings is None:
         settings = Settings(heartbeat_s=0, flow_log=NO_LOG, audit_log=NO_LOG)

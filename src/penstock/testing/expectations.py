@@ -1,7 +1,7 @@
-"""Assertions about a broker: each waits for a state of the broker, and fails with one sentence that tells what it saw.
+"""Assertions about a broker: each waits for a state of the broker, and fails with one sentence about the last state.
 
-Nothing here knows which broker it is: `BrokerUnderTest` looks into the one of this process, `BrokerProcess` asks over
-HTTP. Both give the answer of `penstock why`.
+This module is independent of the kind of broker: `BrokerUnderTest` reads the broker of this process, `BrokerProcess`
+asks over HTTP. Both return the answer of `penstock why`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
 WITHIN_S: Final = 10.0
-"""Real seconds that an assertion waits without a word about it."""
+"""Real seconds that an assertion waits by default."""
 LISTED_MOST: Final = 5
 """Most messages that a failure names."""
 SENTENCES_MOST: Final = 3
@@ -22,10 +22,10 @@ View = dict[str, Any]
 
 
 class Observed(ABC):
-    """A broker whose state can be looked at and waited for."""
+    """A broker whose state can be read and awaited."""
 
     def queue(self, name: str) -> Subject:
-        """Return a queue for assertions; it need not be declared yet."""
+        """Return a queue for assertions; the queue need not be declared yet."""
         return Subject(self, "queue", name)
 
     def connection(self, name: str) -> Subject:
@@ -35,19 +35,20 @@ class Observed(ABC):
     @property
     @abstractmethod
     def within_s(self) -> float:
-        """Real seconds that assertions wait unless they say otherwise."""
+        """Real seconds that assertions wait by default."""
 
     @abstractmethod
     def look(self, kind: str, name: str) -> View | None:
-        """Return the present state of a `queue` or `connection`; None if it is not there."""
+        """Return the present state of a `queue` or `connection`; None if it does not exist."""
 
     @abstractmethod
     def wait_for(self, kind: str, name: str, holds: Callable[[View], bool], within_s: float) -> bool:
-        """Wait until a condition holds for the state of a queue or connection; return false after so many seconds."""
+        """Wait until a condition holds for the state of a queue or connection; return False after `within_s`
+        seconds."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Wait until everything that was accepted so far is on the disk; at once without a store."""
+        """Wait until all accepted messages are on the disk; returns at once without a store."""
 
 
 class Subject:
@@ -67,7 +68,10 @@ class Subject:
 
     @property
     def view(self) -> View:
-        """Present state, as `penstock why --json` shows it. Raises AssertionError if it is not there."""
+        """Present state, as `penstock why --json` shows it.
+
+        Raises AssertionError if the queue or connection does not exist.
+        """
         view = self.broker.look(self.kind, self.name)
         if view is None:
             raise AssertionError(f"there is no {self}")
@@ -75,7 +79,7 @@ class Subject:
 
     @property
     def depth(self) -> int:
-        """Messages that are in the queue now, unacknowledged ones included."""
+        """Messages in the queue now, unacknowledged ones included."""
         return int(self._of_queue("depth")["messages"])
 
     @property
@@ -85,7 +89,7 @@ class Subject:
 
     @property
     def reason(self) -> str:
-        """Why its publishers wait, in the words of `penstock why`."""
+        """Reason for which publishers wait, in the words of `penstock why`."""
         return "; ".join(self.view["sentences"][:SENTENCES_MOST])
 
     def _of_queue(self, key: str) -> Any:
@@ -94,7 +98,7 @@ class Subject:
         return self.view[key]
 
     def await_state(self, holds: Callable[[View], bool], within: float | None, wanted: str) -> View:
-        """Wait for a state, and return it. Raises AssertionError, which says what was wanted and what there is."""
+        """Wait for a state, and return it. Raises AssertionError with the wanted and the present state."""
         __tracebackhide__ = True
         within_s = self.broker.within_s if within is None else within
         if not self.broker.wait_for(self.kind, self.name, holds, within_s):
@@ -107,16 +111,16 @@ class Subject:
 def assert_held(subject: Subject, within: float | None = None) -> None:
     """Assert that a publish is held by this queue, or of this connection, or waits there for its confirm or credit.
 
-    `within`: real seconds to wait for that; None: those of the broker.
+    `within`: real seconds to wait; None: the broker's default.
     """
     __tracebackhide__ = True
     subject.await_state(_waits, within, f"no publish is held by {subject}")
 
 
 def assert_confirmed(subject: Subject, messages: int | None = None, within: float | None = None) -> None:
-    """Assert that every publish so far has its answer: none is held, none waits for its confirm.
+    """Assert that every publish so far has its answer: no publish is held, and no confirm is withheld.
 
-    `messages`: how many have come into the queue altogether, at least; None for any number.
+    `messages`: least number of messages that have entered the queue altogether; None for any number.
     """
     __tracebackhide__ = True
     if messages is not None and subject.kind != "queue":
@@ -131,7 +135,7 @@ def assert_confirmed(subject: Subject, messages: int | None = None, within: floa
 
 
 def assert_depth(subject: Subject, messages: int, within: float | None = None) -> None:
-    """Assert that so many messages are in a queue, unacknowledged ones included."""
+    """Assert the number of messages in a queue, unacknowledged ones included."""
     __tracebackhide__ = True
     subject.await_state(
         lambda view: int(view["depth"]["messages"]) == messages, within, f"{subject} has not {messages:,} messages"
@@ -139,7 +143,7 @@ def assert_depth(subject: Subject, messages: int, within: float | None = None) -
 
 
 def assert_depth_never_above(subject: Subject, messages: int) -> None:
-    """Assert that there were never more messages in a queue at once: by its high-water mark, not by looking often."""
+    """Assert that a queue never had more messages at once: by its high-water mark, not by sampling."""
     __tracebackhide__ = True
     highest = subject.highest_depth
     if highest > messages:
@@ -147,7 +151,7 @@ def assert_depth_never_above(subject: Subject, messages: int) -> None:
 
 
 def assert_lost_nothing(sent: Iterable[Hashable], got: Iterable[Hashable], doubles: bool = True) -> None:
-    """Assert that everything sent was received, and nothing else.
+    """Assert that all sent messages were received, and no others.
 
     `doubles`: whether a message may come again, as at-least-once delivery allows.
     """

@@ -50,7 +50,10 @@ def _config_file(config: pytest.Config) -> Path | None:
 
 @pytest.fixture(scope="session")
 def penstock_server(pytestconfig: pytest.Config) -> Iterator[Server]:
-    """Return the broker of the session: in a thread of this process, in memory. Override it for another one."""
+    """Return the broker of the session: in a thread of this process, in memory.
+
+    Override this fixture to use another broker.
+    """
     from penstock.testing import server
 
     with server(settings=_config_file(pytestconfig), within_s=_within_s(pytestconfig)) as running:
@@ -59,7 +62,7 @@ def penstock_server(pytestconfig: pytest.Config) -> Iterator[Server]:
 
 @pytest.fixture
 def penstock_broker(penstock_server: Server) -> Iterator[BrokerUnderTest]:
-    """Return the broker for this test: a virtual host of its own, and faults to order."""
+    """Return the broker for this test: a virtual host of its own, and faults on demand."""
     with penstock_server.virtual_host() as broker:
         yield broker
 

@@ -1,10 +1,10 @@
-"""Event loop with a virtual clock for tests: time passes as always, and further when a test advances it.
+"""Event loop with a virtual clock for tests: time passes as usual, and further when a test advances it.
 
-Theory of operation. A loop that has nothing to do asks its selector to wait until its next timer is due. While the
-clock is being advanced, `VirtualSelector` does not wait: it moves the clock to that timer. So the clock jumps from
-timer to timer, and each of them runs at its time: what a timer starts is seen by the next one, and nothing runs late.
-Sockets are real. What has arrived at one is handled before the clock moves. While a thread works for the loop, such as
-the writer of the store, the clock does not jump: the thread needs real time.
+Theory of operation. An idle loop asks its selector to wait until the next timer is due. While the clock is being
+advanced, `VirtualSelector` does not wait: it moves the clock to that timer. So the clock jumps from timer to timer, and
+each timer runs at its time: the next timer sees its effects, and no timer runs late. Sockets are real. Data that has
+arrived at a socket is handled before the clock moves. While a thread works for the loop, such as the writer of the
+store, the clock does not jump: the thread needs real time.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ T = TypeVar("T")
 ADVANCE_MOST_S: Final = 7 * 86_400.0
 """Most seconds of one advance: each virtual second of a broker costs about 0.1 ms."""
 PATIENCE_S: Final = 60.0
-"""Real seconds that a call in the loop may take before the loop is given up as stuck."""
+"""Real seconds that a call in the loop may take before the loop counts as stuck."""
 
 
 class LoopStuck(RuntimeError):
-    """The loop of the test broker has not done in time what a test asked for."""
+    """Error for a loop of the test broker that has not done a test's request in time."""
 
 
 class Watch:
-    """A condition that is looked at after each pass of the loop until it is true, or its waiter gives up."""
+    """A condition that is checked after each pass of the loop until it is true, or its waiter gives up."""
 
     def __init__(self, look: Callable[[], object]) -> None:
         self.done: Future[None] = Future()
         self._look = look
 
     def look(self) -> bool:
-        """Look once; return whether the watch is over."""
+        """Check once; return whether the watch is over."""
         error: Exception | None = None
         try:
             over = self.done.cancelled() or bool(self._look())
@@ -60,10 +60,10 @@ class VirtualSelector(selectors.DefaultSelector):
         self.shift = 0.0
         """Seconds that the virtual clock is ahead of the real one."""
         self.is_busy: Callable[[], bool] = bool
-        """Function that tells whether a thread works for the loop."""
+        """Function that returns whether a thread works for the loop."""
         self._target = 0.0
         self._advancing: list[Future[float]] = []
-        """Futures of those who wait for the clock to reach its target."""
+        """Futures of callers that wait for the clock to reach its target."""
         self._watches: list[Watch] = []
 
     def now(self) -> float:
@@ -71,17 +71,17 @@ class VirtualSelector(selectors.DefaultSelector):
         return time.monotonic() + self.shift
 
     def advance(self, seconds: float, reached: Future[float]) -> None:
-        """Begin to advance the clock; `reached` gets the time when it is there and the loop has nothing to do."""
+        """Begin to advance the clock; `reached` gets the time when the clock is there and the loop is idle."""
         self._target = max(self._target, self.now()) + seconds
         self._advancing.append(reached)
 
     def watch(self, watch: Watch) -> None:
-        """Look at a condition after each pass, from now on."""
+        """Check a condition after each pass, from now on."""
         self._watches.append(watch)
 
     @override
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what is ready; without anything, and while the clock is advanced, move it and return at once."""
+        """Return the ready sockets; if none is ready while the clock is advanced, move the clock and return at once."""
         if self._watches:
             self._watches = [watch for watch in self._watches if not watch.look()]
         if not self._advancing or timeout == 0:
@@ -107,7 +107,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.selector = VirtualSelector()
         self._thread: int | None = None
-        """Thread in which it runs; None before it does."""
+        """Thread in which the loop runs; None before the start."""
         super().__init__(self.selector)
 
     @override
@@ -124,7 +124,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return time.time() + self.selector.shift
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function in the loop's thread, from another one; return its result, or raise its error."""
+        """Call a function in the loop's thread, from another thread; return its result, or raise its error."""
         done: Future[T] = Future()
 
         def run() -> None:
@@ -160,10 +160,10 @@ class VirtualClock:
         return self._loop.selector.shift
 
     def advance(self, seconds: float) -> float:
-        """Let so many seconds pass for the broker, timer by timer; return the new time.
+        """Let `seconds` pass for the broker, timer by timer; return the new time.
 
-        When it returns, the broker has run everything that was due and has written its output. Raises ValueError for a
-        negative number and for more than a week, LoopStuck if the broker does not get there in a minute of real time.
+        On return the broker has run all due timers and written its output. Raises ValueError for a negative number and
+        for more than a week, LoopStuck if the broker does not reach the time in a minute of real time.
         """
         if not 0 <= seconds <= ADVANCE_MOST_S:
             raise ValueError(
@@ -175,7 +175,7 @@ class VirtualClock:
         return _result(reached, f"has not come to the end of {seconds:g} virtual seconds")
 
     def run_until_idle(self) -> None:
-        """Wait until the broker has handled all that has arrived and is due; the clock is not advanced."""
+        """Wait until the broker has handled all arrived input and due timers; the clock is not advanced."""
         self.advance(0.0)
 
 

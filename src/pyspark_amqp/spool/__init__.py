@@ -1,9 +1,10 @@
-"""Spool of a source: messages of a broker on this machine's disk, under numbers of their own.
+"""Spool of a source: messages of a broker on this machine's disk, with numbers of their own.
 
-A broker of AMQP cannot read a range twice, as Spark must. A process of its own consumes, writes what comes to segments
-and acknowledges what Spark has made durable. It needs neither PySpark nor a JVM.
+A broker of AMQP cannot read a range twice, as Spark requires. A separate process consumes, writes messages to segments
+and acknowledges messages that Spark has made durable. The process needs neither PySpark nor a JVM.
 
-``rows`` makes record batches, ``frames`` and ``log`` store them, ``folder`` says whose the spool is, ``tags`` and
-``duplicates`` know what the broker still waits for, ``state`` plans batches, ``consumer`` talks with the broker and
-``server`` with the reader.
+``rows`` builds record batches, and ``frames`` and ``log`` store them. ``folder`` has the lock and the owner, and
+``duplicates`` recognises messages that arrive twice. ``state`` plans batches, ``consumer`` talks to the broker and
+``server`` to the reader. ``folder`` has the lock and the owner, ``tags`` and ``duplicates`` the unacknowledged
+deliveries. ``state`` plans batches, ``consumer`` talks to the broker and ``server`` to the reader.
 """

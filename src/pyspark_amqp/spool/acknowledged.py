@@ -1,8 +1,8 @@
 """Digests of acknowledged messages with an id, in a file, so that they outlive the spool's process.
 
 An acknowledgement may be lost when the broker dies soon after it was sent. If the process dies as well, only this file
-tells that the message was read. It is written before the acknowledgement is sent, and is not synchronised: a process
-that is killed leaves it whole, a power failure may take its end away. Without room on the disk nothing is added.
+shows that the message was read. The file is written before the acknowledgement is sent, and is not synchronised: it
+survives a killed process, but a power failure may cut off its end. Without room on the disk nothing is added.
 """
 
 import os
@@ -18,7 +18,7 @@ NAME: Final = "acknowledged.digests"
 
 
 class AcknowledgedFile:
-    """File with the last digests, one after the other: `most`, or up to twice as many until it is cut."""
+    """File with the last digests, one after the other: `most`, or up to twice as many until the file is cut."""
 
     def __init__(self, folder: Path, most: int) -> None:
         self._path, self._most = folder / NAME, most
@@ -26,7 +26,7 @@ class AcknowledgedFile:
         """Digests in the file."""
 
     def recall(self) -> list[bytes]:
-        """Return the last digests, the oldest first; a part of one at the end is none."""
+        """Return the last digests, the oldest first; an incomplete digest at the end is ignored."""
         data = b""
         with suppress(OSError):
             data = self._path.read_bytes()

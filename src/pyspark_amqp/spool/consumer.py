@@ -1,14 +1,14 @@
-"""Consumer of a spool: connects, writes what comes, acknowledges what is settled; in a thread of its own.
+"""Consumer of a spool: connects, writes messages, and acknowledges settled ones; in a separate thread.
 
 Theory of operation. A message stays unacknowledged until Spark has made it durable (or until it is in the spool, by the
-option ``acknowledge``), so that the broker's own limits brake its producers. The brakes here are the prefetch and the
-spool's bound: where a message does not fit, the consumers are cancelled; what is still on its way is held up to
-`HELD_OCTETS`, and the rest goes back to the queue. They go on when half of the spool is free.
+option ``acknowledge``), so that the broker's own limits slow its producers. The prefetch and the spool's bound limit
+the consumer. If a message does not fit, the consumers are cancelled, messages under way are held up to `HELD_OCTETS`,
+and the rest returns to the queue. The consumers resume when half of the spool is free.
 
-A connection that ends is made again, with pauses that double. Nothing of it is kept but what is in the spool; what was
-not acknowledged comes again, and `Duplicates` recognises it.
+A lost connection is opened again, with pauses that double. Only messages in the spool survive a connection;
+unacknowledged messages come again, and `Duplicates` recognises them.
 
-Deliveries of a connection that the broker still waits for, and the numbers of their messages.
+`Tags` has the deliveries of a connection that the broker still waits for, and the numbers of their messages.
 """
 
 import logging
@@ -32,21 +32,21 @@ from pyspark_amqp.spool.writer import Writer
 logger = logging.getLogger(__name__)
 
 HELD_OCTETS: Final = 8 << 20
-"""Most octets of messages that are held in memory while the spool is full."""
+"""Most bytes of messages that are held in memory while the spool is full."""
 PAUSE_SECONDS_MAX: Final = 30.0
 """Longest pause between two attempts to connect."""
 EXPECTED_HEARTBEATS: Final = 3
 """Heartbeats after a new connection in which messages of the old one are expected again."""
 EXPECTED_SECONDS: Final = 180.0
-"""The same in seconds where there are no heartbeats."""
+"""The same time in seconds, without heartbeats."""
 TELL_SECONDS: Final = 60.0
-"""Seconds between two lines about a broker that stays away."""
+"""Seconds between two log lines about an unreachable broker."""
 WARNED_SHARE: Final = 0.5
-"""Share of the broker's time-out after which an unacknowledged message is told."""
+"""Share of the broker's time-out after which an unacknowledged message is logged."""
 QUIET_SECONDS: Final = 0.1
-"""Seconds without a delivery after which a query that ends asks whether its queues are empty."""
+"""Seconds without a delivery after which an ending query checks whether its queues are empty."""
 TURN: Final = 1_000
-"""Most deliveries between two looks at everything else."""
+"""Most deliveries between two checks of everything else."""
 
 
 class Consumer(threading.Thread):
@@ -64,9 +64,9 @@ class Consumer(threading.Thread):
         self._connected_at = 0.0
         self._came_at = 0.0
         self._settled = 0
-        """Number up to which everything here knows that it is settled."""
+        """Number up to which this thread knows messages to be settled."""
         self._goal: int | None = None
-        """Last number that a query reads which ends, if so much comes."""
+        """Last number that an ending query reads, if so many messages come."""
         self._warned = False
         self._lost_at = -TELL_SECONDS
 
@@ -97,7 +97,7 @@ class Consumer(threading.Thread):
             self._state.drain_wakes()
 
     def _serve(self, server: tuple[str, int]) -> bool:
-        """Connect to a server and consume until the connection ends; return whether there was one."""
+        """Connect to a server and consume until the connection ends; return whether it connected."""
         was_open = False
         where = f"{server[0]}:{server[1]}"
         try:
@@ -106,7 +106,7 @@ class Consumer(threading.Thread):
             self._state.note_connection(None)
             while not self._state.stopping:
                 self._turn()
-            self._acknowledge()  # What the last request settled.
+            self._acknowledge()  # Settled by the last request.
         except LoginRefused as error:
             raise SpoolError("refused", str(error)) from error
         except ClientError as error:
@@ -130,7 +130,7 @@ class Consumer(threading.Thread):
         self._state.note_connection(text)
 
     def _leave(self) -> None:
-        """Close the connection, and forget all that came and is not in the spool."""
+        """Close the connection, and drop all messages that are not in the spool."""
         if self._connected is not None:
             self._connected.close()
         self._connected = None
@@ -154,13 +154,13 @@ class Consumer(threading.Thread):
         receiver.resume()
 
     def _note_position(self, settled: int) -> None:
-        """Store how far Spark is, and what may have been acknowledged, before an acknowledgement is sent."""
+        """Store Spark's position and the possibly acknowledged numbers, before an acknowledgement is sent."""
         at_once = self._settings.acknowledge == SPOOLED
         self._folder.write_position(settled, ALL if at_once else max(settled, self._folder.acknowledged))
 
     @property
     def _receiver(self) -> Receiver:
-        """Connection to the broker, while there is one."""
+        """Connection to the broker, while connected."""
         assert self._connected is not None
         return self._connected
 
@@ -188,7 +188,7 @@ class Consumer(threading.Thread):
         self._state.drain_wakes()
 
     def _take(self, queue: str, delivery: Delivery) -> None:
-        """Take a message into the next frame, or tell that it is there already, or that it does not fit."""
+        """Take a message into the next frame; or report it as a duplicate, or as too large."""
         self._came_at = now = time.monotonic()
         octets = estimated_octets(delivery)
         if self._held or not self._writer.fits(octets):
@@ -210,7 +210,7 @@ class Consumer(threading.Thread):
         self._duplicates.add(number, digest, message_id)
 
     def _hold(self, queue: str, delivery: Delivery) -> None:
-        """Keep a message until there is room, or return it to its queue."""
+        """Hold a message until there is room, or return it to its queue."""
         self._receiver.pause()
         held = sum(len(each.body) for _, each in self._held)
         if self._held and held + len(delivery.body) > HELD_OCTETS:
@@ -227,14 +227,14 @@ class Consumer(threading.Thread):
             self._state.note_disk(str(error))
 
     def _acknowledge(self) -> None:
-        """Acknowledge what may be, and delete what is settled."""
+        """Acknowledge messages that may be acknowledged, and delete settled ones."""
         settled = self._state.settled
         upto = self._state.log.tail if self._settings.acknowledge == SPOOLED else settled
         try:
             self._note_position(settled)
             waiting, numbers = self._tags.take(upto)
             if waiting:
-                # First: whether it has arrived is not known when the connection ends.
+                # First: its arrival is unknown when the connection ends.
                 self._duplicates.acknowledged(numbers)
                 for delivery in waiting:
                     delivery.accept()
@@ -249,7 +249,7 @@ class Consumer(threading.Thread):
             self._state.note_disk(str(error))
 
     def _warn(self) -> float:
-        """Tell of an acknowledgement that is late; return the seconds until there may be one."""
+        """Log a late acknowledgement; return the seconds until one may be late."""
         limit, age = self._settings.consumer_timeout, self._tags.age(time.monotonic())
         late = bool(limit) and age > WARNED_SHARE * limit
         if late and not self._warned:
@@ -263,7 +263,7 @@ class Consumer(threading.Thread):
         return LOOK_SECONDS if late or not limit else WARNED_SHARE * limit - age
 
     def _go_on(self) -> None:
-        """Take held messages and consume again when there is room; raise `SpoolError` if there can be none."""
+        """Take held messages and resume consuming when there is room; raise `SpoolError` if there can be none."""
         if self._receiver.consuming:
             return
         free = self._writer.half_free(self._settled)
@@ -295,7 +295,7 @@ class Consumer(threading.Thread):
                 self._duplicates.expire(self._settled)
 
     def _look_for_the_end(self, busy: bool) -> None:
-        """Find out whether everything has come that was there, for a query that ends."""
+        """Check whether all present messages have come, for an ending query."""
         if self._state.target is not None:
             return
         tail = self._state.log.tail
@@ -311,7 +311,7 @@ class Consumer(threading.Thread):
 
 
 class Tags:
-    """Deliveries in the order in which they came; they end with their connection."""
+    """Deliveries in the order of arrival, which end with their connection."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Delivery, int, float]] = deque()
@@ -320,13 +320,13 @@ class Tags:
         return len(self._waiting)
 
     def add(self, delivery: Delivery, number: int, now: float) -> None:
-        """Add a delivery at a monotonic second; a message that came again has the number that it had."""
+        """Add a delivery at a monotonic second; a repeated message keeps its number."""
         self._waiting.append((delivery, number, now))
 
     def take(self, upto: int) -> tuple[list[Delivery], list[int]]:
         """Return deliveries to acknowledge, and their numbers.
 
-        Those behind one with a number beyond `upto` wait for it.
+        Deliveries behind a number beyond `upto` wait for that number.
         """
         found, numbers = [], []
         while self._waiting and self._waiting[0][1] <= upto:
@@ -336,9 +336,9 @@ class Tags:
         return found, numbers
 
     def age(self, now: float) -> float:
-        """Return the seconds since the oldest delivery that waits."""
+        """Return the seconds since the oldest waiting delivery."""
         return now - self._waiting[0][2] if self._waiting else 0.0
 
     def clear(self) -> None:
-        """Forget all: their connection is closed."""
+        """Drop all deliveries: their connection is closed."""
         self._waiting.clear()

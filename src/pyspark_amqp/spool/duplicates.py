@@ -1,16 +1,17 @@
-"""Messages that come twice: again after a lost connection, or with an id that the spool has.
+"""Messages that arrive twice: again after a lost connection, or with an id that the spool has.
 
-Theory of operation. When a connection ends, its broker delivers again what was not acknowledged, flagged as
-redelivered. The spool has those messages already: they are its numbers without an acknowledgement. So a redelivered
-message with the content of such a number *is* that message, or one that nobody can tell from it; as many are dropped as
-the spool has, and the rest pass.
+Theory of operation. When a connection ends, its broker delivers unacknowledged messages again, flagged as redelivered.
+The spool has those messages already: they are its numbers without an acknowledgement. So a redelivered message with the
+content of such a number *is* that message, or indistinguishable from it. As many are dropped as the spool has, and the
+rest pass.
 
-A message whose acknowledgement was sent may come again too, for the acknowledgement may be lost; but another one of the
-same content may come as well. With a ``message_id`` both are one message, and it is dropped, also by a later process
-(see `AcknowledgedFile`). Without one it passes: it may be read twice, and none is lost.
+A message whose acknowledgement was sent may come again too, because the acknowledgement may be lost; but another
+message of the same content may come as well. With the same ``message_id`` both are one message, and the second is
+dropped, also by a later process (see `AcknowledgedFile`). Without an id the second passes: a message may be read twice,
+and none is lost.
 
-Some numbers never come again, because another consumer has got them. They count for some heartbeats after the new
-connection: until then the broker has seen the end of the old one.
+Some numbers never come again, because another consumer has got them. They are expected for some heartbeats after the
+new connection: by then the broker has noticed the end of the old connection.
 """
 
 from collections import deque
@@ -22,17 +23,17 @@ from pyspark_amqp.spool.acknowledged import AcknowledgedFile
 from pyspark_amqp.spool.rows import NO_DIGEST
 
 IDS_MAX: Final = 200_000
-"""Most message ids that are remembered, settled ones too; beyond that the oldest are forgotten."""
+"""Most message ids that are remembered, ids of settled messages too; beyond, the oldest are dropped."""
 
 
 ACKNOWLEDGED_MAX: Final = 50_000
-"""Most digests of acknowledged messages with an id that are remembered; beyond that the oldest are forgotten."""
+"""Most digests of acknowledged messages with an id that are remembered; beyond, the oldest are dropped."""
 
 
 class Duplicates:
     """Messages that the broker may deliver again, by digest, and the ids of the last messages.
 
-    `redelivered` and `ids` say which of both are recognised.
+    `redelivered` and `ids` select which kinds are recognised.
     """
 
     def __init__(self, redelivered: bool, ids: bool) -> None:
@@ -50,12 +51,12 @@ class Duplicates:
         """Numbers of the last messages by id, in the order of numbers."""
 
     def keep(self, file: AcknowledgedFile) -> None:
-        """Recall what earlier processes have acknowledged, and note from now on what this one does."""
+        """Restore the acknowledgements of earlier processes, and record those of this process from now on."""
         self._acknowledged = dict.fromkeys(file.recall()) | self._acknowledged
         self._file = file
 
     def add(self, number: int, digest: bytes, message_id: str | None) -> None:
-        """Note a message that is in the spool, and not acknowledged."""
+        """Record a message that is in the spool, and not acknowledged."""
         if self._by_digest and digest != NO_DIGEST:
             self._unacknowledged[number] = digest
             if message_id is not None:
@@ -66,13 +67,13 @@ class Duplicates:
                 del self._numbers[next(iter(self._numbers))]
 
     def acknowledged(self, numbers: Iterable[int]) -> None:
-        """Note that an acknowledgement of these numbers is sent."""
+        """Record that an acknowledgement of these numbers is sent."""
         numbers = list(numbers)
         self._note(numbers)
         self._forget(numbers)
 
     def _note(self, numbers: Iterable[int]) -> None:
-        """Note that these messages are done with: if they come again and have an id, they are dropped."""
+        """Record finished messages: a repetition with an id is dropped."""
         found = dict.fromkeys(self._unacknowledged[number] for number in numbers if number in self._identified)
         digests = [digest for digest in found if digest not in self._acknowledged]
         self._acknowledged.update(dict.fromkeys(digests))
@@ -87,20 +88,20 @@ class Duplicates:
             self._identified.discard(number)
 
     def settled(self, upto: int) -> None:
-        """Forget messages up to a number, but for those that may come again; ids are remembered."""
+        """Drop messages up to a number, except those that may come again; ids are remembered."""
         expected = {number for numbers in self._expected.values() for number in numbers}
         leading = list(takewhile(lambda number: number <= upto, self._unacknowledged))
         self._note(leading)
         self._forget([number for number in leading if number not in expected])
 
     def expect_all(self) -> None:
-        """Expect every message without an acknowledgement again: their connection has ended."""
+        """Expect every unacknowledged message again: their connection has ended."""
         self._expected.clear()
         for number, digest in self._unacknowledged.items():
             self._expected.setdefault(digest, deque()).append(number)
 
     def expire(self, settled: int) -> None:
-        """Expect nothing any more; what was settled and has not come again never will."""
+        """Stop expecting: settled messages that have not come again never will."""
         gone = {number for numbers in self._expected.values() for number in numbers if number <= settled}
         self._expected.clear()
         self._forget(gone)
@@ -111,7 +112,7 @@ class Duplicates:
         return bool(self._expected)
 
     def recognise(self, digest: bytes) -> int | None:
-        """Return the number of a redelivered message that the spool has; None if it is news."""
+        """Return the number of a redelivered message that the spool has; None for a new message."""
         numbers = self._expected.get(digest)
         if not numbers:
             return None
@@ -121,15 +122,15 @@ class Duplicates:
         return number
 
     def was_acknowledged(self, digest: bytes) -> bool:
-        """Tell whether a redelivered message with an id is one whose acknowledgement was sent."""
+        """Return whether the acknowledgement of a redelivered message with an id was sent."""
         return digest in self._acknowledged
 
     def has_id(self, message_id: str | None) -> bool:
-        """Tell whether one of the last messages has this id, if ids count."""
+        """Return whether a recent message has this id, if ids are recognised."""
         return message_id is not None and message_id in self._numbers
 
     def withdraw(self, number: int, message_id: str | None) -> None:
-        """Forget a message that came and was not written."""
+        """Drop a message that was not written."""
         self._forget((number,))
         if message_id is not None and self._numbers.get(message_id) == number:
             del self._numbers[message_id]

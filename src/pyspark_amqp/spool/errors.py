@@ -22,10 +22,10 @@ class SpoolError(PenstockError):
 
 
 class DiskFull(PenstockError):
-    """Write for which the disk has no room; the spool is as it was before, and another attempt may succeed."""
+    """Failed write without room on the disk; the spool is unchanged, and another attempt may succeed."""
 
 
 def raise_if_full(error: OSError, path: Path) -> None:
-    """Raise `DiskFull` if the system says that there is no room."""
+    """Raise `DiskFull` if the system reports a full disk."""
     if error.errno in _FULL:
         raise DiskFull(f"the disk of the spool {path} has no room: {error.strerror}") from error

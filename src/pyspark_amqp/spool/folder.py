@@ -1,8 +1,8 @@
-"""Folder of a spool: its lock, whose it is, and how far it is settled.
+"""Folder of a spool: its lock, its owner, and its settled position.
 
-Beside the segments it has ``lock``, with the process that holds it; ``spool.json``, with the spool's id and whose
-messages it has; ``position.json``, with the last numbers that are settled, and that may be acknowledged; and
-what `AcknowledgedFile` describes.
+Beside the segments it has ``lock`` with the holding process, and ``spool.json`` with the spool's id and owner.
+``position.json`` has the last numbers that are settled, and that may be acknowledged; `AcknowledgedFile` describes the
+remaining file.
 """
 
 import fcntl
@@ -21,14 +21,14 @@ from pyspark_amqp.spool.errors import SpoolError, raise_if_full
 
 VERSION: Final = 1
 ALL: Final = 2**63 - 1
-"""Position of a spool whose messages are acknowledged as soon as they are in it."""
+"""Position of a spool whose messages are acknowledged as soon as they are stored."""
 PAUSE_SECONDS: Final = 0.1
 """Seconds between two attempts to get the lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Owner of the messages in a spool; `broker` is the name of the cluster, None if the broker has told none."""
+    """Owner of the messages in a spool; `broker` is the name of the cluster, None if unknown."""
 
     servers: tuple[str, ...]
     vhost: str
@@ -36,7 +36,7 @@ class Owner:
     broker: str | None = None
 
     def check(self, asked: "Owner", folder: Path) -> None:
-        """Raise `SpoolError` if another broker, virtual host or queue is asked for; an unknown broker passes."""
+        """Raise `SpoolError` for another broker, virtual host or queue; an unknown broker passes."""
         if self.vhost != asked.vhost:
             difference = f"virtual host '{self.vhost}', not '{asked.vhost}'"
         elif not set(self.queues) & set(asked.queues):
@@ -65,13 +65,13 @@ class SpoolFolder:
         self.owner: Owner | None = None
         self.settled = 0
         self.acknowledged = 0
-        """Number up to which messages may have been acknowledged; what is beyond it was not."""
+        """Number up to which messages may have been acknowledged; later messages were not."""
         self._lock: int | None = None
 
     def lock(self, seconds: float) -> None:
-        """Create the folder and take its lock, trying for some seconds: a process that ends needs a moment.
+        """Create the folder and take its lock, trying for some seconds: an ending process needs a moment.
 
-        Raises `SpoolError` with the holder, or with what the file system refuses.
+        Raises `SpoolError` with the holder, or with the file system's refusal.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ class SpoolFolder:
             self._lock = None
 
     def open(self, asked: Owner) -> None:
-        """Read what the files say, or begin a spool. Raises `SpoolError` if it has messages of someone else."""
+        """Read the files, or begin a spool. Raises `SpoolError` if it has messages of another owner."""
         found = self._read("spool.json")
         if not found:
             self.id = uuid.uuid4().hex
@@ -123,13 +123,13 @@ class SpoolFolder:
             raise SpoolError("damaged", f"spool.json or position.json in {self.path} is damaged: {error!r}") from error
         if len(self.id) != 32:
             raise SpoolError("damaged", f"spool.json in {self.path} is damaged: its id has not 32 letters")
-        # The broker's name is known when it has answered; until then its address does not count.
+        # The broker's name is known after its answer; until then its address does not count.
         self.owner.check(replace(asked, servers=self.owner.servers), self.path)
 
     def claim(self, asked: Owner, empty: bool) -> None:
-        """Note whose messages come, which the broker has told by now; an empty spool may change hands.
+        """Record the owner of the messages, which the broker has named by now; an empty spool may change its owner.
 
-        Raises `SpoolError` if the spool has messages of someone else, `DiskFull` if it cannot be written.
+        Raises `SpoolError` if the spool has messages of another owner, `DiskFull` if it cannot be written.
         """
         if self.owner is not None and not empty:
             self.owner.check(asked, self.path)
@@ -141,7 +141,7 @@ class SpoolFolder:
         self.owner = owner
 
     def write_position(self, settled: int, acknowledged: int) -> None:
-        """Store both positions, if one has changed. Raises `DiskFull`; the old ones are kept then."""
+        """Store both positions, if one has changed. Raises `DiskFull`; the old positions are kept then."""
         if (settled, acknowledged) != (self.settled, self.acknowledged):
             self._write("position.json", {"settled": settled, "acknowledged": acknowledged})
             self.settled, self.acknowledged = settled, acknowledged

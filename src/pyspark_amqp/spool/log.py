@@ -4,10 +4,10 @@ One thread appends and deletes. `frames` may be read under the lock of its owner
 
 Format of segments: a head with the schema, then frames, each a record batch in Arrow's IPC encoding.
 
-Head: ``PSPOOL\\0\\1``, CRC-32 and length of the schema (u32 each), the spool's id (32 letters), the schema. Frame:
-``PSF1``, CRC-32 of all that follows in it, first number (u64), rows (u32), length of the batch (u64), the batch.
-Everything is little-endian and begins at a multiple of 64 octets, so that Arrow reads a batch in place. A frame has the
-numbers ``first`` to ``first + rows - 1``.
+Head: ``PSPOOL\\0\\1``, CRC-32 and length of the schema (u32 each), the spool's id (32 characters), the schema. Frame:
+``PSF1``, CRC-32 of all that follows in it, first number (u64), rows (u32), length of the batch (u64), the batch. All
+numbers are little-endian, and all parts begin at a multiple of 64 bytes, so that Arrow reads a batch in place. A frame
+has the numbers ``first`` to ``first + rows - 1``.
 """
 
 import mmap
@@ -34,14 +34,14 @@ FRAME_MAGIC: Final = b"PSF1"
 _SEGMENT: Final = struct.Struct("<8sII32s")
 _FRAME: Final = struct.Struct("<4sIQIQ")
 _CHECKED: Final = 8
-"""Octet of a frame from which the checksum counts."""
+"""Byte of a frame from which the checksum counts."""
 
 Octets = bytes | bytearray | memoryview | mmap.mmap
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Place of a frame: the first number of its segment, and its offset there."""
+    """Position of a frame: the first number of its segment, and its offset there."""
 
     first: int
     rows: int
@@ -102,7 +102,7 @@ def encode_frame(first: int, rows: int, batch: bytes | memoryview) -> tuple[byte
 
 
 def read_frame(data: Octets, segment: int, offset: int) -> Frame | None:
-    """Return the frame at an offset; None if there is no whole and undamaged one."""
+    """Return the frame at an offset; None without a whole and undamaged frame."""
     if offset + ALIGNMENT > len(data):
         return None
     magic, checksum, first, rows, length = _FRAME.unpack_from(data, offset)
@@ -117,7 +117,7 @@ def read_frame(data: Octets, segment: int, offset: int) -> Frame | None:
 
 
 def frames_in(data: Octets, segment: int, offset: int) -> Iterator[Frame]:
-    """Yield the frames of a segment from an offset on, up to the first that is not whole or not the next one."""
+    """Yield the frames of a segment from an offset on, up to the first that is incomplete or out of sequence."""
     expected: int | None = None
     while (frame := read_frame(data, segment, offset)) is not None and expected in (None, frame.first):
         yield frame
@@ -125,7 +125,7 @@ def frames_in(data: Octets, segment: int, offset: int) -> Iterator[Frame]:
 
 
 def holds_frame(data: Octets, offset: int) -> bool:
-    """Tell whether an undamaged frame begins at or after an offset."""
+    """Return whether an undamaged frame begins at or after an offset."""
     return any(read_frame(data, 0, place) is not None for place in range(offset, len(data), ALIGNMENT))
 
 
@@ -138,11 +138,11 @@ def read_batch(data: Octets, frame: Frame, schema: "pa.Schema") -> "pa.RecordBat
 
 
 SEGMENT_OCTETS: Final = 64 << 20
-"""Most octets of a segment, unless the spool's bound asks for smaller ones or one frame is larger."""
+"""Most bytes of a segment, unless the spool's bound requires smaller segments or one frame is larger."""
 _SEGMENTS: Final = 8
-"""Segments at least in a full spool: what is settled goes a segment at a time."""
+"""Least segments in a full spool: settled messages are deleted a segment at a time."""
 FRAMES_MAX: Final = 200_000
-"""Most frames in a spool; each takes some 150 octets of memory."""
+"""Most frames in a spool; each takes about 150 bytes of memory."""
 
 
 class SpoolLog:
@@ -153,10 +153,10 @@ class SpoolLog:
         self.bound = bound
         self.frames: deque[Frame] = deque()
         self.tail = 0
-        """Last number that is durable."""
+        """Last durable number."""
         self.octets = 0
         self.cut = 0
-        """Octets of a torn write that recovery has cut off."""
+        """Bytes of a torn write that recovery has cut off."""
         self._id = spool_id
         self._segment_octets = min(SEGMENT_OCTETS, max(bound // _SEGMENTS, 1))
         self._sizes: dict[int, int] = {}
@@ -164,13 +164,13 @@ class SpoolLog:
         self._file: int | None = None
 
     def recover(self, schema: "pa.Schema") -> None:
-        """Read all segments, cut off a torn write at the end of the last, and go on behind it.
+        """Read all segments, cut off a torn write at the end of the last, and continue after it.
 
         Raises `SpoolError` for damage that no torn write explains.
         """
         names = sorted(self.path.glob("*.segment"))
         firsts = [int(name.stem) for name in names]
-        if firsts and names[-1].stat().st_size == 0:  # Created, and nothing of it written.
+        if firsts and names[-1].stat().st_size == 0:  # Created without any content.
             names.pop().unlink()
             self.tail = firsts.pop() - 1
         for first in firsts:
@@ -192,7 +192,7 @@ class SpoolLog:
         except SpoolError:
             if not last or holds_frame(data, 0):
                 raise
-            # A head that was torn: the segment had no frame yet.
+            # A torn head: the segment had no frame yet.
             path.unlink()
             self.cut += len(data)
             self.tail = max(self.tail, first - 1)
@@ -214,14 +214,14 @@ class SpoolLog:
         self.octets += offset
 
     def room(self) -> int:
-        """Return the octets up to the bound; none when there are too many frames."""
+        """Return the bytes up to the bound; none when there are too many frames."""
         return 0 if len(self.frames) >= FRAMES_MAX else self.bound - self.octets
 
     def append(self, first: int, rows: int, batch: bytes | memoryview, schema: "pa.Schema") -> Frame:
         """Write a frame and synchronise it; the caller adds it to `frames` and moves `tail`.
 
-        Raises `DiskFull` if there is no room, and nothing is changed; `SpoolError` if the disk fails, and the spool
-        must be recovered.
+        Raises `DiskFull` without room, and changes nothing; `SpoolError` if the disk fails, and the spool must be
+        recovered.
         """
         head, zeros = encode_frame(first, rows, batch)
         segment = next(reversed(self._sizes))
@@ -253,7 +253,7 @@ class SpoolLog:
         try:
             os.fsync(self._file)
         except OSError as error:
-            # Nobody knows what is on the disk now: only another look at it tells.
+            # The state of the disk is unknown until the next recovery.
             raise self._failed(error) from error
 
     def _failed(self, error: OSError) -> SpoolError:
@@ -286,17 +286,20 @@ class SpoolLog:
         os.lseek(self._file, self._sizes[segment], os.SEEK_SET)
 
     def renew(self, settled: int, schema: "pa.Schema") -> None:
-        """Continue in a new segment if the last one is settled as a whole, so that it can go. Raises `DiskFull`."""
+        """Continue in a new segment if the last one is settled as a whole, so that it can be deleted.
+
+        Raises `DiskFull`.
+        """
         segment = next(reversed(self._sizes))
         if self._holds(segment) and self.tail <= settled:
             self._create(self.tail + 1, schema)
 
     def settled_segments(self, settled: int) -> list[int]:
-        """Return the segments, but the last, of which everything is settled."""
+        """Return the segments that are settled as a whole, except the last."""
         return [first for first, after in pairwise(self._sizes) if after <= settled + 1]
 
     def delete(self, segments: list[int]) -> None:
-        """Delete segments; the caller has taken their frames out of `frames`."""
+        """Delete segments; the caller has removed their frames from `frames`."""
         for first in segments:
             (self.path / segment_name(first)).unlink(missing_ok=True)
             self.octets -= self._sizes.pop(first)
@@ -312,7 +315,7 @@ _ADVICE: Final = "delete the spool and begin with a new checkpoint; what its bro
 
 
 def read_file(path: Path) -> bytes | mmap.mmap:
-    """Return a file's octets, mapped into memory; of an empty file, none."""
+    """Return a file's bytes, mapped into memory; no bytes for an empty file."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""

@@ -1,13 +1,14 @@
 """Receiver of a spool: a connection by either protocol, with a receiver of the client for each queue.
 
-The prefetch is the most of messages that a queue has sent and that are not settled. Whether a query that ends has read
-everything is asked by a drain over AMQP 1.0, and by the number of messages over AMQP 0-9-1.
+The prefetch is the most messages that a queue has sent and that are not settled. Whether an ending query has read all
+messages is determined by a drain over AMQP 1.0, and by the number of messages over AMQP 0-9-1.
 
 Streams of RabbitMQ: recognised before they are consumed.
 
-An acknowledgement removes nothing from a stream, and a new consumer begins at its next message: what comes while nobody
-consumes would be lost. No method of AMQP 0-9-1 tells the type of a queue. But RabbitMQ refuses a consumer without a
-prefetch with the argument ``x-stream-offset`` for all types, each with a reason of its own, and so before it consumes.
+An acknowledgement removes nothing from a stream, and a new consumer begins at its next message: messages that arrive
+without a consumer would be lost. No method of AMQP 0-9-1 returns the type of a queue. But RabbitMQ refuses a consumer
+without a prefetch and with the argument ``x-stream-offset`` for all types, each with its own reason, and before
+consuming begins.
 """
 
 import logging
@@ -30,12 +31,12 @@ from pyspark_amqp.spool.settings import AMQP091, AMQP1, Settings
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 2.0
-"""Seconds that the number of waiting messages is waited for: not every broker of AMQP 1.0 answers."""
+"""Seconds to wait for the number of waiting messages: not every broker of AMQP 1.0 answers."""
 _FINAL: Final = frozenset({
     402, 403, 404, 405, "amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed", "amqp:not-implemented",
     "amqp:invalid-field", "amqp:resource-locked", "amqp:resource-deleted", "amqp:decode-error",
 })  # fmt: skip
-"""Reply codes of AMQP 0-9-1 and conditions of AMQP 1.0 that another attempt does not help."""
+"""Reply codes of AMQP 0-9-1 and conditions of AMQP 1.0 after which another attempt does not help."""
 
 
 class Receiver:
@@ -53,12 +54,12 @@ class Receiver:
 
     @property
     def broker(self) -> str | None:
-        """Name of the broker's cluster; None if it tells none."""
+        """Name of the broker's cluster; None if unknown."""
         name = self._connection.server_properties.get("cluster_name")
         return name if isinstance(name, str) else None
 
     def open(self) -> None:
-        """Find the queues; `resume` lets messages come. Raises `SpoolError` for one that no spool can read."""
+        """Find the queues; `resume` starts the messages. Raises `SpoolError` for a queue that no spool can read."""
         queues, wanted = self._settings.queues, {"prefetch": self._settings.prefetch, "consumerWindowSize": -1}
         if self._settings.protocol == AMQP091:
             refuse_streams(self._connection, queues)
@@ -74,38 +75,38 @@ class Receiver:
             self._receivers.append((queue, penstock.sync.Receiver(self._connection, queue, attach)))
 
     def backlog(self) -> int | None:
-        """Return the number of messages that wait in the queues; None if the broker does not tell."""
+        """Return the number of waiting messages in the queues; None if the broker does not report it."""
         counts = [receiver.count(ANSWER_SECONDS) for _, receiver in self._receivers]
         if self._settings.protocol == AMQP1:
             return sum(count or 0 for count in counts) or None
         return sum(count or 0 for count in counts)
 
     def is_empty(self) -> bool:
-        """Tell whether no message waits in the queues, or here for `take`; asked while consuming."""
+        """Return whether no message waits in the queues, or here for `take`; call this while consuming."""
         if self._settings.protocol == AMQP091:
             return self.backlog() == 0
         shown = [receiver.drain() for _, receiver in self._receivers]
         for _, receiver in self._receivers:
             receiver.resume()
-        return all(shown) and not self._has_come()  # A drain tells nothing of what had come before it.
+        return all(shown) and not self._has_come()  # A drain does not cover messages that had come before it.
 
     def pause(self) -> None:
-        """Let no more messages come; those on their way still do."""
+        """Stop further messages; messages under way still arrive."""
         if self.consuming:
             self.consuming = False
             for _, receiver in self._receivers:
                 receiver.drain()
 
     def resume(self) -> None:
-        """Let messages come again."""
+        """Resume messages."""
         self.consuming = True
         for _, receiver in self._receivers:
             receiver.resume()
 
     def take(self, count: int) -> list[tuple[str, Delivery]]:
-        """Return messages that have come, up to `count` or so, with the names of their queues; do not wait.
+        """Return messages that have come, about `count` at most, with the names of their queues, without waiting.
 
-        Raises `LinkClosed` for a queue that sends no more, after what had come was taken.
+        Raises `LinkClosed` for a queue that sends no more, after its messages were taken.
         """
         came: list[tuple[str, Delivery]] = []
         self._receivers.rotate(1)
@@ -126,7 +127,7 @@ class Receiver:
     def flush(self) -> None:
         """Send acknowledgements now.
 
-        The stored position says that they were sent, and a kill before they are makes messages come twice.
+        The stored position implies that they were sent; a kill before that makes messages come twice.
         """
         self._connection.poll(0)
 
@@ -135,7 +136,7 @@ class Receiver:
         return self._connection.fileno()
 
     def beat(self) -> float:
-        """Send what is due, such as a heartbeat; return the seconds until the next call is due."""
+        """Send due output, such as a heartbeat; return the seconds until the next call is due."""
         self._connection.poll(0)
         engine = self._connection.core()
         due = engine.next_deadline()
@@ -147,13 +148,13 @@ class Receiver:
         return any(receiver.ready for receiver in self._connection.core().receivers)
 
     def close(self) -> None:
-        """Close the connection; what is unacknowledged returns to its queue."""
+        """Close the connection; unacknowledged messages return to their queues."""
         with suppress(ClientError):  # The broker closed first, or does not answer: the outcome is the same.
             self._connection.close()
 
 
 def _check(queue: str, delivery: Delivery) -> None:
-    """Raise `SpoolError` for a message that no spool can keep."""
+    """Raise `SpoolError` for a message that no spool can store."""
     try:
         headers = delivery.headers
     except CodecError as error:
@@ -165,17 +166,18 @@ def _check(queue: str, delivery: Delivery) -> None:
 
 
 def is_final(error: ClientError) -> bool:
-    """Tell whether another attempt does not help against the end of a channel, link, session or connection."""
+    """Return whether another attempt does not help after the end of a channel, link, session or connection."""
     if not isinstance(error, (ChannelClosed, LinkClosed, ConnectionClosed)):
         return False
     return error.code in _FINAL and "inaccessible" not in error.text
 
 
 _FIRST_VERSION: Final = (3, 10)
-"""First version of RabbitMQ in which other queues refuse the argument; before, they would begin to deliver."""
+"""First version of RabbitMQ in which other queues refuse the argument; earlier versions would begin to deliver."""
 _PRECONDITION_FAILED: Final = 406
 STREAM_OFFSET: Final = "x-stream-offset"
-"""Argument of a stream's consumer, and header of its messages: by it the first of them tells a stream by AMQP 1.0."""
+"""Argument of a stream's consumer, and header of its messages: over AMQP 1.0 the header of the first message reveals a
+stream."""
 
 
 def refusal(queue: str) -> str:
@@ -189,8 +191,8 @@ def refusal(queue: str) -> str:
 def refuse_streams(connection: penstock.sync.Connection, queues: Iterable[str]) -> None:
     """Raise SpoolError for a queue that is a stream.
 
-    Raises ChannelClosed for a queue that cannot be consumed for another reason. Other brokers than RabbitMQ, and
-    versions of it before 3.10, are not asked.
+    Raises ChannelClosed for a queue that cannot be consumed for another reason. Brokers other than RabbitMQ, and
+    RabbitMQ before 3.10, are not checked.
     """
     if not tells_streams(connection.server_properties):
         return

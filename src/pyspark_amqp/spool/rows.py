@@ -12,32 +12,32 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DIGEST: Final = "digest"
-"""Column of the digests; no column of the source."""
+"""Column of the digests, which is no column of the source."""
 DIGEST_OCTETS: Final = 16
 NO_DIGEST: Final = bytes(DIGEST_OCTETS)
 """Digest of messages that are not compared."""
 _TOLD: Final = (*TEXT_PROPERTIES, "priority", "delivery_mode", "timestamp")
-"""Properties that a broker repeats. A digest depends on their order."""
+"""Properties that a broker repeats at a redelivery. A digest depends on their order."""
 _COUNTED: Final = ("x-delivery-count", "x-acquired-count")
 """Headers that RabbitMQ's quorum queues change with each delivery."""
 _INT64_MAX: Final = (1 << 63) - 1
 _OWN_OCTETS: Final = 300
-"""Octets of a row beside its texts, headers and body: fixed widths, offsets, padding."""
+"""Bytes of a row beside its texts, headers and body: fixed widths, offsets, padding."""
 
 
 class Row(NamedTuple):
-    """Message with the number that it gets in the spool."""
+    """Message with its number in the spool."""
 
     number: int
     queue: str
     micros: int
-    """Microseconds since the epoch at which it came."""
+    """Microseconds since the epoch of its arrival."""
     delivery: Delivery
     digest: bytes
 
 
 def estimated_octets(delivery: Delivery) -> int:
-    """Return about how much a message takes in a spool."""
+    """Return the approximate size of a message in a spool."""
     properties = delivery.properties
     texts = sum(len(text) for name in TEXT_PROPERTIES if (text := getattr(properties, name)))
     headers = 0 if properties.headers is None else 2 * len(repr(properties.headers))
@@ -52,7 +52,7 @@ def spool_schema() -> "pa.Schema":
 
 
 def digest_of(queue: str, delivery: Delivery) -> bytes:
-    """Return a digest of all that a broker repeats when it delivers a message again."""
+    """Return a digest of all data that a broker repeats when it delivers a message again."""
     properties = delivery.properties
     headers = properties.headers
     told: dict[str, Any] = {name: value for name in _TOLD if (value := getattr(properties, name)) is not None}
@@ -92,7 +92,7 @@ def batch_of(rows: list[Row]) -> "pa.RecordBatch":
 
 
 def _array(values: list[Any], kind: "pa.DataType") -> "pa.Array":
-    """Return values as an array; of most properties all are the same, which is found out by one scan."""
+    """Return values as an array; most properties have equal values, which one scan detects."""
     import pyarrow as pa
 
     first = values[0]
@@ -108,7 +108,7 @@ def _octets_of(headers: dict[str, object]) -> list[dict[str, object]]:
 
 
 def _signed(number: int | None) -> int | None:
-    """Return an unsigned number of 64 bits as a signed one of the same bits."""
+    """Return an unsigned number of 64 bits as the signed number of the same bits."""
     return number - (1 << 64) if number is not None and number > _INT64_MAX else number
 
 

@@ -55,7 +55,7 @@ class SpoolServer:
 
     def _open(self, request: dict[str, Any]) -> Answer:
         settings = Settings.from_json(request["settings"])
-        settings.tls_context()  # A file that is missing is told now.
+        settings.tls_context()  # A missing file is reported now.
         path = Path(settings.spool)
         self._folder = folder = SpoolFolder(path)
         folder.lock(float(request["lock_seconds"]))
@@ -64,7 +64,7 @@ class SpoolServer:
         log.recover(spool_schema())
         if log.cut:
             logger.warning("the spool %s ended in a torn write: %d octets are cut off", path, log.cut)
-        # What an earlier run acknowledged at once has no number beyond this one.
+        # An earlier run that acknowledged at once has no number beyond this one.
         folder.acknowledged = min(folder.acknowledged, log.tail)
         duplicates = Duplicates(settings.duplicates != NONE, settings.duplicates == MESSAGE_ID)
         if settings.duplicates != NONE:
@@ -107,7 +107,7 @@ class SpoolServer:
 
 
 def _remember(duplicates: Duplicates, log: SpoolLog, folder: SpoolFolder) -> None:
-    """Note what the broker may deliver again, and the ids."""
+    """Record the messages that the broker may deliver again, and the ids."""
     for frame in log.frames:
         name = segment_name(frame.segment)
         data = read_file(log.path / name)
@@ -133,8 +133,8 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
 
 
 def main() -> None:
-    """Serve on the standard streams; everything for people goes to the standard error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The reader decides when it ends.
+    """Serve on the standard streams; log lines go to the standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The reader decides when this process ends.
     logging.basicConfig(level=logging.WARNING, format="penstock: %(message)s", stream=sys.stderr)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

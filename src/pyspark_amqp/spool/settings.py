@@ -1,4 +1,4 @@
-"""Settings of a spool's process, which come from the reader as one JSON object."""
+"""Settings of a spool's process, which the reader sends as one JSON object."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,13 +11,13 @@ from pyspark_penstock.password_file import read_password
 from pyspark_penstock.tls import Tls
 
 REDELIVERED, MESSAGE_ID, NONE = "redelivered", "messageId", "none"
-"""Doubles that are dropped: redelivered ones, also those with an id that the spool has, none."""
+"""Duplicates that are dropped: redelivered ones, also those with an id that the spool has, or none."""
 SETTLED, SPOOLED = "settled", "spooled"
 """Time at which a message is acknowledged: when Spark has made it durable, or when it is in the spool."""
 AMQP091, AMQP1 = "amqp091", "amqp1"
-"""Protocols that are spoken to the broker."""
+"""Protocols to the broker."""
 _PROTOCOLS: Final = {AMQP091: "amqp091", AMQP1: "amqp10"}
-"""The client's names of them."""
+"""The client's names of these protocols."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Settings:
     heartbeat: int
     """Seconds; 0 for none."""
     consumer_timeout: float
-    """Seconds that the broker waits for an acknowledgement; 0 for ever."""
+    """Seconds that the broker waits for an acknowledgement; 0 for unlimited."""
     retries: int
     retry_seconds: float
     """First pause after a lost connection; each is twice the one before."""
@@ -47,26 +47,26 @@ class Settings:
     """File with the password, which is read at each login; None for `password`."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return an object for JSON."""
+        """Return the settings as an object for JSON."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Settings":
-        """Return what `to_json` was given."""
+        """Return the settings from the object of `to_json`."""
         tls = given["tls"]
         servers = tuple((str(host), int(port)) for host, port in given["servers"])
         rest = {**given, "servers": servers, "queues": tuple(given["queues"]), "tls": Tls(**tls) if tls else None}
         return cls(**rest)
 
     def tls_context(self) -> SSLContext | None:
-        """Return the context of TLS; None without it. Raises `SpoolError` for a file that cannot be used."""
+        """Return the context of TLS; None without it. Raises `SpoolError` for an unusable file."""
         try:
             return None if self.tls is None else self.tls.context()
         except ValueError as error:
             raise SpoolError("tls", str(error)) from error
 
     def secret(self) -> str:
-        """Return the password in the file. Raises `SpoolError` for a file that cannot be used."""
+        """Return the password in the file. Raises `SpoolError` for an unusable file."""
         try:
             return read_password(str(self.password_file))
         except ValueError as error:
@@ -94,5 +94,5 @@ class Settings:
         return found
 
     def owner(self, broker: str | None = None) -> Owner:
-        """Return whose messages are asked for."""
+        """Return the owner of the requested messages."""
         return Owner(tuple(f"{host}:{port}" for host, port in self.servers), self.vhost, self.queues, broker)

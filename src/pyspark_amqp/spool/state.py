@@ -1,7 +1,7 @@
-"""State that the two threads of a spool share: one talks with the broker and writes, the other answers the reader.
+"""State that the two threads of a spool share: one talks to the broker and writes, the other answers the reader.
 
-The consumer's thread owns the files, and everything of the connection. The reader's thread plans batches from the index
-of frames and says up to where Spark has settled. All attributes are read and written under `changed`.
+The consumer's thread owns the files and the connection. The reader's thread plans batches from the index of frames and
+sets the position that Spark has settled. All attributes are read and written under `changed`.
 """
 
 import os
@@ -17,7 +17,7 @@ from pyspark_amqp.spool.errors import SpoolError
 from pyspark_amqp.spool.log import Frame, SpoolLog, read_batch, read_file, read_segment_head, segment_name
 
 LOOK_SECONDS: Final = 1.0
-"""Longest wait before a thread looks again."""
+"""Longest wait before a thread checks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Planned:
 
 @dataclass
 class Trouble:
-    """Reason why nothing new comes, and the failed attempts in a row."""
+    """Reason why no new messages come, and the failed attempts in a row."""
 
     text: str
     attempts: int
@@ -45,17 +45,17 @@ class SpoolState:
         self.log = log
         self.settled = settled
         self.drains = False
-        """True for a query that reads what is there and ends."""
+        """True for a query that reads the present messages and ends."""
         self.target: int | None = None
-        """Last number of a query that ends; None until it is known."""
+        """Last number of an ending query; None until known."""
         self.stopping = False
         self.unreachable: Trouble | None = None
         self.full: Trouble | None = None
         self.failure: SpoolError | None = None
         self.paused = False
-        """True while the spool takes no messages, for want of room."""
+        """True while the spool takes no messages, for lack of room."""
         self._brake = brake
-        """Unsettled messages at which the broker may send no more; None if it always may."""
+        """Unsettled messages at which the broker may send no more; None without a limit."""
         self._retries = retries
         self.wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self.wake_reader, False)
@@ -71,7 +71,7 @@ class SpoolState:
             self.changed.notify_all()
 
     def take_segments(self, settled: int) -> list[int]:
-        """Return segments to delete, and forget their frames."""
+        """Return segments to delete, and drop their frames."""
         with self.changed:
             segments = self.log.settled_segments(settled)
             gone = set(segments)
@@ -86,19 +86,19 @@ class SpoolState:
             self.changed.notify_all()
 
     def note_connection(self, text: str | None) -> None:
-        """Count a lost connection or a failed attempt, or with None its success."""
+        """Record a lost connection or a failed attempt; None records a success."""
         with self.changed:
             self.unreachable = _counted(self.unreachable, text)
             self.changed.notify_all()
 
     def note_disk(self, text: str | None) -> None:
-        """Count a write for which the disk had no room, or with None its success."""
+        """Record a write without room on the disk; None records a success."""
         with self.changed:
             self.full = _counted(self.full, text)
             self.changed.notify_all()
 
     def note_target(self, number: int) -> None:
-        """Note where a query ends that reads what is there."""
+        """Record the last number of a query that reads the present messages."""
         with self.changed:
             self.target = number
             self.changed.notify_all()
@@ -113,7 +113,7 @@ class SpoolState:
 
     def wake(self) -> None:
         """Wake the consumer's thread."""
-        with suppress(BlockingIOError):  # It has not seen the earlier ones yet.
+        with suppress(BlockingIOError):  # The consumer's thread has not seen the earlier ones yet.
             os.write(self._wake_writer, b"!")
 
     def stop(self) -> None:
@@ -123,7 +123,7 @@ class SpoolState:
         self.wake()
 
     def settle(self, number: int) -> None:
-        """Note that Spark has made everything up to a number durable. Raises `SpoolError` beyond the spool's end."""
+        """Record that Spark has made everything up to a number durable. Raises `SpoolError` beyond the spool's end."""
         with self.changed:
             self._check_end(number)
             if number <= self.settled:
@@ -145,11 +145,10 @@ class SpoolState:
             return self.log.frames[0].first if self.log.frames else self.log.tail + 1
 
     def plan(self, start: int, rows: int | None, octets: int | None, wait: float, least: int = 1) -> Planned:
-        """Return the end of the next batch after `start`; `start` itself if nothing comes within `wait` seconds.
+        """Return the end of the next batch after `start`; `start` itself if no message comes within `wait` seconds.
 
-        Fewer than `least` messages are nothing, unless they hold up those that would follow. A query that ends waits
-        for as long as the broker has more of what was there. Raises `SpoolError` when nothing is left to read and
-        nothing more will come.
+        Fewer than `least` messages do not count, unless they block later messages. An ending query waits for as long as
+        the broker has more of its messages. Raises `SpoolError` when no message is left to read and none will come.
         """
         deadline = time.monotonic() + wait
         with self.changed:
@@ -168,7 +167,7 @@ class SpoolState:
         return cut(frames, start, end, rows, octets, self.log)
 
     def _holds_up(self, messages: int) -> bool:
-        """Tell whether no more may come before these are settled, or are all that will come."""
+        """Return whether no more may come before these messages are settled, or they are the last."""
         full = self._brake is not None and messages >= self._brake
         return full or self.paused or self.target is not None or self.failure is not None
 
@@ -180,7 +179,7 @@ class SpoolState:
                 raise SpoolError(kind, f"{trouble.text} ({trouble.attempts} attempts)")
 
     def places(self, numbers: list[int]) -> list[tuple[int, int]]:
-        """Return segment and offset of the frames with these numbers. Raises `SpoolError` for one that is gone."""
+        """Return segment and offset of the frames with these numbers. Raises `SpoolError` for a deleted frame."""
         with self.changed:
             frames = self.log.frames
             found = []
@@ -224,7 +223,7 @@ def cut(frames: list[Frame], start: int, end: int, rows: int | None, octets: int
 
 
 def _rows_within(frame: Frame, first: int, octets: int, log: SpoolLog) -> int:
-    """Return how many messages of a frame, from a number on, fit into some octets."""
+    """Return how many messages of a frame, from a number on, fit into some bytes."""
     import pyarrow.compute as pc
 
     name = segment_name(frame.segment)

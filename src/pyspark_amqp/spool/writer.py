@@ -10,7 +10,7 @@ from pyspark_amqp.spool.rows import Row, batch_of, spool_schema
 from pyspark_amqp.spool.state import LOOK_SECONDS, SpoolState
 
 FRAME_OCTETS: Final = 4 << 20
-"""Octets of messages after which a frame is written; one larger message is a frame of its own."""
+"""Bytes of messages after which a frame is written; one larger message is a frame of its own."""
 FRAME_ROWS: Final = 5_000
 """Messages after which a frame is written."""
 LINGER_SECONDS: Final = 0.02
@@ -18,7 +18,7 @@ LINGER_SECONDS: Final = 0.02
 RETRY_SECONDS: Final = 1.0
 """Seconds between two attempts to write to a full disk."""
 _FRAME_OWN: Final = 8_192
-"""Estimate of what a frame takes beside its messages."""
+"""Estimated bytes of a frame beside its messages."""
 
 
 class Writer:
@@ -43,7 +43,7 @@ class Writer:
         return self._failed_at is not None
 
     def fits(self, octets: int) -> bool:
-        """Tell whether a message of an estimated size fits into the spool, beside those of the next frame."""
+        """Return whether a message of an estimated size fits into the spool, beside the messages of the next frame."""
         return self._failed_at is None and self._octets + octets + 2 * _FRAME_OWN <= self._log.room()
 
     def add(self, queue: str, delivery: Delivery, digest: bytes, octets: int) -> int:
@@ -56,7 +56,7 @@ class Writer:
         return number
 
     def drop(self) -> list[Row]:
-        """Forget the messages of the next frame, and return them: their connection has ended."""
+        """Drop the messages of the next frame, and return them: their connection has ended."""
         rows, self._rows, self._octets = self._rows, [], 0
         self._failed_at = None
         return rows
@@ -70,7 +70,7 @@ class Writer:
         return self._first_at + LINGER_SECONDS - time.monotonic()
 
     def write_due(self) -> bool:
-        """Write the next frame if it is due; tell whether one was written. Raises `DiskFull`; try again later."""
+        """Write the next frame if it is due; return whether a frame was written. Raises `DiskFull`; try again later."""
         full = self._octets >= FRAME_OCTETS or len(self._rows) >= FRAME_ROWS
         if not self._rows or (self.due() > 0 and (not full or self._failed_at is not None)):
             return False
@@ -88,15 +88,15 @@ class Writer:
         return True
 
     def delete(self, settled: int) -> None:
-        """Delete the segments of which everything is settled."""
+        """Delete the segments that are settled as a whole."""
         with suppress(DiskFull):  # The last segment stays until there is room for its successor.
             self._log.renew(settled, self._schema)
         self._log.delete(self._state.take_segments(settled))
 
     def half_free(self, settled: int) -> bool:
-        """Tell whether half of the spool is free, or as much as there can be; up to `settled` it is deleted."""
+        """Return whether half of the spool is free, or as much as possible; messages up to `settled` are deleted."""
         return self._failed_at is None and (self._log.octets <= self._log.bound // 2 or self.empty(settled))
 
     def empty(self, settled: int) -> bool:
-        """Tell whether the spool has nothing that is not settled."""
+        """Return whether the spool has only settled messages."""
         return not self._rows and self._log.tail <= settled

@@ -1,6 +1,6 @@
 """The jobs as programs: `python -m pyspark_penstock.analysis analyze LOG...`, which `penstock flow analyze` starts.
 
-`spark-submit` takes this file as well.
+`spark-submit` accepts this file as well.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 DRIVER_MEMORY = "1g"
 PAGE = "index.html"
 INTERRUPTED = 130
-"""Exit code, as shells know it."""
+"""Exit code after Ctrl-C, as in shells."""
 UNFINISHED = {
     "analyze": "no page was written, and what was staged is removed",
     "compact": "what was written is removed",
@@ -52,7 +52,7 @@ LOCAL_CONF = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a job; returns the exit code."""
+    """Run a job; return the exit code."""
     wanted, interrupt = _parser().parse_args(arguments), Interrupt()
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own pools cost a second for a million lines.
     try:
@@ -93,7 +93,7 @@ def _run(wanted: argparse.Namespace, interrupt: Interrupt) -> int:
     if wanted.job == "compact":
         return _compact(wanted, interrupt)
     window = _window(wanted.begin, wanted.end)
-    small = is_small(find(wanted.logs))  # What is wrong with them is told before Spark starts, which takes seconds.
+    small = is_small(find(wanted.logs))  # Errors in the logs are reported before Spark starts, which takes seconds.
     if wanted.master is None and small:
         interrupt.heed(lambda: None)
         with Progress() as progress:
@@ -121,7 +121,7 @@ def _session(master: str, memory: str) -> SparkSession:
 
 
 def _tell(found: Analysis, output: Path) -> int:
-    """Write the page, and print the results; returns the exit code."""
+    """Write the page, and print the results; return the exit code."""
     (output / PAGE).write_text(page(found), encoding="utf-8")
     print("\n".join(summary(found)))
     print(f"page: {output / PAGE}; tables: {output / 'tables'}")
@@ -137,14 +137,14 @@ def _compact(wanted: argparse.Namespace, interrupt: Interrupt) -> int:
 
 
 class Interrupt:
-    """Ctrl-C, or SIGTERM. It ends the job once; what comes after it must not disturb the tidying."""
+    """Handler of Ctrl-C and SIGTERM. The first signal ends the job; later signals must not disturb the cleanup."""
 
     def __init__(self) -> None:
         self.came = False
-        """True after it has come: Py4J may raise an error of its own for a command that it has interrupted."""
+        """True after a signal: Py4J may raise its own error for an interrupted command."""
 
     def heed(self, cancel: Callable[[], None]) -> None:
-        """Let it end the job, which `cancel` stops first."""
+        """Let a signal end the job, which `cancel` stops first."""
 
         def end(number: int, frame: FrameType | None) -> None:
             for each in (signal.SIGINT, signal.SIGTERM):
@@ -166,7 +166,7 @@ def _window(begin: str | None, end: str | None) -> Window:
 
 
 def sentence_of(error: Exception) -> str | None:
-    """Return the sentence for an error of Spark that has a plain cause; None for any other."""
+    """Return the sentence for an error of Spark with a plain cause; None for others."""
     text = str(error)
     if "No space left on device" in text:
         return "the disk is full: analyze fewer days at a time, or set --output and SPARK_LOCAL_DIRS to another disk"

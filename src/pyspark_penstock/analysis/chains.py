@@ -8,9 +8,9 @@ from typing import Any
 
 CHAINS_MOST = 5
 LONGEST = 10
-"""Queues in a chain; a longer one ends there."""
+"""Most queues in a chain; a longer chain ends there."""
 PART = 0.1
-"""Part of a queue's closed time that the next one must have been closed for, to count as the cause."""
+"""Part of a queue's closed time for which the next queue must have been closed to count as the cause."""
 CONSUMERS_NAMED = 3
 Row = dict[str, Any]
 Name = tuple[str, str, str]
@@ -19,12 +19,12 @@ Name = tuple[str, str, str]
 
 @dataclass
 class Chain:
-    """Queues in the direction of the messages; the last one's consumers are slower than what comes."""
+    """Queues in the direction of the messages; consumers of the last queue are slower than its arrivals."""
 
     queues: list[Row]
     """Name and closed seconds of each queue."""
     via: list[str]
-    """Links between them: who takes from the one and publishes to the next."""
+    """Links between the queues: the clients that consume from one and publish to the next."""
     blocked_seconds: float
     """Time for which the gate of the first queue blocked producers."""
     consumers: list[Row] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Chain:
     """Rate at which the last queue is emptied; None if the log has no counts."""
 
     def sentence(self) -> str:
-        """Say it in one sentence."""
+        """Describe the chain in one sentence."""
         way = " -> ".join(
             [
                 "blocked producers",
@@ -60,7 +60,7 @@ class Chain:
 def chains(gates: Sequence[Row], queues: Sequence[Row], links: Sequence[Row], consumers: Sequence[Row]) -> list[Chain]:
     """Return the chains that begin at the queues with the most blocked time, the longest first.
 
-    A queue that is part of an earlier chain begins none.
+    A queue of an earlier chain begins no chain.
     """
     closed = {_name(gate, "gate"): gate["seconds"] for gate in gates if gate["kind"] == "queue"}
     rates = {_name(row): _rate(row) for row in queues}
@@ -70,7 +70,7 @@ def chains(gates: Sequence[Row], queues: Sequence[Row], links: Sequence[Row], co
     found: list[Chain] = []
     seen: set[Name] = set()
     starts = [gate for gate in gates if gate["kind"] == "queue" and gate.get("blocked_seconds", 0.0) > 0.0]
-    # Those that no other blocked queue leads to come first, so that a chain is seen whole.
+    # Queues that no other blocked queue leads to come first, so that a chain is complete.
     inner = {(row["to_log"], row["to_vhost"], row["to_queue"]) for row in links if _name(row) in closed}
     starts.sort(key=lambda gate: (_name(gate, "gate") in inner, -gate["blocked_seconds"]))
     for gate in starts:
@@ -87,7 +87,7 @@ def chains(gates: Sequence[Row], queues: Sequence[Row], links: Sequence[Row], co
 
 
 def _follow(name: Name, closed: dict[Name, float], following: dict[Name, list[Row]]) -> tuple[list[Name], list[str]]:
-    """Return the way of the messages from a queue on, as long as the next gate closes too."""
+    """Return the path of the messages from a queue on, as long as the next gate closes too."""
     path, via = [name], []
     while len(path) < LONGEST:
         for link in following.get(path[-1], ()):

@@ -24,10 +24,10 @@ SILENT = Silent()
 
 
 def compact(logs: Sequence[str | Path], target: Path, cores: int = 1, progress: Silent = SILENT) -> tuple[int, int]:
-    """Write the records of logs to a new directory, as Parquet by day (UTC); returns their number, and that of days.
+    """Write the records of logs to a new directory, as Parquet by day (UTC); return the numbers of records and days.
 
-    What was written is removed if it does not end well. Raises LogError if the target has files, if there are no
-    records, or for a newer schema.
+    Written files are removed after a failure. Raises LogError if the target has files, if there are no records, or for
+    a newer schema.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise LogError(f"{target} is not empty: give a new directory")
@@ -67,7 +67,7 @@ class _Writer:
     _tables: list[pa.Table] = field(default_factory=list)
 
     def add(self, table: pa.Table) -> None:
-        """Add records; lines that are none are left out. Raises LogError for a newer schema."""
+        """Add records; lines that are no records are left out. Raises LogError for a newer schema."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -107,7 +107,7 @@ class _Writer:
         self._file.write_table(table)
 
     def close(self) -> None:
-        """Write what is left, and end the file."""
+        """Write the remaining records, and close the file."""
         if self._tables:
             self._write()
         if self._file is not None:

@@ -1,7 +1,7 @@
 """The analysis of flow logs: reads them once, measures, writes Parquet tables and one page.
 
-The driver holds the largest rows of each table only (`tables.TOP`, `tables.LINKS_MOST`), whatever the size of the log.
-A small log is measured without Spark, and gives the same tables.
+The driver holds only the largest rows of each table (`tables.TOP`, `tables.LINKS_MOST`), for a log of any size. A small
+log is measured without Spark, and gives the same tables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LINES = 5
 POINTS = 240
 """Points of a line."""
 BOUNDS = 3
-"""Gates of which a terminal is told that the log has a lower bound of their load."""
+"""Gates whose load is reported as a lower bound on a terminal."""
 STAGED = "staged"
 WHOLE = Window()
 SILENT = Silent()
@@ -71,9 +71,9 @@ def analyze(
     queue: str | None = None,
     progress: Silent = SILENT,
 ) -> Analysis:
-    """Analyze logs, and write the tables as Parquet below `output`, which is made; its page is another step.
+    """Analyze logs, and write the tables as Parquet below `output`, which is created; the page is written separately.
 
-    Without `spark` the logs must be small. `progress` is told each step. Raises LogError.
+    Without `spark` the logs must be small. `progress` gets each step. Raises LogError.
     """
     found = find(logs)
     names = [str(log) for log in logs]
@@ -97,7 +97,7 @@ def analyze(
 def _analysis(
     records: Log, tables: SparkTables | PlainTables, logs: list[str], queue: str | None, progress: Silent
 ) -> Analysis:
-    """Measure everything. Raises LogError if the queue is in no record."""
+    """Measure all tables. Raises LogError if the queue is in no record."""
     found = Analysis(
         logs, queue, records.count, records.begin, records.end, records.seconds, len(records.runs), records.notices
     )
@@ -129,10 +129,10 @@ def _analysis(
 
 
 def _add_blocks(found: Analysis, tables: SparkTables | PlainTables, spans: dict[str, float]) -> None:
-    """Add blocked time. Each share is of the recorded seconds of its log, `spans`, as the duty cycle of a gate is.
+    """Add blocked time. Each share is of the recorded seconds of its log, `spans`, like the duty cycle of a gate.
 
-    The share of a producer is the part of the time for which one gate or another blocked the producer. Of several
-    producers, those of a user or at a gate, the share is how many were blocked on average.
+    The share of a producer is the part of the time for which any gate blocked the producer. The share of several
+    producers, of a user or at a gate, is the average number of blocked producers.
     """
     found.blocked_seconds, found.producers, found.users, by_gate = tables.blocks()
     for row in (*found.producers, *found.users):

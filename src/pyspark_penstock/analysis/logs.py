@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 FIRST_WITH_TRAFFIC = "0.1.0 of 2026-11-22"
-"""First version of Penstock that records what comes and goes."""
+"""First version of Penstock that records arriving and leaving messages."""
 STARTS_MOST = 20_000
-"""Most restarts in one analysis: they are held in the driver."""
+"""Most restarts in one analysis: the driver stores them."""
 INLINE_STARTS = 64
 """Restarts up to which the number of a run is a sum of comparisons, which Spark compiles."""
 
 
 class LogError(PenstockError):
-    """Flow logs that cannot be analyzed; one sentence."""
+    """Error for flow logs that cannot be analyzed; one sentence."""
 
 
 def cut(file: Path) -> LogError:
-    """Return the error for a compressed file that is not whole."""
+    """Return the error for a truncated compressed file."""
     return LogError(
         f"{file} is cut or damaged: keep the readable part with `zcat {file} > FILE.jsonl`, and remove the other"
     )
@@ -40,7 +40,7 @@ def cut(file: Path) -> LogError:
 
 @dataclass
 class Found:
-    """The files of the logs that were asked for."""
+    """The files of the requested logs."""
 
     lines: list[str] = field(default_factory=list)
     """Files of JSON lines, compressed or not."""
@@ -52,7 +52,7 @@ class Found:
 def find(logs: Sequence[str | Path]) -> Found:
     """Find the files of logs: directories of a flow log, data directories, archives, or single files.
 
-    Raises LogError for one without files, or of a newer schema.
+    Raises LogError for a log without files, or of a newer schema.
     """
     found = Found()
     for log in logs:
@@ -108,7 +108,7 @@ def check_version(version: Any, where: str) -> None:
 
 @dataclass(frozen=True)
 class Window:
-    """The time that is analyzed: seconds since 1970; None is no bound. `end` is exclusive."""
+    """The analyzed time: seconds since 1970; None is no bound. `end` is exclusive."""
 
     begin: float | None = None
     end: float | None = None
@@ -122,13 +122,13 @@ class Run:
     run: int
     lo: float
     hi: float
-    """Its part of the window: seconds of its monotonic clock."""
+    """End of the run's part of the window: seconds of its monotonic clock."""
     offset: float
-    """Offset from them to seconds since 1970."""
+    """Offset from the monotonic clock to seconds since 1970."""
 
     @property
     def seconds(self) -> float:
-        """Length of its part of the window."""
+        """Length of the run's part of the window."""
         return self.hi - self.lo
 
 
@@ -138,7 +138,7 @@ class Log:
 
     runs: list[Run]
     notices: list[str]
-    """Sentences about what the log lacks."""
+    """Sentences about data that the log lacks."""
     count: int
 
     @property
@@ -159,9 +159,9 @@ class Log:
 
 @dataclass
 class Records(Log):
-    """The staged records, each with the number of its run and the bounds of that (`lo`, `hi`, `offset`).
+    """The staged records, each with the number and the bounds (`lo`, `hi`, `offset`) of its run.
 
-    `samples` (depths) and `traffic` (producers and consumers) have those of the window, the others have all.
+    `samples` (depths) and `traffic` (producers and consumers) have records of the window, the others all records.
     """
 
     samples: DataFrame
@@ -221,7 +221,7 @@ def _or_null(rows: DataFrame, name: str) -> Column:
 
 
 def _starts(rows: DataFrame) -> dict[str, list[float]]:
-    """Return when brokers began, by log: seconds since 1970."""
+    """Return the start times of brokers, by log: seconds since 1970."""
     starts = rows.where("event = 'start'").select("log", "wall").sort("wall")
     by_log: dict[str, list[float]] = {}
     for start in starts.limit(STARTS_MOST + 1).collect():
@@ -281,7 +281,7 @@ def _run_of(row: Any, window: Window) -> Run | None:
 
 
 def _numbered(spark: SparkSession, rows: DataFrame, starts: dict[str, list[float]]) -> DataFrame:
-    """Add the number of its run to each record: how many starts of its log came before it, or are it."""
+    """Add the number of its run to each record: the number of starts of its log before the record, or at it."""
     from pyspark.sql import functions as F
 
     if sum(len(walls) for walls in starts.values()) <= INLINE_STARTS:
@@ -298,7 +298,7 @@ def _numbered(spark: SparkSession, rows: DataFrame, starts: dict[str, list[float
 
 
 def notices_of(found: list[Any]) -> list[str]:
-    """Return sentences about what the log lacks."""
+    """Return sentences about data that the log lacks."""
     notices = []
     lost = sum(each["lost"] or 0 for each in found)
     if lost:

@@ -1,11 +1,11 @@
 """Measures over a window of a flow log: blocked time, duty cycles, starvation, resume latency, and links of queues.
 
 Theory of operation. Times between two events are sums: each end counts its time, each begin counts it negatively. So
-nothing is sorted, and what is aggregated needs memory for its groups only. Times are clipped to the window first, so
-an interval that reaches across a bound counts as far as it is inside. What is closed or blocked at the bounds follows
-from the signs: one begin more than ends, one end more than begins, or a negative sum, for both. Times are of the
-monotonic clock, within one run of a broker. They are summed as whole microseconds: no order of records changes a sum.
-`PlainTables` measures the same without Spark.
+records need no sorting, and aggregation needs memory only for its groups. Times are clipped to the window first, so an
+interval that crosses a bound counts as far as it is inside. The states at the bounds follow from the signs: one begin
+more than ends, one end more than begins, or a negative sum, for both. Times are of the monotonic clock, within one run
+of a broker. They are summed as whole microseconds: no order of records changes a sum. `PlainTables` computes the same
+measures without Spark.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 GATE = ("log", "kind", "vhost", "gate")
 QUEUE = ("log", "vhost", "queue")
 LATENCY_SLICE_S = 600
-"""Seconds in which openings and the releases that follow are looked for: it bounds what is sorted at once."""
+"""Seconds in which openings and the following releases are searched: the slice bounds the records that are sorted at
+once."""
 PERCENTILES = (0.5, 0.9, 0.99, 1.0)
 SIZES = 41
-"""Powers of two that the broker tells apart."""
+"""Powers of two that the broker distinguishes."""
 DEPTH = ("messages", "bytes")
 OTHERS = "(others)"
-"""Producers that are not named in a sum of blocks: there were too many of them."""
+"""Name for the producers that a sum of blocks does not list: there were too many."""
 THRESHOLDS = (
     *(f"{name}_{unit}" for name in ("capacity", "stop", "resume") for unit in DEPTH), "hold_deadline", "overflow"
 )  # fmt: skip
@@ -56,7 +57,7 @@ def exact_sum(seconds: Column) -> Column:
 
 
 def intervals(rows: DataFrame, keys: Sequence[str], begin: str, end: str, highest: Sequence[str] = ()) -> DataFrame:
-    """Return for each run and keys the seconds between events `begin` and `end`, and the number of those that began.
+    """Return for each run and keys the seconds between events `begin` and `end`, and the number of begins.
 
     Columns: log, run, the keys, `seconds`, `began`, and for each column of `highest` the highest of the events.
     """
@@ -86,7 +87,7 @@ def intervals(rows: DataFrame, keys: Sequence[str], begin: str, end: str, highes
 
 
 def brief(rows: DataFrame, keys: Sequence[str], event: str, highest: Sequence[str] = ()) -> DataFrame:
-    """Return the same columns for what the log has as sums, with `event`; each counts at the time of its first."""
+    """Return the same columns for sums in the log, with `event`; each counts at the time of its first."""
     from pyspark.sql import functions as F
 
     inside = (F.col("mono") >= F.col("lo")) & (F.col("mono") <= F.col("hi"))
@@ -149,10 +150,10 @@ def gates(records: Records, queue: str | None) -> DataFrame:
 
 
 def queues(records: Records, queue: str | None) -> DataFrame:
-    """Return what came and went in each queue, its highest sampled depth and its starvation.
+    """Return the arrived and settled messages of each queue, its highest sampled depth and its starvation.
 
     A queue is starved while it has consumers and no ready message although its gate blocks producers. Each sample
-    counts for the time since the one before.
+    counts for the time since the sample before.
     """
     from pyspark.sql import functions as F
 
@@ -174,7 +175,7 @@ def queues(records: Records, queue: str | None) -> DataFrame:
 
 
 def thresholds(records: Records, queue: str | None) -> DataFrame:
-    """Return the thresholds of each queue that were recorded last."""
+    """Return the last recorded thresholds of each queue."""
     from pyspark.sql import functions as F
 
     last = [F.max_by(F.col(name), F.col("wall")).alias(name) for name in THRESHOLDS]
@@ -182,11 +183,11 @@ def thresholds(records: Records, queue: str | None) -> DataFrame:
 
 
 def latencies(records: Records, queue: str | None) -> DataFrame:
-    """Return the resume latency of each gate: from its opening until a producer is not blocked any more.
+    """Return the resume latency of each gate: from its opening until a producer is no longer blocked.
 
-    Columns: log, kind, vhost, gate, resumes, percentiles (seconds, of `PERCENTILES`). A release after a closing is that
-    of a producer that went away, and does not count. Nor does one after closings that are summed, or in another slice
-    of `LATENCY_SLICE_S` than its opening.
+    Columns: log, kind, vhost, gate, resumes, percentiles (seconds, of `PERCENTILES`). A release after a closing belongs
+    to a disconnected producer, and does not count. Releases after summed closings, or in another slice of
+    `LATENCY_SLICE_S` than their opening, do not count either.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -202,7 +203,7 @@ def latencies(records: Records, queue: str | None) -> DataFrame:
         "mono",
         "event",
     ]
-    # Numbers in the place of names: they are sorted by one of them, and three times as many fit into memory.
+    # Numbers in place of names: they are sorted by one of them, and three times as many fit into memory.
     rows = (
         crossings.where(inside)
         .select(*columns)
@@ -242,7 +243,7 @@ def sizes(records: Records, queue: str | None) -> list[int]:
 
 
 def series(records: Records, queue: str | None, named: Sequence[tuple[str, str, str]], points: int) -> DataFrame:
-    """Return the course over time, in so many points: of all queues together, and of those that are named.
+    """Return `points` points over time: of all queues together, and of the named queues.
 
     Columns: point, log, vhost, queue (null for the others), highest depth, messages in and settled, blocked producers
     and part of the time closed, both as averages over samples.
@@ -271,7 +272,7 @@ def series(records: Records, queue: str | None, named: Sequence[tuple[str, str, 
 
 
 def producers(records: Records) -> DataFrame:
-    """Return what each producer published to each queue, as far as it was among the busiest."""
+    """Return the messages of each producer to each queue, as far as the producer was among the busiest."""
     from pyspark.sql import functions as F
 
     return (
@@ -283,7 +284,7 @@ def producers(records: Records) -> DataFrame:
 
 
 def consumers(records: Records) -> DataFrame:
-    """Return what each consumer got of each queue, as far as it was among the busiest."""
+    """Return the messages of each consumer from each queue, as far as the consumer was among the busiest."""
     from pyspark.sql import functions as F
 
     return (
@@ -301,9 +302,9 @@ def _connection(name: Column) -> Column:
 
 
 def links(made: DataFrame, taken: DataFrame) -> DataFrame:
-    """Return the links of queues: who takes from one queue and publishes to another.
+    """Return the links of queues: the clients that consume from one queue and publish to another.
 
-    These are dead letters, queries by their name, on any broker, and connections that consume and publish. Columns:
+    Links are dead letters, queries by their name, on any broker, and connections that consume and publish. Columns:
     log, vhost, queue, to_log, to_vhost, to_queue, via, messages.
     """
     from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""The page of an analysis: one HTML file with all its plots in it, which loads nothing."""
+"""The page of an analysis: one HTML file with all its plots, which loads no other file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ svg { width: 100%; height: auto; font: 12px system-ui, sans-serif } .notice { ba
 .none { color: #555 }
 """
 Column = tuple[str, Callable[[Row], str], bool]
-"""Heading, text of a row, and whether it is a number."""
+"""Heading, text of a row, and whether the column is a number."""
 
 
 def page(found: Analysis) -> str:

@@ -1,4 +1,4 @@
-"""Parts of staged flow logs: which events and columns each has."""
+"""Parts of staged flow logs: the events and columns of each."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "others": ((), (*WHEN, "count")),
 }  # fmt: skip
-"""Parts, each with its events and its columns; the last one has all other events."""
+"""Parts, each with its events and its columns; the last part has all other events."""
 SCHEMAS = {part: ", ".join(f"{name} {FIELDS[name]}" for name in columns) for part, (_, columns) in PARTS.items()}
 """The parts' columns, for Spark."""

@@ -1,7 +1,7 @@
 """The tables of an analysis without Spark, for logs that fit into memory: the same rows, from plain records.
 
-Theory of operation. The measures are those of `measures`, with the same order of each calculation. Sums of times are of
-whole microseconds there and here, and percentiles of so few latencies are exact. So both give the same to the last
+Theory of operation. The measures are those of `measures`, with the same order of each calculation. In both, times are
+summed as whole microseconds, and percentiles of so few latencies are exact. So both results are equal to the last
 digit, and a test compares them.
 """
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SMALL_BYTES = 4 * 1024 * 1024
-"""Most bytes of lines that are analyzed without Spark: some 20,000 records."""
+"""Most bytes of lines that are analyzed without Spark: about 20,000 records."""
 COMPRESSION = 16
-"""Bytes of lines in a byte of a compressed file, at most in the usual case."""
+"""Most bytes of lines per byte of a compressed file, in the usual case."""
 PRODUCER = re.compile(r"^con:\d+\((.*)@[^@]*\)")
 CONNECTION = re.compile(r"^(con:\d+)\(")
 BLOCKED = ("seconds", "blocks")
@@ -74,7 +74,7 @@ class _Record:
 
     @property
     def is_inside(self) -> bool:
-        """True if it is in the window."""
+        """True if the record is in the window."""
         return bool(self.run.lo <= self.row["mono"] <= self.run.hi)
 
     def key(self, names: Iterable[str]) -> Key:
@@ -84,12 +84,12 @@ class _Record:
 
 @dataclass
 class PlainRecords(Log):
-    """The records of small logs, by their events; those of runs in the window."""
+    """The records of small logs by event, in runs of the window."""
 
     by_event: dict[str, list[_Record]] = field(default_factory=dict)
 
     def of(self, *events: str) -> list[_Record]:
-        """Return the records of events, in the order of each one's file."""
+        """Return the records of events, in the order of their files."""
         return [record for event in events for record in self.by_event.get(event, ())]
 
 
@@ -145,7 +145,7 @@ def _row_of(line: bytes) -> Row:
 
 
 def _found_run(log: str, number: int, rows: list[Row]) -> Row:
-    """Return a run with its bounds and defects, as `logs` has it of Spark."""
+    """Return a run with its bounds and defects, as `logs` computes it with Spark."""
     times = [(row["mono"], row["wall"] - row["mono"]) for row in rows if "mono" in row]
     offsets = [offset for _, offset in times]
     versions = [row["v"] for row in rows if "v" in row]
@@ -176,7 +176,7 @@ class PlainTables:
         self._closed: list[Row] = []
 
     def _of(self, *events: str) -> list[_Record]:
-        """Return the records of events, of the queue that was asked for."""
+        """Return the records of events, of the requested queue."""
         return [each for each in self._records.of(*events) if self._queue in (None, each.row.get("queue"))]
 
     def _inside(self, *events: str) -> list[_Record]:
@@ -347,7 +347,7 @@ class PlainTables:
         return sorted({each.row["queue"] for each in self._records.of("depth") if each.is_inside})[:6]
 
     def _write(self, name: str, rows: list[Row]) -> list[Row]:
-        """Write a table as a Parquet file in the place of an earlier one, and return it."""
+        """Write a table as a Parquet file in place of an earlier one, and return the table."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -389,7 +389,7 @@ def _grouped_by(records: Iterable[_Record], key: Callable[[_Record], Key]) -> di
 
 
 def _by(rows: Iterable[Row], names: Sequence[str]) -> list[tuple[Row, list[Row]]]:
-    """Return rows by some of their columns: these, and the rows."""
+    """Return rows grouped by some columns: the values of these columns, and the rows."""
     found: dict[Key, list[Row]] = {}
     for row in rows:
         found.setdefault(_key(row, names), []).append(row)
@@ -442,7 +442,7 @@ def _moved(records: list[_Record], who: str, more: Sequence[str], column: str) -
 
 
 def _joins(row: Row, keys: Sequence[str]) -> bool:
-    """Return whether a row is one of a query, or of a connection without one."""
+    """Return whether a row belongs to a query, or to a connection without a query."""
     return row["query"] is not None if keys == ("query",) else row["query"] is None and row["connection"] != ""
 
 
@@ -472,7 +472,7 @@ def _user_of(producer: str) -> str:
 
 
 def _largest(rows: list[Row], column: str) -> list[Row]:
-    """Return the rows with the largest values; of equal ones those first in the order of their texts."""
+    """Return the rows with the largest values; of equal rows, the first in the order of their texts."""
 
     def place(row: Row) -> Key:
         texts = [(name, value) for name, value in row.items() if value is None or isinstance(value, str)]

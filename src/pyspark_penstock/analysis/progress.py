@@ -1,4 +1,4 @@
-"""Progress of Spark jobs on a terminal or in a log: the step, and how much of its tasks is done."""
+"""Progress of Spark jobs on a terminal or in a log: the step, and the completed share of its tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 EVERY_S = 1.0
 IN_LOG_S = 15.0
-"""Seconds between two lines where standard error is no terminal."""
+"""Seconds between two lines if standard error is no terminal."""
 
 
 class Silent:
@@ -23,11 +23,12 @@ class Silent:
         """Begin a step."""
 
     def part(self, words: str) -> None:
-        """Tell how much of the step is done."""
+        """Report how much of the step is done."""
 
 
 class Progress(Silent):
-    """Reporter of steps on standard error, with a thread that reports how much of a step, or of its tasks, is done."""
+    """Reporter of steps on standard error, with a thread that reports the completed share of a step, or of its
+    tasks."""
 
     def __init__(self, context: SparkContext | None = None) -> None:
         self._tracker = None if context is None else context.statusTracker()
@@ -58,7 +59,7 @@ class Progress(Silent):
             print(file=sys.stderr, flush=True)
 
     def part(self, words: str) -> None:
-        """Tell how much of the step is done; it is shown in a while."""
+        """Record how much of the step is done; it is shown later."""
         self._part = words
 
     def _watch(self) -> None:
@@ -70,7 +71,7 @@ class Progress(Silent):
                     print(file=sys.stderr, flush=True)
 
     def _tasks(self) -> str:
-        """Tell how many tasks of the running stages are done; nothing if none run."""
+        """Describe how many tasks of the running stages are done; empty if none run."""
         if self._tracker is None:
             return ""
         done, tasks = 0, 0

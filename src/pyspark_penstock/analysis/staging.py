@@ -1,7 +1,7 @@
-"""Staging: the records of flow logs, parsed once into Parquet with what the measures need.
+"""Staging: the records of flow logs, parsed once into Parquet with the fields that the measures need.
 
-Arrow parses JSON for a third of the processor time that Spark takes. Records go into parts by their events, each with
-its own columns, as a measure needs one part or two.
+Arrow parses JSON in a third of Spark's processor time. Records go into parts by their events, each with its own
+columns, because a measure needs only one or two parts.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ BLOCK_BYTES = 4 * 1024 * 1024
 BUFFER_BYTES = 16 * 1024 * 1024
 """Bytes of a part that are written at once."""
 Report = Callable[[int], None]
-"""Told how many bytes of the files are read."""
+"""Callback with the number of bytes read."""
 
 
 def stage(found: Found, folder: Path, cores: int = 1, report: Report = lambda done: None) -> None:
-    """Write all records into a folder, in a directory for each part. Raises LogError for a file that is cut."""
+    """Write all records into a folder, in a directory for each part. Raises LogError for a truncated file."""
     tables = {file for table in found.tables for file in sorted(Path(table).rglob("*.parquet"))}
     pool = Pool([*(Path(file) for file in found.lines), *sorted(tables)], cores)
     writers = [_Writer(folder, number) for number in range(pool.threads)]
@@ -44,17 +44,17 @@ def stage(found: Found, folder: Path, cores: int = 1, report: Report = lambda do
 
 
 class Writer(Protocol):
-    """Files to which a thread writes what it has read."""
+    """Files to which a thread writes the records that it has read."""
 
     def add(self, table: pa.Table) -> None:
         """Add records."""
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining records."""
 
 
 class Pool:
-    """Threads that read files, each of which writes for itself."""
+    """Threads that read files, each with a writer of its own."""
 
     def __init__(self, files: Sequence[Path], cores: int) -> None:
         self.files = files
@@ -144,7 +144,7 @@ class _Writer:
         self._files[part].write_table(table)
 
     def close(self) -> None:
-        """Write what is left, and end the files."""
+        """Write the remaining records, and close the files."""
         for part in list(self._tables):
             self._write(part)
         for file in self._files.values():
@@ -154,7 +154,7 @@ class _Writer:
 def lines_of(file: Path, fields: Mapping[str, str]) -> Iterator[pa.Table]:
     """Yield the records of a file of lines; a line that is no record is a row of nulls.
 
-    A file that its broker deletes meanwhile is left out. Raises LogError for a compressed file that is cut.
+    A file that its broker deletes meanwhile is left out. Raises LogError for a truncated compressed file.
     """
     log, schema = str(file.resolve().parent), _schema(fields)
     rest = b""
@@ -187,7 +187,7 @@ def _tables_of(file: Path) -> Iterator[pa.Table]:
 
 
 def _as_staged(batch: pa.RecordBatch) -> pa.Table:
-    """Return a batch with the columns of `FIELDS`; those that its Penstock did not know yet are nulls."""
+    """Return a batch with the columns of `FIELDS`; columns that its version of Penstock lacks are nulls."""
     import pyarrow as pa
 
     schema = _schema(FIELDS).append(pa.field(LOG, pa.string()))
@@ -225,7 +225,7 @@ def _read(lines: bytes, schema: pa.Schema) -> pa.Table:
 
 
 def _schema(fields: Mapping[str, str]) -> pa.Schema:
-    """Return the schema of fields, without that of the log's directory."""
+    """Return the schema of fields, without the column of the log's directory."""
     import pyarrow as pa
 
     types = {
@@ -236,7 +236,7 @@ def _schema(fields: Mapping[str, str]) -> pa.Schema:
 
 
 def _is_record(line: bytes, schema: pa.Schema) -> bool:
-    """Tell whether a line is a record by itself."""
+    """Return whether a line is a record by itself."""
     import pyarrow as pa
 
     try:
@@ -248,6 +248,7 @@ def _is_record(line: bytes, schema: pa.Schema) -> bool:
 
 
 def cores_of(master: str) -> int:
-    """Return how many threads may stage for a master of Spark: local[2] has two, any other those of this machine."""
+    """Return how many threads may stage for a master of Spark: local[2] has two, other masters all cores of this
+    machine."""
     digits = master.removeprefix("local[").removesuffix("]")
     return int(digits) if digits.isdecimal() and int(digits) else 1 if master == "local" else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Plots as SVG text: lines over time, bars, and boxes with arrows. Nothing is loaded from elsewhere."""
+"""Plots as SVG text: lines over time, bars, and boxes with arrows. No other files are loaded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-# Okabe and Ito's colours, for those who do not see red and green apart; each line has its own dashes too.
+# Okabe and Ito's colours, which remain distinct for people with red-green colour blindness; each line has its own
+# dashes too.
 COLOURS = ("#0072B2", "#D55E00", "#00785A", "#A65F00", "#8A4B86", "#555555")
 DASHES = ("", "6 3", "2 2", "8 2 2 2", "1 3", "4 4")
 WIDTH, HEIGHT = 900, 272
@@ -37,7 +38,7 @@ def amount(value: float) -> str:
 
 
 def _ticks(highest: float) -> list[float]:
-    """Return round values from 0 to at least the highest, some five of them."""
+    """Return round values from 0 to at least the highest, about five."""
     if highest <= 0:
         return [0.0, 1.0]
     step = 10.0 ** math.floor(math.log10(highest / 4))
@@ -57,7 +58,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "#
 
 
 def lines(title: str, unit: str, begin: float, end: float, named: Sequence[Line], clock: Callable[[float], str]) -> str:
-    """Draw lines over time; `clock` makes the text of a time."""
+    """Draw lines over time; `clock` formats a time."""
     highest = max((value for _, points in named for _, value in points), default=0.0)
     ticks = _ticks(highest)
     width, height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
@@ -90,7 +91,7 @@ def lines(title: str, unit: str, begin: float, end: float, named: Sequence[Line]
 
 
 def bars(title: str, values: Sequence[tuple[str, float, str]]) -> str:
-    """Draw horizontal bars: name, value, and the text behind the bar."""
+    """Draw horizontal bars: name, value, and the text after the bar."""
     highest = max((value for _, value, _ in values), default=0.0) or 1.0
     room = WIDTH - NAMES - 12 - CHARACTER * max((len(words) for _, _, words in values), default=0)
     parts = []

@@ -1,4 +1,4 @@
-"""Tables of an analysis that Spark measures: each is written as Parquet, and its largest rows come to the driver."""
+"""Tables of an analysis that Spark measures: each is written as Parquet, and the driver gets its largest rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 TOP = 20
 """Rows of a table on the page."""
 LINKS_MOST = 1_000
-"""Links of queues that chains are made of, those with the most messages first."""
+"""Links of queues for chains, the links with the most messages first."""
 CONSUMERS_MOST = 1_000
 GATES_MOST = 1_000
 Row = dict[str, Any]
 
 
 class SparkTables:
-    """The tables of staged records; `PlainTables` has the same ones without Spark."""
+    """The tables of staged records; `PlainTables` has the same tables without Spark."""
 
     def __init__(self, records: Records, output: Path, queue: str | None) -> None:
         self._records = records
@@ -31,12 +31,12 @@ class SparkTables:
         self._closed: DataFrame | None = None
 
     def gates(self) -> list[Row]:
-        """Measure the gates, those first that were closed for the longest time."""
+        """Measure the gates, longest closed first."""
         self._closed = self._write("gates", measures.gates(self._records, self._queue))
         return self._largest(self._closed, "seconds")
 
     def queues(self) -> list[Row]:
-        """Measure the queues, those first whose gates were closed for the longest time. After `gates`."""
+        """Measure the queues, longest closed gates first. Call this after `gates`."""
         from pyspark.sql import functions as F
 
         assert self._closed is not None
@@ -75,12 +75,12 @@ class SparkTables:
         return measures.sizes(self._records, self._queue)
 
     def series(self, named: Sequence[tuple[str, str, str]], points: int) -> list[Row]:
-        """Return the course over time, in so many points: of all queues, and of those that are named."""
+        """Return `points` points over time: of all queues, and of the named queues."""
         table = self._write("series", measures.series(self._records, self._queue, named, points))
         return _rows(table.sort("point"))
 
     def links(self) -> tuple[list[Row], list[Row]]:
-        """Return the links of queues, and who consumes from queues, those first with the most messages."""
+        """Return the links of queues, and the consumers of queues, most messages first."""
         from pyspark.sql import functions as F
 
         made, taken = measures.producers(self._records), measures.consumers(self._records)
@@ -100,7 +100,7 @@ class SparkTables:
         return _rows(table.sort(F.desc(largest), *texts).limit(TOP))
 
     def _write(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write a table as one Parquet file or few, and return it as it was written."""
+        """Write a table as one or few Parquet files, and return the table as written."""
         place = str(self._output / "tables" / name)
         rows.coalesce(4).write.mode("overwrite").parquet(place)
         return rows.sparkSession.read.schema(rows.schema).parquet(place)

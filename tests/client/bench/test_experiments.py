@@ -57,7 +57,7 @@ def test_depth_never_passes_the_capacity_and_no_publish_is_refused(target: Targe
     measured(place, lambda: experiments.overshoot(place, 3, 60, KIB_64), judge)
 
 
-def test_gate_that_stays_closed_takes_one_message_and_refuses_the_next(place: Place) -> None:
+def test_gate_that_stays_closed_takes_a_message_and_refuses_the_next(place: Place) -> None:
     def judge(found: Found) -> None:
         assert found["confirmed"] == found["depth"] < found["capacity"], "there is room when the publisher is refused"
         assert found["refused"] >= 2 or found["waits"]
@@ -83,7 +83,7 @@ def test_resume_has_a_delay_for_each_cycle(place: Place) -> None:
     measured(place, lambda: experiments.resume(place, 2), judge)
 
 
-def test_isolation_compares_the_rates_beside_a_blocked_publisher_with_those_without(place: Place) -> None:
+def test_isolation_compares_the_rates_with_and_without_a_blocked_publisher(place: Place) -> None:
     def judge(found: Found) -> None:
         assert found["consumer_rate"] > 0
         assert found["publisher"] > 0
@@ -91,7 +91,7 @@ def test_isolation_compares_the_rates_beside_a_blocked_publisher_with_those_with
     measured(place, lambda: experiments.isolation(place, 0.2), judge)
 
 
-def test_crowd_passes_one_by_one_in_order(place: Place) -> None:
+def test_crowd_passes_singly_in_order(place: Place) -> None:
     def judge(found: Found) -> None:
         assert (found["waiting"], found["messages"], found["out_of_order"]) == (30, 60, 0)
 

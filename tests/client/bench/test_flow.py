@@ -21,7 +21,7 @@ def test_card_runs_the_chosen_experiments_and_reports_each_cell(target: Target) 
     assert len(lines) == len(cells) == 10  # A crowd needs the broker's process.
 
 
-def test_crowd_of_a_process_that_is_gone_is_refused(target: Target) -> None:
+def test_crowd_of_an_ended_process_is_refused(target: Target) -> None:
     card = Card(Place(target), lambda text: None, 0.2, pid=1 << 22)
     with pytest.raises(BenchError, match="processor time of process 4194304"):
         card._cpu()

@@ -13,7 +13,7 @@ from penstock.client.bench.target import Target
 from tests.support.brokers import BrokerProcess
 
 
-def test_place_counts_messages_as_its_broker_does() -> None:
+def test_place_counts_messages_like_the_broker() -> None:
     ours = Place(Target("amqp://", {"product": "Penstock"}, "amqp10"))
     other = Place(Target("amqp://", {"product": "RabbitMQ"}, "amqp091"))
     assert (ours.most(10 * CHARGE), other.most(10 * 1024)) == (10, 10)
@@ -22,7 +22,7 @@ def test_place_counts_messages_as_its_broker_does() -> None:
 
 
 @pytest.mark.parametrize("protocols", [("amqp091",), ("amqp10",), ("amqp091", "amqp10")], ids="-".join)
-def test_publishers_keep_their_windows_full_and_go_on_when_there_is_room(
+def test_publishers_keep_the_windows_full_and_continue_when_there_is_room(
     target: Target, protocols: tuple[str, ...]
 ) -> None:
     async def play() -> tuple[list[int], int, int, list[str]]:
@@ -56,7 +56,7 @@ def test_publisher_whose_queue_refuses_tries_again(target: Target) -> None:
     assert published >= 23
 
 
-def test_queue_that_comes_with_its_first_link_has_the_bound_of_its_name(broker: BrokerProcess) -> None:
+def test_queue_created_by_the_first_link_has_the_bound_of_the_name(broker: BrokerProcess) -> None:
     """As at Artemis: our queues come into being so where a setting of their names says it."""
     with sync.connect(broker.url) as connection:
         settings = {"auto-create": True, "capacity-bytes": KIB_64}

@@ -42,7 +42,7 @@ def test_latency_has_a_row_to_the_confirm_to_the_receiver_and_of_the_bench(targe
         assert shares[0] > 0
 
 
-def test_run_on_a_queue_that_is_not_there_ends_with_the_reason(target: Target) -> None:
+def test_run_on_a_missing_queue_ends_with_the_reason(target: Target) -> None:
     with pytest.raises(BenchError, match="no-such-queue"):
         loads.play(target, "no-such-queue", SHORT, lambda text: None, lambda: None)
 

@@ -36,7 +36,7 @@ def played(role: str, plan: Plan, *words: object) -> list[dict[str, Any]]:
     return found
 
 
-def test_message_at_a_rate_has_the_time_at_which_it_was_due(target: Target) -> None:
+def test_message_at_a_rate_has_the_due_time(target: Target) -> None:
     start = time.monotonic_ns()
     with target.queue() as queue:
         plan = Plan(target.url, queue, 0, 2, Load(interval=0.1, rate=100.0, size=20))

@@ -15,7 +15,7 @@ def test_bucket_of_a_value_is_less_than_a_percent_wide(value: int) -> None:
     assert bucket_of(highest) == bucket_of(value)
 
 
-def test_buckets_are_in_the_order_of_their_values() -> None:
+def test_buckets_are_in_the_order_of_the_values() -> None:
     values = [*range(2000), *(1 << power for power in range(11, 65))]
     assert [bucket_of(value) for value in values] == sorted(bucket_of(value) for value in values)
     assert bucket_of(-5) == bucket_of(0)
@@ -23,7 +23,7 @@ def test_buckets_are_in_the_order_of_their_values() -> None:
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=50), st.floats(0, 1))
-def test_percentile_has_its_share_of_the_values_at_or_below_it(values: list[int], share: float) -> None:
+def test_percentile_has_the_share_of_the_values_at_or_below(values: list[int], share: float) -> None:
     histogram = Histogram()
     for value in values:
         histogram.add(value)

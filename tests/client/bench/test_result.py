@@ -19,7 +19,7 @@ def found(bench: str = "latency", **figures: object) -> dict[str, Any]:
     return result.result(bench, TARGET, [{"case": "100 B", **figures}], {})
 
 
-def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_result_is_read_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(found(rate=5)))
     assert result.read(path)["rows"] == [{"case": "100 B", "rate": 5}]
@@ -27,7 +27,7 @@ def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "problem"), [("{", "is not JSON"), ("[]", "is not a result of")])
-def test_file_that_is_no_result_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+def test_file_without_a_result_is_refused(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(BenchError, match=problem):
@@ -52,7 +52,7 @@ def test_results_without_anything_in_common_are_not_compared() -> None:
         result.compare(found(rate=1), {**found(rate=1), "rows": []})
 
 
-def test_columns_are_in_the_order_in_which_they_first_come() -> None:
+def test_columns_are_in_the_order_of_the_first_use() -> None:
     assert result.columns([{"case": 1, "b": 2}, {"case": 1, "a": 3}]) == ["case", "b", "a"]
 
 

@@ -12,7 +12,7 @@ from penstock.client.bench.target import Target
 OURS_ONLY = "RabbitMQ's 1.0 client"
 
 
-def test_place_has_the_parts_of_its_url() -> None:
+def test_place_has_the_parts_of_the_url() -> None:
     place = Place("amqp://me:p%40ss@[::1]:5673/v%2Fh", "orders", 1.0)
     assert (place.host, place.port, place.login, place.vhost) == ("::1", 5673, ("me", "p@ss"), "v/h")
     default = Place("amqp://127.0.0.1", "orders", 1.0)
@@ -21,7 +21,7 @@ def test_place_has_the_parts_of_its_url() -> None:
 
 @pytest.mark.clients
 @pytest.mark.parametrize("library", [each for each in LIBRARIES if each.name != OURS_ONLY], ids=lambda each: each.name)
-def test_library_sends_numbers_one_by_one(target: Target, library: Library) -> None:
+def test_library_sends_numbers_singly(target: Target, library: Library) -> None:
     pytest.importorskip(library.package)
     with target.queue() as queue, survivor(library, target.url, queue, 20.0) as found:
         assert found.wait_for("ready", 60)
@@ -44,6 +44,6 @@ def test_client_of_rabbitmq_refuses_another_broker(target: Target) -> None:
         assert "non-RabbitMQ server" in found.lines[0]["refused"]
 
 
-def test_error_is_one_line_with_its_kind() -> None:
+def test_error_is_a_single_line_with_the_kind() -> None:
     assert text_of(TimeoutError()) == "TimeoutError"
     assert text_of(ValueError("two\n lines")) == "ValueError: two lines"

@@ -26,13 +26,13 @@ def test_url_gets_more_options() -> None:
     assert with_options("amqp://h/") == "amqp://h/"
 
 
-def test_broker_is_known_by_its_announced_properties(target: Target) -> None:
+def test_broker_is_recognised_by_the_announced_properties(target: Target) -> None:
     assert target.is_penstock
     assert target.describe()["product"] == "Penstock"
     assert target.protocol in ("amqp091", "amqp10")
 
 
-def test_queue_of_a_run_is_gone_after_it_and_one_that_was_there_stays(target: Target) -> None:
+def test_queue_of_a_run_is_deleted_afterwards_and_an_existing_queue_stays(target: Target) -> None:
     with target.queue(capacity_messages=3) as name, sync.connect(target.url) as connection:
         assert connection.why(name).raw["gate"]["crossings"] == 0
         with target.queue(name) as same:

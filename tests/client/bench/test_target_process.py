@@ -18,6 +18,6 @@ def test_process_has_memory_and_processor_time() -> None:
     assert spent > 0
 
 
-def test_process_that_is_gone_has_neither() -> None:
+def test_process_that_has_ended_has_neither_memory_nor_cpu_time() -> None:
     assert resident_mib(GONE) is None
     assert cpu_seconds(GONE) is None

@@ -17,13 +17,13 @@ def engine() -> Engine:
     return engine
 
 
-def test_unit_is_open_while_its_transport_is_there(engine: Engine) -> None:
+def test_unit_is_open_while_the_transport_exists(engine: Engine) -> None:
     unit = Unit(engine)
     unit.check()
     assert not unit.is_over()
 
 
-def test_unit_ends_once_and_keeps_its_first_reason(engine: Engine) -> None:
+def test_unit_ends_once_and_keeps_the_first_reason(engine: Engine) -> None:
     unit = Unit(engine)
     first = TransactionAborted("first")
     assert unit.end(first) is first

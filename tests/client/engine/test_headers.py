@@ -110,7 +110,7 @@ async def travelled(broker_url: str, ways: tuple[str, str], headers: Mapping[str
 
 @pytest.mark.parametrize("to", PROTOCOLS)
 @both_protocols
-async def test_scalars_of_headers_arrive_as_they_were(broker_url: str, protocol: str, to: str) -> None:
+async def test_scalars_of_headers_arrive_unchanged(broker_url: str, protocol: str, to: str) -> None:
     found = await travelled(broker_url, (protocol, to), {name: value for name, (value, _) in SCALARS.items()})
     assert found == {name: value for name, (_, value) in SCALARS.items()}
     assert {name: type(value) for name, value in found.items()} == {name: type(v) for name, (_, v) in SCALARS.items()}
@@ -118,7 +118,7 @@ async def test_scalars_of_headers_arrive_as_they_were(broker_url: str, protocol:
 
 @pytest.mark.parametrize("to", PROTOCOLS)
 @both_protocols
-async def test_lists_and_tables_of_headers_arrive_as_they_were(broker_url: str, protocol: str, to: str) -> None:
+async def test_lists_and_tables_of_headers_arrive_unchanged(broker_url: str, protocol: str, to: str) -> None:
     sent = {f"x-opt-{name.replace(' ', '-')}": value for name, (value, _) in NESTED.items()}
     found = await travelled(broker_url, (protocol, to), sent)
     assert found == {f"x-opt-{name.replace(' ', '-')}": value for name, (_, value) in NESTED.items()}
@@ -142,7 +142,7 @@ def test_header_that_amqp10_would_lose_is_refused_by_name(name: str) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("by_links", [False, True])
 @pytest.mark.parametrize("header", ["h", "x-h"])
-def test_value_of_no_type_is_refused_by_the_name_of_its_header(header: str, by_links: bool, name: str) -> None:
+def test_value_of_no_type_is_refused_by_the_name_of_the_header(header: str, by_links: bool, name: str) -> None:
     value, reason = REFUSED[name]
     with pytest.raises(InvalidValue, match=f"the header '{header}' cannot be sent: ") as failure:
         check_headers({"also": 1, header: value}, by_links)
@@ -198,7 +198,7 @@ PROPERTIES: dict[str, tuple[list[object], list[object]]] = {
 
 
 @pytest.mark.parametrize("name", PROPERTY_NAMES)
-def test_property_that_cannot_be_sent_is_refused_by_its_name(name: str) -> None:
+def test_property_that_cannot_be_sent_is_refused_by_name(name: str) -> None:
     neither, only_091 = PROPERTIES[name]
     for value in [*neither, *only_091]:
         properties = penstock.Message(b"").properties

@@ -56,7 +56,7 @@ def test_mark_decides_taken_and_refused_messages_and_the_rest_is_sent_again() ->
     assert states(receipts)[4:] == ["confirmed", "refused", "confirmed", "on the wire"]
 
 
-def test_mark_behind_the_last_one_sends_all_again() -> None:
+def test_mark_behind_the_last_mark_resends_all() -> None:
     publisher = Silent()
     publish(publisher, b"1", b"2")
     assert publisher.reconnect(100, 1, []) == [b"2"]
@@ -76,7 +76,7 @@ def test_replay_that_waits_for_credit_sends_every_message_once() -> None:
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_lost_mark_is_reported_and_an_option_decides_about_its_messages(again: bool) -> None:
+def test_lost_mark_is_reported_and_an_option_decides_about_the_messages(again: bool) -> None:
     publisher = Silent(sends_uncertain=again)
     receipts = publish(publisher, b"1", b"2")
     assert publisher.reconnect(100, 0, [], is_known=False) == ([b"1", b"2"] if again else [])

@@ -13,7 +13,7 @@ def test_body_may_be_any_bytes_object(body: bytes | bytearray | memoryview) -> N
     assert penstock.Message(body).body == b"x"
 
 
-def test_properties_by_name_are_those_of_the_message() -> None:
+def test_properties_by_name_equal_the_properties_of_the_message() -> None:
     message = penstock.Message(b"x", headers={"a": 1}, durable=False, expiration=1.5, reply_to="q")
     assert message.properties == Properties(headers={"a": 1}, delivery_mode=1, expiration="1500", reply_to="q")
     given = Properties(app_id="shop")

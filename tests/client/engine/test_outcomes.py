@@ -35,12 +35,12 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("error", "text"), ERRORS, ids=lambda value: type(value).__name__)
-def test_error_is_one_sentence_and_goes_to_another_process(error: ClientError, text: str) -> None:
+def test_error_is_a_single_sentence_and_can_be_pickled(error: ClientError, text: str) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert str(again) == str(error) == text
 
 
-def test_time_outs_are_two_classes_that_are_never_mixed() -> None:
+def test_time_outs_are_two_separate_classes() -> None:
     assert not issubclass(ConfirmTimeout, FlowControlTimeout)
     assert not issubclass(FlowControlTimeout, ConfirmTimeout)

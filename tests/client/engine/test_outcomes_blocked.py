@@ -9,7 +9,7 @@ import pytest
 from penstock.client.engine.outcomes import CREDIT, ENFORCED, RATE, REASONS, Amounts, Blocked, amounts_of
 
 
-def test_blocked_is_false_and_says_the_figures_that_are_known() -> None:
+def test_blocked_is_false_and_has_the_known_figures() -> None:
     blocked = Blocked(CREDIT, "no credit", 1.5, "orders", Amounts(2, 486), Amounts(1), None, Amounts(2, None))
     assert not blocked
     assert str(blocked) == "no credit; queue orders: depth 2 messages, 486 bytes, stop 1 message, capacity 2 messages"
@@ -38,6 +38,6 @@ def test_amounts_are_read_from_an_answer(row: object, amounts: Amounts) -> None:
     assert hash(amounts_of(row)) == hash(amounts)
 
 
-def test_rate_of_ones_own_is_no_flow_control_of_the_broker() -> None:
+def test_rate_of_the_client_is_no_flow_control_of_the_broker() -> None:
     assert RATE not in ENFORCED
     assert set(REASONS) >= ENFORCED

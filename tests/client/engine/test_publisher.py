@@ -19,7 +19,7 @@ async def test_send_returns_when_the_message_is_confirmed(connection: penstock.C
 
 @both_protocols
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 131_000, 131_072, 1_000_000])
-async def test_message_of_any_size_arrives_as_it_was(broker_url: str, protocol: str, size: int) -> None:
+async def test_message_of_any_size_arrives_unchanged(broker_url: str, protocol: str, size: int) -> None:
     body = bytes(range(256)) * (size // 256) + bytes(size % 256)
     async with penstock.connect(url_of(broker_url, protocol)) as connection:
         queue = await connection.declare_queue(fresh())
@@ -27,7 +27,7 @@ async def test_message_of_any_size_arrives_as_it_was(broker_url: str, protocol: 
         assert await received(connection, queue) == [body]
 
 
-async def test_properties_arrive_as_they_were(connection: penstock.Connection, queue: str) -> None:
+async def test_properties_arrive_unchanged(connection: penstock.Connection, queue: str) -> None:
     message = penstock.Message(
         b"x", content_type="text/plain", headers={"n": 1, "s": "t"}, priority=3, message_id="m1", expiration=60
     )
@@ -108,7 +108,7 @@ async def test_publish_that_times_out_in_the_line_was_not_sent(connection: penst
     assert (await publisher.send(b"next")).state == "confirmed"
 
 
-async def test_publish_that_is_cancelled_in_the_line_was_not_sent(connection: penstock.Connection) -> None:
+async def test_publish_cancelled_in_the_line_was_not_sent(connection: penstock.Connection) -> None:
     queue = await connection.declare_queue(fresh(), capacity_messages=2, hold_deadline=60)
     publisher = await fill(connection, queue)
     tasks = [asyncio.create_task(publisher.publish(b"%d" % i)) for i in range(3)]
@@ -122,9 +122,7 @@ async def test_publish_that_is_cancelled_in_the_line_was_not_sent(connection: pe
     assert tasks[0].cancelled()
 
 
-async def test_send_that_is_cancelled_after_it_was_written_is_under_way(
-    connection: penstock.Connection, queue: str
-) -> None:
+async def test_send_cancelled_after_the_write_is_under_way(connection: penstock.Connection, queue: str) -> None:
     publisher = connection.publisher(queue)
     await publisher.send(b"first")
     task = asyncio.create_task(publisher.send(b"second"))
@@ -137,15 +135,13 @@ async def test_send_that_is_cancelled_after_it_was_written_is_under_way(
     assert await received(connection, queue) == [b"first", b"second"]
 
 
-async def test_waiting_publishes_go_in_the_order_in_which_they_came(
-    connection: penstock.Connection, queue: str
-) -> None:
+async def test_waiting_publishes_are_sent_in_the_order_of_arrival(connection: penstock.Connection, queue: str) -> None:
     publisher = connection.publisher(queue, window=1)
     await asyncio.gather(*[publisher.send(b"%d" % i) for i in range(200)])
     assert await received(connection, queue) == [b"%d" % i for i in range(200)]
 
 
-async def test_byte_window_bounds_unconfirmed_messages_but_passes_one_larger_alone(
+async def test_byte_window_bounds_unconfirmed_messages_but_passes_a_larger_message_alone(
     connection: penstock.Connection, queue: str
 ) -> None:
     publisher = connection.publisher(queue, producerWindowSize=100)
@@ -189,7 +185,7 @@ async def test_send_many_lists_refused_messages(connection: penstock.Connection)
 
 
 @both_protocols
-async def test_concurrent_send_many_calls_have_their_own_results(broker_url: str, protocol: str) -> None:
+async def test_concurrent_send_many_calls_have_separate_results(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol, window=10)) as connection:
         queue = await connection.declare_queue(fresh())
         publisher = connection.publisher(queue)
@@ -204,7 +200,7 @@ async def test_concurrent_send_many_calls_have_their_own_results(broker_url: str
         assert len(bodies) == 151
 
 
-async def test_send_many_that_is_cancelled_has_a_true_result(connection: penstock.Connection) -> None:
+async def test_cancelled_send_many_has_a_true_result(connection: penstock.Connection) -> None:
     queue = await connection.declare_queue(fresh(), capacity_messages=10, hold_deadline=60)
     result = penstock.SendResult()
     publisher = connection.publisher(queue)
@@ -221,7 +217,7 @@ async def test_send_many_that_is_cancelled_has_a_true_result(connection: penstoc
 
 
 @both_protocols
-async def test_rate_lets_one_message_more_pass_than_in_a_second(broker_url: str, protocol: str) -> None:
+async def test_rate_passes_a_message_more_than_in_a_second(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol, producerMaxRate=50)) as connection:
         queue = await connection.declare_queue(fresh())
         publisher = connection.publisher(queue)
@@ -234,7 +230,7 @@ async def test_rate_lets_one_message_more_pass_than_in_a_second(broker_url: str,
         assert times[-1] - times[0] >= 18 / 50  # 20 messages are 19 intervals; the first may have come early.
 
 
-async def test_closed_publisher_refuses_and_its_messages_have_their_outcomes(
+async def test_closed_publisher_refuses_and_the_messages_have_outcomes(
     connection: penstock.Connection, queue: str
 ) -> None:
     publisher = connection.publisher(queue)
@@ -247,7 +243,7 @@ async def test_closed_publisher_refuses_and_its_messages_have_their_outcomes(
 
 
 @pytest.mark.parametrize("message", ["text", 1, None])
-async def test_message_of_another_type_is_refused_before_it_is_sent(
+async def test_message_of_another_type_is_refused_before_sending(
     connection: penstock.Connection, message: object
 ) -> None:
     publisher = connection.publisher(await connection.declare_queue(fresh()))

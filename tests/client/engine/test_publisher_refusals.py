@@ -64,7 +64,7 @@ CODES = [int(code) for code in ReplyCode if code != ReplyCode.REPLY_SUCCESS]
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_channel_closed_at_a_publish_refuses_its_message_by_the_code(code: int) -> None:
+def test_channel_closed_at_a_publish_refuses_the_message_by_the_code(code: int) -> None:
     publisher, (receipt,) = publisher_091(1)
     said(publisher.engine, close(code, spec.BASIC_PUBLISH))
     error = error_of(receipt)
@@ -97,7 +97,7 @@ def test_channel_closed_for_another_cause_leaves_outcomes_unknown(code: int, at:
     assert type(error_of(receipt)) is (penstock.MessageTooLarge if is_refused else penstock.LinkClosed)
 
 
-def test_returned_message_stays_refused_when_its_channel_is_closed() -> None:
+def test_returned_message_stays_refused_when_the_channel_is_closed() -> None:
     publisher, (receipt,) = publisher_091(1)
     head = b"\x00\x3c\x00\x00" + bytes(7) + b"\x01" + bytes(2)
     fields = {"reply_code": 312, "reply_text": "NO_ROUTE", "exchange": "", "routing_key": "orders"}
@@ -248,7 +248,7 @@ async def test_call_to_an_unknown_exchange_raises_link_closed(broker_url: str, p
             await connection.call("", b"x", exchange="nope", routing_key="k")
 
 
-async def test_first_message_without_a_channel_waits_for_its_opening(
+async def test_first_message_without_a_channel_waits_for_the_opening(
     connection: penstock.Connection, queue: str
 ) -> None:
     found = connection.publisher(queue).try_publish(b"x")

@@ -22,7 +22,7 @@ async def stocked(connection: Connection, count: int, **settings: object) -> str
 
 
 @both_protocols
-async def test_receiver_is_iterated_over_in_order_and_leaves_nothing(broker_url: str, protocol: str) -> None:
+async def test_receiver_is_iterated_over_in_order_and_leaves_no_message(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol, prefetch=10)) as connection:
         queue = await stocked(connection, 100)
         bodies = []
@@ -36,7 +36,7 @@ async def test_receiver_is_iterated_over_in_order_and_leaves_nothing(broker_url:
         assert await depth_of(connection, queue) == 0
 
 
-async def test_message_that_is_not_settled_returns_to_its_queue(connection: penstock.Connection) -> None:
+async def test_unsettled_message_returns_to_the_queue(connection: penstock.Connection) -> None:
     queue = await stocked(connection, 3)
     async with connection.receiver(queue) as receiver:
         first = await receiver.receive(5)
@@ -47,7 +47,7 @@ async def test_message_that_is_not_settled_returns_to_its_queue(connection: pens
 
 
 @both_protocols
-async def test_released_message_comes_again_and_says_so(broker_url: str, protocol: str) -> None:
+async def test_released_message_comes_again_and_is_marked(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol, prefetch=1)) as connection:
         queue = await stocked(connection, 1)
         async with connection.receiver(queue) as receiver:
@@ -70,7 +70,7 @@ async def test_rejected_message_is_dead_lettered(connection: penstock.Connection
     assert await received(connection, letters) == [b"0"]
 
 
-async def test_receive_returns_none_when_nothing_comes_in_time(connection: penstock.Connection, queue: str) -> None:
+async def test_receive_returns_none_when_no_message_comes_in_time(connection: penstock.Connection, queue: str) -> None:
     async with connection.receiver(queue) as receiver:
         assert await receiver.receive(0.05) is None
         assert receiver.receive_nowait() is None
@@ -92,7 +92,7 @@ async def test_message_of_a_cancelled_receive_stays_for_the_next(connection: pen
         found.accept()
 
 
-async def test_window_of_0_takes_a_message_only_when_it_is_asked_for(connection: penstock.Connection) -> None:
+async def test_window_of_0_takes_a_message_only_on_request(connection: penstock.Connection) -> None:
     queue = await stocked(connection, 5)
     async with connection.receiver(queue, consumerWindowSize=0) as slow:
         first = await slow.receive(5)
@@ -113,7 +113,7 @@ async def test_byte_window_bounds_prefetched_messages(connection: penstock.Conne
         first.accept()
 
 
-async def test_rate_of_a_receiver_paces_its_messages(connection: penstock.Connection) -> None:
+async def test_rate_of_a_receiver_paces_the_messages(connection: penstock.Connection) -> None:
     queue = await stocked(connection, 20)
     loop = asyncio.get_running_loop()
     times = []
@@ -143,7 +143,7 @@ async def test_drained_receiver_returns_arrived_messages_and_then_ends(broker_ur
         assert bodies + rest == [b"%d" % i for i in range(30)]
 
 
-async def test_receiver_ends_with_a_reason_when_its_queue_is_deleted(
+async def test_receiver_ends_with_a_reason_when_the_queue_is_deleted(
     connection: penstock.Connection, queue: str
 ) -> None:
     async with connection.receiver(queue) as receiver:
@@ -209,5 +209,5 @@ async def test_accepted_messages_are_acknowledged_after_a_moment(broker_url: str
                 pass
 
 
-async def test_call_that_is_over_can_be_awaited() -> None:
+async def test_finished_call_can_be_awaited() -> None:
     assert await OVER is None

@@ -40,7 +40,7 @@ async def service(connection: Connection, queue: str, released: asyncio.Event | 
 
 @pytest.mark.parametrize("served", PROTOCOLS)
 @both_protocols
-async def test_call_returns_its_answer_over_any_protocol(broker_url: str, protocol: str, served: str) -> None:
+async def test_call_returns_the_answer_over_any_protocol(broker_url: str, protocol: str, served: str) -> None:
     async with (
         penstock.connect(url_of(broker_url, protocol)) as caller,
         penstock.connect(url_of(broker_url, served)) as server,
@@ -73,7 +73,9 @@ async def test_call_without_a_service_expires_in_the_queue(connection: penstock.
         pass  # The broker's clock for it began when the message came.
 
 
-async def test_calls_without_an_answer_are_bounded_and_others_wait(connection: penstock.Connection, queue: str) -> None:
+async def test_calls_without_an_answer_are_bounded_and_further_calls_wait(
+    connection: penstock.Connection, queue: str
+) -> None:
     released = asyncio.Event()
     async with service(connection, queue, released):
         calls = [asyncio.ensure_future(connection.call(queue, b"slow")) for _ in range(CALLS_MOST + 20)]
@@ -95,7 +97,7 @@ async def test_call_to_an_unknown_queue_is_refused(connection: penstock.Connecti
         await connection.call("queue", b"hello", exchange="logs")
 
 
-async def test_idle_targets_make_room_for_others(connection: penstock.Connection, queue: str) -> None:
+async def test_idle_targets_make_room_for_other_targets(connection: penstock.Connection, queue: str) -> None:
     async with service(connection, queue):
         for _ in range(TARGETS_MOST + 5):
             with pytest.raises((penstock.MessageRefused, penstock.LinkClosed)):
@@ -105,7 +107,7 @@ async def test_idle_targets_make_room_for_others(connection: penstock.Connection
 
 
 @both_protocols
-async def test_call_under_way_is_lost_with_its_connection_and_the_next_one_is_answered(
+async def test_call_under_way_is_lost_with_the_connection_and_the_next_is_answered(
     broker_url: str, protocol: str
 ) -> None:
     async with penstock.connect(url_of(broker_url, protocol)) as server:

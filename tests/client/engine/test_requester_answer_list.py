@@ -39,7 +39,7 @@ async def service(
 
 @pytest.mark.parametrize("served", PROTOCOLS)
 @both_protocols
-async def test_answers_come_in_order_until_the_last_one(broker_url: str, protocol: str, served: str) -> None:
+async def test_answers_are_returned_in_order_until_the_last(broker_url: str, protocol: str, served: str) -> None:
     async with (
         penstock.connect(url_of(broker_url, protocol)) as caller,
         penstock.connect(url_of(broker_url, served)) as server,
@@ -58,7 +58,7 @@ async def test_answers_come_in_order_until_the_last_one(broker_url: str, protoco
         await server.delete_queue(queue)
 
 
-async def test_plain_answer_is_a_list_of_one(connection: penstock.Connection, queue: str) -> None:
+async def test_plain_answer_is_a_list_of_length_1(connection: penstock.Connection, queue: str) -> None:
     answers = connection.answers(queue, b"question")
     first = asyncio.ensure_future(anext(answers))
     async with connection.receiver(queue) as receiver:
@@ -84,7 +84,7 @@ async def test_list_without_an_end_is_over_at_the_deadline(connection: penstock.
     assert came == [b"one"]
 
 
-async def test_answer_that_is_missing_is_an_error(connection: penstock.Connection, queue: str) -> None:
+async def test_missing_answer_is_an_error(connection: penstock.Connection, queue: str) -> None:
     asking = asyncio.ensure_future(anext(connection.answers(queue, b"question", timeout=20)))
     async with connection.receiver(queue) as receiver:
         message = await receiver.receive(5)
@@ -109,7 +109,7 @@ async def test_list_request_to_an_unknown_queue_is_refused_at_once(connection: p
 
 @pytest.mark.once
 @both_protocols
-async def test_service_that_is_faster_than_its_caller_waits(broker_url: str, protocol: str) -> None:
+async def test_service_faster_than_the_caller_waits(broker_url: str, protocol: str) -> None:
     async with (
         penstock.connect(url_of(broker_url, protocol, prefetch=10)) as caller,
         penstock.connect(url_of(broker_url, protocol)) as server,
@@ -136,7 +136,7 @@ async def test_service_that_is_faster_than_its_caller_waits(broker_url: str, pro
             await server.delete_queue(queue)
 
 
-async def test_service_is_notified_that_its_caller_has_gone(connection: penstock.Connection, queue: str) -> None:
+async def test_service_is_notified_that_the_caller_has_gone(connection: penstock.Connection, queue: str) -> None:
     async with service(connection, queue, (b"%d" % number for number in range(1_000_000))) as serving:
         async for answer in connection.answers(queue, b"all", timeout=60):
             assert answer.body == b"0"
@@ -146,7 +146,7 @@ async def test_service_is_notified_that_its_caller_has_gone(connection: penstock
 
 
 @both_protocols
-async def test_list_is_lost_with_its_connection(broker_url: str, protocol: str) -> None:
+async def test_list_is_lost_with_the_connection(broker_url: str, protocol: str) -> None:
     async with penstock.connect(url_of(broker_url, protocol, reconnect_delay=0.01)) as connection:
         queue = await connection.declare_queue(fresh("service"))
         asking = asyncio.ensure_future(anext(connection.answers(queue, b"question")))

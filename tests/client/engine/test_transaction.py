@@ -12,7 +12,7 @@ import penstock.sync
 from tests.client.conversations import both_protocols, depth_of, fill, fresh, received, url_of
 
 
-async def test_block_that_ends_commits_its_sent_and_accepted_messages(connection: penstock.Connection) -> None:
+async def test_block_that_ends_commits_the_sent_and_accepted_messages(connection: penstock.Connection) -> None:
     source, target, other = [await connection.declare_queue(fresh()) for _ in range(3)]
     await connection.publisher(source).send_many([b"1", b"2", b"3"])
     async with connection.transaction() as transaction:
@@ -100,7 +100,7 @@ async def test_commit_without_room_is_refused_and_may_be_tried_again(connection:
     assert await received(connection, full) == [b"x"] * 4
 
 
-async def test_commit_that_is_refused_at_the_end_is_rolled_back(connection: penstock.Connection) -> None:
+async def test_commit_refused_at_the_end_is_rolled_back(connection: penstock.Connection) -> None:
     full = await connection.declare_queue(fresh(), capacity_messages=4, hold_deadline=0.3)
     await fill(connection, full)
     message = penstock.Message(b"x", routing_key=full)
@@ -111,7 +111,7 @@ async def test_commit_that_is_refused_at_the_end_is_rolled_back(connection: pens
     assert b"x" not in await received(connection, full)
 
 
-async def test_message_to_no_queue_is_refused_and_the_others_are_committed(connection: penstock.Connection) -> None:
+async def test_message_to_no_queue_is_refused_and_the_rest_are_committed(connection: penstock.Connection) -> None:
     queue, exchange = await connection.declare_queue(fresh()), fresh("exchange")
     await connection.declare_exchange(exchange)
     await connection.bind(queue, exchange, "here")
@@ -124,7 +124,7 @@ async def test_message_to_no_queue_is_refused_and_the_others_are_committed(conne
     assert await received(connection, queue) == [b"x", b"x"]
 
 
-async def test_lost_connection_rolls_back_and_says_so(connection: penstock.Connection, queue: str) -> None:
+async def test_lost_connection_rolls_back_and_reports_the_rollback(connection: penstock.Connection, queue: str) -> None:
     with pytest.raises(penstock.TransactionAborted, match="was rolled back: the connection was lost"):  # noqa: PT012 - as it is used
         async with connection.transaction() as transaction:
             publisher = transaction.publisher(queue)
@@ -145,7 +145,7 @@ async def test_lost_connection_rolls_back_and_says_so(connection: penstock.Conne
     assert connection.counters.reconnects == 1
 
 
-async def test_connection_that_is_lost_during_a_commit_leaves_it_in_doubt(connection: penstock.Connection) -> None:
+async def test_connection_lost_during_a_commit_leaves_the_commit_in_doubt(connection: penstock.Connection) -> None:
     queue = await connection.declare_queue(fresh(), capacity_messages=4, hold_deadline=60)
     transaction = connection.transaction()
     await transaction.__aenter__()
@@ -161,7 +161,7 @@ async def test_connection_that_is_lost_during_a_commit_leaves_it_in_doubt(connec
         await transaction.commit()
 
 
-async def test_commit_that_is_cancelled_is_in_doubt_and_ends_the_transaction(connection: penstock.Connection) -> None:
+async def test_cancelled_commit_is_in_doubt_and_ends_the_transaction(connection: penstock.Connection) -> None:
     queue = await connection.declare_queue(fresh(), capacity_messages=4, hold_deadline=60)
     with pytest.raises(penstock.TransactionInDoubt, match="cancelled"):  # noqa: PT012 - as it is used
         async with connection.transaction() as transaction:
@@ -173,7 +173,7 @@ async def test_commit_that_is_cancelled_is_in_doubt_and_ends_the_transaction(con
     assert await received(connection, queue) in ([b"x"] * 4, [])
 
 
-async def test_transaction_that_the_broker_ends_says_why(connection: penstock.Connection) -> None:
+async def test_transaction_that_the_broker_ends_reports_the_reason(connection: penstock.Connection) -> None:
     queue = await connection.declare_queue(fresh(), capacity_messages=4, overflow="reject")
     with pytest.raises(penstock.TransactionAborted, match=queue):  # noqa: PT012 - as it is used
         async with connection.transaction() as transaction:

@@ -43,7 +43,7 @@ class Places(Line):
 
 
 @pytest.mark.parametrize("left", [0, 1, 2])
-def test_calls_whose_places_are_gone_wait_again_in_their_order(left: int) -> None:
+def test_calls_whose_places_are_gone_wait_again_in_order(left: int) -> None:
     line = Places(0)
     waits = [line.wait(number) for number in range(1, 5)]
     line.open(3)
@@ -70,7 +70,7 @@ def test_call_that_runs_after_places_have_come_back_does_not_overtake(places: in
     assert (line.granted, line.granted_octets, len(line.handed), len(line.line)) == (0, 0, 0, 0)
 
 
-def test_call_that_leaves_before_it_runs_wakes_the_one_behind_it() -> None:
+def test_call_that_leaves_before_running_wakes_the_next_call() -> None:
     line = Places(0)
     first, second = line.wait(1), line.wait(2)
     line.open(2)
@@ -81,7 +81,7 @@ def test_call_that_leaves_before_it_runs_wakes_the_one_behind_it() -> None:
     assert line.went == [2]
 
 
-def test_call_that_leaves_gives_its_place_to_the_next() -> None:
+def test_call_that_leaves_passes_the_place_to_the_next() -> None:
     line = Places(0)
     first, second, third = line.wait(1), line.wait(2), line.wait(3)
     line.open(1)

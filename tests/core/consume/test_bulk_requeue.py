@@ -88,7 +88,7 @@ def ward() -> Ward:
     return Ward("q")
 
 
-def test_consumer_gets_messages_of_an_ended_session_before_younger_ones(ward: Ward) -> None:
+def test_consumer_gets_messages_of_an_ended_session_before_younger_messages(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.with_all("q")
     ward.consume("q")
@@ -104,7 +104,7 @@ def test_consumer_gets_messages_of_an_ended_session_before_younger_ones(ward: Wa
     assert got == [*range(MANY + 5)]
 
 
-def test_interleaved_queues_are_delivered_in_order_once_their_own_are_back() -> None:
+def test_interleaved_queues_are_delivered_in_order_once_the_messages_are_back() -> None:
     names = [f"q{number}" for number in range(7)]
     ward = Ward(*names)
     for name in names:
@@ -167,7 +167,7 @@ def test_sessions_that_end_in_turn_return_the_messages_of_a_queue_in_order(ward:
     assert third.unsettled.count() == MANY + 6
 
 
-def test_session_that_ends_while_it_requeues_returns_all_in_order(ward: Ward) -> None:
+def test_session_that_ends_during_the_requeue_returns_all_in_order(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.with_all("q")
     settle_in_slices(ward.broker, gone, 1, MANY // 2, Outcome.FAILED)
@@ -196,7 +196,7 @@ def test_get_returns_the_oldest_message_of_several_ended_sessions(ward: Ward) ->
     assert pending(ward.of("q")) == (0, 0, 0)
 
 
-def test_get_returns_a_redelivered_message_before_younger_ones_of_earlier_batches(ward: Ward) -> None:
+def test_get_returns_a_redelivered_message_before_younger_messages_of_other_batches(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.consume("q", window=MANY)
     assert sum(len(batch) for _, batch in ward.deliveries()) == MANY
@@ -208,7 +208,7 @@ def test_get_returns_a_redelivered_message_before_younger_ones_of_earlier_batche
     assert numbers(batch) == [0]
 
 
-def test_get_puts_back_no_more_than_its_own_queue_needs() -> None:
+def test_get_requeues_only_as_much_as_the_queue_needs() -> None:
     ward = Ward("q", "other")
     ward.fill("q", MANY)
     ward.fill("other", MANY)
@@ -219,7 +219,7 @@ def test_get_puts_back_no_more_than_its_own_queue_needs() -> None:
     assert all(before[name] - ward.of(name).coming_back <= 256 for name in before)
 
 
-def test_returning_messages_count_as_unacknowledged_until_they_are_back(ward: Ward) -> None:
+def test_returning_messages_count_as_unacknowledged_until_requeued(ward: Ward) -> None:
     ward.fill("q", MANY)
     gone = ward.with_all("q")
     queue = ward.of("q")
@@ -236,7 +236,7 @@ def test_returning_messages_count_as_unacknowledged_until_they_are_back(ward: Wa
     assert (gone.returning, gone.consumers, len(queue.consumers)) == (None, {}, 0)
 
 
-def test_thousands_of_queues_get_theirs_back_one_after_the_other_a_batch_a_step() -> None:
+def test_thousands_of_queues_get_messages_back_in_succession_a_batch_a_step() -> None:
     names = [f"q{number}" for number in range(3000)]
     ward = Ward(*names)
     gone = Session()
@@ -256,7 +256,7 @@ def test_thousands_of_queues_get_theirs_back_one_after_the_other_a_batch_a_step(
 
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
-def test_returning_messages_go_with_their_deleted_queue_and_others_come_back(how: str) -> None:
+def test_returning_messages_end_with_the_deleted_queue_and_the_rest_come_back(how: str) -> None:
     ward = Ward("q", "other")
     ward.fill("q", MANY)
     ward.fill("other", MANY)
@@ -279,7 +279,7 @@ def test_returning_messages_go_with_their_deleted_queue_and_others_come_back(how
         assert dict(ward.deliveries()) == {"q": [MANY + 5, MANY + 6]}
 
 
-def test_messages_of_a_queue_that_is_deleted_already_go_with_the_session() -> None:
+def test_messages_of_an_already_deleted_queue_end_with_the_session() -> None:
     ward = Ward("q", "other")
     ward.fill("q", MANY)
     ward.fill("other", 10)
@@ -293,7 +293,7 @@ def test_messages_of_a_queue_that_is_deleted_already_go_with_the_session() -> No
 
 
 @pytest.mark.parametrize("outcome", [Outcome.RELEASED, Outcome.REJECTED])
-def test_deliveries_settled_one_by_one_count_as_work(outcome: Outcome, ward: Ward) -> None:
+def test_deliveries_settled_singly_count_as_work(outcome: Outcome, ward: Ward) -> None:
     ward.fill("q", 100)
     session = ward.with_all("q")
     before = ward.broker.work.done
@@ -302,7 +302,7 @@ def test_deliveries_settled_one_by_one_count_as_work(outcome: Outcome, ward: War
     assert ward.broker.work.done - before >= 100
 
 
-def test_cursor_waits_until_all_messages_are_back_and_reads_them_in_order(ward: Ward) -> None:
+def test_cursor_waits_until_all_messages_are_back_and_reads_in_order(ward: Ward) -> None:
     ward.fill("q", MANY)
     ward.broker.end_session(ward.with_all("q"))
     cursor = Cursor("/", "c")
@@ -317,7 +317,7 @@ def test_cursor_waits_until_all_messages_are_back_and_reads_them_in_order(ward: 
     assert [int(message.content) for message in read] == [*range(MANY)]
 
 
-def test_session_that_ends_with_a_cursor_delays_no_queue_and_its_range_is_reread() -> None:
+def test_session_that_ends_with_a_cursor_delays_no_queue_and_the_range_is_reread() -> None:
     ward = Ward("read", "q")
     ward.fill("read", MANY)
     ward.fill("q", MANY)

@@ -24,19 +24,19 @@ def test_consumer_without_a_window_may_get_everything() -> None:
     assert found.obstacles(100.0) == []
 
 
-def test_consumer_has_the_smaller_of_its_own_window_and_the_shared_one() -> None:
+def test_consumer_has_the_smaller_of_the_own_window_and_the_shared_window() -> None:
     _, found = consumer(window=5)
     assert found.credit_left(100.0) == 5
     found.shared.window = 3
     assert found.credit_left(100.0) == 3
 
 
-def test_consumer_without_acknowledgements_is_not_bound_by_its_window() -> None:
+def test_consumer_without_acknowledgements_is_not_bound_by_the_window() -> None:
     _, found = consumer(window=5, no_ack=True)
     assert found.credit_left(100.0) == UNLIMITED
 
 
-def test_consumer_whose_byte_window_is_too_small_for_the_next_message_says_so() -> None:
+def test_consumer_whose_byte_window_is_too_small_for_the_next_message_reports_that() -> None:
     house, found = consumer(window_bytes=1000)
     house.publish_now("a", 800)
     assert found.next_fits()
@@ -46,7 +46,7 @@ def test_consumer_whose_byte_window_is_too_small_for_the_next_message_says_so() 
     assert found.obstacles(100.0) == ["out of credit: 500 bytes unacknowledged of a window of 1,000"]
 
 
-def test_consumer_batch_ends_with_its_last_delivery_tag() -> None:
+def test_consumer_batch_ends_with_the_last_delivery_tag() -> None:
     _, found = consumer()
     batch = Batch(found, 7, [None, None, None], 300, 100.0)
     assert (batch.last(), batch.left) == (9, 3)
@@ -70,7 +70,7 @@ def turn(rank: RoundRobin, available: int) -> tuple[str, int]:
     return consumer.tag, share
 
 
-def test_round_divides_the_messages_that_were_ready_at_its_start() -> None:
+def test_round_divides_the_messages_that_were_ready_at_the_start() -> None:
     rank, _ = ring("a", "b", "c")
     assert [turn(rank, available) for available in (10, 100, 1)] == [("a", 3), ("b", 3), ("c", 3)]
     assert [turn(rank, available) for available in (2, 100)] == [("a", 1), ("b", 1)]
@@ -99,7 +99,7 @@ def test_single_consumer_gets_all_messages() -> None:
     assert (rank.next, rank.first, int(rank.size)) == (None, None, 0)
 
 
-def test_byte_window_of_0_gives_one_message_at_a_time() -> None:
+def test_byte_window_of_0_delivers_a_message_at_a_time() -> None:
     house = filled([100, 200, 300])
     consumer = subscribe(house, consumer_window_bytes=0)
     for charge in (100, 200, 300):
@@ -144,7 +144,7 @@ def test_byte_window_bounds_unacknowledged_bytes_and_all_messages_arrive(
     assert came + deliver(house) == charges
 
 
-def test_byte_window_of_the_queue_applies_to_a_consumer_without_its_own() -> None:
+def test_byte_window_of_the_queue_applies_to_a_consumer_without_a_window() -> None:
     house = filled([100, 100], consumer_window_bytes=0)
     consumer = subscribe(house)
     assert deliver(house) == [100]

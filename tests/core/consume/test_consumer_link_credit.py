@@ -51,14 +51,14 @@ class Link:
 
 
 @SETTLED
-def test_link_gets_no_message_before_its_receiver_grants_credit(settled: bool) -> None:
+def test_link_gets_no_message_before_the_receiver_grants_credit(settled: bool) -> None:
     link = Link(settled)
     assert link.delivered() == 0
     assert link.consumer.obstacles(0.0) == [NO_CREDIT]
 
 
 @SETTLED
-def test_grant_wakes_a_link_and_bounds_its_deliveries(settled: bool) -> None:
+def test_grant_wakes_a_link_and_bounds_the_deliveries(settled: bool) -> None:
     link = Link(settled)
     assert link.delivered() == 0
     link.grant(3)
@@ -70,7 +70,7 @@ def test_grant_wakes_a_link_and_bounds_its_deliveries(settled: bool) -> None:
 
 
 @SETTLED
-def test_credit_that_is_left_is_used_by_later_messages(settled: bool) -> None:
+def test_credit_that_remains_is_used_by_later_messages(settled: bool) -> None:
     link = Link(settled, messages=2)
     link.grant(5)
     assert (link.delivered(), link.consumer.obstacles(0.0)) == (2, [])
@@ -103,7 +103,7 @@ def test_drained_credit_is_gone_until_the_next_grant(settled: bool) -> None:
     assert link.delivered() == 1
 
 
-def test_links_of_one_session_have_credit_of_their_own() -> None:
+def test_links_of_the_same_session_have_separate_credit() -> None:
     link = Link(settled=False)
     other = link.attach(link.session, False, "other")
     link.session.grant_credit(other, 0, 4)

@@ -32,7 +32,7 @@ def test_consumer_rate_gives_the_first_message_at_once_and_the_rest_in_time() ->
 
 
 @pytest.mark.parametrize("rate", [10, 1000])
-def test_consumer_gets_at_most_one_message_more_than_its_rate_in_any_second(rate: int) -> None:
+def test_consumer_gets_at_most_a_message_more_than_the_rate_in_any_second(rate: int) -> None:
     house = filled([10] * 3 * rate)
     subscribe(house, consumer_max_rate=rate)
     delivered: list[float] = []
@@ -45,7 +45,7 @@ def test_consumer_gets_at_most_one_message_more_than_its_rate_in_any_second(rate
 
 
 @pytest.mark.parametrize("rate", [10**6, 10**12, 2**61])
-def test_consumer_with_a_huge_rate_ends_its_deliveries_of_a_moment(rate: int) -> None:
+def test_consumer_with_a_huge_rate_ends_the_deliveries_of_a_moment(rate: int) -> None:
     """Its next message is due within less than the clock can show."""
     house = filled([10] * 1_000)
     house.broker.begin(8_593_883.060997017)
@@ -64,7 +64,7 @@ def slowness(house: House, seconds: float) -> list[SlowConsumer | Cancelled]:
     return [effect for effect in house.broker.effects() if isinstance(effect, SlowConsumer | Cancelled)]
 
 
-def test_slow_consumer_is_reported_once_while_it_stays_slow() -> None:
+def test_slow_consumer_is_reported_once_while_slow() -> None:
     house = filled([10] * 100)
     consumer = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2, consumer_window_bytes=0)
     deliver(house)
@@ -92,7 +92,7 @@ def test_consumer_of_an_idle_queue_is_not_reported_as_slow() -> None:
     assert slowness(house, 0.1) == [], "it has not waited for a whole period"
 
 
-def test_slow_consumer_is_cancelled_if_its_policy_says_so() -> None:
+def test_slow_consumer_is_cancelled_if_the_policy_says_so() -> None:
     house = filled([10] * 10)
     slow = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2, slow_consumer_policy="cancel",
                      consumer_window_bytes=0)  # fmt: skip
@@ -115,14 +115,14 @@ def settle(house: House, consumer: Consumer, at: float, count: int = 1) -> None:
     deliver(house)
 
 
-def test_consumer_without_adaptive_window_gets_all_that_its_credit_allows() -> None:
+def test_consumer_without_adaptive_window_gets_all_that_the_credit_allows() -> None:
     house = filled([10] * 50, consumer_window_min=2, consumer_window_max=3)
     consumer = subscribe(house)
     assert len(deliver(house)) == 50
     assert consumer.adaptive_window is None
 
 
-def test_slow_consumer_leaves_the_messages_to_a_fast_one() -> None:
+def test_slow_consumer_leaves_the_messages_to_a_fast_consumer() -> None:
     house = filled([10] * 1000, **ADAPTIVE)
     slow, fast = subscribe(house), subscribe(house, Session())
     deliver(house)
@@ -136,7 +136,7 @@ def test_slow_consumer_leaves_the_messages_to_a_fast_one() -> None:
     assert slow.credit.out <= 2, "it has what it works on, and one more at most"
 
 
-def test_full_adaptive_window_is_described_with_its_rate_and_delay() -> None:
+def test_full_adaptive_window_is_described_with_rate_and_delay() -> None:
     house = filled([10] * 100, **ADAPTIVE)
     consumer = subscribe(house)
     deliver(house)
@@ -148,7 +148,7 @@ def test_full_adaptive_window_is_described_with_its_rate_and_delay() -> None:
     ]
 
 
-def test_full_window_that_nothing_is_settled_of_is_doubled_by_a_timer() -> None:
+def test_full_window_without_settlements_is_doubled_by_a_timer() -> None:
     house = filled([10] * 100, consumer_window_max=8, **ADAPTIVE)
     consumer = subscribe(house)
     deliver(house)
@@ -197,7 +197,7 @@ def test_timer_of_a_cancelled_consumer_is_dropped() -> None:
     house.session.unsettled.acknowledge(1, False, 100.0)
 
 
-def test_draining_receiver_gets_all_that_its_credit_allows() -> None:
+def test_draining_receiver_gets_all_that_the_credit_allows() -> None:
     bench = SelectingBench(*["red"] * 10, **{"consumer-window-adaptive": True})
     consumer = bench.attach("a", credit=5)
     bench.deliver()

@@ -72,7 +72,7 @@ def test_outcome_applies_to_a_range_of_deliveries(
         assert (message.redelivered, message.failures) == (True, failures)
 
 
-def test_released_message_never_reaches_the_delivery_limit_and_a_failed_one_does() -> None:
+def test_released_message_never_reaches_the_delivery_limit_unlike_a_failed_message() -> None:
     broker, queue, session = delivered(1)
     for _ in range(5):
         session.unsettled.settle(1, session.unsettled.last_number(), Outcome.RELEASED, 0.0)
@@ -109,7 +109,7 @@ def bodies(heard: list[Heard]) -> list[int]:
     return [int(each.payload.rpartition(b"\xa0")[2][1:]) for each in transfers(heard)]
 
 
-def test_message_goes_to_another_link_and_not_to_its_own() -> None:
+def test_message_goes_to_another_link_and_not_to_the_returning_link() -> None:
     client = filled(3)
     assert bodies(client.attach_receiver("/queues/q", credit=9)) == [0, 1, 2]
     for failed, number in ((False, 0), (True, 2)):
@@ -121,7 +121,7 @@ def test_message_goes_to_another_link_and_not_to_its_own() -> None:
     assert client.depth("q") == 0
 
 
-def test_link_gets_the_messages_behind_and_those_that_come_later() -> None:
+def test_link_gets_the_later_messages_and_new_arrivals() -> None:
     client = filled(6)
     assert bodies(client.attach_receiver("/queues/q", credit=3)) == [0, 1, 2]
     client.settle(0, 2, undeliverable())
@@ -131,7 +131,7 @@ def test_link_gets_the_messages_behind_and_those_that_come_later() -> None:
     assert client.depth("q") == 7
 
 
-def test_message_released_by_another_link_stays_away_from_the_one_excluding_it() -> None:
+def test_message_released_by_another_link_stays_away_from_the_excluding_link() -> None:
     client = filled(1)
     client.attach_receiver("/queues/q", credit=5)
     client.settle(0, 0, undeliverable())
@@ -141,7 +141,7 @@ def test_message_released_by_another_link_stays_away_from_the_one_excluding_it()
     assert bodies(client.flow(2, 1, delivery_count=1)) == [0]
 
 
-def test_dead_letter_exchange_takes_it() -> None:
+def test_dead_letter_exchange_takes_an_undeliverable_message() -> None:
     client = Amqp10Dialogue().declare("dead")
     client.declare("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     client.attach_sender("/queues/q")
@@ -152,7 +152,7 @@ def test_dead_letter_exchange_takes_it() -> None:
     assert (client.depth("q"), client.depth("dead")) == (0, 1)
 
 
-def test_default_outcome_of_a_link_destroys_nothing() -> None:
+def test_default_outcome_of_a_link_destroys_no_message() -> None:
     client = filled(2)
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=undeliverable())
     client.attach_receiver("/queues/q", credit=5, source=source)
@@ -180,7 +180,7 @@ def test_priorities_and_several_receivers_stay_in_order() -> None:
     assert bodies(client.flow(2, 9)) == [0, 1, 2, 3]
 
 
-def test_link_is_detached_when_it_has_excluded_too_many() -> None:
+def test_link_is_detached_after_excluding_too_many_messages() -> None:
     client = filled(EXCLUDED_MAX + 5)
     client.attach_receiver("/queues/q", credit=EXCLUDED_MAX + 5)
     assert client.settle(0, EXCLUDED_MAX - 2, undeliverable()) == []

@@ -100,7 +100,7 @@ def test_consumers_without_room_are_looked_at_once_however_many_messages_come() 
     assert peer.looks - looks <= 2 * 1000, "each found out once that it has no room"
 
 
-def test_acknowledgement_looks_at_its_own_consumer_only() -> None:
+def test_acknowledgement_examines_only_the_own_consumer() -> None:
     bench, peer = Bench("q"), Peer()
     for _ in range(1000):
         bench.consume(peer, "q", 1)
@@ -113,7 +113,7 @@ def test_acknowledgement_looks_at_its_own_consumer_only() -> None:
     assert peer.looks - looks <= 3 * 1000
 
 
-def test_acknowledgement_with_a_shared_prefetch_wakes_one_of_many_consumers() -> None:
+def test_acknowledgement_with_a_shared_prefetch_wakes_a_single_consumer_of_many() -> None:
     names = [f"q{number}" for number in range(200)]
     bench, peer = Bench(*names), Peer()
     peer.credit.window = 1
@@ -129,7 +129,7 @@ def test_acknowledgement_with_a_shared_prefetch_wakes_one_of_many_consumers() ->
 
 
 @pytest.mark.parametrize("single", [False, True])
-def test_consumers_leave_in_any_order_and_the_others_keep_their_turns(single: bool) -> None:
+def test_consumers_leave_in_any_order_and_the_rest_keep_their_turns(single: bool) -> None:
     bench = Bench("q", **({"x-single-active-consumer": True} if single else {}))
     peers = [Peer() for _ in range(300)]
     for number, peer in enumerate(peers):
@@ -157,7 +157,7 @@ def test_consumer_that_settles_comes_back_as_the_last_in_turn() -> None:
     assert bench.delivered() == ["b", "c", "a"]
 
 
-def test_consumers_of_higher_priority_come_first_as_soon_as_they_have_room() -> None:
+def test_consumers_of_higher_priority_with_room_come_first() -> None:
     bench, peer = Bench("q"), Peer()
     for tag, priority in (("low", -1), ("usual", 0), ("high", 7), ("high2", 7)):
         bench.consume(peer, "q", 1, tag, priority=priority)
@@ -246,7 +246,7 @@ def test_room_in_an_output_goes_to_the_longest_waiting_consumer() -> None:
     assert seen == list("abcdefghi") * 3
 
 
-def test_consumer_that_finds_its_queue_empty_passes_its_turn_on() -> None:
+def test_consumer_that_finds_the_queue_empty_passes_the_turn_on() -> None:
     bench, peer = one_at_a_time()
     assert bench.delivered() == ["a"]
     bench.consume(Peer(), "b", tag="rival")
@@ -255,7 +255,7 @@ def test_consumer_that_finds_its_queue_empty_passes_its_turn_on() -> None:
     assert bench.delivered() == ["c"], "b was next, and has nothing any more"
 
 
-def test_consumer_cancelled_while_it_waits_delays_no_other() -> None:
+def test_consumer_cancelled_while_waiting_delays_no_other_consumer() -> None:
     bench, peer = one_at_a_time()
     assert bench.delivered() == ["a"]
     bench.broker.cancel(peer, "b")
@@ -283,7 +283,7 @@ def test_shared_prefetch_holds_consumers_without_acknowledgements_uncounted() ->
     assert bench.queues["b"].messages == 0
 
 
-def test_byte_window_lets_a_smaller_message_at_the_front_pass() -> None:
+def test_byte_window_passes_a_smaller_message_at_the_front() -> None:
     bench, peer, other = Bench("q"), Peer(), Peer()
     bench.consume(peer, "q", tag="narrow", window_bytes=25)
     bench.put("q", 2, 10)
@@ -301,7 +301,7 @@ def test_byte_window_lets_a_smaller_message_at_the_front_pass() -> None:
 
 
 @pytest.mark.once
-def test_queue_has_a_bound_of_consumers_and_names_it() -> None:
+def test_queue_has_a_named_bound_of_consumers() -> None:
     bench = Bench("q")
     for number in range(CONSUMERS_OF_A_QUEUE):
         if number % CONSUMERS_OF_A_CHANNEL == 0:
@@ -314,7 +314,7 @@ def test_queue_has_a_bound_of_consumers_and_names_it() -> None:
     )
 
 
-def test_channel_has_a_bound_of_consumers_and_names_it() -> None:
+def test_channel_has_a_named_bound_of_consumers() -> None:
     bench, session = Bench("q"), Session()
     for _ in range(CONSUMERS_OF_A_CHANNEL):
         bench.consume(session, "q")

@@ -45,7 +45,7 @@ def test_browser_with_a_selector_gets_matching_messages() -> None:
     assert bench.filters["b"].asked == list(range(1, 1001))
 
 
-def test_browser_gets_no_more_than_its_credit() -> None:
+def test_browser_gets_no_more_than_the_credit() -> None:
     bench = SelectingBench(*["red"] * 10)
     browser = bench.attach("b", browses=True, credit=4)
     bench.deliver()
@@ -202,7 +202,7 @@ def house() -> BrowsedHouse:
     return BrowsedHouse(30)
 
 
-def test_browser_reads_paged_messages_and_leaves_them_on_the_disk(house: BrowsedHouse) -> None:
+def test_browser_reads_paged_messages_and_leaves_the_pages_on_the_disk(house: BrowsedHouse) -> None:
     assert house.pages("q").messages == 26
     house.grant(1000)
     assert house.browse() == names(*range(1, 31))
@@ -214,7 +214,7 @@ def test_browser_reads_paged_messages_and_leaves_them_on_the_disk(house: Browsed
     house.check()
 
 
-def test_browser_sees_arrivals_behind_paged_messages_once_they_are_written() -> None:
+def test_browser_sees_arrivals_behind_paged_messages_once_written() -> None:
     house = BrowsedHouse()
     house.grant(1000)
     house.fill(1, 10)
@@ -249,7 +249,7 @@ def test_browser_skips_pages_that_are_purged(house: BrowsedHouse) -> None:
     assert house.browse() == names(*range(1, 7), *range(31, 41))
 
 
-def test_read_for_a_browser_that_is_gone_changes_nothing(house: BrowsedHouse) -> None:
+def test_read_for_an_ended_browser_changes_nothing(house: BrowsedHouse) -> None:
     house.grant(1000)
     while (batch := house.broker.next_batch()) is not None:
         house.got.extend(each.content for each in batch.messages if each is not None)
@@ -267,7 +267,7 @@ def test_missing_pages_end_the_way_of_a_browser(house: BrowsedHouse) -> None:
     assert not house.broker.has_dirty()
 
 
-def test_end_of_its_session_ends_a_browser() -> None:
+def test_session_end_ends_a_browser() -> None:
     bench = SelectingBench("red")
     bench.attach("b", browses=True)
     bench.deliver()
@@ -340,7 +340,7 @@ def test_browser_sees_each_message_once_in_order_and_all_that_stay(steps: list[t
     house.check()
 
 
-def test_browser_does_not_see_again_messages_paged_in_behind_it(house: BrowsedHouse) -> None:
+def test_browser_does_not_see_again_messages_paged_in_behind_the_browser(house: BrowsedHouse) -> None:
     house.grant(1000)
     assert house.browse() == names(*range(1, 31))
     for _ in range(12):

@@ -47,12 +47,12 @@ def test_variant_of_an_envelope_has_the_same_origin() -> None:
     assert (envelope.origin.number, envelope.priority, envelope.ttl_s, envelope.persistent) == (7, 3, 5.0, True)
 
 
-def test_filter_describes_the_messages_that_its_consumer_waits_for() -> None:
+def test_filter_describes_the_messages_that_the_consumer_waits_for() -> None:
     assert MessageFilter(FORMATS, parse_selector("a = 1")).describe() == "waits for a message that its selector matches"
     assert "own connection" in MessageFilter(FORMATS, None, 7).describe()
 
 
-def test_consumer_with_no_local_gets_no_message_of_its_own_connection() -> None:
+def test_consumer_with_no_local_gets_no_message_of_the_own_connection() -> None:
     """The routes of a connection carry its number, on the fast path and in all their variants."""
     bench = SelectingBench()
     route = Route(bench.vhost.route("", "q", False).envelope.from_origin(Origin(7, "c")), False)
@@ -81,7 +81,7 @@ def test_consumer_with_no_local_is_refused_on_a_queue_that_pages() -> None:
     assert consumer.session.consumers == {}
 
 
-def test_patterns_count_the_text_that_they_search_and_are_bounded() -> None:
+def test_patterns_count_the_searched_text_and_are_bounded() -> None:
     text = "a" * 4096
     plain, costly = (MessageFilter(FORMATS, parse_selector(like)) for like in ("color LIKE '%ab%'", MANY_PATTERNS))
     assert not plain.matches(message(text))

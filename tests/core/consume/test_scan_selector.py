@@ -102,7 +102,7 @@ def test_scan_is_done_in_slices_between_turns_of_other_queues() -> None:
     assert not other.scheduled
 
 
-def test_ready_consumer_waits_in_the_list_of_its_obstacle() -> None:
+def test_ready_consumer_waits_in_the_list_of_the_obstacle() -> None:
     bench = SelectingBench("red")
     consumer = bench.attach("a", RED, credit=1)
     bench.deliver()
@@ -113,7 +113,7 @@ def test_ready_consumer_waits_in_the_list_of_its_obstacle() -> None:
     assert consumer.state == ALONE
 
 
-def test_released_message_is_offered_to_consumers_that_have_not_seen_it() -> None:
+def test_released_message_is_offered_to_consumers_that_have_not_seen_the_message() -> None:
     bench = SelectingBench("red", "red", "green")
     bench.attach("a", RED)
     bench.deliver()
@@ -162,7 +162,7 @@ def test_very_many_missed_messages_are_looked_for_from_the_oldest_on() -> None:
     assert bench.got["b"] == list(range(1, count + 1))
 
 
-def test_messages_matching_two_selectors_are_shared_by_their_consumers() -> None:
+def test_messages_matching_two_selectors_are_shared_by_the_consumers() -> None:
     bench = SelectingBench(*["red"] * 100)
     bench.attach("a", RED)
     bench.attach("b", RED)
@@ -266,7 +266,7 @@ def test_drop_head_drops_messages_without_a_matching_consumer() -> None:
     assert bench.ready() == [2, 3, 5] or bench.ready() == [3, 5]
 
 
-def test_deletion_of_the_queue_ends_its_consumers() -> None:
+def test_queue_deletion_ends_the_consumers() -> None:
     bench = SelectingBench("red", "green")
     consumer = bench.attach("a", RED)
     bench.attach("b", browses=True)
@@ -281,7 +281,7 @@ def test_deletion_of_the_queue_ends_its_consumers() -> None:
     bench.deliver()
 
 
-def test_end_of_the_session_returns_its_messages() -> None:
+def test_session_end_returns_the_messages() -> None:
     bench = SelectingBench("red", "green", "red")
     bench.attach("a", RED)
     bench.deliver()
@@ -322,7 +322,7 @@ def test_available_counts_messages_not_yet_matched() -> None:
     assert consumer.available() == 2
 
 
-def test_filter_skips_a_message_that_it_cannot_read() -> None:
+def test_filter_skips_an_unreadable_message() -> None:
     bench = SelectingBench("red")
     consumer = Consumer("a", Session(), bench.queue, False, False, 0)
     selector = parse_selector("color IS NULL OR color = 'red'")
@@ -455,7 +455,7 @@ def test_random_order_of_releases_ends_in_order() -> None:
     assert bench.got["b"] == list(range(1, 1201))
 
 
-def test_scan_gets_paged_messages_as_they_come_into_memory() -> None:
+def test_scan_gets_paged_messages_once_in_memory() -> None:
     house = settled(40)
     assert house.pages("q").messages > 0
     consumer = Consumer("a", house.session, house.queues["q"], True, False, 0)

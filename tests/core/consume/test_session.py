@@ -50,7 +50,7 @@ def test_prefetch_bounds_deliveries_and_acknowledgements_give_room() -> None:
     assert (session.unsettled.count(), queue.unacked_messages, queue.messages) == (3, 3, 8)
 
 
-def test_prefetch_of_a_session_is_shared_by_its_consumers() -> None:
+def test_prefetch_of_a_session_is_shared_by_the_consumers() -> None:
     broker, queue = queue_with(10)
     session = Session()
     session.credit.window = 4
@@ -75,7 +75,7 @@ def test_batch_is_bounded_in_messages_and_in_bytes() -> None:
     assert deliver(broker) == [("t", 1, 1), ("t", 2, 1), ("t", 3, 1)]
 
 
-def test_returned_messages_come_first_in_their_old_order_marked_as_redelivered() -> None:
+def test_returned_messages_come_first_in_the_old_order_marked_as_redelivered() -> None:
     broker, queue = queue_with(5)
     session = Session()
     consume(broker, session, queue, 4)
@@ -101,7 +101,7 @@ def test_unknown_delivery_tag_is_refused(tag: int, multiple: bool) -> None:
         session.unsettled.acknowledge(2, True, 0.0)
 
 
-def test_multiple_acknowledgement_that_settles_nothing_is_refused() -> None:
+def test_multiple_acknowledgement_that_settles_no_delivery_is_refused() -> None:
     broker, queue = queue_with(4)
     session = Session()
     consume(broker, session, queue, 0)
@@ -270,7 +270,7 @@ class Narrow(Session):
         return not self.full
 
 
-def test_output_that_is_full_is_waited_for_if_there_is_something_to_send(bench: SelectingBench) -> None:
+def test_full_output_is_waited_for_if_a_message_can_be_sent(bench: SelectingBench) -> None:
     session = Narrow()
     bench.sessions["a"] = session
     consumer = bench.attach("a", credit=5)
@@ -369,7 +369,7 @@ def test_pages_that_are_being_written_or_read_are_waited_for() -> None:
     assert found == [b"%03d" % number for number in range(1, 31)]
 
 
-def test_pages_are_waited_for_until_a_browser_has_read_them() -> None:
+def test_pages_are_waited_for_until_a_browser_has_read_the_pages() -> None:
     house = DrainedHouse(30)
     house.grant(100)
     request_drain(house.browser)

@@ -47,7 +47,7 @@ def delivered(house: House) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("no_ack", [False, True])
-def test_unsendable_message_is_passed_over_and_stays_in_its_queue(house: House, no_ack: bool) -> None:
+def test_unsendable_message_is_passed_over_and_stays_in_the_queue(house: House, no_ack: bool) -> None:
     session, queue = Narrow(), house.vhost.queue("q")
     consumer = consume(house, session, no_ack=no_ack)
     for charge in (LARGE, 10, LARGE + 1, 11):
@@ -72,7 +72,7 @@ def test_unsendable_message_goes_to_another_consumer_in_order(house: House) -> N
     assert int(queue.waiting()) == 1
 
 
-def test_unsendable_message_is_looked_at_once_by_its_consumer(house: House) -> None:
+def test_unsendable_message_is_examined_once_by_the_consumer(house: House) -> None:
     session, queue = Narrow(), house.vhost.queue("q")
     consume(house, session)
     house.publish_now("q", LARGE)

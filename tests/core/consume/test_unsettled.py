@@ -93,7 +93,7 @@ def test_unknown_tag_is_refused_by_the_methods_for_tags_only() -> None:
     assert session.unsettled.settle_tag(0, True, Outcome.FAILED, 0.0) == []
 
 
-def test_closing_session_hands_over_its_unsettled_deliveries() -> None:
+def test_closing_session_hands_over_the_unsettled_deliveries() -> None:
     _, queue = queue_with(5)
     session = Session()
     for _ in range(5):

@@ -20,7 +20,7 @@ def bounded_address(house: House, capacity: int, stop: int, resume: int) -> Addr
     return depth
 
 
-def test_address_charges_a_message_once_until_its_last_queue_releases_it() -> None:
+def test_address_charges_a_message_once_until_the_last_queue_releases_the_message() -> None:
     house = House()
     for name in "ab":
         house.queue(name)
@@ -41,7 +41,7 @@ def test_address_charges_a_message_once_until_its_last_queue_releases_it() -> No
 
 
 @pytest.mark.parametrize("way", ["ack", "multiple", "part", "nack", "requeue", "expire", "ring"])
-def test_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
+def test_address_is_empty_after_any_kind_of_removal(way: str) -> None:
     house = House("a", **{"x_message_ttl": 1000} if way == "expire" else {})
     if way == "ring":
         house.broker.delete_queue(house.vhost.queues["a"])

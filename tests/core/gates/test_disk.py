@@ -31,7 +31,7 @@ def test_publish_to_a_durable_and_a_transient_queue_waits_for_both(house: Kept) 
     assert (house.depth("passing"), len(producer.outbox)) == (2, 0)
 
 
-def test_held_publish_is_refused_at_its_deadline_with_the_reason(house: Kept) -> None:
+def test_held_publish_is_refused_at_the_deadline_with_the_reason(house: Kept) -> None:
     house.set("vhost", "/", disk_overfull=100)
     house.set("queue", "a", hold_deadline=5)
     confirming, plain = house.producer("confirming"), house.producer("plain", confirming=False)
@@ -69,7 +69,7 @@ def test_publish_behind_a_closed_queue_gate_does_not_bypass_the_disk_gate(house:
     assert (house.depth("a"), len(producer.outbox)) == (5, 5)
 
 
-def test_commit_that_frees_what_it_stores_passes_a_quota_but_no_other_disk_gate(house: Kept) -> None:
+def test_commit_that_frees_as_much_as_stored_passes_a_quota_but_no_other_disk_gate(house: Kept) -> None:
     house.set("vhost", "/", disk_overfull=250)
     filler = house.producer("filler")
     for _ in range(3):
@@ -108,7 +108,7 @@ def test_dead_letter_is_not_stopped_by_gates_before_the_disk(house: Kept) -> Non
     assert (house.depth("work"), house.depth("b")) == (0, 1)
 
 
-def test_stored_bytes_are_counted_exactly_whatever_becomes_of_their_messages(house: Kept) -> None:
+def test_stored_bytes_are_counted_exactly_for_any_fate_of_the_messages(house: Kept) -> None:
     producer = house.producer("p")
     queue = house.vhost.queues["a"]
     for charge in range(100, 110):
@@ -129,7 +129,7 @@ def test_stored_bytes_are_counted_exactly_whatever_becomes_of_their_messages(hou
     assert house.stored() == 0
 
 
-def test_deleted_virtual_host_releases_its_waiters_and_its_name_starts_at_0(house: Kept) -> None:
+def test_deleted_virtual_host_releases_the_waiters_and_the_name_starts_at_0(house: Kept) -> None:
     house.set("vhost", "/", disk_overfull=100)
     house.store(house.producer("p"), "a", 200)
     assert house.closed() == ["quota of vhost /"]
@@ -138,7 +138,7 @@ def test_deleted_virtual_host_releases_its_waiters_and_its_name_starts_at_0(hous
     assert (house.stored(), house.closed()) == (0, [])
 
 
-def test_disk_gate_admits_nothing_while_it_is_closed_and_everything_while_it_is_open() -> None:
+def test_disk_gate_admits_no_message_while_closed_and_all_while_open() -> None:
     found = DiskGate(House().broker.gates.disk, "room of the store")
     assert found.admits(1 << 40, 9, 1.0)
     found.move(True, 1000, 1.0)
@@ -147,11 +147,11 @@ def test_disk_gate_admits_nothing_while_it_is_closed_and_everything_while_it_is_
     assert found.admits(1, 1, 2.0)
 
 
-def test_disk_gate_names_itself_in_a_refusal() -> None:
+def test_disk_gate_names_the_gate_in_a_refusal() -> None:
     found = DiskGate(House().broker.gates.disk, "room of the store")
     assert found.gate.owner is found
     assert "room of the store" in found.describe_refusal()
 
 
-def test_disk_gates_of_each_kind_begin_their_names_with_another_word() -> None:
+def test_disk_gates_of_each_kind_have_distinct_first_words_in_their_names() -> None:
     assert len({QUOTA, FREE_SPACE, STORE_FAILURE}) == 3

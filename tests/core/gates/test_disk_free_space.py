@@ -26,7 +26,7 @@ def test_space_that_the_store_needs_is_not_free_for_messages() -> None:
         assert house.closed() == closed, (free, needed)
 
 
-def test_store_keeps_its_space_with_min_disk_free_none() -> None:
+def test_store_keeps_the_space_with_min_disk_free_none() -> None:
     house = Kept(min_disk_free="none")
     for free, needed, closed in ((500, 500, []), (499, 500, ["room"]), (500, 500, [])):
         house.disk.measured(1, free, 100_000, house.broker.now, needed)

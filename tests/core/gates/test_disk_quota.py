@@ -41,7 +41,7 @@ def test_quota_gate_closes_at_once_and_stops_only_publishes_to_be_stored() -> No
     assert house.crossings() == [("quota of vhost /", False)]
 
 
-def test_virtual_hosts_quota_is_no_other_ones() -> None:
+def test_quota_of_a_virtual_host_does_not_apply_to_other_virtual_hosts() -> None:
     house = Kept()
     other = house.broker.add_vhost("other")
     free = other.declare_queue("free", {}, True, False, None, None)
@@ -54,7 +54,7 @@ def test_virtual_hosts_quota_is_no_other_ones() -> None:
     assert (free.messages, house.closed()) == (3, ["quota of vhost /"])
 
 
-def test_broker_quota_counts_measured_bytes_and_those_stored_since() -> None:
+def test_broker_quota_counts_measured_bytes_and_bytes_stored_since() -> None:
     house = Kept(disk_overfull=1_000_000, disk_underfull=500_000, min_disk_free="none")
     house.disk.measured(900_000, UNLIMITED, 0, house.broker.now)
     producer = house.producer("p")
@@ -106,7 +106,7 @@ def test_quota_of_the_broker_is_exceeded_by_the_closing_publish_only(
     assert (written + int(house.journal.unwritten()) > 5_000) == (house.closed() == ["quota"])
 
 
-def test_virtual_host_restored_above_its_quota_is_closed_before_the_first_publish() -> None:
+def test_virtual_host_restored_above_the_quota_is_closed_before_the_first_publish() -> None:
     house = Kept()
     house.set("vhost", "/", disk_overfull=500)
     queue = house.vhost.queues["a"]
@@ -115,7 +115,7 @@ def test_virtual_host_restored_above_its_quota_is_closed_before_the_first_publis
     assert (house.stored(), house.closed()) == (600, ["quota of vhost /"])
 
 
-def test_quota_that_is_lifted_raised_or_lowered_is_judged_at_once() -> None:
+def test_quota_lifted_raised_or_lowered_is_judged_at_once() -> None:
     house = Kept()
     producer = house.producer("p")
     for _ in range(5):

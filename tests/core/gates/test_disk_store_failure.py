@@ -11,7 +11,7 @@ from tests.support.broker_fixture import told
 from tests.support.durable_broker import Kept
 
 
-def test_failed_store_blocks_waiting_and_new_publishers_until_it_works_again() -> None:
+def test_failed_store_blocks_waiting_and_new_publishers_until_the_store_works_again() -> None:
     house = Kept()
     waits, comes, idle = house.producer("waits"), house.producer("comes"), house.producer("idle")
     house.store(waits, "a")

@@ -74,7 +74,7 @@ SHAPES: dict[str, Table] = {
 
 @pytest.mark.parametrize("exchange", ["amq.topic", "amq.headers"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_binding_is_charged_at_least_its_memory_and_at_most_eight_times_it(exchange: str, shape: str) -> None:
+def test_binding_is_charged_at_least_the_memory_and_at_most_eight_times_as_much(exchange: str, shape: str) -> None:
     broker, vhost = make()
     queue = declare(vhost, "q")
     encoded = encode_table(SHAPES[shape])
@@ -93,7 +93,7 @@ def test_binding_is_charged_at_least_its_memory_and_at_most_eight_times_it(excha
 
 
 @given(TABLES)
-def test_bytes_of_arguments_are_those_of_the_wire(table: Table) -> None:
+def test_bytes_of_arguments_equal_the_bytes_on_the_wire(table: Table) -> None:
     encoded = encode_table(table)
     again, _ = decode_table(encoded, 0)
     # Whole numbers are written in the least width; they are counted with the widest.
@@ -172,7 +172,7 @@ def test_sum_of_all_arguments_is_bounded_and_more_is_506() -> None:
     assert len(vhost.queues) > 50
 
 
-def test_arguments_count_with_the_nodes_memory_gate_and_cannot_close_it_alone() -> None:
+def test_arguments_count_with_the_nodes_memory_gate_and_cannot_close_the_gate_alone() -> None:
     broker, vhost = make()
     bounded(broker, 8 * MIB)
     memory = broker.gates.memory
@@ -185,7 +185,7 @@ def test_arguments_count_with_the_nodes_memory_gate_and_cannot_close_it_alone() 
     assert memory.gate.open
 
 
-def test_new_bound_of_the_nodes_memory_counts_the_arguments_that_are_there() -> None:
+def test_new_bound_of_the_nodes_memory_counts_the_present_arguments() -> None:
     broker, vhost = make()
     declare(vhost, "q", {"x-note": "n" * 10_000})
     bounded(broker, 8 * MIB)
@@ -195,7 +195,7 @@ def test_new_bound_of_the_nodes_memory_counts_the_arguments_that_are_there() -> 
     assert exact(memory, broker) == 0
 
 
-def test_bindings_differ_by_type_and_value_of_arguments_but_not_by_their_order() -> None:
+def test_bindings_differ_by_type_and_value_of_arguments_but_not_by_the_order() -> None:
     _, vhost = make()
     queue = declare(vhost, "q")
     bound = vhost.bind("amq.headers", queue, None, "", {"a": 1, "b": "x"})

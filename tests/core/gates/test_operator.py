@@ -14,7 +14,9 @@ from tests.support.broker_fixture import House, told
     ("scope", "vhost", "name"),
     [(QUEUE, "/", "a"), (VHOST, "/", "/"), (USER, "", "alice"), (CONNECTION, "", "1"), (ADDRESS, "/", "amq.fanout")],
 )
-def test_blocked_object_takes_no_message_until_the_operator_unblocks_it(scope: str, vhost: str, name: str) -> None:
+def test_blocked_object_takes_no_message_until_the_operator_unblocks_the_object(
+    scope: str, vhost: str, name: str
+) -> None:
     house = House("a")
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     producer = house.producer("p")
@@ -38,7 +40,7 @@ def test_blocked_object_takes_no_message_until_the_operator_unblocks_it(scope: s
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_unblocking_an_unblocked_object_is_an_error_that_names_it(scope: str) -> None:
+def test_unblocking_an_unblocked_object_is_an_error_with_the_name(scope: str) -> None:
     house = House()
     with pytest.raises(NotFound, match=f"{scope} 'x' is not blocked by the operator"):
         house.broker.gates.unblock(scope, "/", "x")

@@ -20,7 +20,7 @@ def rated(house: House, producer: Producer, messages: float, burst: float = 1.0)
     return rate
 
 
-def test_rate_lets_the_first_go_at_once_and_the_others_each_in_its_time() -> None:
+def test_rate_passes_the_first_message_at_once_and_each_later_message_in_time() -> None:
     house = House("a")
     producer = house.producer("p")
     rated(house, producer, 10.0)
@@ -36,7 +36,7 @@ def test_rate_lets_the_first_go_at_once_and_the_others_each_in_its_time() -> Non
     assert not [effect for effect in house.broker.effects() if isinstance(effect, GateChanged)], "a rate is not told"
 
 
-def test_producers_at_one_rate_share_it_in_turn() -> None:
+def test_producers_at_the_same_rate_share_the_rate_in_turn() -> None:
     house = House("a")
     one, two = house.producer("one"), house.producer("two")
     rate = rated(house, one, 100.0)
@@ -53,7 +53,7 @@ def test_producers_at_one_rate_share_it_in_turn() -> None:
 
 @pytest.mark.parametrize("scope", ["producer", "connection", "user", "address"])
 @pytest.mark.parametrize("rate", [3, 10, 1000])
-def test_rate_lets_one_more_than_itself_pass_in_any_second_also_after_idle_time(scope: str, rate: int) -> None:
+def test_rate_passes_a_message_more_in_any_second_also_after_idle_time(scope: str, rate: int) -> None:
     house = House("a")
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     producer = house.producer("p")
@@ -71,7 +71,7 @@ def test_rate_lets_one_more_than_itself_pass_in_any_second_also_after_idle_time(
     assert len(passed) >= int(0.98 * 2.5 * rate)
 
 
-def test_rates_burst_passes_at_once_if_it_is_given() -> None:
+def test_rates_burst_passes_at_once_if_set() -> None:
     house = House("a")
     producer = house.producer("p")
     house.set("producer", "alice", rate_messages=10, burst_messages=5)
@@ -80,7 +80,7 @@ def test_rates_burst_passes_at_once_if_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("scope", ["producer", "connection", "user"])
-def test_rate_in_bytes_lets_a_large_message_pass_and_then_makes_it_pay(scope: str) -> None:
+def test_rate_in_bytes_passes_a_large_message_and_then_delays_the_next(scope: str) -> None:
     house = House("a")
     producer = house.producer("p")
     house.set(scope, "alice", rate_bytes=1000, burst_bytes=100)

@@ -11,7 +11,7 @@ from tests.support.setting_values import in_bytes
 from tests.support.topology import resolve
 
 
-def test_overfull_virtual_host_withholds_publishes_to_its_queues_and_no_others() -> None:
+def test_overfull_virtual_host_withholds_publishes_to_the_own_queues_only() -> None:
     house = House()
     other = house.broker.add_vhost("other")
     other.declare_queue("free", {}, False, False, None, None)
@@ -55,7 +55,7 @@ def test_lifting_or_lowering_a_virtual_hosts_bound_is_judged_at_once() -> None:
     assert told(producer) == [(10, 10, True)]
 
 
-def test_held_publish_whose_queue_is_deleted_goes_into_the_others() -> None:
+def test_held_publish_whose_queue_is_deleted_enters_the_remaining_queues() -> None:
     house = House()
     for name in "ab":
         house.queue(name)
@@ -70,7 +70,7 @@ def test_held_publish_whose_queue_is_deleted_goes_into_the_others() -> None:
     assert told(producer) == [(1, 1, True)]
 
 
-def test_held_publish_whose_queue_is_deleted_is_answered_whichever_gate_it_waits_at() -> None:
+def test_held_publish_whose_queue_is_deleted_is_answered_at_any_gate() -> None:
     house = House("a")
     producer = house.producer("p")
     house.broker.gates.block(VHOST, "/", "/", "")

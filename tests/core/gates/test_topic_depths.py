@@ -40,7 +40,7 @@ def listening(*queues: str) -> House:
     return house
 
 
-def test_topic_has_one_bound_for_all_its_subscriptions() -> None:
+def test_topic_has_a_single_bound_for_all_subscriptions() -> None:
     house = listening("a", "b")
     house.set("address", "amq.topic/prices.#", capacity_messages=2, stop_messages=1)
     house.published("p", "prices.eur", 100, "amq.topic", count=4)
@@ -83,7 +83,7 @@ def test_topic_bound_is_set_late_changed_and_removed() -> None:
     assert house.vhost.exchanges["amq.topic"].gates == []
 
 
-def test_bound_of_a_topic_takes_the_place_of_its_exchanges() -> None:
+def test_bound_of_a_topic_replaces_the_bound_of_the_exchange() -> None:
     house = listening("a")
     house.set("address", "amq.topic", capacity_messages=3, stop_messages=2)
     house.set("address", "amq.topic/prices.*", capacity_messages=1, stop_messages=0)
@@ -93,7 +93,7 @@ def test_bound_of_a_topic_takes_the_place_of_its_exchanges() -> None:
     assert house.depth("a") == 1 + 3
 
 
-def test_invented_keys_share_a_depth_beyond_the_limit_and_empty_ones_are_dropped() -> None:
+def test_invented_keys_share_a_depth_beyond_the_limit_and_empty_depths_are_dropped() -> None:
     house = listening("a")
     house.set("address", "amq.topic/#", capacity_messages=2)
     exchange = house.vhost.exchanges["amq.topic"]
@@ -122,7 +122,7 @@ def few_topics(house: House, most: int) -> TopicDepths:
     return topics
 
 
-def test_held_publish_counts_in_the_present_depth_of_its_key_after_a_drop() -> None:
+def test_held_publish_counts_in_the_present_depth_of_the_key_after_a_drop() -> None:
     house = listening("a")
     topics = few_topics(house, 1)
     house.set("address", "amq.topic/#", capacity_messages=2)
@@ -143,7 +143,7 @@ def test_held_publish_counts_in_the_present_depth_of_its_key_after_a_drop() -> N
     assert house.depth("a") == 1 + 2 + 1
 
 
-def test_key_that_shares_a_depth_gets_its_own_when_nothing_counts_in_the_shared_one() -> None:
+def test_key_that_shares_a_depth_gets_a_separate_depth_when_the_shared_depth_is_0() -> None:
     house = listening("a")
     topics = few_topics(house, 2)
     house.set("address", "amq.topic/#", capacity_messages=2)
@@ -186,7 +186,7 @@ def test_keys_with_different_bounds_share_no_depth() -> None:
     assert topics.depth(house.vhost, exchange, "#") is None
 
 
-def test_messages_count_again_when_the_bound_of_their_key_returns() -> None:
+def test_messages_count_again_when_the_bound_of_the_key_returns() -> None:
     house = listening("a")
     for most in (4, 1):  # With a depth of their own, and with a shared one.
         topics = few_topics(house, most)
@@ -206,7 +206,7 @@ def test_messages_count_again_when_the_bound_of_their_key_returns() -> None:
         house.take("a", before)
 
 
-def test_credit_of_a_link_follows_the_depth_of_its_key() -> None:
+def test_credit_of_a_link_follows_the_depth_of_the_key() -> None:
     house = listening("a")
     topics = few_topics(house, 1)
     house.set("address", "amq.topic/#", capacity_messages=4)
@@ -224,7 +224,7 @@ def test_credit_of_a_link_follows_the_depth_of_its_key() -> None:
     assert house.depth("a") <= 1 + 4
 
 
-def test_exchange_with_a_slash_in_its_name_keeps_its_settings() -> None:
+def test_exchange_with_a_slash_in_the_name_keeps_the_settings() -> None:
     house = House()
     house.vhost.declare_exchange("jms/prices", "topic", {}, False, False, False)
     house.set("address", "jms/prices", capacity_messages=3)
@@ -233,7 +233,7 @@ def test_exchange_with_a_slash_in_its_name_keeps_its_settings() -> None:
     assert house.vhost.exchanges["jms/prices"].gates == []
 
 
-def test_topic_has_the_settings_of_the_most_specific_pattern_and_of_its_exchange() -> None:
+def test_topic_has_the_settings_of_the_most_specific_pattern_and_of_the_exchange() -> None:
     house = House()
     house.set("address", "amq.*", capacity_messages=9, capacity_bytes=9000)
     house.set("address", "amq.topic/#", capacity_messages=8)
@@ -333,7 +333,7 @@ def test_late_bound_counts_messages_with_copies_once() -> None:
     assert house.amounts() == (1, CHARGE)  # The one that was held has gone on.
 
 
-def test_count_takes_each_copy_beyond_those_that_it_recognizes_as_a_message() -> None:
+def test_count_takes_each_copy_beyond_the_recognised_copies_as_a_message() -> None:
     house = Newsroom("ab")
     for _ in range(5):
         house.send()
@@ -366,7 +366,7 @@ def test_count_of_a_late_bound_is_in_slices_and_omits_removed_messages() -> None
     assert house.amounts() == (0, 0)
 
 
-def test_delivery_that_is_in_no_session_counts_when_it_returns() -> None:
+def test_delivery_in_no_session_counts_after_the_return() -> None:
     house = Newsroom("a")
     house.send()
     other = Session()
@@ -390,7 +390,7 @@ def test_queue_that_the_count_does_not_concern_tracks_no_removals() -> None:
     assert house.vhost.queues["other"].membership.late_count is None
 
 
-def test_bound_that_is_raised_or_set_again_counts_nothing_twice() -> None:
+def test_bound_raised_or_set_again_counts_no_message_twice() -> None:
     house = Newsroom("ab")
     house.send()
     house.bound(capacity_messages=10)
@@ -404,7 +404,7 @@ def test_bound_that_is_raised_or_set_again_counts_nothing_twice() -> None:
     assert house.amounts() == (3, 3 * CHARGE)
 
 
-def test_message_that_waits_for_its_queue_counts_with_a_bound_set_meanwhile() -> None:
+def test_message_that_waits_for_the_queue_counts_with_a_bound_set_meanwhile() -> None:
     house = Newsroom("a", capacity_messages=2, stop_messages=1)
     for _ in range(4):
         house.send()
@@ -514,7 +514,7 @@ class Story:
 
 @settings(max_examples=examples(600))
 @given(st.lists(st.sampled_from([None, 0.5]), min_size=5, max_size=20), EVENTS, EVENTS, EVENTS)
-def test_depth_of_an_address_is_the_sum_over_its_queues(
+def test_depth_of_an_address_is_the_sum_over_the_queues(
     earlier: list[float | None],
     before: list[tuple[str, str]],
     meanwhile: list[tuple[str, str]],

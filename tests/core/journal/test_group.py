@@ -100,7 +100,7 @@ def test_message_requeued_repeatedly_does_not_pile_up_settlement_records() -> No
     assert sorted(broker.recovered()) == [b"other", b"poison"]
 
 
-def test_page_write_ends_behind_its_last_message() -> None:
+def test_page_write_ends_behind_the_last_message() -> None:
     house = house_with()
     pages = house.pages("q")
     write = PageWrite(pages, pages.storage, 7, 5)
@@ -133,7 +133,7 @@ def test_complete_body_goes_with_the_next_transaction_and_is_urgent_if_awaited()
     del content
 
 
-def test_body_that_nothing_refers_to_is_deleted_with_the_group_that_was_open() -> None:
+def test_body_without_a_reference_is_deleted_with_the_group_that_was_open() -> None:
     broker, journal = journal_of()
     content = some_large(broker, b"m", 2)
     journal.take()
@@ -149,7 +149,7 @@ def test_body_that_nothing_refers_to_is_deleted_with_the_group_that_was_open() -
     assert broker.large.ledger.stored == {}
 
 
-def test_body_whose_last_message_leaves_while_it_is_written_is_deleted_afterwards() -> None:
+def test_body_whose_last_message_leaves_during_the_write_is_deleted_afterwards() -> None:
     broker, journal = journal_of()
     content = some_large(broker, b"m")
     journal.take()
@@ -181,7 +181,7 @@ def test_very_large_body_is_deleted_over_several_transactions() -> None:
     ]
 
 
-def test_body_of_which_no_piece_was_complete_has_nothing_to_delete() -> None:
+def test_body_of_which_no_piece_was_complete_needs_no_deletion() -> None:
     _, journal = journal_of()
     journal.pieces.delete([5])
     journal.take()

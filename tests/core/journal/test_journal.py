@@ -66,7 +66,7 @@ def test_settlements_are_remembered_only_for_rows_with_messages_left() -> None:
 
 
 @pytest.mark.once
-def test_settlements_of_rows_with_messages_left_are_bounded_by_their_messages() -> None:
+def test_settlements_of_rows_with_messages_left_are_bounded_by_the_messages() -> None:
     house = house_with(MANY, 100)
     kept = 0
     for number in range(0, MANY, 2):
@@ -82,7 +82,7 @@ def test_settlements_of_rows_with_messages_left_are_bounded_by_their_messages() 
     assert int(again.queues["q"].messages) == kept
 
 
-def test_settlements_in_order_are_remembered_as_one() -> None:
+def test_settlements_in_order_are_remembered_as_a_single_settlement() -> None:
     house = house_with(200, 100)
     for _ in range(150):
         assert house.get("q") is not None
@@ -227,7 +227,7 @@ def wait(kept: Kept, before: int) -> Reply:
     return reply
 
 
-def test_reply_waits_for_the_removal_of_its_own_change() -> None:
+def test_reply_waits_for_the_removal_of_the_own_change() -> None:
     kept = Kept()
     before = changes(kept)
     removal = purge(kept)
@@ -253,7 +253,7 @@ def test_reply_does_not_wait_for_the_removal_of_an_earlier_change() -> None:
     kept.journal.finish_removal(removal)
 
 
-def test_replies_to_one_change_wait_for_the_same_removal() -> None:
+def test_replies_to_the_same_change_wait_for_the_same_removal() -> None:
     kept = Kept()
     before = changes(kept)
     removal = purge(kept)
@@ -276,7 +276,7 @@ class Waiting(WriteListener):
 @pytest.mark.parametrize("fails", [False, True], ids=["disk works", "disk fails"])
 @pytest.mark.parametrize("waits", [False, True], ids=["new", "waits already"])
 @pytest.mark.parametrize("over", [False, True], ids=["within its share", "over its share"])
-def test_share_waits_once_if_it_is_used_up_and_the_disk_works(over: bool, waits: bool, fails: bool) -> None:
+def test_share_waits_once_if_used_up_while_the_disk_works(over: bool, waits: bool, fails: bool) -> None:
     kept = Kept()
     journal, share = kept.journal, WriteShare("alice")
     while over and not journal.shares.is_over(share):
@@ -315,7 +315,7 @@ def close(journal: Journal, size: int = TAKEN_BYTES) -> int:
     return number
 
 
-def test_groups_of_a_series_are_written_in_one_transaction_after_earlier_ones() -> None:
+def test_groups_of_a_series_are_written_in_a_single_transaction_after_earlier_groups() -> None:
     journal = make_journal()
     before = close(journal)
     assert journal.begin_series()
@@ -331,7 +331,7 @@ def test_groups_of_a_series_are_written_in_one_transaction_after_earlier_ones() 
     assert written(journal) == [first, second, third]
 
 
-def test_new_series_begins_in_a_group_that_the_last_one_has_left() -> None:
+def test_new_series_begins_in_a_group_that_the_last_series_has_left() -> None:
     journal = make_journal()
     assert journal.begin_series()
     first = close(journal)

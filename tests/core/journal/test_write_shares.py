@@ -32,7 +32,7 @@ def fill(shares: WriteShares, share: WriteShare, group: int = 1, step: int = 102
 
 
 @pytest.mark.parametrize("users", [1, 2, 5])
-def test_users_that_record_without_end_have_equal_shares_and_leave_one_share_free(users: int) -> None:
+def test_users_that_record_without_end_have_equal_shares_and_leave_a_share_free(users: int) -> None:
     shares = WriteShares()
     clients = [[WriteShare(f"u{number}") for _ in range(8)] for number in range(users)]
     for _ in range(20_000):
@@ -51,7 +51,7 @@ def test_users_that_record_without_end_have_equal_shares_and_leave_one_share_fre
     assert not shares.is_over(newcomer)
 
 
-def test_connection_of_the_same_user_that_records_little_is_not_over_its_share() -> None:
+def test_connection_of_the_same_user_that_records_little_is_not_over_the_share() -> None:
     shares = WriteShares()
     hogs, neighbour = [WriteShare("shop") for _ in range(3)], WriteShare("shop")
     for hog in hogs:
@@ -60,7 +60,7 @@ def test_connection_of_the_same_user_that_records_little_is_not_over_its_share()
     assert not shares.is_over(neighbour)
 
 
-def test_single_client_has_the_whole_bound_until_another_one_records() -> None:
+def test_single_client_has_the_whole_bound_until_another_client_records() -> None:
     shares = WriteShares()
     hog, other = WriteShare("a"), WriteShare("b")
     assert fill(shares, hog) <= BOUND_MOST // 4 + 1024
@@ -73,7 +73,7 @@ def test_single_client_has_the_whole_bound_until_another_one_records() -> None:
     assert not shares.is_over(other)
 
 
-def test_transaction_ends_the_wait_of_those_whose_groups_it_takes() -> None:
+def test_transaction_ends_the_wait_of_the_writers_whose_groups_are_taken() -> None:
     shares = WriteShares()
     first, second = WriteShare("a"), WriteShare("b")
     fill(shares, first, 1)

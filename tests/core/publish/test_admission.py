@@ -65,7 +65,7 @@ def test_refusal_of_publishes_held_for_a_deleted_queue_names_the_deletion(house:
     assert [(each.cause, each.describe()) for each in refused] == [(DELETED, "queue 'a' was deleted")]
 
 
-def test_refusal_after_a_lowered_capacity_says_that_the_message_never_fits(house: House) -> None:
+def test_refusal_after_a_lowered_capacity_states_that_the_message_never_fits(house: House) -> None:
     house.queue("a")
     house.set("queue", "a", capacity_bytes=1000)
     producer = house.published("p", "a", 900, count=2)
@@ -77,7 +77,7 @@ def test_refusal_after_a_lowered_capacity_says_that_the_message_never_fits(house
     assert isinstance(refused[0].error, ContentTooLarge)
 
 
-def test_rate_of_a_user_is_shared_and_rate_of_a_connection_is_its_own() -> None:
+def test_rate_of_a_user_is_shared_unlike_the_rate_of_a_connection() -> None:
     house = House("a")
     other = ConnectionGates("alice", "2")
     house.broker.gates.add_connection(other)
@@ -99,7 +99,7 @@ def test_rate_of_a_user_is_shared_and_rate_of_a_connection_is_its_own() -> None:
     assert house.depth("a") == 14, "each connection has its own"
 
 
-def test_users_weight_is_its_producers_share_of_the_turns() -> None:
+def test_users_weight_is_the_producers_share_of_the_turns() -> None:
     house = House("a", capacity_messages=20, stop_messages=19, resume_messages=10)
     bob = ConnectionGates("bob", "2")
     house.broker.gates.add_connection(bob)
@@ -131,7 +131,7 @@ def enqueued(house: House, route: Route) -> Queue | None:
     return enqueue_all(house.broker, [], route, route.queues, b"x", 100, closed)
 
 
-def test_enqueue_puts_a_message_into_every_queue_and_counts_its_work() -> None:
+def test_enqueue_puts_a_message_into_every_queue_and_counts_the_work() -> None:
     house = House()
     route = fanout(house, a=5, b=5)
     before = house.broker.work.done
@@ -140,7 +140,7 @@ def test_enqueue_puts_a_message_into_every_queue_and_counts_its_work() -> None:
     assert house.broker.work.done - before == 2 * QUEUE_WORK
 
 
-def test_enqueue_returns_the_queue_that_refused_and_fills_the_others() -> None:
+def test_enqueue_returns_the_queue_that_refused_and_fills_the_rest() -> None:
     house = House()
     route = fanout(house, a=1, b=5)
     enqueued(house, route)

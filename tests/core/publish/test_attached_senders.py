@@ -18,7 +18,7 @@ def delete_queue(client: Amqp10Dialogue, name: str = "q") -> list[Heard]:
 
 
 @pytest.mark.parametrize("settled", [False, True])
-def test_sender_is_detached_when_its_queue_is_deleted(settled: bool) -> None:
+def test_sender_is_detached_when_the_queue_is_deleted(settled: bool) -> None:
     client = Amqp10Dialogue().declare("q", capacity_messages=100)
     client.declare("other")
     client.attach_sender("/queues/q")
@@ -35,7 +35,7 @@ def test_sender_is_detached_when_its_queue_is_deleted(settled: bool) -> None:
 
 
 @pytest.mark.parametrize("address", ["/exchanges/e", "/exchanges/e/key", "e"])
-def test_sender_is_detached_when_its_exchange_is_deleted(address: str) -> None:
+def test_sender_is_detached_when_the_exchange_is_deleted(address: str) -> None:
     client = Amqp10Dialogue()
     client.vhost.declare_exchange("e", "topic", {}, False, False, False)
     client.attach_sender(address)
@@ -53,7 +53,7 @@ def test_deletion_of_a_queue_behind_an_exchange_detaches_no_sender() -> None:
     assert delete_queue(client) == []
 
 
-def test_queue_of_the_same_name_has_senders_of_its_own() -> None:
+def test_queue_of_the_same_name_has_separate_senders() -> None:
     client = sender()
     client.driver.broker.delete_queue(client.vhost.queues["q"])
     client.declare("q")

@@ -23,7 +23,7 @@ def test_commit_delta_of_a_queue_sums_publishes_and_settlements() -> None:
     assert (delta.back, delta.back_bytes) == (2, 120)
 
 
-def test_commit_delta_at_a_gate_is_its_publishes_less_freed_messages() -> None:
+def test_commit_delta_at_a_gate_is_publishes_minus_freed_messages() -> None:
     delta = queue_delta(capacity_messages=10)
     delta.bring(100, b"")
     delta.settle(100, frees=True)
@@ -33,7 +33,7 @@ def test_commit_delta_at_a_gate_is_its_publishes_less_freed_messages() -> None:
     assert at_gate.has_room(100.0)
 
 
-def test_commit_delta_brings_nothing_to_a_queue_that_was_deleted() -> None:
+def test_commit_delta_adds_no_message_to_a_queue_that_was_deleted() -> None:
     delta = queue_delta()
     delta.bring(100, b"")
     delta.queue.deleted = True
@@ -60,7 +60,7 @@ def test_commit_delta_that_can_never_fit_names_the_capacity() -> None:
     assert at_gate.never_fits() == "queue 'a' with its capacity of 2 messages"
 
 
-def test_commit_delta_is_one_for_each_queue() -> None:
+def test_commit_delta_exists_once_for_each_queue() -> None:
     delta = queue_delta()
     deltas = {id(delta.queue): delta}
     assert delta_of(deltas, delta.queue) is delta

@@ -24,7 +24,7 @@ def test_publisher_counts_accepted_unroutable_and_confirmed_publishes() -> None:
     assert counts(producer) == (4, 3, 0, 1), "the refused one has no confirm"
 
 
-def test_held_publish_is_counted_when_it_passes() -> None:
+def test_held_publish_is_counted_when_passing() -> None:
     house = House("q", capacity_messages=1)
     producer = house.published("p", "q", 100, count=2)
     assert counts(producer)[0] == 1
@@ -46,7 +46,7 @@ def test_taken_counts_are_moved_and_counting_goes_on() -> None:
     assert counts(producer) == (1, 1, 0, 0)
 
 
-def test_connection_has_the_counts_of_its_ended_publishers() -> None:
+def test_connection_has_the_counts_of_ended_publishers() -> None:
     house = House("q")
     producer = house.published("p", "q", 100)
     producer.confirms.take()

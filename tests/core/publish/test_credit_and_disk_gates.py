@@ -70,7 +70,7 @@ def test_closed_disk_gate_stops_credit_of_links_that_stored_recently(kept: Kept)
     assert links[1].left > 0
 
 
-def test_stored_message_on_credit_for_transient_ones_is_held_at_the_disk_gate(kept: Kept) -> None:
+def test_stored_message_on_credit_for_transient_messages_is_held_at_the_disk_gate(kept: Kept) -> None:
     full_disk(kept)
     link = Link(kept, "a")
     run_turn(kept)
@@ -89,7 +89,7 @@ def test_stored_message_on_credit_for_transient_ones_is_held_at_the_disk_gate(ke
     assert link.left > 0
 
 
-def test_link_that_comes_to_the_disk_gate_behind_another_one_gets_its_trial_there(kept: Kept) -> None:
+def test_link_that_reaches_the_disk_gate_behind_another_gets_a_trial_there(kept: Kept) -> None:
     kept.set("queue", "a", capacity_messages=4, stop_messages=3, resume_messages=3)
     full_disk(kept)
     for _ in range(4):

@@ -7,7 +7,7 @@ from tests.support.broker_fixture import House
 from tests.support.sender_links import Link, run_turn
 
 
-def test_link_is_listed_once_however_often_it_asks() -> None:
+def test_link_is_listed_once_for_any_number_of_requests() -> None:
     house = House("a")
     link = Link(house, "a")
     link.credit.schedule_review()

@@ -32,7 +32,7 @@ def test_credit_of_a_sender_that_answers_no_drain_does_not_drain(state: CreditSt
 
 
 @pytest.mark.parametrize("state", CreditState)
-def test_drain_that_is_answered_ends_and_idleness_stays(state: CreditState) -> None:
+def test_answered_drain_ends_and_idleness_stays(state: CreditState) -> None:
     after = after_drain(state)
     assert (is_idle(after), is_draining(after)) == (is_idle(state), False)
 

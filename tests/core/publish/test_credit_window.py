@@ -6,7 +6,7 @@ from penstock.core.publish.credit_window import FIRST_MESSAGE_OCTETS, CreditWind
 from penstock.flow.level import OVERHEAD
 
 
-def test_first_grant_is_small_and_later_ones_fill_the_window() -> None:
+def test_first_grant_is_small_and_later_grants_fill_the_window() -> None:
     window = CreditWindow(message_octets=1000)
     assert window.is_size_known
     assert int(window.wanted(0)) == 64
@@ -32,12 +32,12 @@ def test_credit_grows_with_arrived_messages_of_unannounced_size() -> None:
     assert int(window.wanted(0)) == 64, "the bytes of the window count at all times"
 
 
-def test_credit_window_wants_no_more_while_half_of_it_is_unused() -> None:
+def test_credit_window_requests_no_more_while_half_is_unused() -> None:
     window = CreditWindow(10, 1 << 20)
     assert [int(window.wanted(unused)) for unused in (0, 4, 5, 10)] == [10, 6, 0, 0]
 
 
-def test_credit_window_wants_one_message_however_large() -> None:
+def test_credit_window_requests_a_single_message_of_any_size() -> None:
     window = CreditWindow(10, 1 << 20)
     window.on_granted()
     window.count(1, 1 << 30)

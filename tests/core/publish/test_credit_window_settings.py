@@ -46,7 +46,7 @@ def test_smallest_of_several_queues_counts(house: House) -> None:
     assert found(house, "a", "b") == (10, 500, 0.05)
 
 
-def test_names_of_artemis_are_known_and_minus_one_is_no_limit(house: House) -> None:
+def test_names_of_artemis_are_known_and_minus_1_is_no_limit(house: House) -> None:
     house.queue("a", producerWindowSize=-1, amqpCredits=10)
     assert found(house, "a") == (10, UNLIMITED, 0.1)
     assert found(house, "a", producerWindowSize=4096, credit_idle="none") == (10, 4096, 0.1)
@@ -64,7 +64,7 @@ def test_window_without_a_message_and_a_misspelt_property_are_refused(house: Hou
     assert found(house, product="Qpid") == (1000, 1 << 20, 0.1)
 
 
-def test_window_of_a_link_has_its_bounds_and_the_assumed_size_of_a_message(house: House) -> None:
+def test_window_of_a_link_has_bounds_and_the_assumed_size_of_a_message(house: House) -> None:
     house.queue("a", credit_window_messages=50, credit_window_bytes=10_000)
     window = CreditSettings(house.broker.table, [house.vhost.queues["a"]], {}).window(760)
     assert (int(window.charge), int(window.wanted(0))) == (1000, 10)

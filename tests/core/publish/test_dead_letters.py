@@ -43,7 +43,7 @@ def test_rejected_message_goes_to_the_dead_letter_exchange_in_order() -> None:
     assert int(house["work"].counters.rare.dead_lettered) == 4
 
 
-def test_dead_letter_is_charged_with_its_added_headers() -> None:
+def test_dead_letter_is_charged_with_the_added_headers() -> None:
     house = Morgue()
     house.queue("dead")
     house.put(b"1")
@@ -84,7 +84,7 @@ def test_overflow_policy_dead_letters_dropped_and_refused_messages(
     assert (house.depth("work"), int(counters.refused), int(counters.dropped)) == (2, refused, dropped)
 
 
-def test_dead_letter_without_a_routing_key_set_keeps_its_own() -> None:
+def test_dead_letter_without_a_configured_routing_key_keeps_the_original_key() -> None:
     house = Morgue()
     house.queue("dead")
     house.queue("keeping", dead_letter_exchange="amq.topic")
@@ -99,7 +99,7 @@ def test_dead_letter_without_a_routing_key_set_keeps_its_own() -> None:
 # Without room
 
 
-def test_dead_letter_waits_in_its_queue_for_room_and_blocks_its_producers() -> None:
+def test_dead_letter_waits_in_the_source_queue_for_room_and_blocks_the_producers() -> None:
     house = Morgue(capacity_messages=2, stop_messages=1, resume_messages=0)
     house.queue("dead", capacity_messages=1, stop_messages=0, resume_messages=0)
     house.put(b"old", queue="dead")
@@ -148,7 +148,7 @@ def test_lost_dead_letters_are_reported_once_for_each_queue(letters: int, others
 
 
 @pytest.mark.parametrize(("deadline", "waits"), [(5, 5.0), (0, LETTER_DEADLINE_S)])
-def test_dead_letter_without_room_at_its_deadline_is_lost_and_counted(deadline: float, waits: float) -> None:
+def test_dead_letter_without_room_at_the_deadline_is_lost_and_counted(deadline: float, waits: float) -> None:
     house = Morgue()
     house.queue("dead", capacity_messages=1, hold_deadline=deadline)
     house.put(b"old", queue="dead")
@@ -178,7 +178,7 @@ def test_dead_letter_dropped_by_a_ring_does_not_wait() -> None:
     assert (house.ready("work"), house.ready("dead"), house.lost()) == ([b"2"], [b"old"], 1)
 
 
-def test_letters_of_a_full_queue_to_itself_do_not_wait_for_themselves() -> None:
+def test_letters_of_a_full_queue_to_itself_do_not_wait_for_each_other() -> None:
     house = Morgue(capacity_messages=2, message_ttl=1000, dead_letter_routing_key="work")
     house.put(b"1", b"2")
     house.deliver(2)
@@ -243,7 +243,7 @@ def test_dead_letter_routing_key_without_an_exchange_is_refused() -> None:
 # Deletions, changes, transactions
 
 
-def test_waiting_dead_letter_goes_on_when_its_target_is_deleted() -> None:
+def test_waiting_dead_letter_continues_when_the_target_is_deleted() -> None:
     house = waiting_letter(b"1")
     assert house.depth("work") == 1
     house.broker.delete_queue(house["dead"])
@@ -251,7 +251,7 @@ def test_waiting_dead_letter_goes_on_when_its_target_is_deleted() -> None:
     assert (house.sums("work"), house.lost()) == ((0, 0, 0), 1)
 
 
-def test_waiting_dead_letter_arrives_although_its_source_is_deleted() -> None:
+def test_waiting_dead_letter_arrives_although_the_source_is_deleted() -> None:
     house = waiting_letter(b"1")
     house.broker.delete_queue(house["work"])
     house.run()
@@ -327,7 +327,7 @@ def test_letter_of_at_least_once_has_no_deadline(deadline: int) -> None:
         {"overflow": "block", "capacity_bytes": 150},
     ],
 )
-def test_letter_of_at_least_once_waits_for_a_queue_that_refuses_it(full: dict[str, object]) -> None:
+def test_letter_of_at_least_once_waits_for_a_queue_that_refuses(full: dict[str, object]) -> None:
     house = Morgue(**KEEPS)
     house.queue("dead", **full)
     house.put(b"old", queue="dead")
@@ -363,7 +363,7 @@ def too_small(house: Morgue) -> None:
         ("", "small", too_small, "it can never fit into queue 'small'"),
     ],
 )
-def test_letter_of_at_least_once_without_a_way_is_parked_until_there_is_one(
+def test_letter_of_at_least_once_without_a_route_is_parked_until_there_is_a_route(
     exchange: str, key: str, repair: Callable[[Morgue], None], said: str
 ) -> None:
     house = Morgue(dead_letter_exchange=exchange, dead_letter_routing_key=key, capacity_messages=2, **KEEPS)
@@ -385,7 +385,7 @@ def test_letter_of_at_least_once_without_a_way_is_parked_until_there_is_one(
     assert len(letters.parked) == 0
 
 
-def test_parked_letter_does_not_hold_those_behind_it() -> None:
+def test_parked_letter_does_not_hold_later_letters() -> None:
     house = Morgue(dead_letter_exchange="amq.topic", **KEEPS)
     house.queue("source", dead_letter_exchange="amq.topic", **KEEPS)
     house.queue("dead")
@@ -399,7 +399,7 @@ def test_parked_letter_does_not_hold_those_behind_it() -> None:
     assert (house.depth("source"), house.lost("source")) == (2, 0)
 
 
-def test_parked_letters_leave_with_their_queue_or_its_strategy() -> None:
+def test_parked_letters_end_with_the_queue_or_the_strategy() -> None:
     for ends in ("deleted", "at-most-once"):
         house = Morgue(dead_letter_exchange="later", dead_letter_routing_key="x")
         house.set("queue", "work", dead_letter_strategy="at-least-once")

@@ -56,7 +56,7 @@ def test_exact_credit_of_a_quorum_queue_is_the_same_for_urgent_messages(prioriti
     assert link.credit.blocked_by() is queue.gate
 
 
-def test_exact_credit_follows_a_stop_in_bytes_and_admits_one_larger_message() -> None:
+def test_exact_credit_follows_a_stop_in_bytes_and_admits_a_single_larger_message() -> None:
     house = House("a", capacity_bytes=10 * CHARGE, stop_bytes=2 * CHARGE)
     link = exact(house)
     run_turn(house)
@@ -78,7 +78,7 @@ def test_exact_credit_follows_a_stop_in_bytes_and_admits_one_larger_message() ->
     assert link.left == 1, "room for one of the size that came"
 
 
-def test_ordinary_link_keeps_its_confirm_withheld_beside_an_exact_one() -> None:
+def test_ordinary_link_keeps_a_withheld_confirm_beside_an_exact_link() -> None:
     house = House("a", capacity_messages=2)
     ordinary, other = Link(house, "a"), exact(house)
     run_until_quiet(house)
@@ -163,7 +163,7 @@ def shares(capacity: int, other: str, exact_is_greedy: bool, ticks: int) -> list
 @pytest.mark.parametrize("capacity", [40, 85, 250, 829])
 @pytest.mark.parametrize("other", ["exact link", "ordinary link", "publisher"])
 @pytest.mark.parametrize("greedy", [True, False], ids=["greedy exact link", "greedy other sender"])
-def test_exact_link_and_others_share_a_queue_fairly(capacity: int, other: str, greedy: bool) -> None:
+def test_exact_link_and_ordinary_links_share_a_queue_fairly(capacity: int, other: str, greedy: bool) -> None:
     if other == "exact link" and capacity < 250:
         pytest.skip("two links take turns of one or two messages there: no one starves, see the next test")
     found = shares(capacity, other, greedy, 4000)

@@ -18,7 +18,7 @@ from tests.support.broker_fixture import House, told
 from tests.support.sender_links import CHARGE, run_turn
 
 
-def test_held_publish_is_refused_at_its_deadline_with_the_gate_that_stopped_it() -> None:
+def test_held_publish_is_refused_at_the_deadline_with_the_stopping_gate() -> None:
     house = House("a", capacity_messages=1, hold_deadline=5)
     producer = house.published("p", "a", 100, count=2)
     (held,) = producer.outbox
@@ -48,7 +48,7 @@ def test_thousands_of_held_publishes_are_refused_some_at_a_time_in_order() -> No
     assert [each for each in told(producer) if not each[2]][-1][1] == 2 * REFUSED_AT_ONCE + 2
 
 
-def test_held_publish_goes_into_those_of_its_queues_that_still_exist() -> None:
+def test_held_publish_enters_the_remaining_queues_of_the_route() -> None:
     house = House()
     for name, most in (("a", 1), ("b", 5)):
         house.queue(name, capacity_messages=most)
@@ -60,7 +60,7 @@ def test_held_publish_goes_into_those_of_its_queues_that_still_exist() -> None:
     assert house.depth("b") == 2
 
 
-def test_held_publishes_pass_up_to_stop_and_the_crossing_one_closes_the_gate() -> None:
+def test_held_publishes_pass_up_to_stop_and_the_crossing_publish_closes_the_gate() -> None:
     house = House("a", capacity_messages=10, stop_messages=6, resume_messages=2)
     producer, queue = house.producer("p"), house.vhost.queue("a")
     house.publish(producer, "a", 100, count=20)
@@ -145,7 +145,7 @@ def test_held_publish_to_many_queues_takes_hold_budget_for_each() -> None:
         ("a a b a", {"a": (3, 33), "b": (1, 11)}, 3),
     ],
 )
-def test_refusals_are_summed_by_queue_and_neighbours_with_one_list_together(
+def test_refusals_are_summed_by_queue_and_neighbours_with_the_same_list_together(
     entries: str, sums: dict[str, tuple[int, int]], looked_at: int
 ) -> None:
     house = House("a", "b", "c")
@@ -190,7 +190,7 @@ def test_hold_event_of_a_refused_or_dropped_publish_has_the_cause() -> None:
     assert (gone.producer, dropped.cause) == (other, "reset")
 
 
-def test_withheld_confirm_is_recorded_with_its_number() -> None:
+def test_withheld_confirm_is_recorded_with_the_number() -> None:
     house = House("a", capacity_messages=5, stop_messages=1, resume_messages=0)
     house.broker.hold_events = []
     house.published("p", "a", 100, count=4)
@@ -207,7 +207,7 @@ def prompt_producer(house: House) -> Producer:
     return producer
 
 
-def test_prompt_producer_is_blocked_and_has_its_confirm() -> None:
+def test_prompt_producer_is_blocked_and_has_a_confirm() -> None:
     house = House()
     producer = prompt_producer(house)
     house.publish(producer, "a", CHARGE, count=2)
@@ -220,7 +220,7 @@ def test_prompt_producer_is_blocked_and_has_its_confirm() -> None:
     assert id(producer) not in gate.blocked
 
 
-def test_withdrawn_publish_is_refused_and_the_next_one_takes_its_place() -> None:
+def test_withdrawn_publish_is_refused_and_the_next_takes_the_place() -> None:
     house = House()
     producer = prompt_producer(house)
     house.publish(producer, "a", CHARGE, count=5)
@@ -243,7 +243,7 @@ def test_withdrawn_publish_is_refused_and_the_next_one_takes_its_place() -> None
     assert not producer.outbox
 
 
-def test_last_held_publish_that_is_withdrawn_leaves_no_line() -> None:
+def test_last_held_publish_leaves_no_line_when_withdrawn() -> None:
     house = House()
     producer = prompt_producer(house)
     house.publish(producer, "a", CHARGE, count=3)

@@ -90,14 +90,14 @@ def test_closed_sessions_that_linger_are_bounded(driver: BrokerDriver) -> None:
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(SENT)]
 
 
-def test_closed_session_is_unknown_to_gates_after_its_last_publish(driver: BrokerDriver) -> None:
+def test_closed_session_is_unknown_to_gates_after_the_last_publish(driver: BrokerDriver) -> None:
     end(driver, publisher(driver))
     take_all(driver, 105.0)
     gate = queue_of(driver).gate
     assert (len(gate.waiters), len(gate.blocked), gate.stats.blocked()) == (0, 0, {})
 
 
-def test_block_that_ends_before_its_notice_was_sent_is_not_reported(driver: BrokerDriver) -> None:
+def test_block_that_ends_before_the_notice_was_sent_is_not_reported(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) > 0
     queue_of(driver).purge(driver.broker.now)

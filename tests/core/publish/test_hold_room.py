@@ -19,7 +19,7 @@ def make_room(bound: int = 1000) -> HoldRoom:
     return HoldRoom(House().broker.turns, "1", HoldBudget(bound))
 
 
-def test_hold_budget_takes_a_single_message_of_any_size_and_then_up_to_its_bound() -> None:
+def test_hold_budget_takes_a_single_message_of_any_size_and_then_up_to_the_bound() -> None:
     budget = HoldBudget(1000)
     assert budget.fits(5000)
     budget.take(600, 1)
@@ -29,7 +29,7 @@ def test_hold_budget_takes_a_single_message_of_any_size_and_then_up_to_its_bound
     assert budget.fits(5000)
 
 
-def test_message_on_credit_is_held_beyond_the_budget_up_to_a_bound_of_its_own() -> None:
+def test_message_on_credit_is_held_beyond_the_budget_up_to_a_separate_bound() -> None:
     budget = HoldBudget(1000)
     budget.take(1000, 1)
     budget.reserved = 500
@@ -58,7 +58,7 @@ def test_hold_room_is_the_budget_less_held_and_reserved_messages() -> None:
     assert (int(room.free()), int(room.budget.reserved)) == (1000, 0)
 
 
-def test_hold_budget_that_is_unused_has_room_for_one_message_however_large() -> None:
+def test_unused_hold_budget_has_room_for_a_message_of_any_size() -> None:
     share = HoldShare(make_room())
     share.recharge(5000)
     assert int(share.grant(10)) == 1
@@ -83,7 +83,7 @@ def test_larger_charge_is_reserved_only_if_there_is_room() -> None:
     assert int(share.room.budget.reserved) == 200
 
 
-def test_connection_has_one_hold_room_and_says_how_much_of_it_is_used() -> None:
+def test_connection_has_a_single_hold_room_and_reports_the_used_part() -> None:
     house = House()
     budget = HoldBudget(1000)
     room = hold_room_of(house.broker.turns, budget, "1")
@@ -92,7 +92,7 @@ def test_connection_has_one_hold_room_and_says_how_much_of_it_is_used() -> None:
     assert "300 bytes are held and 0 are reserved" in room.gate.describe_refusal()
 
 
-def test_open_units_of_work_leave_their_room_to_credit() -> None:
+def test_open_units_of_work_leave_room_to_credit() -> None:
     budget = HoldBudget(10_000)
     room = HoldRoom(House().broker.turns, "1", budget, 1000)
     budget.take(900, 1)
@@ -101,7 +101,7 @@ def test_open_units_of_work_leave_their_room_to_credit() -> None:
     assert (room.free(), room.is_unused()) == (1000, True)
 
 
-def test_credit_that_is_set_aside_takes_no_room_and_has_a_bound_for_the_connection() -> None:
+def test_credit_set_aside_takes_no_room_and_has_a_bound_for_the_connection() -> None:
     room = make_room()
     share, other = HoldShare(room), HoldShare(room)
     assert int(share.set_aside(10, 100)) == 10

@@ -50,7 +50,7 @@ def test_idle_credit_stays_while_no_publisher_waits(house: House) -> None:
     assert house.broker.next_deadline() is None, "no timer runs"
 
 
-def test_sender_that_answers_the_drain_frees_the_room_for_those_that_wait(house: House) -> None:
+def test_sender_that_answers_the_drain_frees_the_room_for_waiting_senders(house: House) -> None:
     links, producer = make_full(house)
     pass_time(house, 0.05)
     assert not any(is_draining(link.credit.state) for link in links)
@@ -66,7 +66,7 @@ def test_sender_that_answers_the_drain_frees_the_room_for_those_that_wait(house:
     assert links[0].client.notified == notified + 1
 
 
-def test_sender_that_does_not_answer_keeps_its_credit_which_is_set_aside(house: House) -> None:
+def test_sender_that_does_not_answer_keeps_credit_which_is_set_aside(house: House) -> None:
     links, producer = make_full(house)
     before = [link.left for link in links]
     pass_time(house, 0.12)
@@ -81,7 +81,7 @@ def test_sender_that_does_not_answer_keeps_its_credit_which_is_set_aside(house: 
     assert int(links[0].credit.hold.aside) == 0
 
 
-def test_sender_that_ignores_drains_is_not_asked_and_its_credit_is_set_aside(house: House) -> None:
+def test_sender_that_ignores_drains_is_not_asked_and_the_credit_is_set_aside(house: House) -> None:
     links, producer = make_full(house)
     before, notified = links[0].left, links[0].client.notified
     for link in links:
@@ -104,7 +104,7 @@ def test_credit_set_aside_is_bounded_and_the_rest_keeps_no_room(house: House) ->
     assert house.reserved("a")[0] == 0
 
 
-def test_sender_that_sends_keeps_room_for_as_much_as_it_has_sent(house: House) -> None:
+def test_active_sender_keeps_room_for_as_much_as_was_sent(house: House) -> None:
     links, producer = make_full(house)
     house.session.get(house.vhost.queues["a"], True, house.broker.now)
     links[0].send(2)
@@ -117,7 +117,7 @@ def test_sender_that_sends_keeps_room_for_as_much_as_it_has_sent(house: House) -
     assert house.reserved("a")[0] == 2
 
 
-def test_window_begins_with_one_message_after_its_room_was_taken_back(house: House) -> None:
+def test_window_begins_with_a_single_message_after_the_room_was_taken_back(house: House) -> None:
     links, producer = make_full(house)
     pass_time(house, 0.12)
     link = links[0]
@@ -132,7 +132,7 @@ def test_window_begins_with_one_message_after_its_room_was_taken_back(house: Hou
     assert not producer.outbox
 
 
-def test_publish_of_another_connection_waits_for_no_link_beyond_its_share(house: House) -> None:
+def test_publish_of_another_connection_waits_for_no_link_beyond_the_share(house: House) -> None:
     links = fill(house)
     stranger = Producer(house.broker, "s", HoldBudget(MIB), ConnectionGates("ann", "10.0.0.1:7000"))
     house.publish(stranger, "a", CHARGE, count=10)
@@ -143,7 +143,7 @@ def test_publish_of_another_connection_waits_for_no_link_beyond_its_share(house:
     assert any(is_draining(link.credit.state) for link in links)
 
 
-def test_links_that_come_later_have_the_share_of_their_connection_at_most(house: House) -> None:
+def test_links_that_come_later_have_at_most_the_share_of_the_connection(house: House) -> None:
     fill(house)
     stranger = Producer(house.broker, "s", HoldBudget(MIB), ConnectionGates("ann", "10.0.0.1:7000"))
     house.publish(stranger, "a", CHARGE)
@@ -169,7 +169,7 @@ def test_credit_that_was_moved_is_used_where_there_is_room(house: House) -> None
     assert int(links[0].credit.counts.moved) == left
 
 
-def test_infinite_idle_time_takes_nothing_back(house: House) -> None:
+def test_infinite_idle_time_takes_no_credit_back(house: House) -> None:
     links = fill(house)
     for link in links:
         link.credit.idle.idle_s = float("inf")
@@ -178,7 +178,7 @@ def test_infinite_idle_time_takes_nothing_back(house: House) -> None:
     assert len(producer.outbox) == 1
 
 
-def test_end_of_a_link_that_is_asked_to_drain_leaves_no_timer(house: House) -> None:
+def test_link_end_during_a_drain_leaves_no_timer(house: House) -> None:
     links, producer = make_full(house)
     pass_time(house, 0.12)
     for link in links:
@@ -188,7 +188,7 @@ def test_end_of_a_link_that_is_asked_to_drain_leaves_no_timer(house: House) -> N
     assert all(int(link.producer.hold_budget.reserved) == 0 for link in links)
 
 
-def test_idle_links_without_a_road_drain_if_another_of_their_connection_waits(house: House) -> None:
+def test_idle_links_without_a_road_drain_if_another_link_of_the_connection_waits(house: House) -> None:
     house.queue("a")
     budget = HoldBudget(4 * CHARGE)
     links = [Link(house, None, window=CreditWindow(1, MIB, OCTETS), budget=budget) for _ in range(5)]
@@ -216,7 +216,7 @@ def test_second_waiter_soon_after_the_first_gets_the_room_of_newer_links(house: 
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["drain is answered", "drain is not answered"])
-def test_room_of_idle_links_is_with_others_within_a_quarter_of_a_second(house: House, answers: bool) -> None:
+def test_room_of_idle_links_is_with_waiting_links_within_a_quarter_of_a_second(house: House, answers: bool) -> None:
     links, producer = make_full(house)
     newcomer = Link(house, "a")
     for link in links[:3]:
@@ -232,7 +232,7 @@ def test_room_of_idle_links_is_with_others_within_a_quarter_of_a_second(house: H
     assert newcomer.left > 0
 
 
-def test_silent_links_without_a_road_take_no_room_from_others(house: House) -> None:
+def test_silent_links_without_a_road_take_no_room_from_other_links(house: House) -> None:
     house.queue("a")
     budget = HoldBudget(MIB)
     silent = [Link(house, None, window=CreditWindow(), budget=budget) for _ in range(2000)]
@@ -257,7 +257,7 @@ def test_silent_links_without_a_road_take_no_room_from_others(house: House) -> N
     assert (int(budget.reserved), int(budget.room.aside_bytes)) == (0, 0)
 
 
-def test_waiting_publish_revokes_credit_that_moves_to_its_queue_by_a_binding(house: House) -> None:
+def test_waiting_publish_revokes_credit_that_moves_to_the_queue_by_a_binding(house: House) -> None:
     house.vhost.declare_exchange("x", "fanout", {}, False, False, False)
     for name in ("a", "b"):
         house.queue(name, capacity_messages=20, stop_messages=20, resume_messages=20)

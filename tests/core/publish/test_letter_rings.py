@@ -120,7 +120,7 @@ def test_letter_that_waits_for_a_consumer_only_waits() -> None:
     ring.check(3, waiting=1)
 
 
-def test_small_dead_letters_swap_with_a_large_one() -> None:
+def test_small_dead_letters_swap_with_a_large_dead_letter() -> None:
     ring = Ring(2, capacity_bytes=1000)
     ring.put(*[b"s"] * 10)
     ring.published("p", "retry", 950)
@@ -135,7 +135,7 @@ def test_small_dead_letters_swap_with_a_large_one() -> None:
     assert (ring.depth("work"), ring.depth("retry")) == (1, 10)
 
 
-def test_growth_that_is_not_charged_has_a_bound() -> None:
+def test_uncharged_growth_has_a_bound() -> None:
     ring = Ring(2, capacity_bytes=200, hold_deadline=0)
     ring.fill(2)
     for message in ring["work"].ready_queue.messages():
@@ -171,7 +171,7 @@ def test_ring_through_an_address_with_a_bound_turns() -> None:
     ring.check(4)
 
 
-def test_letters_of_a_ring_behind_another_target_wait_for_it() -> None:
+def test_letters_of_a_ring_behind_another_target_wait_for_that_target() -> None:
     ring = Ring(2, capacity_messages=1, dead_letter_strategy="at-least-once")
     ring.queue("full", capacity_messages=1)
     ring.put(b"old", queue="full")

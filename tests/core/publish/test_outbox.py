@@ -7,11 +7,11 @@ from collections import deque
 from penstock.core.publish.outbox import Held, due_at
 
 
-def test_held_publish_without_a_confirm_closes_its_session_when_it_is_refused() -> None:
+def test_held_publish_without_a_confirm_closes_the_session_when_refused() -> None:
     assert Held([], 250, 1, None, 0.0).closes_session()
 
 
-def test_entries_are_due_at_their_deadline() -> None:
+def test_entries_are_due_at_the_deadline() -> None:
     early, late = Held([], 250, 1, None, 5.0), Held([], 250, 1, None, 9.0)
     assert due_at(deque([early, late]), 4.0) == []
     assert due_at(deque([early, late]), 5.0) == [early]

@@ -7,7 +7,7 @@ from penstock.core.publish.dead_letters import LETTER_UNITS, TARGET_UNITS
 from tests.support.dead_letters import Morgue
 
 
-def test_deaths_are_published_a_slice_a_turn_in_their_order() -> None:
+def test_deaths_are_published_a_slice_a_turn_in_order() -> None:
     house = Morgue()
     house.queue("dead")
     house.put(*[b"%d" % number for number in range(10)])

@@ -27,7 +27,7 @@ def publish(house: House, producer: Producer, confirming: str, queue: str = "ful
         house.publish(producer, queue, 100)
 
 
-def test_held_publishes_pass_in_order_and_only_those_with_a_confirm_are_numbered(house: House) -> None:
+def test_held_publishes_pass_in_order_and_only_publishes_with_a_confirm_are_numbered(house: House) -> None:
     producer = house.producer("p")
     publish(house, producer, "-c-c-")
     assert [held.pending is not None for held in producer.outbox] == [False, True, False, True, False]
@@ -40,7 +40,7 @@ def test_held_publishes_pass_in_order_and_only_those_with_a_confirm_are_numbered
     assert told(producer) == [(1, 2, True)]
 
 
-def test_accepted_publishes_are_numbered_as_they_were_published(house: House) -> None:
+def test_accepted_publishes_are_numbered_in_the_order_of_publishing(house: House) -> None:
     house.queue("open")
     producer = house.producer("p")
     publish(house, producer, "c--cc-", "open")
@@ -84,7 +84,7 @@ def test_refused_publish_without_a_confirm_closes_the_session(house: House) -> N
     assert (len(producer.outbox), producer.hold_budget.messages) == (0, 0)
 
 
-def test_mandatory_publish_with_a_confirm_is_returned_at_its_deadline(house: House) -> None:
+def test_mandatory_publish_with_a_confirm_is_returned_at_the_deadline(house: House) -> None:
     producer = house.producer("p")
     route = house.vhost.route("", "full", True)
     house.vhost.resolve(route, {})

@@ -53,7 +53,7 @@ def lanes(house: House) -> Lanes:
     return Lanes(house)
 
 
-def test_next_session_continues_where_the_last_one_ended(house: House, lanes: Lanes) -> None:
+def test_next_session_continues_after_the_last_session(house: House, lanes: Lanes) -> None:
     house.queue("a")
     session, begun = lanes.begin(1)
     assert (begun.known, begun.taken, begun.refused) == (False, 0, [])
@@ -66,7 +66,7 @@ def test_next_session_continues_where_the_last_one_ended(house: House, lanes: La
     assert lanes.answer(3) == (True, 4, [])
 
 
-def test_held_publishes_are_not_covered_and_those_refused_among_the_taken_are_named(house: House, lanes: Lanes) -> None:
+def test_held_publishes_are_not_covered_and_refused_publishes_are_named(house: House, lanes: Lanes) -> None:
     house.queue("a", capacity_messages=2, stop_messages=1)
     session, _ = lanes.begin(1)
     house.publish(session, "a", CHARGE, count=5)
@@ -83,7 +83,7 @@ def test_held_publishes_are_not_covered_and_those_refused_among_the_taken_are_na
     assert lanes.answer(3) == (True, 6, [3, 5]), "the client has not heard it perhaps"
 
 
-def test_refused_publish_behind_a_held_one_is_named_once_and_renumbered(house: House, lanes: Lanes) -> None:
+def test_refused_publish_behind_a_held_publish_is_named_once_and_renumbered(house: House, lanes: Lanes) -> None:
     house.queue("a", capacity_messages=2, stop_messages=1)
     session, _ = lanes.begin(1)
     house.publish(session, "a", CHARGE, count=4)
@@ -93,7 +93,7 @@ def test_refused_publish_behind_a_held_one_is_named_once_and_renumbered(house: H
     assert lanes.answer(3) == (True, 2, [])
 
 
-def test_higher_epoch_ends_the_former_session_and_drops_its_held_publishes(house: House, lanes: Lanes) -> None:
+def test_higher_epoch_ends_the_former_session_and_drops_the_held_publishes(house: House, lanes: Lanes) -> None:
     house.queue("a", capacity_messages=2, stop_messages=1)
     session, _ = lanes.begin(1)
     house.publish(session, "a", CHARGE, count=4)
@@ -109,7 +109,7 @@ def test_higher_epoch_ends_the_former_session_and_drops_its_held_publishes(house
     assert lanes.answer(3) == (True, 2, [])
 
 
-def test_epoch_that_is_not_higher_is_fenced(lanes: Lanes) -> None:
+def test_epoch_without_an_increase_is_fenced(lanes: Lanes) -> None:
     session, _ = lanes.begin(2)
     for epoch in (1, 2):
         with pytest.raises(Fenced, match=f"epoch 2, and {epoch} is not higher"):
@@ -127,7 +127,7 @@ def test_lanes_of_a_producer_are_numbered_apart(house: House, lanes: Lanes) -> N
     assert lanes.answer(2, "two") == (True, 1, [])
 
 
-def test_publish_to_a_deleted_queue_and_a_returned_one_have_their_numbers(house: House, lanes: Lanes) -> None:
+def test_publish_to_a_deleted_queue_and_a_returned_publish_have_numbers(house: House, lanes: Lanes) -> None:
     house.queue("a", capacity_messages=1, stop_messages=1, resume_messages=0)
     session, _ = lanes.begin(1)
     house.publish(session, "a", CHARGE)
@@ -143,7 +143,7 @@ def test_publish_to_a_deleted_queue_and_a_returned_one_have_their_numbers(house:
     assert lanes.answer(2) == (True, 4, [2, 3])
 
 
-def test_outcome_reported_by_other_means_has_its_number(house: House, lanes: Lanes) -> None:
+def test_outcome_reported_by_other_means_has_a_number(house: House, lanes: Lanes) -> None:
     house.queue("a", capacity_messages=2, stop_messages=1)
     session, _ = lanes.begin(1)
     house.publish(session, "a", CHARGE)
@@ -224,7 +224,7 @@ def test_lane_without_a_session_is_dropped_in_time(house: House, lanes: Lanes, n
     assert lanes.answer(2) == (False, 0, [])
 
 
-def test_lane_of_longest_idleness_makes_room_for_another_of_its_user(house: House, lanes: Lanes) -> None:
+def test_lane_of_longest_idleness_makes_room_for_another_lane_of_the_user(house: House, lanes: Lanes) -> None:
     most = producer_lanes.USER_LANES_MAX
     for number in range(most):
         record = LaneRecord("/", "p", str(number), "alice")
@@ -248,7 +248,7 @@ def test_user_whose_lanes_all_have_sessions_gets_no_more(house: House, lanes: La
     session.abort()
 
 
-def test_mark_of_a_group_covers_its_messages_as_they_are_at_its_closing() -> None:
+def test_mark_of_a_group_covers_the_messages_in_their_state_at_the_closing() -> None:
     house = Kept()
     lanes = Lanes(house)
     session, _ = lanes.begin(1)
@@ -265,7 +265,7 @@ def test_mark_of_a_group_covers_its_messages_as_they_are_at_its_closing() -> Non
     assert [int(c.subject.taken) for c in second.changes if isinstance(c.subject, LaneRecord)] == [5]
 
 
-def test_group_has_one_mark_of_a_lane_that_two_sessions_publish_in() -> None:
+def test_group_has_a_single_mark_of_a_lane_that_two_sessions_publish_in() -> None:
     house = Kept()
     lanes = Lanes(house)
     session, _ = lanes.begin(1)
@@ -291,7 +291,7 @@ def test_transient_publishes_write_no_mark() -> None:
     assert lanes.answer(2) == (True, 1, []), "the broker remembers until it is restarted"
 
 
-def test_lanes_go_with_their_virtual_host(house: House, lanes: Lanes) -> None:
+def test_lanes_end_with_the_virtual_host(house: House, lanes: Lanes) -> None:
     session, _ = lanes.begin(1)
     lanes.lanes.drop_vhost("/")
     assert lanes.lanes.count() == 0

@@ -132,7 +132,7 @@ def test_producer_listener_may_refuse_a_publish_on_the_slow_path() -> None:
     assert client.producer.closing is client.listener.forbidden
 
 
-def test_producer_without_a_listener_keeps_outcomes_and_logs_its_blocks() -> None:
+def test_producer_without_a_listener_keeps_outcomes_and_logs_blocks() -> None:
     client = Client()
     producer = Producer(client.driver.broker, "other", HoldBudget(1000))
     producer.confirming = True

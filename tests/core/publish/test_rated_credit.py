@@ -15,7 +15,7 @@ from tests.support.sender_links import CHARGE, Link, run_until_quiet
 @pytest.mark.once
 @pytest.mark.parametrize("scope", ["producer", "user", "address"])
 @pytest.mark.parametrize("rate", [3, 10, 200])
-def test_rate_paces_saved_credit_as_all_other_publishes(house: House, scope: str, rate: int) -> None:
+def test_rate_paces_saved_credit_like_all_other_publishes(house: House, scope: str, rate: int) -> None:
     house.queue("a")
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     at_once.set_settings(
@@ -51,7 +51,7 @@ def test_rate_paces_saved_credit_as_all_other_publishes(house: House, scope: str
     assert len(passed) > most
 
 
-def test_link_and_channel_of_one_user_share_its_rate(house: House) -> None:
+def test_link_and_channel_of_the_same_user_share_the_rate(house: House) -> None:
     how = read_settings("user", "alice", {"rate-messages": 20})
     at_once.set_settings(house.broker, "user", "alice", how)
     house.queue("a", "b")
@@ -101,7 +101,7 @@ def test_rate_of_a_user_is_exceeded_in_no_second_by_any_senders(house: House, se
     assert house.depth("a") == sent, "nothing is lost"
 
 
-def test_rate_that_is_removed_releases_waiters_and_restores_the_window(house: House) -> None:
+def test_removed_rate_releases_waiters_and_restores_the_window(house: House) -> None:
     house.queue("a")
     house.set("user", "alice", rate_messages=1)
     links = [Link(house, "a") for _ in range(5)]

@@ -40,7 +40,7 @@ def fanout(house: House, *names: str, limit: int = 0) -> AddressDepth | None:
 # Grants
 
 
-def test_grant_is_a_part_of_the_free_room_and_gets_smaller_with_it(house: House) -> None:
+def test_grant_is_a_part_of_the_free_room_and_shrinks_with_the_room(house: House) -> None:
     house.queue("a", capacity_messages=100, capacity_bytes=1_000_000)
     reservation = reserve(house, "a", 1000)
     assert [int(reservation.grant(1000, NOW)) for _ in range(5)] == [32, 32, 18, 9, 5]
@@ -58,7 +58,7 @@ def test_grant_with_very_much_room_is_bounded(house: House) -> None:
     assert int(reservation.grant(0, NOW)) == 0
 
 
-def test_grant_comes_from_no_closed_gate_and_passes_waiters_only_in_its_turn(house: House) -> None:
+def test_grant_comes_from_no_closed_gate_and_passes_waiters_only_in_turn(house: House) -> None:
     house.queue("a", capacity_messages=10, stop_messages=9, resume_messages=5)
     queue = house.vhost.queues["a"]
     reservation = reserve(house, "a", 100)
@@ -80,7 +80,7 @@ def test_grant_comes_from_no_closed_gate_and_passes_waiters_only_in_its_turn(hou
     assert int(reservation.grant(1, NOW, in_turn=True)) == 0
 
 
-def test_trial_reserves_a_part_of_the_free_room_and_at_least_one_message(house: House) -> None:
+def test_trial_reserves_a_part_of_the_free_room_and_at_least_a_message(house: House) -> None:
     house.queue("a", capacity_bytes=1000)
     reservation = reserve(house, "a", 10)
     assert [int(reservation.trial(50, charge, 4, NOW)) for charge in (1, 100, 250, 251, 5000)] == [250, 2, 1, 1, 1]
@@ -89,7 +89,7 @@ def test_trial_reserves_a_part_of_the_free_room_and_at_least_one_message(house: 
     assert int(everywhere.trial(50, 1, 4, NOW)) == 1
 
 
-def test_larger_message_takes_the_room_of_those_after_it_where_there_is_no_free_room(house: House) -> None:
+def test_larger_message_takes_the_room_of_later_messages_without_free_room(house: House) -> None:
     house.queue("a", capacity_bytes=1000)
     house.queue("b", capacity_bytes=600)
     fanout(house, "a", "b")
@@ -136,7 +136,7 @@ def test_operators_gate_stops_grants_at_every_part_of_the_road(house: House) -> 
 # Amounts
 
 
-def test_reservation_counts_in_its_queue_only_and_sums_limit_its_grants(house: House) -> None:
+def test_reservation_counts_only_in_the_queue_and_sums_limit_the_grants(house: House) -> None:
     house.broker.gates.set_memory_capacity(in_bytes(2_000, 1_900, 1_800), 0)
     house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1_000, 1_000, 1_000))
     host = house.broker.gates.vhosts["/"]
@@ -220,7 +220,7 @@ def test_larger_message_takes_the_rest_from_free_room_or_goes_the_ordinary_way(h
 # Released room
 
 
-def test_deleted_queue_gives_all_its_room_back_and_the_credit_has_no_room_any_more(house: House) -> None:
+def test_deleted_queue_returns_all_room_and_the_credit_has_no_room_any_more(house: House) -> None:
     house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1_000, 900, 800))
     house.queue("a")
     reservation = reserve(house, "a", 10)

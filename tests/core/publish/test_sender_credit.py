@@ -21,7 +21,7 @@ from tests.support.setting_values import in_bytes
 # Grants
 
 
-def test_new_link_gets_its_first_credit_in_the_next_turn_and_is_notified_once(house: House) -> None:
+def test_new_link_gets_the_first_credit_in_the_next_turn_and_is_notified_once(house: House) -> None:
     house.queue("a")
     link = Link(house, "a")
     assert link.left == 0
@@ -66,7 +66,7 @@ def test_charge_of_a_credit_is_the_largest_of_the_last_messages(house: House) ->
     assert house.reserved("a") == (100, 100 * CHARGE)
 
 
-def test_first_grant_is_a_trial_in_a_small_queue_and_more_in_a_large_one(house: House) -> None:
+def test_first_grant_is_a_trial_in_a_small_queue_and_more_in_a_large_queue(house: House) -> None:
     house.queue("a", capacity_bytes=4 * MIB)
     house.queue("b")
     small, large, anywhere = (Link(house, key, window=CreditWindow()) for key in ("a", "b", None))
@@ -101,7 +101,7 @@ def test_messages_of_mixed_sizes_on_credit_are_never_refused_and_few_are_held(
     assert int(queue.bytes) > MIB * 8 // 10
 
 
-def test_link_gets_no_more_while_its_credit_lacks_the_room_that_its_messages_need(house: House) -> None:
+def test_link_gets_no_more_while_the_credit_lacks_the_room_for_the_messages(house: House) -> None:
     house.queue("a", capacity_bytes=40 * CHARGE, stop_bytes=40 * CHARGE, resume_bytes=40 * CHARGE)
     link = Link(house, "a", window=CreditWindow(100, MIB, OCTETS))
     run_turn(house)
@@ -139,7 +139,7 @@ def test_small_room_gives_small_grants_and_sent_is_never_more_than_the_places(ho
         assert not link.producer.outbox
 
 
-def test_closed_gate_gives_no_credit_and_its_opening_gives_some_within_one_turn(house: House) -> None:
+def test_closed_gate_grants_no_credit_and_the_opening_grants_some_within_a_turn(house: House) -> None:
     house.queue("a", capacity_messages=10, stop_messages=5, resume_messages=2)
     house.publish_now("a", CHARGE, count=6)
     link = Link(house, "a")
@@ -171,7 +171,7 @@ def test_full_queue_with_an_open_gate_gives_no_credit_until_there_is_room(house:
         run_until_quiet(house)
 
 
-def test_sender_that_has_more_waits_in_line_for_it_although_it_has_credit(house: House) -> None:
+def test_sender_that_has_more_waits_in_line_despite_credit(house: House) -> None:
     house.queue("a", capacity_messages=100)
     link = Link(house, "a", window=CreditWindow(90, 1 << 20, OCTETS))
     run_until_quiet(house)
@@ -231,7 +231,7 @@ def test_turns_of_links_and_publishes_alternate_by_bytes(house: House) -> None:
     assert max(*sent, *passed) - min(*sent, *passed) <= 2, (sent, passed)
 
 
-def test_round_of_a_gate_that_closes_passes_over_those_that_wait_for_credit(house: House) -> None:
+def test_round_of_a_closing_gate_passes_over_senders_that_wait_for_credit(house: House) -> None:
     house.queue("a", capacity_messages=10, stop_messages=4, resume_messages=4)
     house.publish_now("a", CHARGE, count=10)
     first, last = house.producer("first"), house.producer("last")
@@ -249,7 +249,7 @@ def test_round_of_a_gate_that_closes_passes_over_those_that_wait_for_credit(hous
     assert link.left > 0
 
 
-def test_link_follows_its_road_while_it_waits(house: House) -> None:
+def test_link_follows_the_road_while_waiting(house: House) -> None:
     for name in "ab":
         house.queue(name, capacity_messages=4, stop_messages=1, resume_messages=0)
     house.publish_now("a", CHARGE, count=2)
@@ -265,7 +265,7 @@ def test_link_follows_its_road_while_it_waits(house: House) -> None:
     assert house.reserved("b") == (2, 2 * CHARGE)
 
 
-def test_deleted_queue_leaves_its_credit_to_the_hold_room(house: House) -> None:
+def test_deleted_queue_leaves_the_credit_to_the_hold_room(house: House) -> None:
     house.vhost.declare_exchange("x", "fanout", {}, False, False, False)
     for name in "ab":
         house.queue(name, capacity_messages=100)
@@ -305,7 +305,7 @@ def test_credit_of_a_road_that_grows_too_wide_moves_to_the_hold_room(house: Hous
     assert link.left > 0
 
 
-def test_rate_takes_its_tokens_with_the_grant_and_not_again_with_the_message(house: House) -> None:
+def test_rate_takes_tokens_with_the_grant_and_not_again_with_the_message(house: House) -> None:
     how = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 10})
     at_once.set_settings(house.broker, "producer", "alice", how)
     house.queue("a")
@@ -347,7 +347,7 @@ def test_policy_that_never_holds_gets_the_window_without_a_reservation(house: Ho
     assert (house.depth("a"), link.confirmed, link.left) == (5, 64, 1000)
 
 
-def test_full_memory_leaves_credit_to_the_senders_of_an_empty_queue_within_its_share(house: House) -> None:
+def test_full_memory_leaves_credit_to_senders_of_an_empty_queue_within_the_share(house: House) -> None:
     house.queue("hog", "empty")
     total = 400 * 1024
     full = in_bytes(total, total * 8 // 10, total * 7 // 10)
@@ -372,7 +372,7 @@ def test_full_memory_leaves_credit_to_the_senders_of_an_empty_queue_within_its_s
 # Descriptions
 
 
-def test_blocked_link_is_reported_once_with_its_gate_and_since_when(house: House) -> None:
+def test_blocked_link_is_reported_once_with_the_gate_and_the_time(house: House) -> None:
     house.queue("a", capacity_messages=4, stop_messages=1, resume_messages=0)
     house.publish_now("a", CHARGE, count=2)
     link = Link(house, "a")
@@ -394,7 +394,7 @@ def test_blocked_link_is_reported_once_with_its_gate_and_since_when(house: House
 # Use
 
 
-def test_message_on_credit_takes_its_own_room_while_others_have_taken_all_the_rest(house: House) -> None:
+def test_message_on_credit_takes_the_reserved_room_while_other_senders_use_the_rest(house: House) -> None:
     house.queue("a", capacity_messages=10, stop_messages=10, resume_messages=10)
     link = Link(house, "a", window=CreditWindow(3, 1 << 20, OCTETS))
     run_turn(house)
@@ -407,7 +407,7 @@ def test_message_on_credit_takes_its_own_room_while_others_have_taken_all_the_re
     assert link.confirmed == 3
 
 
-def test_message_on_credit_uses_its_room_by_the_fast_path_while_others_wait(house: House) -> None:
+def test_message_on_credit_uses_the_room_by_the_fast_path_while_other_senders_wait(house: House) -> None:
     house.queue("a", capacity_messages=8, stop_messages=6, resume_messages=5)
     links = [Link(house, "a", window=CreditWindow(10, 1 << 20, OCTETS)) for _ in range(8)]
     run_until_quiet(house)
@@ -426,7 +426,7 @@ def test_message_on_credit_uses_its_room_by_the_fast_path_while_others_wait(hous
     assert (held, sum(each.credit.reservation.early for each in links)) == (queue.reserved.messages, 0)
 
 
-def test_message_on_credit_goes_in_behind_a_closed_gate_and_its_confirm_is_withheld(house: House) -> None:
+def test_message_on_credit_enters_behind_a_closed_gate_and_the_confirm_is_withheld(house: House) -> None:
     house.queue("a", capacity_messages=20, stop_messages=5, resume_messages=2)
     link = Link(house, "a")
     run_turn(house)
@@ -443,7 +443,7 @@ def test_message_on_credit_goes_in_behind_a_closed_gate_and_its_confirm_is_withh
     assert (link.confirmed, link.left) == (10, 9)
 
 
-def test_larger_message_without_room_is_held_and_its_link_gets_no_credit(house: House) -> None:
+def test_larger_message_without_room_is_held_and_the_link_gets_no_credit(house: House) -> None:
     house.queue("a", capacity_bytes=10 * CHARGE, stop_bytes=10 * CHARGE, resume_bytes=10 * CHARGE)
     link = Link(house, "a", window=CreditWindow(3, 1 << 20, OCTETS))
     run_turn(house)
@@ -490,7 +490,7 @@ def test_link_without_a_road_gets_credit_from_hold_room_and_overflow_is_held(hou
     assert (link.confirmed, link.refused, link.left) == (10, 0, 10)
 
 
-def test_link_waits_for_hold_room_that_others_of_its_connection_have(house: House) -> None:
+def test_link_waits_for_hold_room_that_other_links_of_the_connection_have(house: House) -> None:
     first = Link(house, None, window=CreditWindow(4, 1 << 20, 400_000))
     run_turn(house)
     assert first.left == 1
@@ -505,7 +505,7 @@ def test_link_waits_for_hold_room_that_others_of_its_connection_have(house: Hous
 # Transactions
 
 
-def test_message_of_a_transaction_uses_its_reserved_room_and_no_producer_gate(house: House) -> None:
+def test_message_of_a_transaction_uses_the_reserved_room_and_no_producer_gate(house: House) -> None:
     how = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 10})
     at_once.set_settings(house.broker, "producer", "alice", how)
     house.queue("a")
@@ -543,7 +543,7 @@ def test_reservation_is_released_at_the_end_of_a_link(house: House) -> None:
     assert all(int(link.producer.hold_budget.reserved) == 0 for link in links)
 
 
-def test_credit_that_a_sender_gives_back_is_room_for_others(house: House) -> None:
+def test_credit_returned_by_a_sender_is_room_for_other_senders(house: House) -> None:
     house.queue("a", capacity_messages=100)
     link = Link(house, "a")
     run_turn(house)

@@ -55,7 +55,7 @@ def test_rejected_and_requeued_deliveries_are_no_acknowledgements() -> None:
     assert of_queue(house) == (6, 6, 0, 0)
 
 
-def test_redelivered_messages_are_counted_and_only_they() -> None:
+def test_redelivered_messages_alone_are_counted() -> None:
     house, session = delivered(5)
     session.unsettled.settle(2, 3, Outcome.FAILED, 100.0)
     house.publish_now("q", 100)
@@ -96,7 +96,7 @@ def test_purged_expired_and_dropped_messages_are_no_acknowledgements() -> None:
     assert of_queue(house) == (4, 0, 0, 0)
 
 
-def test_ended_session_leaves_its_counts_once() -> None:
+def test_ended_session_leaves_the_counts_once() -> None:
     house, session = delivered(4)
     session.unsettled.acknowledge(1, False, 100.0)
     house.broker.end_session(session)
@@ -106,7 +106,7 @@ def test_ended_session_leaves_its_counts_once() -> None:
     assert counts(house.origin.counts) == {"deliver": 4, "ack": 1}
 
 
-def test_connection_that_ends_leaves_its_counts_before_its_sessions_are_torn_down() -> None:
+def test_connection_that_ends_leaves_the_counts_before_the_sessions_are_torn_down() -> None:
     house, session = delivered(4)
     producer = house.published("p", "q", 100)
     of_vhost, of_user = Tally(), Tally()

@@ -33,7 +33,7 @@ def test_publish_without_a_confirm_is_refused_only_after_a_standstill() -> None:
     assert DEADLINE_S <= house.broker.now - stands_from <= DEADLINE_S + DEADLINE_S / LOOKS_A_DEADLINE + 0.5
 
 
-def test_confirmed_publish_has_its_own_deadline_although_its_gate_moves() -> None:
+def test_confirmed_publish_has_a_separate_deadline_although_the_gate_moves() -> None:
     house, producer = house_with(True, 60)
     house.at(107.0)
     house.take("q", 4)
@@ -79,7 +79,7 @@ def test_gate_that_moved_a_little_and_then_stops_refuses_after_a_deadline(
     assert str(producer.closing).startswith(f"{lost} publishes are lost: publish to exchange '' with routing key 'q' ")
 
 
-def test_rate_that_passes_one_publish_now_and_then_is_no_standstill() -> None:
+def test_rate_that_passes_a_publish_now_and_then_is_no_standstill() -> None:
     house = House("q", hold_deadline=DEADLINE_S)
     house.set("user", "alice", rate_messages=1)
     producer = house.producer("p", confirming=False)
@@ -110,7 +110,7 @@ def test_deadline_restarts_for_publishes_after_a_pause() -> None:
     assert producer.closing is not None
 
 
-def test_publishers_that_share_a_gate_each_need_their_own_progress_or_its_depth() -> None:
+def test_publishers_that_share_a_gate_each_need_progress_or_the_depth() -> None:
     house, first = house_with(False, 40)
     second = house.producer("second", confirming=False)
     house.publish(second, "q", 100, count=40)

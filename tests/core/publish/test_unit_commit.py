@@ -34,7 +34,7 @@ def test_commit_waits_in_line_and_later_publishes_wait_behind(house: House, clie
     assert told(after) == [(1, 1, True)]
 
 
-def test_commit_between_stop_and_capacity_is_applied_and_its_answer_withheld(house: House, client: Client) -> None:
+def test_commit_between_stop_and_capacity_is_applied_and_the_answer_withheld(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=9, stop_messages=2, resume_messages=1)
     client.publish("a", 1, 1, 1)
     assert not client.commit()
@@ -50,7 +50,7 @@ def test_commit_between_stop_and_capacity_is_applied_and_its_answer_withheld(hou
     assert client.producer.closing is None
 
 
-def test_commit_without_room_until_its_deadline_is_rolled_back(house: House, client: Client) -> None:
+def test_commit_without_room_until_the_deadline_is_rolled_back(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=3, hold_deadline=5)
     house.publish_now("a", 10, count=3)
     tag = client.get("a")
@@ -154,7 +154,7 @@ def test_session_that_ends_with_a_held_commit_leaves_no_trace(house: House, clie
     assert traces(house, client) == []
 
 
-def test_session_end_does_not_admit_its_own_commit(house: House, client: Client) -> None:
+def test_session_end_does_not_admit_the_own_commit(house: House, client: Client) -> None:
     """Its consumer was the last of an auto-delete queue: the commit that waited for that queue must be gone first."""
     queue = house.vhost.declare_queue("a", {"capacity-messages": 1}, False, True, None, None)
     house.queue("b")
@@ -169,7 +169,7 @@ def test_session_end_does_not_admit_its_own_commit(house: House, client: Client)
     assert traces(house, client) == []
 
 
-def test_commit_goes_on_when_its_full_queue_is_deleted(house: House, client: Client) -> None:
+def test_commit_continues_when_the_full_queue_is_deleted(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=1)
     house.queue("b")
     house.publish_now("a", 1)
@@ -270,9 +270,7 @@ def retrying(house: House) -> Client:
     return client
 
 
-def test_commit_that_is_refused_at_its_deadline_may_be_tried_again_and_applies_once(
-    house: House, retrying: Client
-) -> None:
+def test_commit_refused_at_the_deadline_may_be_tried_again_and_applies_once(house: House, retrying: Client) -> None:
     house.publish_now("a", 1)
     house.publish_now("a", 2)
     tag = retrying.get("a")
@@ -317,7 +315,7 @@ def test_commit_that_was_refused_may_be_rolled_back(house: House, retrying: Clie
     assert traces(house, retrying) == []
 
 
-def test_commits_behind_a_refused_one_are_refused_with_it_and_kept_in_order(house: House, retrying: Client) -> None:
+def test_commits_behind_a_refused_commit_are_refused_too_and_kept_in_order(house: House, retrying: Client) -> None:
     house.queue("b", hold_deadline=60)
     house.publish_now("a", 1)
     retrying.publish("a", 10, 11)
@@ -342,7 +340,7 @@ def test_commits_behind_a_refused_one_are_refused_with_it_and_kept_in_order(hous
     assert [int(each.charge) for each in house.vhost.queues["b"].ready_queue.ready] == [20, 21]
 
 
-def test_rollback_behind_a_held_commit_drops_its_refused_publishes(house: House, retrying: Client) -> None:
+def test_rollback_behind_a_held_commit_drops_the_refused_publishes(house: House, retrying: Client) -> None:
     house.publish_now("a", 1)
     tag = retrying.get("a")
     house.publish_now("a", 1)
@@ -362,7 +360,7 @@ def test_rollback_behind_a_held_commit_drops_its_refused_publishes(house: House,
     assert [int(each.charge) for each in house.vhost.queues["a"].ready_queue.ready] == [11]
 
 
-def test_commit_that_was_refused_and_can_never_fit_any_more_ends_its_session(house: House, retrying: Client) -> None:
+def test_commit_that_was_refused_and_can_never_fit_any_more_ends_the_session(house: House, retrying: Client) -> None:
     house.publish_now("a", 1)
     retrying.publish("a", 10, 10)
     retrying.commit()
@@ -375,7 +373,7 @@ def test_commit_that_was_refused_and_can_never_fit_any_more_ends_its_session(hou
     assert traces(house, retrying) == []
 
 
-def test_commit_that_was_refused_counts_in_the_bound_of_its_connection(house: House) -> None:
+def test_commit_that_was_refused_counts_in_the_bound_of_the_connection(house: House) -> None:
     client = Client(house, "tx", bound=25)
     client.transaction.coordinator.keeps_refused = True
     house.queue("a", capacity_messages=2, hold_deadline=5)
@@ -390,7 +388,7 @@ def test_commit_that_was_refused_counts_in_the_bound_of_its_connection(house: Ho
     assert traces(house, client) == []
 
 
-def test_session_that_ends_with_a_refused_commit_rolls_it_back(house: House, retrying: Client) -> None:
+def test_session_that_ends_with_a_refused_commit_rolls_the_commit_back(house: House, retrying: Client) -> None:
     house.publish_now("a", 1, count=2)
     retrying.ack(retrying.get("a"))
     retrying.publish("a", 10, 10)
@@ -503,7 +501,7 @@ def test_commits_that_are_tried_again_in_any_order_apply_each_publish_once_in_or
     assert traces(rig.house, rig.client) == []
 
 
-def test_work_of_a_commit_is_that_of_its_publishes_and_settlements(house: House, client: Client) -> None:
+def test_work_of_a_commit_is_the_work_of_the_publishes_and_settlements(house: House, client: Client) -> None:
     house.queue("a")
     house.publish_now("a", 1, count=500)
     for _ in range(500):

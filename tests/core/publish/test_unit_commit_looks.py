@@ -34,9 +34,7 @@ def at_address(house: House) -> None:
 
 @pytest.mark.parametrize("limit", [at_queue, at_vhost, at_memory, at_address])
 @pytest.mark.parametrize("spread", [False, True], ids=["one queue", "many queues"])
-def test_look_at_a_commit_that_waits_costs_the_same_however_large_it_is(
-    limit: Callable[[House], None], spread: bool
-) -> None:
+def test_look_at_a_waiting_commit_costs_the_same_at_any_size(limit: Callable[[House], None], spread: bool) -> None:
     steps = []
     for size in (50, 500):
         house = House("a")
@@ -102,7 +100,7 @@ def test_commit_at_an_address_passes_when_other_copies_have_left(house: House, c
     assert house.depth("c") == 3, "its acknowledgement removes the last copy of a message"
 
 
-def test_publish_is_counted_by_the_length_limit_that_its_queue_has_at_the_commit(house: House, client: Client) -> None:
+def test_publish_is_counted_by_the_length_limit_of_the_queue_at_the_commit(house: House, client: Client) -> None:
     house.queue("a")
     client.publish("a", 1, 1)
     house.set("queue", "a", **{"max-length-bytes": 1, "overflow": "reject"})

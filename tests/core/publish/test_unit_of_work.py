@@ -79,7 +79,7 @@ def test_unit_of_two_sessions_and_two_producers_is_applied_as_a_whole(rig: Rig) 
     assert rig.traces() == (0, 0, 0)
 
 
-def test_unit_is_held_as_a_whole_and_passes_in_one_turn(rig: Rig) -> None:
+def test_unit_is_held_as_a_whole_and_passes_in_a_single_turn(rig: Rig) -> None:
     rig.house.publish_now("b", 1, count=3)
     unit = rig.unit_over_both()
     unit.commit()
@@ -107,7 +107,7 @@ def test_rollback_leaves_the_deliveries_of_both_sessions_to_be_settled_again(rig
     assert rig.depths() == (0, 0)
 
 
-def test_delivery_is_settled_by_one_of_two_open_units_only_and_tags_count_by_session(rig: Rig) -> None:
+def test_delivery_is_settled_by_a_single_open_unit_only_and_tags_count_by_session(rig: Rig) -> None:
     rig.house.publish_now("a", 1, count=2)
     tags = [rig.get(who, "a") for who in (0, 1)]
     assert tags == [1, 1]
@@ -173,7 +173,7 @@ def test_end_of_the_coordinator_rolls_back_open_units_and_held_commits(rig: Rig)
     assert rig.control.gate is None
 
 
-def test_commit_in_confirm_mode_is_refused_alone_at_its_deadline(rig: Rig) -> None:
+def test_commit_in_confirm_mode_is_refused_alone_at_the_deadline(rig: Rig) -> None:
     rig.house.queue("c", capacity_messages=1, hold_deadline=5)
     rig.house.publish_now("c", 1)
     unit = rig.unit_over_both()
@@ -194,7 +194,7 @@ def test_commit_in_confirm_mode_is_refused_alone_at_its_deadline(rig: Rig) -> No
     assert told(rig.control) == [(2, 2, True)]
 
 
-def test_refusals_of_a_unit_name_their_reason_and_apply_nothing(rig: Rig) -> None:
+def test_refusals_of_a_unit_name_the_reason_and_apply_no_part(rig: Rig) -> None:
     rig.house.queue("full", capacity_messages=1, overflow="reject")
     rig.house.publish_now("full", 1)
     unit = rig.unit_over_both()
@@ -213,7 +213,7 @@ def test_refusals_of_a_unit_name_their_reason_and_apply_nothing(rig: Rig) -> Non
     assert rig.traces() == (0, 0, 0)
 
 
-def test_publish_that_is_refused_leaves_its_unit_as_it_was(rig: Rig) -> None:
+def test_refused_publish_leaves_the_unit_unchanged(rig: Rig) -> None:
     rig.control.hold_budget.bound = 100
     rig.house.queue("small", capacity_bytes=50)
     unit = rig.coordinator.begin()
@@ -227,7 +227,7 @@ def test_publish_that_is_refused_leaves_its_unit_as_it_was(rig: Rig) -> None:
     assert rig.house.depth("b") == 2
 
 
-def test_size_of_a_unit_is_that_of_its_copies_queues_and_settlements(rig: Rig) -> None:
+def test_size_of_a_unit_counts_copies_queues_and_settlements(rig: Rig) -> None:
     unit = rig.coordinator.begin()
     rig.publish(unit, 0, "b", 1)
     assert unit.size == 1 + QUEUE_SIZE
@@ -246,7 +246,7 @@ def test_size_of_a_unit_is_that_of_its_copies_queues_and_settlements(rig: Rig) -
 
 @pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.REJECTED, Outcome.FAILED])
 @pytest.mark.parametrize("multiple", [False, True])
-def test_settlements_of_the_largest_commit_are_applied_and_one_more_is_refused(
+def test_settlements_of_the_largest_commit_are_applied_and_any_more_is_refused(
     rig: Rig, multiple: bool, outcome: Outcome
 ) -> None:
     most = SIZE_MOST // (1 if outcome is Outcome.ACCEPTED else RETURN_SIZE)
@@ -269,7 +269,7 @@ def test_settlements_of_the_largest_commit_are_applied_and_one_more_is_refused(
     assert rig.coordinator.size == 0
 
 
-def test_publishes_of_the_largest_commit_are_applied_and_one_more_is_refused(rig: Rig) -> None:
+def test_publishes_of_the_largest_commit_are_applied_and_any_more_is_refused(rig: Rig) -> None:
     count = (SIZE_MOST - 100 * QUEUE_SIZE) // 100
     names = [f"copy{number}" for number in range(100)]
     rig.house.queue(*names, capacity_messages=count)
@@ -290,7 +290,7 @@ def test_publish_to_the_most_queues_fits_into_a_commit() -> None:
     assert TARGETS_MAX * (TIMED_SIZE + QUEUE_SIZE) <= SIZE_MOST
 
 
-def test_held_commits_count_in_the_size_of_the_next_one(rig: Rig) -> None:
+def test_held_commits_count_in_the_size_of_the_next_commit(rig: Rig) -> None:
     rig.house.publish_now("b", 1, count=4)
     held = rig.coordinator.begin()
     rig.publish(held, 0, "b", 1)
@@ -321,7 +321,7 @@ def test_commits_that_may_be_held_at_a_time_are_bounded(rig: Rig) -> None:
     assert told(rig.control)[-1] == (1, COMMITS_HELD_MOST, True)
 
 
-def test_rates_of_each_producer_count_its_own_publishes(rig: Rig) -> None:
+def test_rates_of_each_producer_count_the_own_publishes(rig: Rig) -> None:
     limits = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 2})
     at_once.set_settings(rig.house.broker, "producer", "alice", limits)
     for who in (0, 1):
@@ -341,7 +341,7 @@ def test_rates_of_each_producer_count_its_own_publishes(rig: Rig) -> None:
     assert rig.house.depth("b") == 2
 
 
-def test_mandatory_publish_returns_to_the_producer_that_published_it(rig: Rig) -> None:
+def test_mandatory_publish_returns_to_the_publishing_producer(rig: Rig) -> None:
     unit = rig.coordinator.begin()
     rig.publish(unit, 0, "b", 1)
     rig.publish(unit, 1, "nowhere", 1, mandatory=True)
@@ -350,7 +350,7 @@ def test_mandatory_publish_returns_to_the_producer_that_published_it(rig: Rig) -
     assert returns == [rig.producers[1]]
 
 
-def test_producer_that_closes_before_the_commit_leaves_its_publishes_in_the_unit(rig: Rig) -> None:
+def test_producer_that_closes_before_the_commit_leaves_the_publishes_in_the_unit(rig: Rig) -> None:
     unit = rig.unit_over_both()
     rig.producers[1].close_gracefully()
     unit.commit()

@@ -19,7 +19,7 @@ def returned(house: House) -> list[str]:
 # Pending work
 
 
-def test_transaction_publishes_nothing_before_its_commit_and_all_in_order_then(house: House, client: Client) -> None:
+def test_transaction_publishes_no_message_before_the_commit_and_all_in_order_then(house: House, client: Client) -> None:
     house.queue("a", "b")
     client.publish("a", 1, 2)
     client.publish("b", 3)
@@ -80,7 +80,7 @@ def test_delivery_in_a_transaction_is_settled_once_and_an_unknown_tag_refused(ho
     assert (house.depth("a"), queue.available(), client.session.unsettled.count()) == (1, 1, 0)
 
 
-def test_rejected_delivery_leaves_and_a_requeued_one_comes_back_at_the_commit(house: House, client: Client) -> None:
+def test_rejected_delivery_leaves_and_a_requeued_delivery_returns_at_the_commit(house: House, client: Client) -> None:
     house.queue("a")
     house.publish_now("a", 5, count=3)
     client.discard(client.get("a"))
@@ -103,7 +103,7 @@ def test_recover_requeues_deliveries_not_settled_by_the_transaction(house: House
     assert house.depth("a") == 2
 
 
-def test_recover_of_very_many_puts_them_back_a_part_in_each_turn(house: House, client: Client) -> None:
+def test_recover_of_very_many_requeues_a_part_in_each_turn(house: House, client: Client) -> None:
     house.queue("a")
     many = int(AT_ONCE) + 500
     house.publish_now("a", 5, count=many + 1)
@@ -119,7 +119,7 @@ def test_recover_of_very_many_puts_them_back_a_part_in_each_turn(house: House, c
     assert (int(queue.unacked_messages), queue.available()) == (1, many)
 
 
-def test_publish_beyond_the_bound_of_a_transaction_ends_its_session(house: House) -> None:
+def test_publish_beyond_the_bound_of_a_transaction_ends_the_session(house: House) -> None:
     house.queue("a")
     client = Client(house, "tx", bound=100)
     client.publish("a", 500)
@@ -133,7 +133,7 @@ def test_publish_beyond_the_bound_of_a_transaction_ends_its_session(house: House
     assert traces(house, client) == []
 
 
-def test_message_that_can_never_fit_is_refused_as_it_is_published(house: House, client: Client) -> None:
+def test_message_that_can_never_fit_is_refused_at_the_publish(house: House, client: Client) -> None:
     house.queue("a", capacity_bytes=100)
     client.publish("a", 50, 101, 20)
     assert isinstance(client.producer.closing, ContentTooLarge)
@@ -146,7 +146,7 @@ def test_message_that_can_never_fit_is_refused_as_it_is_published(house: House, 
 # Conditions of a commit
 
 
-def test_commit_waits_until_there_is_room_for_all_of_it(house: House, client: Client) -> None:
+def test_commit_waits_until_there_is_room_for_the_whole_commit(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=5, resume_messages=4)
     house.queue("b", capacity_messages=5)
     house.publish_now("a", 10, count=3)
@@ -163,7 +163,7 @@ def test_commit_waits_until_there_is_room_for_all_of_it(house: House, client: Cl
     assert not client.producer.gates
 
 
-def test_commit_that_frees_as_much_as_it_brings_is_stopped_by_no_depth(house: House, client: Client) -> None:
+def test_commit_that_frees_as_much_as_added_is_stopped_by_no_depth(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=3, hold_deadline=0)
     house.publish_now("a", 10, count=3)
     other = house.published("other", "a", 10)
@@ -177,7 +177,7 @@ def test_commit_that_frees_as_much_as_it_brings_is_stopped_by_no_depth(house: Ho
     assert len(other.outbox) == 1
 
 
-def test_commit_that_frees_as_many_bytes_as_it_brings_passes(house: House, client: Client) -> None:
+def test_commit_that_frees_as_many_bytes_as_added_passes(house: House, client: Client) -> None:
     house.queue("a", capacity_bytes=100)
     house.publish_now("a", 60)
     house.publish_now("a", 40)
@@ -199,7 +199,7 @@ def test_requeued_delivery_frees_no_room_for_a_commit(house: House, client: Clie
     assert house.vhost.queues["a"].available() == 0
 
 
-def test_acknowledgements_alone_wait_for_nothing(house: House, client: Client) -> None:
+def test_acknowledgements_alone_do_not_wait(house: House, client: Client) -> None:
     house.queue("a", capacity_messages=1)
     house.publish_now("a", 10)
     house.publish(house.producer("other"), "a", 10)
@@ -238,7 +238,7 @@ def test_held_commit_that_can_no_longer_fit_is_refused(house: House, client: Cli
 
 
 @pytest.mark.parametrize("policy", ["reject", "drop-new", "ring-strict", "self-destruct"])
-def test_overflow_policy_that_refuses_one_publish_refuses_the_whole_commit(
+def test_overflow_policy_that_refuses_a_publish_refuses_the_whole_commit(
     house: House, client: Client, policy: str
 ) -> None:
     house.queue("a", capacity_messages=2, overflow=policy)
@@ -280,7 +280,9 @@ def test_drop_head_makes_room_and_keeps_the_last(house: House, client: Client) -
     assert client.producer.closing is not None
 
 
-def test_deleted_queue_takes_no_publish_of_a_commit_and_mandatory_ones_return(house: House, client: Client) -> None:
+def test_deleted_queue_takes_no_publish_of_a_commit_and_mandatory_publishes_return(
+    house: House, client: Client
+) -> None:
     house.queue("a", "b")
     house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
     house.vhost.bind("amq.fanout", house.vhost.queues["b"], None, "", {})

@@ -44,7 +44,7 @@ def test_zone_takes_publishes_under_way_when_the_gate_closed(house: House) -> No
     assert (house.depth("a"), len(producer.outbox)) == (9, 0)
 
 
-def test_stopped_producer_has_its_publishes_held_and_refused_at_the_deadline(
+def test_stopped_producer_has_publishes_held_and_refused_at_the_deadline(
     house: House,
 ) -> None:
     producer = closed(house)
@@ -61,7 +61,7 @@ def test_stopped_producer_has_its_publishes_held_and_refused_at_the_deadline(
     assert house.depth("a") == 4
 
 
-def test_stopped_producer_without_confirms_has_its_channel_closed_with_the_reason(house: House) -> None:
+def test_stopped_producer_without_confirms_has_the_channel_closed_with_the_reason(house: House) -> None:
     producer = house.producer("p", confirming=False)
     house.publish(producer, "a", 100, count=4)
     house.at(105.0)
@@ -87,7 +87,7 @@ def test_stopped_producer_goes_on_in_turn_when_the_gate_opens(house: House) -> N
     assert (house.depth("a"), len(producer.outbox)) == (8, 0), "the gate has closed anew: a new wait begins"
 
 
-def test_wait_of_a_producer_counts_from_the_last_closing_of_its_gate(house: House) -> None:
+def test_wait_of_a_producer_counts_from_the_last_closing_of_the_gate(house: House) -> None:
     first, second = house.producer("first"), house.producer("second")
     house.publish(first, "a", 100, count=10)
     house.publish(second, "a", 100, count=3)
@@ -111,7 +111,7 @@ def test_producer_that_has_not_waited_uses_the_zone_but_passes_no_waiter(house: 
     assert (house.depth("a"), len(stopped.outbox), len(late.outbox)) == (5, 1, 1)
 
 
-def test_producer_that_comes_at_a_closed_gate_waits_from_its_closing(house: House) -> None:
+def test_producer_that_comes_at_a_closed_gate_waits_from_the_closing(house: House) -> None:
     """A client that connects anew for each try does not fill the queue."""
     house.publish(house.producer("p"), "a", 100, count=4)
     house.at(103.0)
@@ -127,7 +127,7 @@ def test_producer_that_comes_at_a_closed_gate_waits_from_its_closing(house: Hous
     assert (told(early), told(late)) == ([(2, 2, False)], [(1, 1, False)])
 
 
-def test_producer_stopped_at_one_gate_goes_on_at_others(house: House) -> None:
+def test_producer_stopped_at_a_gate_continues_at_other_gates(house: House) -> None:
     house.queue("b", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
     producer = closed(house)
     house.publish(producer, "b", 100, count=4)
@@ -140,7 +140,7 @@ def test_producer_stopped_at_one_gate_goes_on_at_others(house: House) -> None:
     assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (4, 5, 2), "its order is kept"
 
 
-def test_message_for_two_queues_waits_at_the_gate_that_stopped_its_producer(house: House) -> None:
+def test_message_for_two_queues_waits_at_the_gate_that_stopped_the_producer(house: House) -> None:
     house.queue("b")
     for name in ("a", "b"):
         house.vhost.bind("amq.fanout", house.vhost.queues[name], None, "", {})
@@ -160,7 +160,7 @@ def test_virtual_host_gate_stops_producers_as_a_queue_gate_does() -> None:
     assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (6, 0, 1)
 
 
-def test_queue_below_its_guaranteed_share_is_not_stopped_by_the_memory_gate() -> None:
+def test_queue_below_the_guaranteed_share_is_not_stopped_by_the_memory_gate() -> None:
     house = House("hog", hold_deadline=5)
     house.queue("small", hold_deadline=5)
     bound = in_bytes(9000, 5000, 4000)
@@ -201,7 +201,7 @@ def test_hold_deadline_that_changes_restarts_the_wait_of_a_stopped_producer(
     assert len(producer.outbox) == (0 if held_at is None else 1)
 
 
-def test_stopped_producer_that_leaves_is_forgotten_by_its_gate(house: House) -> None:
+def test_stopped_producer_that_leaves_is_dropped_by_the_gate(house: House) -> None:
     producer = closed(house)
     house.publish(producer, "a", 100)
     producer.abort()
@@ -246,7 +246,7 @@ def test_second_publish_at_the_closed_gate_is_refused_with_each_capacity(capacit
     assert house.depth("a") == number - 1 <= capacity
 
 
-def test_stopped_producer_is_reported_once_for_each_closing_of_its_gate(house: House) -> None:
+def test_stopped_producer_is_reported_once_for_each_closing_of_the_gate(house: House) -> None:
     producer = closed(house)
     assert stops(house) == [("p", "a", 5.0)]
     house.publish(producer, "a", 100, count=3)
@@ -262,7 +262,7 @@ def test_stopped_producer_is_reported_once_for_each_closing_of_its_gate(house: H
     assert block.as_dict(130.0, house.vhost.queues["a"].gate.stats.since)["stopped"] is True
 
 
-def test_stopped_producer_without_confirms_is_reported_at_its_first_held_publish(house: House) -> None:
+def test_stopped_producer_without_confirms_is_reported_at_the_first_held_publish(house: House) -> None:
     producer = house.producer("p", confirming=False)
     house.publish(producer, "a", 100, count=4)
     house.at(120.0)
@@ -273,7 +273,7 @@ def test_stopped_producer_without_confirms_is_reported_at_its_first_held_publish
 # Transactions
 
 
-def test_stopped_transaction_is_held_and_rolled_back_at_its_deadline(house: House) -> None:
+def test_stopped_transaction_is_held_and_rolled_back_at_the_deadline(house: House) -> None:
     client = Client(house, "t")
     client.publish("a", *[100] * 4)
     assert not client.commit()
@@ -289,7 +289,7 @@ def test_stopped_transaction_is_held_and_rolled_back_at_its_deadline(house: Hous
     assert traces(house, client) == []
 
 
-def test_stopped_transaction_that_takes_as_much_as_it_brings_goes_on(house: House) -> None:
+def test_stopped_transaction_that_frees_as_much_as_added_continues(house: House) -> None:
     client = Client(house, "t")
     client.publish("a", *[100] * 4)
     client.commit()
@@ -314,7 +314,7 @@ def test_closed_producer_stays_closed() -> None:
             PRODUCER_STATES.move(ProducerState.CLOSED, state)
 
 
-def test_refused_publish_without_a_confirm_closes_its_producer(narrow: House) -> None:
+def test_refused_publish_without_a_confirm_closes_the_producer(narrow: House) -> None:
     producer = narrow.producer("p", confirming=False)
     assert producer.state is ProducerState.OPEN
     narrow.publish(producer, "a", 100, count=2)
@@ -324,7 +324,7 @@ def test_refused_publish_without_a_confirm_closes_its_producer(narrow: House) ->
     assert producer.state is ProducerState.CLOSED
 
 
-def test_producer_lingers_until_its_last_held_publish_has_passed(narrow: House) -> None:
+def test_producer_lingers_until_the_last_held_publish_has_passed(narrow: House) -> None:
     producer = narrow.producer("p", confirming=False)
     narrow.publish(producer, "a", 100, count=2)
     producer.close_gracefully()
@@ -339,7 +339,7 @@ def test_producer_without_held_publishes_is_closed_at_once(narrow: House) -> Non
     assert producer.state is ProducerState.CLOSED
 
 
-def test_producer_that_closes_with_an_error_drops_its_held_publishes(
+def test_producer_that_closes_with_an_error_drops_the_held_publishes(
     narrow: House,
 ) -> None:
     producer = narrow.producer("p", confirming=False)
@@ -357,7 +357,7 @@ def withheld(producer: Producer) -> list[tuple[int, int, float]]:
     return [(int(each.first), int(each.number), each.deadline) for each in producer.confirms.pending]
 
 
-def test_withheld_run_is_one_entry_and_counts_each_publish(house: House) -> None:
+def test_withheld_run_is_a_single_entry_and_counts_each_publish(house: House) -> None:
     producer = house.published("p", "a", 100, count=9)
     assert withheld(producer) == [(4, 9, 105.0)]
     assert producer.withheld_run is not None
@@ -390,7 +390,7 @@ def test_withheld_run_ends_with_the_turn_because_deadlines_differ(house: House) 
     assert withheld(producer) == [(4, 5, 105.0), (6, 7, 106.0)]
 
 
-def test_withheld_run_ends_when_its_gate_opens(house: House) -> None:
+def test_withheld_run_ends_when_the_gate_opens(house: House) -> None:
     producer = house.published("p", "a", 100, count=5)
     for _ in range(4):
         assert house.take("a")
@@ -443,7 +443,7 @@ def test_neighbour_passes_while_waiters_at_a_deleted_queue_are_answered_in_slice
     assert house.broker.turns.totals.holds.cumulative()[-1] == 2100
 
 
-def test_deleted_queues_cost_waiters_elsewhere_one_pass_in_slices() -> None:
+def test_deleted_queues_cost_waiters_elsewhere_a_single_pass_in_slices() -> None:
     house = House("a", *[f"gone{number}" for number in range(100)])
     house.broker.gates.block(VHOST, "/", "/", "")
     others = [house.published(f"p{number}", "a", 100) for number in range(500)]

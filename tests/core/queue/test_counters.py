@@ -27,7 +27,7 @@ def new_counters() -> tuple[Queue, QueueCounters]:
     return house.vhost.queues["q"], QueueCounters(UnreportedLosses())
 
 
-def test_counters_have_losses_to_report_until_they_are_reported() -> None:
+def test_counters_have_losses_to_report_until_the_report() -> None:
     queue, counters = new_counters()
     assert not counters.has_unreported()
     counters.count_drop(queue, 100)
@@ -46,7 +46,7 @@ def test_refusal_without_a_log_line_leaves_no_report() -> None:
     assert not counters.has_unreported()
 
 
-def test_counters_list_their_queue_with_the_first_loss_to_report() -> None:
+def test_counters_list_the_queue_with_the_first_loss_to_report() -> None:
     queue, counters = new_counters()
     counters.count_refusal()
     assert counters.losses.take(9) == []
@@ -63,7 +63,7 @@ def test_counters_of_expired_and_dead_lettered_messages_are_no_losses() -> None:
     assert not counters.has_unreported()
 
 
-def test_queue_with_ordinary_traffic_shares_its_rare_counters() -> None:
+def test_queue_with_ordinary_traffic_shares_the_rare_counters() -> None:
     house = House("q")
     house.publish_now("q", 100)
     queue = house.vhost.queues["q"]
@@ -83,7 +83,7 @@ def test_messages_of_before_a_restart_do_not_count_as_published() -> None:
     assert (int(queue.counters.published(queue)), queue.counters.has_counted(queue)) == (1, True)
 
 
-def test_queue_with_losses_is_listed_once_until_its_report() -> None:
+def test_queue_with_losses_is_listed_once_until_the_report() -> None:
     house = House("q")
     queue = house.vhost.queues["q"]
     for _ in range(3):
@@ -115,7 +115,7 @@ SHAPES = ({}, {"overflow": "drop-head"}, {"x_message_ttl": 5000}, LETTERS)
 
 @settings(max_examples=examples(200))
 @given(shape=st.sampled_from(SHAPES), operations=st.lists(st.sampled_from(OPERATIONS), max_size=40))
-def test_counters_of_a_queue_balance_its_depth_after_any_operations(shape: dict, operations: list[str]) -> None:
+def test_counters_of_a_queue_balance_the_depth_after_any_operations(shape: dict, operations: list[str]) -> None:
     house = House("a", capacity_messages=6, hold_deadline=5, **shape)
     house.queue("b")
     producer, queue = house.producer("p"), house.vhost.queues["a"]
@@ -162,7 +162,7 @@ def test_samples_stay_few_and_represent_all_messages() -> None:
     assert (samples.take_sizes(), samples.take_senders()) == ([], {})
 
 
-def test_samples_of_a_slow_queue_are_all_its_messages() -> None:
+def test_samples_of_a_slow_queue_are_all_messages() -> None:
     samples = ArrivalSamples()
     for _ in range(SAMPLES_A_GAP * 100):
         samples.add("fast", 1)

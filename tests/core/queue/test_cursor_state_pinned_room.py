@@ -26,7 +26,7 @@ def batch(chain: Chain, reads: str, writes: str, rows: int) -> int:
     return count
 
 
-def test_chain_in_one_virtual_host_moves_though_its_limit_is_full() -> None:
+def test_chain_in_the_same_virtual_host_moves_though_the_limit_is_full() -> None:
     chain = Chain("q1", "q2")
     source = chain.fill("q1")
     assert chain.depth("q1") == LIMIT
@@ -72,7 +72,7 @@ def test_ordinary_producer_waits_as_before() -> None:
     assert chain.total() == LIMIT
 
 
-def test_query_that_makes_much_more_than_it_reads_stops_at_half_of_the_limit() -> None:
+def test_query_that_makes_much_more_than_read_stops_at_half_of_the_limit() -> None:
     chain = Chain("q1", "q2")
     chain.fill("q1")
     chain.plan("q1", 100)
@@ -128,7 +128,7 @@ def test_plan_pins_at_most_a_part_of_the_smallest_limit() -> None:
 
 
 @pytest.mark.parametrize("ends", ["deleted", "another query"])
-def test_query_without_its_cursor_has_no_room(ends: str) -> None:
+def test_query_without_a_cursor_has_no_room(ends: str) -> None:
     chain = Chain("q1", "q2")
     chain.fill("q1")
     chain.plan("q1", 100)
@@ -156,7 +156,7 @@ def test_room_of_a_query_is_not_that_of_another_user() -> None:
     assert len(chain.broker.pinned_rooms.of(QueryId("", "query of q1")).cursors) == 1
 
 
-def test_queue_that_was_deleted_pins_nothing() -> None:
+def test_queue_that_was_deleted_pins_no_room() -> None:
     chain = Chain("q1", "q2")
     chain.plan("q1", 1)
     chain.fill("q1")

@@ -48,7 +48,7 @@ def test_purged_messages_are_gone_at_once_and_freed_in_slices(how: str, argument
 
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
-def test_purged_messages_leave_their_address_a_slice_a_turn(how: str) -> None:
+def test_purged_messages_leave_the_address_a_slice_a_turn(how: str) -> None:
     house = FullQueue(0)
     depth = AddressDepth("a", Thresholds(Level(), Level(), Level()), house.broker.turns)
     left = 2 * UNITS_A_TURN * RELEASED_A_UNIT
@@ -110,7 +110,7 @@ def test_acknowledged_messages_are_settled_at_once_and_freed_in_slices() -> None
     assert leftovers(house.broker) == 0
 
 
-def test_acknowledged_messages_leave_their_address_a_slice_a_turn() -> None:
+def test_acknowledged_messages_leave_the_address_a_slice_a_turn() -> None:
     house = FullQueue(0)
     depth = AddressDepth("a", Thresholds(Level(), Level(), Level()), house.broker.turns)
     left = 2 * UNITS_A_TURN * RELEASED_A_UNIT

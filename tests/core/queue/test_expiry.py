@@ -30,7 +30,7 @@ def test_message_returned_to_a_deleted_queue_leaves_no_deadline(arguments: dict[
     assert broker.next_deadline() is None
 
 
-def test_messages_expired_in_one_turn_are_bounded_over_all_queues() -> None:
+def test_messages_expired_in_a_turn_are_bounded_over_all_queues() -> None:
     house = House()
     for number in range(20):
         house.queue(f"q{number}", message_ttl=1000)

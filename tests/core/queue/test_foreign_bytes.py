@@ -37,7 +37,7 @@ def test_message_above_the_capacity_of_the_java_broker_enters_an_empty_queue() -
     assert queue.gate.open
 
 
-def test_queue_that_becomes_a_ring_opens_its_gate_and_confirms_withheld_publishes() -> None:
+def test_queue_that_becomes_a_ring_opens_the_gate_and_confirms_withheld_publishes() -> None:
     house = House("a", capacity_messages=10, stop_messages=1)
     producer = house.published("p", "a", OVERHEAD + 1, count=4)
     queue = house.vhost.queues["a"]

@@ -46,7 +46,7 @@ def lists() -> int:
     return sum(type(each) is list for each in gc.get_objects())
 
 
-def test_line_that_gets_an_index_and_goes_leaves_nothing() -> None:
+def test_line_that_gets_an_index_and_is_dropped_leaves_no_reference() -> None:
     """Compiled, two lists stayed for each."""
     before = lists()
     for _ in range(100):
@@ -73,7 +73,7 @@ def take(line: IndexedReadyQueue, sequence: int) -> Message:
     return found
 
 
-def test_index_is_filled_as_far_as_somebody_reads() -> None:
+def test_index_is_filled_as_far_as_cursors_read() -> None:
     line = filled(1000)
     assert line.indexed == 0
     assert line.reach(0)
@@ -96,7 +96,7 @@ def test_routes_append_to_the_same_deque() -> None:
     assert indexed(line) is line
 
 
-def test_message_taken_from_the_middle_returns_to_its_position() -> None:
+def test_message_taken_from_the_middle_returns_to_the_old_position() -> None:
     line = filled(600)
     assert len(walked(line)) == 600
     taken = [take(line, sequence) for sequence in range(200, 500)]
@@ -143,7 +143,7 @@ def test_tombstones_before_the_index_are_skipped() -> None:
     assert (line.available(), line.tombstones) == (2, 0)
 
 
-def test_delivered_message_leaves_its_expiry_behind() -> None:
+def test_delivered_message_leaves_the_expiry_behind() -> None:
     line = filled(0)
     dying = TrackedMessage(BRIEF, b"x", 10, 1, 0.0, None)
     line.append(dying)
@@ -181,7 +181,7 @@ def test_lines_of_priorities_have_an_index_each() -> None:
     assert [int(plain.pull().sequence) for _ in range(5)] == [5, 2, 3, 1, 4]
 
 
-def test_position_misses_messages_that_were_away_when_it_passed() -> None:
+def test_position_misses_messages_that_were_away_at_the_pass() -> None:
     line = filled(5)
     place, other = Place(), Place()
     line.add_place(place)
@@ -200,7 +200,7 @@ def test_position_misses_messages_that_were_away_when_it_passed() -> None:
     assert line.places == [other]
 
 
-def test_bit_of_a_removed_place_is_given_to_the_next_one_without_its_past() -> None:
+def test_bit_of_a_removed_place_is_reused_without_the_past() -> None:
     line = filled(3)
     first = Place()
     line.add_place(first)
@@ -215,7 +215,7 @@ def test_bit_of_a_removed_place_is_given_to_the_next_one_without_its_past() -> N
     assert second.missed == [2]
 
 
-def test_indexed_ready_queue_and_its_positions_remember_a_bounded_number() -> None:
+def test_indexed_ready_queue_and_the_positions_remember_a_bounded_number() -> None:
     line = filled(3000)
     place = Place()
     line.add_place(place)
@@ -336,7 +336,7 @@ changes = st.lists(
 
 @settings(max_examples=examples(200))
 @given(changes)
-def test_counts_are_those_of_the_messages_in_the_index_after_any_changes(steps: list[tuple[str, int]]) -> None:
+def test_counts_equal_the_messages_in_the_index_after_any_changes(steps: list[tuple[str, int]]) -> None:
     line = filled(0)
     out: list[Message] = []
     last = 0

@@ -94,7 +94,7 @@ def test_length_of_a_refusing_queue_counts_ready_messages_too() -> None:
     assert told(line.writer) == [(5, 5, False), (4, 4, True)]
 
 
-def test_capacity_by_its_own_name_limits_the_whole_depth() -> None:
+def test_capacity_by_penstocks_name_limits_the_whole_depth() -> None:
     line = Line(capacity_messages=2, overflow="drop-head")
     line.put(b"1", b"2")
     assert [line.get(), line.get()] == [b"1", b"2"]
@@ -103,7 +103,7 @@ def test_capacity_by_its_own_name_limits_the_whole_depth() -> None:
     assert line.depth("q") == 2
 
 
-def test_bytes_are_those_of_the_bodies_that_are_ready() -> None:
+def test_bytes_of_a_length_are_the_bytes_of_ready_bodies() -> None:
     line = Line(x_max_length_bytes=10)
     line.put(b"a" * 6, b"b" * 4)
     assert len(line.ready()) == 2
@@ -124,7 +124,7 @@ def test_queue_that_refuses_counts_the_body_that_comes() -> None:
 
 
 @pytest.mark.parametrize("no_ack", [True, False])
-def test_consumer_gets_as_many_messages_of_a_queue_of_length_0_as_it_has_room_for(no_ack: bool) -> None:
+def test_consumer_of_a_queue_of_length_0_gets_as_many_messages_as_there_is_room_for(no_ack: bool) -> None:
     line = Line(x_max_length=0)
     line.consume(prefetch=0 if no_ack else 2, no_ack=no_ack)
     line.put(b"1", b"2", b"3")
@@ -134,7 +134,7 @@ def test_consumer_gets_as_many_messages_of_a_queue_of_length_0_as_it_has_room_fo
     assert told(line.writer) == [(1, 3, True)]
 
 
-def test_refusing_queue_of_length_0_accepts_as_many_as_its_consumer_has_room_for() -> None:
+def test_refusing_queue_of_length_0_accepts_as_many_as_the_consumer_has_room_for() -> None:
     line = Line(x_max_length=0, x_overflow="reject-publish")
     line.put(b"0")
     line.consume(prefetch=2)
@@ -166,7 +166,7 @@ def test_burst_beyond_the_credit_of_consumers_is_bounded_within_a_turn(arguments
     assert [int(content) for content in line.ready()] == [4_998, 4_999]
 
 
-def test_burst_that_consumers_have_credit_for_loses_nothing(line: Line) -> None:
+def test_burst_that_consumers_have_credit_for_loses_no_message(line: Line) -> None:
     line.consume()
     for number in range(3_000):
         line.put(b"%d" % number)
@@ -253,7 +253,7 @@ def test_length_without_a_capacity_has_the_default_capacity() -> None:
     assert Line(x_max_length=5).q.thresholds.capacity.as_dict() == {"messages": None, "bytes": 100 * 1024 * 1024}
 
 
-def test_length_that_is_lowered_trims_a_slice_a_turn() -> None:
+def test_lowered_length_trims_a_slice_a_turn() -> None:
     line = Line(x_max_length=20_000)
     for _ in range(12_000):
         line.put(b"x")
@@ -284,7 +284,7 @@ def test_messages_of_an_expired_length_leave_the_count() -> None:
     assert (line.depth("q"), line.q.length.bodies) == (0, 0)
 
 
-def test_refusal_by_length_says_that_ready_messages_count() -> None:
+def test_refusal_by_length_states_that_ready_messages_count() -> None:
     from penstock.core.publish.admission import refusal_error
 
     line = Line(x_max_length=1, x_overflow="reject-publish")
@@ -312,7 +312,7 @@ def test_commit_is_refused_as_a_whole_where_a_part_is_too_much(limit: dict[str, 
     assert line.depth("q") == 2
 
 
-def test_commit_that_requeues_a_delivery_makes_it_ready_again() -> None:
+def test_commit_that_requeues_a_delivery_makes_the_message_ready_again() -> None:
     line = Line(x_max_length=2, x_overflow="reject-publish")
     client = Client(line, "t")
     line.put(b"1", b"2")
@@ -324,7 +324,7 @@ def test_commit_that_requeues_a_delivery_makes_it_ready_again() -> None:
     assert len(line.ready()) == 1
 
 
-def test_commit_into_a_queue_that_drops_its_oldest_leaves_the_newest(line: Line) -> None:
+def test_commit_into_a_queue_that_drops_the_oldest_leaves_the_newest(line: Line) -> None:
     client = Client(line, "t")
     line.put(b"old")
     client.publish("q", CHARGE, CHARGE)

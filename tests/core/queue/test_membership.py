@@ -10,7 +10,7 @@ from tests.support.broker_fixture import MIB, House, told
 from tests.support.setting_values import in_bytes
 
 
-def test_memory_alarm_stops_the_hog_and_shelters_the_others() -> None:
+def test_memory_alarm_stops_the_largest_queue_and_shelters_the_rest() -> None:
     house = House("hog", capacity_bytes=100 * MIB)
     for number in range(9):
         house.queue(f"small{number}")

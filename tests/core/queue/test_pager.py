@@ -46,7 +46,7 @@ def test_paged_messages_are_not_overtaken_though_memory_has_room() -> None:
     assert house.drain("q") == numbered(5, 8)
 
 
-def test_persistent_message_is_written_once_and_confirmed_when_it_is() -> None:
+def test_persistent_message_is_written_once_and_then_confirmed() -> None:
     house = house_with()
     for number in range(1, 9):
         house.publish("q", b"<%d>" % number)
@@ -59,7 +59,7 @@ def test_persistent_message_is_written_once_and_confirmed_when_it_is() -> None:
     assert sum(row.messages for row in house.shelf.rows.values() if row.queue) == 4
 
 
-def test_transient_message_that_is_paged_is_confirmed_at_once() -> None:
+def test_paged_transient_message_is_confirmed_at_once() -> None:
     house = house_with()
     publish(house, 1, 8, persistent=False)
     assert told(house) == [(1, 8, True)]
@@ -80,7 +80,7 @@ def test_pager_reads_no_more_messages_than_there_is_room_for() -> None:
     assert [row.messages for row in asked] == [10], "half of the capacity is free"
 
 
-def test_page_that_is_wanted_at_once_is_not_read_again() -> None:
+def test_page_wanted_at_once_is_not_read_again() -> None:
     house = house_with(messages=6)
     for _ in range(4):
         house.get("q")
@@ -101,7 +101,7 @@ def test_settled_message_of_an_unread_page_does_not_come_back() -> None:
     assert house_with(shelf).drain("q") == [*numbered(5, 5), *numbered(7, 7)]
 
 
-def test_returned_message_has_its_place_before_pages_read_meanwhile() -> None:
+def test_returned_message_has_the_old_place_before_pages_read_meanwhile() -> None:
     house = settled(12)
     for _ in range(4):
         assert house.get("q", no_ack=False) is not None
@@ -113,7 +113,7 @@ def test_returned_message_has_its_place_before_pages_read_meanwhile() -> None:
     assert house.drain("q") == [b"1", b"3", b"4", *numbered(5, 12)]
 
 
-def test_consumers_that_settle_nothing_do_not_starve_themselves() -> None:
+def test_consumers_without_settlements_do_not_starve_each_other() -> None:
     house = house_with(messages=40)
     queue = house.queues["q"]
     for number in range(1, 41):
@@ -219,7 +219,7 @@ def test_message_that_fits_neither_memory_nor_page_limit_is_refused_at_once() ->
 # Changes of policy
 
 
-def test_queue_that_pages_no_more_reads_back_first_and_nothing_overtakes() -> None:
+def test_queue_that_stops_paging_reads_back_first_without_overtaking() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 4}, True)})
     house.set("q", overflow="page")
     publish(house, 1, 10)
@@ -241,7 +241,7 @@ def test_queue_that_begins_to_page_admits_waiting_publishes() -> None:
     assert house.drain("q") == numbered(1, 9)
 
 
-def test_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
+def test_full_sum_does_not_stop_a_paging_queue() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 10}, True), "other": ({}, True)})
     house.broker.gates.set_memory_capacity(in_bytes(3000, 2400, 2100), 0)
     for number in range(10):
@@ -263,7 +263,7 @@ def test_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
 # Purge, delete, cursors
 
 
-def test_purge_drops_paged_messages_and_no_unacknowledged_ones() -> None:
+def test_purge_drops_paged_messages_and_no_unacknowledged_messages() -> None:
     house = settled(12)
     for _ in range(5):
         assert house.get("q", no_ack=False) is not None
@@ -278,7 +278,7 @@ def test_purge_drops_paged_messages_and_no_unacknowledged_ones() -> None:
 
 
 @pytest.mark.parametrize("messages", [0, 3, 8])
-def test_purge_is_answered_when_it_is_on_the_disk_whether_anything_was_paged_or_not(messages: int) -> None:
+def test_purge_is_answered_when_durable_with_or_without_pages(messages: int) -> None:
     house = settled(messages)
     before = house.broker.durable_changes.durable_declarations
     assert house.queues["q"].purge(house.now) == messages
@@ -286,7 +286,7 @@ def test_purge_is_answered_when_it_is_on_the_disk_whether_anything_was_paged_or_
     assert house.journal.has_urgent()
 
 
-def test_read_that_a_purge_has_overtaken_puts_nothing_in() -> None:
+def test_read_overtaken_by_a_purge_returns_no_messages() -> None:
     house = house_with(messages=12)
     house.write()
     for _ in range(4):
@@ -315,7 +315,7 @@ def test_page_written_but_not_yet_reported_is_not_read() -> None:
     assert house.drain("q") == numbered(5, 8)
 
 
-def test_queue_that_is_deleted_leaves_nothing_on_the_disk() -> None:
+def test_queue_deletion_removes_all_pages_from_the_disk() -> None:
     house = settled(12, durable=False)
     queue = house.queues["q"]
     assert house.get("q", no_ack=False) is not None
@@ -342,7 +342,7 @@ def test_cursor_reads_loaded_messages_and_settling_loads_more() -> None:
     assert not house.shelf.rows
 
 
-def test_pages_that_a_lease_pins_stay_on_the_disk_until_it_ends() -> None:
+def test_pages_that_a_lease_pins_stay_on_the_disk_until_the_lease_ends() -> None:
     house = house_with(messages=50)
     queue = house.queues["q"]
     lease = Cursor("/", "lease 1")
@@ -371,7 +371,7 @@ def test_cursor_that_begins_at_the_end_releases_paged_messages() -> None:
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_transient_message_waits_for_the_disk_only_where_it_would_be_paged(durable: bool) -> None:
+def test_transient_message_waits_for_the_disk_only_if_paged(durable: bool) -> None:
     house = PagedHouse(Shelf(), {"q": (FEW, durable)})
     house.broker.gates.disk_fails("no room")
     for number in range(6):
@@ -386,7 +386,7 @@ def test_transient_message_waits_for_the_disk_only_where_it_would_be_paged(durab
 
 
 @pytest.mark.parametrize("how", ["drain", "purge"])
-def test_pages_count_as_stored_until_they_are_consumed_or_purged(how: str) -> None:
+def test_pages_count_as_stored_until_consumed_or_purged(how: str) -> None:
     shelf = Shelf()
     house = PagedHouse(shelf, {"q": (FEW, True)})
     stock = house.broker.gates.disk.vhost_usage("/")
@@ -440,7 +440,7 @@ def test_settings_incompatible_with_paging_are_refused(arguments: dict[str, obje
     assert part in str(caught.value)
 
 
-def test_paging_is_reported_once_at_its_start_and_once_at_its_end() -> None:
+def test_paging_is_reported_once_at_the_start_and_once_at_the_end() -> None:
     house = house_with(capacity_messages=10)
     for _ in range(5):  # The memory is full, and a page comes and goes.
         publish(house, 1, 12)

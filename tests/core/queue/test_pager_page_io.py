@@ -13,7 +13,7 @@ from tests.support.paging_broker import house_with
 from tests.support.piece_store import PieceStore
 
 
-def test_page_read_asks_for_the_first_sequence_that_is_not_in_memory() -> None:
+def test_page_read_asks_for_the_first_sequence_beyond_the_memory() -> None:
     house = house_with(messages=10)
     house.write()
     for _ in range(4):
@@ -24,7 +24,7 @@ def test_page_read_asks_for_the_first_sequence_that_is_not_in_memory() -> None:
     assert (read.number, read.first) == (pages.storage.number, 5)
 
 
-def test_page_holds_the_bodies_of_its_messages_until_it_is_released() -> None:
+def test_page_holds_the_bodies_of_the_messages_until_the_release() -> None:
     broker = Broker(Defaults())
     store = PieceStore(broker.large)
     bodies = PageBodies(broker.large)
@@ -43,7 +43,7 @@ def test_page_holds_the_bodies_of_its_messages_until_it_is_released() -> None:
     assert store.pieces == {}
 
 
-def test_page_from_before_a_restart_holds_bodies_by_their_numbers() -> None:
+def test_page_from_before_a_restart_holds_bodies_by_number() -> None:
     broker = Broker(Defaults())
     bodies = PageBodies(broker.large)
     for number in (11, 12):

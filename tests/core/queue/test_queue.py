@@ -6,7 +6,7 @@ from penstock.core.queue.queue import queue_of
 from tests.support.broker_fixture import a_queue
 
 
-def test_queue_counts_unacknowledged_messages_in_its_depth_until_they_are_settled() -> None:
+def test_queue_counts_unacknowledged_messages_in_the_depth_until_settled() -> None:
     house, found = a_queue()
     for charge in (100, 200):
         house.publish_now("a", charge)
@@ -17,7 +17,7 @@ def test_queue_counts_unacknowledged_messages_in_its_depth_until_they_are_settle
     assert (int(found.messages), int(found.bytes), int(found.unacked_messages)) == (1, 200, 0)
 
 
-def test_queue_closes_its_gate_above_stop_and_opens_it_at_resume() -> None:
+def test_queue_closes_the_gate_above_stop_and_opens_the_gate_at_resume() -> None:
     house, found = a_queue(capacity_messages=10, stop_messages=3, resume_messages=1)
     states = []
     for _ in range(4):
@@ -29,7 +29,7 @@ def test_queue_closes_its_gate_above_stop_and_opens_it_at_resume() -> None:
     assert states == [True, True, True, False, False, False, True]
 
 
-def test_queue_has_a_fast_path_up_to_its_stop_threshold_while_its_gate_is_open() -> None:
+def test_queue_has_a_fast_path_up_to_the_stop_threshold_while_the_gate_is_open() -> None:
     house, found = a_queue(capacity_messages=10, stop_messages=3, resume_messages=1)
     assert found.fast_path_max_messages == 3
     house.publish_now("a", 100, count=4)
@@ -54,7 +54,7 @@ def test_queue_remembers_the_highest_depth() -> None:
     assert found.highest() == (2, 600)
 
 
-def test_queue_is_found_by_its_own_gate_and_by_no_other() -> None:
+def test_queue_is_found_by_the_own_gate_only() -> None:
     house, found = a_queue()
     assert queue_of(found.gate) is found
     house.broker.gates.block("vhost", "/", "/", "")

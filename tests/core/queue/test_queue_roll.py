@@ -28,7 +28,7 @@ def test_parts_are_all_queues_in_order_of_creation(vhost: VirtualHost, most: int
     assert max(map(len, parts)) <= min(most, SECTION)
 
 
-def test_walk_has_every_queue_that_is_there_throughout_and_none_twice(vhost: VirtualHost) -> None:
+def test_walk_has_every_queue_that_exists_throughout_exactly_once(vhost: VirtualHost) -> None:
     random = Random(11)
     for number in range(4 * SECTION):
         declare(vhost, f"q{number}")

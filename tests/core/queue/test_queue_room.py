@@ -11,7 +11,7 @@ from tests.support.broker_fixture import House
 @pytest.mark.parametrize(
     ("policy", "reserves"), [("block", True), ("reject", False), ("drop-head", False), ("drop-new", False)]
 )
-def test_queue_reserves_room_only_if_its_policy_holds_publishes(policy: str, reserves: bool) -> None:
+def test_queue_reserves_room_only_if_the_policy_holds_publishes(policy: str, reserves: bool) -> None:
     house = House("a", capacity_messages=3, overflow=policy)
     assert house.vhost.queues["a"].reserved.reserves() == reserves
 

@@ -30,7 +30,7 @@ def test_promised_room_is_reserved_and_released_message_by_message() -> None:
     assert (queue.reserved.messages, queue.reserved.bytes, queue.reserved.promised_messages()) == (0, 0, 0)
 
 
-def test_promised_room_of_a_paging_queue_is_within_its_page_limit() -> None:
+def test_promised_room_of_a_paging_queue_is_within_the_page_limit() -> None:
     vhost = journaled().broker.vhosts["/"]
     queue = queue_of(vhost, "a", overflow="page", capacity_messages=10, page_limit_messages=20)
     arrival = Arrival(queue, 15, 1500)
@@ -42,7 +42,7 @@ def test_promised_room_of_a_paging_queue_is_within_its_page_limit() -> None:
     assert queue.pager.within_limit(20, 2000)
 
 
-def test_queue_that_drops_its_oldest_messages_promises_nothing() -> None:
+def test_queue_that_drops_the_oldest_messages_promises_no_room() -> None:
     bench = Bench()
     queue = bench.queue("a", overflow="drop-head", capacity_messages=10)
     arrival = Arrival(queue, 6, 600)
@@ -53,7 +53,7 @@ def test_queue_that_drops_its_oldest_messages_promises_nothing() -> None:
     assert queue.reserved.messages == 0
 
 
-def test_messages_before_an_arrival_may_be_taken_and_later_ones_not() -> None:
+def test_messages_before_an_arrival_may_be_taken_unlike_later_messages() -> None:
     bench = Bench()
     queue = bench.queue("a")
     bench.publish(bench.producer(), "a", 100, 100)
@@ -97,7 +97,7 @@ def test_publish_refused_into_the_dead_letters_waits_likewise() -> None:
     assert {outcome[2] for outcome in told(writer)} == {False}
 
 
-def test_publish_that_waits_for_dead_letters_is_released_with_its_deleted_queue() -> None:
+def test_publish_that_waits_for_dead_letters_is_released_with_the_deleted_queue() -> None:
     house = with_dead_letters(10, capacity_messages=10, overflow="drop-head")
     writer = house.published("p", "q", CHARGE, count=LOOSE_MAX + 5)
     house.broker.delete_queue(house.q)
@@ -123,7 +123,7 @@ def test_large_message_displaces_many_a_slice_a_turn() -> None:
     assert [told(each)[0][2] for each in (writer, small)] == [True, True]
 
 
-def test_producer_that_gives_up_its_wait_for_room_frees_the_others() -> None:
+def test_producer_that_stops_waiting_for_room_frees_the_other_producers() -> None:
     house = FullQueue(MANY, capacity_bytes=MANY * CHARGE, overflow="drop-head")
     writer, small = house.producer("p"), house.producer("s")
     house.publish(writer, "q", MANY * CHARGE)

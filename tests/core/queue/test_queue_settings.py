@@ -59,7 +59,7 @@ def test_length_by_rabbitmq_names_counts_ready_messages_and_capacity_the_depth(
         ({"address-full-policy": "FAIL"}, "reject"),
     ],
 )
-def test_policy_is_the_one_that_the_names_users_expect(arguments: dict[str, object], policy: str) -> None:
+def test_policy_follows_the_names_in_the_arguments(arguments: dict[str, object], policy: str) -> None:
     assert settings_of(arguments).overflow.name == policy
 
 

@@ -50,7 +50,7 @@ def test_stop_is_80_percent_rounded_and_resume_70_percent_cut(capacity: int, sto
         ("bytes", 80 * 1024, 64 * 1024, 56 * 1024),
     ],
 )
-def test_default_stop_of_a_small_capacity_leaves_room_for_a_window_or_half_of_it(
+def test_default_stop_of_a_small_capacity_leaves_room_for_a_window_or_half_of_that(
     unit: str, capacity: int, stop: int, resume: int
 ) -> None:
     assert marks({f"capacity-{unit}": capacity}, unit) == (capacity, stop, resume)
@@ -65,7 +65,7 @@ def test_default_stop_of_a_small_capacity_leaves_room_for_a_window_or_half_of_it
         ({"resume-percent": 70}, (10, 7, 7)),
     ],
 )
-def test_threshold_that_somebody_gives_stays_as_it_is_however_small_the_capacity(
+def test_configured_threshold_stays_unchanged_at_any_small_capacity(
     arguments: dict[str, object], expected: Marks
 ) -> None:
     assert marks({"capacity-messages": 10, **arguments}, "messages") == expected
@@ -218,7 +218,7 @@ def test_thresholds_that_cannot_work_are_refused_in_the_words_that_were_used(
 
 
 @pytest.mark.parametrize("policy", ["reject", "self-destruct"])
-def test_limit_by_a_name_of_qpid_cpp_has_its_thresholds_with_policies_that_refuse(policy: str) -> None:
+def test_limit_by_a_name_of_qpid_cpp_has_thresholds_with_policies_that_refuse(policy: str) -> None:
     assert marks({"qpid.max_count": 10, "qpid.policy_type": policy}, "messages") == (10, 8, 6)
     assert marks({"capacity-messages": 10, "overflow": policy}, "messages") == (10, None, None)
 

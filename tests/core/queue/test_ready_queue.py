@@ -29,7 +29,7 @@ from tests.profiles import examples
 from tests.support.ready_messages import message, pulled
 
 
-def test_ready_queue_gives_messages_in_their_order_and_requeued_ones_first() -> None:
+def test_ready_queue_returns_messages_in_order_and_requeued_messages_first() -> None:
     queue = ReadyQueue()
     for sequence in range(1, 6):
         queue.append(message(sequence))
@@ -41,7 +41,7 @@ def test_ready_queue_gives_messages_in_their_order_and_requeued_ones_first() -> 
     assert queue.next() is None
 
 
-def test_ready_queue_expires_messages_by_their_own_ttl_or_that_of_the_queue() -> None:
+def test_ready_queue_expires_messages_by_message_ttl_or_queue_ttl() -> None:
     queue = ReadyQueue()
     queue.append(message(1, ttl_s=10.0))
     queue.append(message(2, ttl_s=5.0))
@@ -70,7 +70,7 @@ def swept(queue: ReadyQueue) -> int:
     return most
 
 
-def test_ready_queue_sweeps_tombstones_when_they_are_a_quarter_of_all() -> None:
+def test_ready_queue_sweeps_tombstones_at_a_quarter_of_all_places() -> None:
     queue = ReadyQueue()
     count = 4 * SWEPT_FROM + 4
     for sequence in range(1, count + 1):
@@ -98,7 +98,7 @@ def test_sweep_of_a_long_line_is_made_in_steps() -> None:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.sampled_from(["append", "expire", "pull", "return", "sweep"]), max_size=80), st.randoms())
-def test_line_that_changes_between_the_steps_of_a_sweep_keeps_its_order(steps: list[str], chance: Random) -> None:
+def test_line_that_changes_between_the_steps_of_a_sweep_keeps_the_order(steps: list[str], chance: Random) -> None:
     line, due = ReadyQueue(), 0
     ready: list[int] = []
     unacknowledged: list[Message] = []
@@ -140,7 +140,7 @@ def test_entry_is_removed_from_anywhere_in_a_heap(seed: int) -> None:
         assert all(heap[(at - 1) // 2][:2] <= heap[at][:2] for at in range(1, len(heap)))
 
 
-def test_ready_queue_hands_over_all_and_keeps_its_line_for_routes_that_use_it() -> None:
+def test_ready_queue_hands_over_all_and_keeps_the_line_for_routes_in_use() -> None:
     for reroute in (True, False):
         queue, leftovers = ReadyQueue(), DeferredFree()
         for sequence in (1, 2):
@@ -152,7 +152,7 @@ def test_ready_queue_hands_over_all_and_keeps_its_line_for_routes_that_use_it() 
         assert (queue.ready is line) is not reroute
 
 
-def test_priorities_give_the_highest_first_and_each_in_its_order() -> None:
+def test_priorities_return_the_highest_first_and_each_in_order() -> None:
     queue = Priorities(5)
     for sequence, priority in enumerate((0, 5, 3, 5, 0, 3), 1):
         queue.append(message(sequence, priority))
@@ -170,7 +170,7 @@ def test_priorities_above_the_highest_count_as_the_highest() -> None:
     assert len(queue.lines) == 1
 
 
-def test_priorities_have_a_requeued_message_before_the_younger_ones_of_its_priority() -> None:
+def test_priorities_have_a_requeued_message_before_younger_messages_of_the_priority() -> None:
     queue = Priorities(2)
     for sequence, priority in ((1, 1), (2, 1), (3, 2)):
         queue.append(message(sequence, priority))
@@ -191,7 +191,7 @@ def test_priorities_expire_in_every_line() -> None:
     assert pulled(queue) == [2]
 
 
-def test_priorities_without_messages_have_nothing_to_pull() -> None:
+def test_priorities_without_messages_have_no_message_to_pull() -> None:
     queue = Priorities(2)
     queue.append(message(1))
     queue.clear()

@@ -35,7 +35,7 @@ class Line(House):
         return [found[number] for number in sorted(found)]
 
 
-def test_next_publishes_are_refused_and_later_ones_are_not() -> None:
+def test_next_publishes_are_refused_and_later_publishes_are_not() -> None:
     line = Line()
     line.put(2)
     order = RefusalOrder([line.q], 3)
@@ -46,7 +46,7 @@ def test_next_publishes_are_refused_and_later_ones_are_not() -> None:
     assert [message.content for message in line.q.ready_queue.messages()] == [b"0", b"1", b"3", b"4"]
 
 
-def test_order_counts_all_of_its_queues_together() -> None:
+def test_order_counts_all_queues_together() -> None:
     line = Line()
     order = RefusalOrder([line.q, line.other], 2)
     order.begin(line.broker)
@@ -56,7 +56,7 @@ def test_order_counts_all_of_its_queues_together() -> None:
     assert (int(line.q.messages), int(line.other.messages)) == (0, 2)
 
 
-def test_order_that_is_taken_back_leaves_the_fast_path_and_the_length_limit() -> None:
+def test_cancelled_order_leaves_the_fast_path_and_the_length_limit() -> None:
     line = Line(**{"max-length": 2, "overflow": "reject"})
     before = int(line.q.fast_path_max_messages)
     order = RefusalOrder([line.q], 3)
@@ -72,7 +72,7 @@ def test_order_that_is_taken_back_leaves_the_fast_path_and_the_length_limit() ->
     assert line.outcomes() == [False, True, True, False]
 
 
-def test_full_queue_holds_publishes_and_refuses_ordered_ones() -> None:
+def test_full_queue_holds_publishes_and_refuses_ordered_refusals() -> None:
     line = Line(**{"capacity-messages": 1})
     line.put(1)
     order = RefusalOrder([line.q], 1)

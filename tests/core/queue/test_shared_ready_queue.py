@@ -64,7 +64,7 @@ def plan(cursor: Cursor, rows: int = ALL) -> list[int]:
     return sequences(cursor, start, int(end))
 
 
-def test_planning_acquires_and_consumers_get_the_others() -> None:
+def test_planning_acquires_messages_and_consumers_get_the_rest() -> None:
     desk = Desk(10)
     assert [desk.get(), desk.get()] == [1, 2]
     cursor = desk.attach()
@@ -107,7 +107,7 @@ def test_message_returned_beyond_the_plan_goes_to_the_first_reader() -> None:
     assert plan(cursor) == [1, 2, 3, 5, 6]
 
 
-def test_messages_acquired_by_one_cursor_are_read_by_all_cursors() -> None:
+def test_messages_acquired_by_a_cursor_are_read_by_all_cursors() -> None:
     desk = Desk(6)
     one, other = desk.attach("one"), desk.attach("other")
     assert plan(one, 4) == [1, 2, 3, 4]
@@ -140,7 +140,7 @@ def test_end_of_the_slower_cursor_leaves_messages_of_no_cursor_to_consumers() ->
     assert [desk.get(), desk.get(), desk.get()] == [3, 4, None]
 
 
-def test_queue_is_an_ordinary_one_once_its_last_cursor_is_deleted() -> None:
+def test_queue_is_ordinary_again_once_the_last_cursor_is_deleted() -> None:
     desk = Desk(8)
     for _ in range(4):
         desk.get()
@@ -294,7 +294,7 @@ def test_pinned_range_alone_stays_when_a_cursor_settles_all() -> None:
     assert desk.queue.depth_messages() == 0
 
 
-def test_pins_that_overlap_hold_until_the_last_of_them_ends() -> None:
+def test_pins_that_overlap_hold_until_the_last_pin_ends() -> None:
     desk = Desk(10)
     cursor = desk.attach()
     first, second = leased(desk, 1, 1, 5), leased(desk, 2, 3, 8)
@@ -308,7 +308,7 @@ def test_pins_that_overlap_hold_until_the_last_of_them_ends() -> None:
     assert left(desk) == []
 
 
-def test_settled_messages_pinned_by_a_lease_never_return_after_their_cursor() -> None:
+def test_settled_messages_pinned_by_a_lease_never_return_after_the_cursor() -> None:
     desk = Desk(6)
     cursor = desk.attach()
     plan(cursor)

@@ -9,7 +9,7 @@ from tests.support.paging_broker import house_with, numbered, publish
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-def test_delivery_is_announced_if_its_message_can_come_back_after_a_kill(persistent: bool) -> None:
+def test_delivery_is_announced_if_the_message_can_come_back_after_a_kill(persistent: bool) -> None:
     house = house_with()
     publish(house, 1, 12, persistent=persistent)
     house.settle()

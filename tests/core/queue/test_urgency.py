@@ -27,7 +27,7 @@ def test_urgency_turns_choose_the_class_of_the_next_message(name: str) -> None:
     assert turns.is_urgent(urgent, other) is expected
 
 
-def test_urgency_turns_count_a_row_up_to_its_end() -> None:
+def test_urgency_turns_count_a_row_up_to_the_end() -> None:
     turns = UrgencyTurns()
     rows = []
     for urgent in (1, 1, 1, 0, 5, 0):

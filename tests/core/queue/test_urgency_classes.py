@@ -54,7 +54,7 @@ ORDERS: dict[str, tuple[list[int], list[int]]] = {
 
 @pytest.mark.parametrize("index", [False, True], ids=["plain", "indexed"])
 @pytest.mark.parametrize("name", ORDERS)
-def test_urgency_classes_serve_two_urgent_messages_for_one_other(name: str, index: bool) -> None:
+def test_urgency_classes_serve_two_urgent_messages_per_normal_message(name: str, index: bool) -> None:
     priorities, order = ORDERS[name]
     assert pulled(filled(*priorities, index=index)) == order
 
@@ -138,7 +138,7 @@ def test_urgency_classes_starve_neither_class(arrivals: list[bool]) -> None:
         assert others_waited <= URGENT_IN_A_ROW
 
 
-def test_urgency_classes_offer_a_run_only_while_one_class_is_empty() -> None:
+def test_urgency_classes_offer_a_run_only_while_a_class_is_empty() -> None:
     classes = filled(0, 0)
     assert [int(each.sequence) for each in classes.contiguous()] == [1, 2]
     classes.append(message(3, 9))
@@ -151,7 +151,7 @@ def test_urgency_classes_offer_a_run_only_while_one_class_is_empty() -> None:
 
 
 @pytest.mark.parametrize("index", [False, True], ids=["plain", "indexed"])
-def test_urgency_classes_merge_into_one_line_in_order(index: bool) -> None:
+def test_urgency_classes_merge_into_a_single_line_in_order(index: bool) -> None:
     count = 3 * CHUNK
     classes = filled(*[9 if number % 3 == 0 else 0 for number in range(count)], index=index)
     away = [classes.pull() for _ in range(6)]
@@ -217,7 +217,7 @@ class Bench:
         return bench
 
 
-def test_quorum_queue_serves_urgent_messages_first_and_a_classic_one_does_not() -> None:
+def test_quorum_queue_serves_urgent_messages_first_unlike_a_classic_queue() -> None:
     bench = Bench()
     bench.put(0, 0, 0, 9, 5, 9)
     assert bench.take(6) == [4, 5, 1, 6, 2, 3]
@@ -226,7 +226,7 @@ def test_quorum_queue_serves_urgent_messages_first_and_a_classic_one_does_not() 
     assert bench.take(6) == [1, 2, 3, 4, 5, 6]
 
 
-def test_quorum_queue_without_urgent_messages_has_one_line() -> None:
+def test_quorum_queue_without_urgent_messages_has_a_single_line() -> None:
     bench = Bench()
     bench.put(0, 4, 1, 0)
     assert type(bench.queue.ready_queue) is ReadyQueue
@@ -244,7 +244,7 @@ def test_route_of_urgent_messages_to_a_quorum_queue_holds_no_line() -> None:
         assert (urgent.single_queue, urgent.stored_queue) == (None, None)
 
 
-def test_quorum_queue_counts_urgent_messages_in_its_depth_and_capacity() -> None:
+def test_quorum_queue_counts_urgent_messages_in_the_depth_and_capacity() -> None:
     bench = Bench(capacity_messages=3, x_overflow="reject-publish")
     bench.put(0, 9, 9, 9, 0)
     assert (bench.queue.depth_messages(), bench.queue.depth_bytes()) == (3, 900)
@@ -253,7 +253,7 @@ def test_quorum_queue_counts_urgent_messages_in_its_depth_and_capacity() -> None
     assert (bench.queue.depth_messages(), bench.queue.depth_bytes()) == (0, 0)
 
 
-def test_quorum_queue_returns_messages_to_their_class_and_position() -> None:
+def test_quorum_queue_returns_messages_to_the_class_and_position() -> None:
     bench = Bench()
     bench.put(0, 0, 9, 9)
     assert bench.take(3, no_ack=False) == [3, 4, 1]
@@ -310,7 +310,7 @@ def test_purge_of_a_quorum_queue_leaves_no_message_of_either_class(count: int) -
 
 
 @pytest.mark.parametrize("priority", [4, 5, 9])
-def test_restart_leaves_messages_in_their_classes(priority: int) -> None:
+def test_restart_leaves_messages_in_the_classes(priority: int) -> None:
     bench = Bench()
     bench.put(0, 0, priority, priority)
     bench = bench.after_a_restart()
@@ -450,7 +450,7 @@ def test_consumer_of_a_quorum_queue_gets_batches_in_the_order_of_classes() -> No
 
 
 @pytest.mark.parametrize("credit", [1, 2, 3, 100])
-def test_selector_of_a_quorum_queue_gets_two_urgent_messages_for_one_other(credit: int) -> None:
+def test_selector_of_a_quorum_queue_gets_two_urgent_messages_per_normal_message(credit: int) -> None:
     bench = quorum_bench()
     bench.put(*["red", "blue"] * 3)
     bench.put(*["blue", "red"] * 5, priority=9)
@@ -465,7 +465,7 @@ def test_selector_of_a_quorum_queue_gets_two_urgent_messages_for_one_other(credi
     assert bench.ready() == [2, 4, 6, 7, 9, 11, 13, 15]
 
 
-def test_selector_of_one_class_alone_gets_all_its_messages() -> None:
+def test_selector_of_a_single_class_gets_all_messages_of_the_class() -> None:
     bench = quorum_bench()
     bench.put(*["blue"] * 20, priority=9)
     bench.put(*["red"] * 20)
@@ -486,7 +486,7 @@ def test_browser_of_a_quorum_queue_sees_both_classes_once() -> None:
     assert len(lines_of(bench.queue.ready_queue)) == 2
 
 
-def test_basic_get_returns_urgent_messages_first_while_others_are_requeued() -> None:
+def test_basic_get_returns_urgent_messages_first_while_the_rest_are_requeued() -> None:
     bench = Bench()
     bench.put(0, 0, 9)
     other = Session()

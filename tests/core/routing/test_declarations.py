@@ -63,7 +63,7 @@ def test_number_of_a_queue_is_never_reused_even_after_a_restart(vhost: VirtualHo
     assert len(given) == 5
 
 
-def test_numbers_are_set_aside_before_they_are_given(vhost: VirtualHost, store: Declared) -> None:
+def test_numbers_are_set_aside_before_use(vhost: VirtualHost, store: Declared) -> None:
     for index in range(NUMBERS_AT_ONCE + 1):
         queue_of(vhost, f"q{index}")
         if index in (0, NUMBERS_AT_ONCE - 1, NUMBERS_AT_ONCE):
@@ -77,7 +77,7 @@ def test_numbers_are_set_aside_before_they_are_given(vhost: VirtualHost, store: 
     assert number_of(queue_of(driver.broker.vhosts["/"], "q")) > NUMBERS_AT_ONCE + 1
 
 
-def test_numbers_go_on_above_the_highest_where_the_next_one_was_lost(vhost: VirtualHost, store: Declared) -> None:
+def test_numbers_continue_above_the_highest_if_the_next_number_was_lost(vhost: VirtualHost, store: Declared) -> None:
     for name in ("a", "b"):
         queue_of(vhost, name)
     store.write()
@@ -107,9 +107,7 @@ def test_declarations_without_a_journal_are_not_stored(vhost: VirtualHost) -> No
     assert queue.storage is None
 
 
-def test_binding_is_stored_if_both_its_ends_are_durable(
-    driver: BrokerDriver, vhost: VirtualHost, store: Declared
-) -> None:
+def test_binding_is_stored_if_both_ends_are_durable(driver: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
     durable, transient = queue_of(vhost, "d"), vhost.declare_queue("t", {}, False, False, None, None)
     lasting = vhost.declare_exchange("x", "fanout", {}, True, False, False)
     passing = vhost.declare_exchange("y", "fanout", {}, False, False, False)

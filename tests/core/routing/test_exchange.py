@@ -25,7 +25,7 @@ def test_default_exchange_leads_to_the_queue_of_the_routing_key(where: VirtualHo
     assert reached(where, "", "nobody") == []
 
 
-def test_exchange_types_route_by_their_bindings(where: VirtualHost) -> None:
+def test_exchange_types_route_by_bindings(where: VirtualHost) -> None:
     a, b, c = (declare(where, name) for name in "abc")
     for exchange, queue, key in (
         ("amq.direct", a, "red"),
@@ -88,7 +88,7 @@ def test_route_is_resolved_again_after_the_topology_changed(where: VirtualHost) 
     assert route.queues == [a, b]
 
 
-def test_deleted_queue_takes_its_bindings_and_auto_delete_exchanges_along() -> None:
+def test_deleted_queue_takes_bindings_and_auto_delete_exchanges_along() -> None:
     where = a_vhost()
     queue = declare(where, "q")
     where.declare_exchange("x", "fanout", {}, False, True, False)
@@ -102,7 +102,7 @@ def test_deleted_queue_takes_its_bindings_and_auto_delete_exchanges_along() -> N
         where.exchange("x")
 
 
-def test_binding_twice_is_once_and_unbinding_an_absent_one_is_no_error(where: VirtualHost) -> None:
+def test_binding_twice_counts_once_and_an_absent_unbinding_is_no_error(where: VirtualHost) -> None:
     queue = declare(where, "q")
     where.bind("amq.direct", queue, None, "k", {})
     where.bind("amq.direct", queue, None, "k", {})
@@ -112,7 +112,7 @@ def test_binding_twice_is_once_and_unbinding_an_absent_one_is_no_error(where: Vi
     assert where.bindings.count == 0
 
 
-def test_invalid_declaration_or_binding_is_refused_with_its_code(where: VirtualHost) -> None:
+def test_invalid_declaration_or_binding_is_refused_with_the_code(where: VirtualHost) -> None:
     queue = declare(where, "q")
     with pytest.raises(match="unknown exchange type 'x-random'; known are direct, fanout, topic and headers"):
         where.declare_exchange("x", "x-random", {}, False, False, False)
@@ -147,7 +147,7 @@ def test_exchange_counts_messages_in_and_out() -> None:
     assert counts(house, "") == (1, 1, 0, 0)
 
 
-def test_exchange_counts_unroutable_messages_by_their_fate() -> None:
+def test_exchange_counts_unroutable_messages_by_fate() -> None:
     house = House()
     producer = house.published("p", "nowhere", 100, "amq.topic")
     route = house.vhost.route("amq.topic", "nowhere", True)
@@ -165,7 +165,7 @@ def test_exchange_counts_a_refused_copy_as_not_routed() -> None:
     assert counts(house, "amq.fanout") == (3, 4, 0, 0)
 
 
-def test_held_publish_counts_when_it_passes() -> None:
+def test_held_publish_counts_when_passing() -> None:
     house = House("q", capacity_messages=1)
     house.published("p", "q", 100, count=3)
     assert counts(house, "") == (1, 1, 0, 0)

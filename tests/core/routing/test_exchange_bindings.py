@@ -23,7 +23,7 @@ def house_with_bindings() -> House:
     return house
 
 
-def test_bindings_are_found_by_their_destination() -> None:
+def test_bindings_are_found_by_destination() -> None:
     vhost = house_with_bindings().vhost
     assert vhost.bindings.count == 3
     assert [binding.source.name for binding in vhost.bindings.to(QUEUE, "a")] == ["amq.direct"]
@@ -50,7 +50,7 @@ def test_bindings_that_are_removed_are_found_no_more() -> None:
         ({"x": 1}, {}, False),
     ],
 )
-def test_bindings_are_the_same_by_type_and_value_of_their_arguments(
+def test_bindings_are_equal_by_type_and_value_of_the_arguments(
     one: dict[str, object], other: dict[str, object], same: bool
 ) -> None:
     queue = house_with_bindings().vhost.queue("a")
@@ -65,7 +65,7 @@ def bench() -> SelectingBench:
     return SelectingBench()
 
 
-def test_selector_of_a_binding_chooses_among_the_messages_of_its_key(bench: SelectingBench) -> None:
+def test_selector_of_a_binding_chooses_among_the_messages_of_the_key(bench: SelectingBench) -> None:
     vhost = bench.vhost
     for name, text in (("red", "color = 'red'"), ("many", "n > 5"), ("all", None)):
         queue = vhost.declare_queue(name, {}, False, False, None, None)
@@ -120,7 +120,7 @@ def test_binding_with_an_invalid_selector_is_refused(value: object, reason: str,
     assert not bench.vhost.exchanges["amq.fanout"].bindings
 
 
-def test_selectors_count_as_work_and_are_bounded_for_one_message(bench: SelectingBench) -> None:
+def test_selectors_count_as_work_and_are_bounded_for_a_message(bench: SelectingBench) -> None:
     vhost = bench.vhost
     text = " AND ".join([f"n <> {number}" for number in range(1000, 1200)])
     for number in range(60):
@@ -143,7 +143,7 @@ def publish_to_patterns(pattern: str, size: int) -> int:
     return int(bench.broker.work.done - before)
 
 
-def test_patterns_of_selectors_count_the_text_that_they_search() -> None:
+def test_patterns_of_selectors_count_the_searched_text() -> None:
     assert publish_to_patterns("%a_b%", 10) > publish_to_patterns("%", 10)
     assert publish_to_patterns("%", 4096) == publish_to_patterns("%", 10)
     for pattern in ("%a_b%", f"%{'a' * 100}b%"):

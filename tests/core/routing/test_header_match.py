@@ -113,7 +113,7 @@ def test_field_values_are_alike_by_class_and_content(one: object, other: object,
     assert (alike(one) == alike(other)) is same
 
 
-def test_field_values_are_comparable_only_within_their_type() -> None:
+def test_field_values_are_comparable_only_within_the_type() -> None:
     assert comparable("a") != comparable(b"a")
     assert comparable(1) == comparable(1)
     assert hash(comparable({"a": [1, {"b": None}]})) == hash(comparable({"a": [1, {"b": None}]}))
@@ -127,5 +127,5 @@ def test_field_values_are_comparable_only_within_their_type() -> None:
         (datetime(2026, 1, 1, tzinfo=UTC), "timestamp"),
     ],
 )  # fmt: skip
-def test_field_values_have_rabbitmqs_names_for_their_types(value: object, name: str) -> None:
+def test_field_values_have_rabbitmqs_names_for_the_types(value: object, name: str) -> None:
     assert type_name(value) == name

@@ -31,7 +31,7 @@ from tests.support.durable_broker import Kept
 from tests.support.topology import checked_route, resolve, rule, topic_rule
 
 
-def test_route_to_one_queue_appends_directly_and_has_one_fast_queue() -> None:
+def test_route_to_a_single_queue_appends_directly_and_has_a_fast_queue() -> None:
     kept = Kept()
     stored, passing = resolve(kept.vhost, "", "a").persistent(), resolve(kept.vhost, "", "passing").persistent()
     assert (stored.single_queue, stored.stored_queue) == (None, kept.vhost.queues["a"])
@@ -40,7 +40,7 @@ def test_route_to_one_queue_appends_directly_and_has_one_fast_queue() -> None:
     assert stored.single_queue_for() is kept.vhost.queues["a"]
 
 
-def test_variants_of_a_route_share_its_target_until_it_is_resolved_again() -> None:
+def test_variants_of_a_route_share_the_target_until_resolved_again() -> None:
     kept = Kept()
     route = resolve(kept.vhost, "", "a")
     variants = [route.persistent(), route.with_priority(4), route.variant(2, 1.5), route.persistent().with_priority(4)]
@@ -72,7 +72,7 @@ def test_target_of_a_route_selects_the_handling_of_a_publish(exchange: str, cont
     assert route.target.is_current(), "nothing changed since the lookup"
 
 
-def test_route_is_current_until_an_exchange_on_its_way_changes() -> None:
+def test_route_is_current_until_an_exchange_on_the_way_changes() -> None:
     kept = Kept()
     kept.vhost.bind("amq.direct", kept.vhost.queues["passing"], None, "k", {})
     route = resolve(kept.vhost, "amq.direct", "k")
@@ -89,7 +89,7 @@ def test_route_without_attributes_is_the_same() -> None:
     assert route_for(plain, Properties(delivery_mode=1, priority=0)) is plain
 
 
-def test_route_for_attributes_has_them_and_is_cached() -> None:
+def test_route_for_attributes_has_the_attributes_and_is_cached() -> None:
     plain = checked_route()
     properties = Properties(delivery_mode=2, priority=7, expiration="1500")
     envelope = route_for(plain, properties).envelope
@@ -104,7 +104,7 @@ def test_route_without_a_store_ignores_the_delivery_mode() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "soon", "٣", str(MILLISECONDS_MAX + 1), "9" * 5000])
-def test_expiration_that_is_no_number_of_milliseconds_is_refused(text: str) -> None:
+def test_expiration_without_a_number_of_milliseconds_is_refused(text: str) -> None:
     with pytest.raises(PreconditionFailed, match="invalid expiration"):
         route_for(checked_route(), Properties(expiration=text))
 
@@ -118,7 +118,7 @@ def route() -> Route:
     return Route(Envelope("x", "k", 5, 1.5, True), True)
 
 
-def test_message_without_cc_and_bcc_keeps_its_route() -> None:
+def test_message_without_cc_and_bcc_keeps_the_route() -> None:
     assert route_with_copies(route(), {}) is None
     assert route_with_copies(route(), {"CC": [], "BCC": [7]}) is None
 
@@ -312,7 +312,7 @@ def test_messages_follow_the_bindings_through_any_changes_of_topology(
         both.compare()
 
 
-def test_route_stays_valid_while_its_exchanges_are_unchanged() -> None:
+def test_route_stays_valid_while_the_exchanges_are_unchanged() -> None:
     real = Both().real
     queue = real.queues["q"]
     real.bind("f", None, real.exchanges["d"], "", {})

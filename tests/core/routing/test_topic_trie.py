@@ -23,7 +23,7 @@ def found(topics: TopicTrie[str], words: list[str]) -> list[str]:
 
 @settings(max_examples=examples(2000), derandomize=True, database=None)
 @given(st.lists(WORDS, max_size=7), st.lists(st.sampled_from(["a", "b", ""]), max_size=7))
-def test_topics_match_as_the_standard_says(pattern: list[str], words: list[str]) -> None:
+def test_topics_match_by_the_standard(pattern: list[str], words: list[str]) -> None:
     assert topic_matches(pattern, words) == topic_rule(pattern, words)
 
 
@@ -32,7 +32,7 @@ def test_topics_match_as_the_standard_says(pattern: list[str], words: list[str])
     st.lists(st.tuples(st.booleans(), PATTERNS, st.sampled_from("xyz")), max_size=25),
     st.lists(KEYS, min_size=1, max_size=4),
 )
-def test_topic_trie_finds_matches_of_its_patterns(
+def test_topic_trie_finds_matches_of_the_patterns(
     changes: list[tuple[bool, tuple[str, ...], str]], keys: list[list[str]]
 ) -> None:
     topics: TopicTrie[str] = TopicTrie()

@@ -22,7 +22,7 @@ def test_raised_threshold_releases_blocked_producers_at_once(bench: Bench) -> No
     assert bench.crossings() == [True, False]
 
 
-def test_lowered_threshold_closes_the_gate_at_once_and_takes_nothing_away(bench: Bench) -> None:
+def test_lowered_threshold_closes_the_gate_at_once_and_drops_no_message(bench: Bench) -> None:
     queue, producer = bench.queue("q", capacity_messages=100), bench.producer()
     bench.publish(producer, "q", *[10] * 50)
     assert queue.gate.open
@@ -53,7 +53,7 @@ def test_removed_threshold_opens_the_gate(bench: Bench) -> None:
     assert queue.thresholds.capacity.as_dict() == {"messages": None, "bytes": 100 * 1024 * 1024}
 
 
-def test_lowered_capacity_holds_new_messages_and_keeps_present_ones(bench: Bench) -> None:
+def test_lowered_capacity_holds_new_messages_and_keeps_present_messages(bench: Bench) -> None:
     queue, producer = bench.queue("q", overflow="block"), bench.producer()
     bench.publish(producer, "q", *[10] * 9)
     bench.set("queue", "q", capacity_messages=5)
@@ -72,7 +72,7 @@ def test_changed_overflow_policy_decides_at_once_about_held_publishes(bench: Ben
     assert queue.gate.open, "drop-head has no thresholds of its own"
 
 
-def test_held_publish_that_can_never_fit_any_more_is_refused_and_the_others_pass(bench: Bench) -> None:
+def test_held_publish_that_can_never_fit_any_more_is_refused_and_the_rest_pass(bench: Bench) -> None:
     queue, producer = bench.queue("q", overflow="block", hold_deadline=0), bench.producer()
     bench.set("queue", "q", capacity_bytes=1000, stop_bytes=900)
     bench.publish(producer, "q", 900, 500, 10)
@@ -85,7 +85,7 @@ def test_held_publish_that_can_never_fit_any_more_is_refused_and_the_others_pass
     assert sorted(bench.told(producer)) == [(1, 1, True), (2, 2, False), (3, 3, True)]
 
 
-def test_channel_without_confirms_is_closed_if_its_publish_can_never_fit(bench: Bench) -> None:
+def test_channel_without_confirms_is_closed_if_the_publish_can_never_fit(bench: Bench) -> None:
     queue, producer = bench.queue("q", overflow="block", hold_deadline=0), bench.producer(confirming=False)
     bench.set("queue", "q", capacity_bytes=1000, stop_bytes=900)
     bench.publish(producer, "q", 900, 500, 10)

@@ -40,7 +40,7 @@ def names(queue: Queue) -> tuple[str | None, str | None]:
     return queue.settings.policies.name(), queue.settings.policies.operator_name()
 
 
-def test_policy_counts_for_queues_that_are_there_and_that_come(bench: Bench) -> None:
+def test_policy_applies_to_present_and_later_queues(bench: Bench) -> None:
     there, other = bench.queue("celery"), bench.queue("orders")
     put(bench, "short", "^celery", max_length=10)
     come = bench.queue("celery.later")
@@ -62,7 +62,7 @@ def test_policy_of_the_highest_priority_applies_alone(bench: Bench) -> None:
     assert (length(queue), queue.settings.message_ttl_s) == (10, 1.0)
 
 
-def test_change_of_a_policy_concerns_only_queues_where_no_other_has_precedence(bench: Bench) -> None:
+def test_change_of_a_policy_affects_only_queues_without_a_policy_of_precedence(bench: Bench) -> None:
     first, second = bench.queue("q1"), bench.queue("other")
     put(bench, "high", "^q", 3, max_length=20)
     fields: dict[str, object] = {"pattern": ".*", "definition": {"max-length": 5}}
@@ -132,7 +132,7 @@ def test_policy_that_contradicts_a_queue_changes_nothing(bench: Bench) -> None:
     assert other.settings.thresholds.capacity.messages == 50
 
 
-def test_policies_of_a_vhost_end_with_it_and_do_not_concern_others(bench: Bench) -> None:
+def test_policies_of_a_vhost_end_with_the_vhost_and_do_not_affect_other_vhosts(bench: Bench) -> None:
     other = bench.broker.add_vhost("eu").declare_queue("q", {}, False, False, None, None)
     queue = bench.queue("q")
     put(bench, "p", ".*", max_length=5)
@@ -182,7 +182,7 @@ def test_declarations_and_changes_of_settings_count_the_policies_looked_through(
     assert [more - less for more, less in zip(work(), without, strict=True)] == [99, 99, 99]
 
 
-def test_queue_that_policies_apply_to_shares_its_settings(bench: Bench) -> None:
+def test_queue_that_policies_apply_to_shares_the_settings(bench: Bench) -> None:
     put(bench, "p", "^q", max_length=5)
     one, two, other = bench.queue("q1"), bench.queue("q2"), bench.queue("r")
     assert one.settings is two.settings

@@ -60,7 +60,7 @@ MANY = 5_000_000
     ({"overflow": "block", **CAPACITY}, {"max-length": 2}, ("block", None)),
 ])  # fmt: skip
 @pytest.mark.parametrize("source", ["policy", "operator policy", "pattern"])
-def test_overflow_of_a_policy_is_of_its_own_limits(
+def test_overflow_of_a_policy_applies_to_the_own_limits(
     bench: Bench, arguments: Given, definition: Given, expected: tuple[str, str | None], source: str
 ) -> None:
     by_rank = {"capacity-messages", "max-length", "max-length-bytes"}
@@ -134,7 +134,7 @@ def test_thresholds_of_a_declaration_are_stronger_than_a_length_of_a_policy(benc
     assert queue.thresholds.stop.as_dict()["messages"] == 5
 
 
-def test_reply_queue_refuses_at_its_capacity_with_any_patterns(bench: Bench) -> None:
+def test_reply_queue_refuses_at_the_capacity_with_any_patterns(bench: Bench) -> None:
     bench.set("queue", "#", max_length=5)
     queue = bench.vhost.create_reply_queue("amq.rabbitmq.reply-to.1")
     assert ways(queue.settings) == ("reject", None)
@@ -298,7 +298,7 @@ def expected_counts(number: int | None, does: str) -> tuple[int, int, int, int]:
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("declared", DECLARED, ids=str)
-def test_limit_that_is_met_first_decides_by_its_own_way(declared: Given, source: str) -> None:
+def test_limit_met_first_decides_by_the_own_policy(declared: Given, source: str) -> None:
     for change, kind in product(CHANGES, ("classic", "quorum")):
         sent = Sent(kind, declared)
         make(sent.bench, source, change)
@@ -310,7 +310,7 @@ def test_limit_that_is_met_first_decides_by_its_own_way(declared: Given, source:
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("declared", DECLARED, ids=str)
-def test_change_under_held_publishes_drops_nothing_above_its_own_number(declared: Given, source: str) -> None:
+def test_change_under_held_publishes_drops_no_message_within_the_new_limit(declared: Given, source: str) -> None:
     for change in CHANGES:
         sent = Sent("classic", declared)
         sent.declare()
@@ -344,7 +344,7 @@ def test_change_under_held_publishes_drops_nothing_above_its_own_number(declared
     ({"capacity-bytes": "none"}, "has no limit"),
     ({"qpid.max_count": 4, "qpid.policy_type": "ring"}, "drops its oldest messages at 4 messages"),
 ])  # fmt: skip
-def test_overflow_of_settings_is_described_with_its_numbers(arguments: Given, says: str) -> None:
+def test_overflow_of_settings_is_described_with_the_numbers(arguments: Given, says: str) -> None:
     assert describe_overflow(settings_of(arguments)) == says
 
 

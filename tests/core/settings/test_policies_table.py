@@ -21,7 +21,7 @@ def best(table: PolicyTable, name: str, vhost: str = "/", operator: bool = False
     return None if found is None else found.name
 
 
-def test_policies_apply_by_priority_then_by_name_and_in_their_vhost_only() -> None:
+def test_policies_apply_by_priority_then_by_name_and_only_in_the_vhost() -> None:
     table = PolicyTable()
     for each in (policy("b", ".*"), policy("a", ".*"), policy("high", "^q", 5), policy("o", "q", 0, True)):
         assert table.put(each) is None
@@ -50,7 +50,7 @@ def test_policies_are_bounded() -> None:
     table.put(policy("p5", "b"))
 
 
-def test_work_of_a_look_through_policies_grows_with_their_patterns_and_the_name() -> None:
+def test_work_of_a_look_through_policies_grows_with_the_patterns_and_the_name() -> None:
     table = PolicyTable()
     for name in "ab":
         table.put(policy(name, "x" * 2048))

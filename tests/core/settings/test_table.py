@@ -26,7 +26,7 @@ def test_setting_that_contradicts_an_argument_is_refused_with_both_sources(bench
     assert len(bench.broker.table) == 0
 
 
-def test_declaration_that_contradicts_a_pattern_is_refused_and_nothing_is_created(bench: Bench) -> None:
+def test_declaration_that_contradicts_a_pattern_is_refused_and_creates_no_queue(bench: Bench) -> None:
     bench.set("queue", "orders.#", stop_messages=2000)
     said = refused(lambda: bench.queue("orders.b", capacity_messages=1000))
     assert "stop-messages=2000 (pattern 'orders.#', set by command)" in said
@@ -127,7 +127,7 @@ def test_policy_of_a_pattern_overrides_the_policy_that_a_name_implies(bench: Ben
 # Commands and the file
 
 
-def test_command_beats_the_file_and_survives_its_reload(bench: Bench) -> None:
+def test_command_overrides_the_file_and_survives_the_reload(bench: Bench) -> None:
     queue = bench.queue("q")
     bench.file(("queue", "q", {"capacity-messages": 100, "hold-deadline": 9}))
     bench.set("queue", "q", capacity_messages=50)
@@ -142,7 +142,7 @@ def test_command_beats_the_file_and_survives_its_reload(bench: Bench) -> None:
     assert len(bench.broker.table) == 0
 
 
-def test_settings_are_shared_by_queues_with_equal_arguments_and_by_no_others(bench: Bench) -> None:
+def test_settings_are_shared_only_by_queues_with_equal_arguments(bench: Bench) -> None:
     first, second = bench.queue("a", capacity_messages=1000), bench.queue("b", capacity_messages=1000)
     third, plain = bench.queue("c", capacity_messages=900), bench.queue("d")
     assert second.settings is first.settings
@@ -232,7 +232,7 @@ def test_memory_is_bytes_or_a_share_of_the_machine(bench: Bench) -> None:
     assert "memory-stop=50%" in refused(lambda: bench.set("broker", "", memory_stop="50%"))
 
 
-def test_consumer_settings_are_resolved_for_their_queue(bench: Bench) -> None:
+def test_consumer_settings_are_resolved_for_the_queue(bench: Bench) -> None:
     settings = bench.queue("q").settings
     assert (settings.consumer_window_bytes, settings.consumer_max_rate, settings.slow_consumer_rate) == (-1, -1.0, -1.0)
     assert (settings.slow_consumer_period_s, settings.slow_consumer_policy) == (5.0, "notify")
@@ -278,7 +278,7 @@ def test_most_specific_pattern_wins_and_of_equals_that_of_the_virtual_host(bench
     assert values["capacity-messages"].source() == "pattern 'orders.eu' of vhost 'shop', set by command"
 
 
-def test_address_and_its_routing_keys_have_patterns_of_a_virtual_host(bench: Bench) -> None:
+def test_address_and_the_routing_keys_have_patterns_of_a_virtual_host(bench: Bench) -> None:
     table = bench.broker.table
     bench.broker.add_vhost("shop")
     bench.set("address", "shop//logs", capacity_messages=5)
@@ -292,7 +292,7 @@ def test_address_and_its_routing_keys_have_patterns_of_a_virtual_host(bench: Ben
     assert not table.has_topics()
 
 
-def test_settings_of_a_virtual_host_are_dropped_with_it(bench: Bench) -> None:
+def test_settings_of_a_virtual_host_are_dropped_together(bench: Bench) -> None:
     bench.broker.add_vhost("shop")
     for pattern in ("shop/#", "#"):
         bench.set("queue", pattern, capacity_messages=5)

@@ -43,7 +43,7 @@ def test_most_specific_pattern_comes_first(patterns: list[str], first: str) -> N
 
 @settings(max_examples=examples(500), derandomize=True, database=None)
 @given(st.lists(WORDS, max_size=12, unique=True), st.lists(WORDS, max_size=4), NAMES)
-def test_tree_of_patterns_matches_as_its_single_patterns(patterns: list[str], gone: list[str], name: str) -> None:
+def test_tree_of_patterns_matches_like_the_single_patterns(patterns: list[str], gone: list[str], name: str) -> None:
     tree = Patterns()
     for pattern in [*patterns, *gone]:
         tree.add(pattern)

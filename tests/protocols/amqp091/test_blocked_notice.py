@@ -14,7 +14,7 @@ from tests.support.driven_connection import Dialogue, drain, make_driver, method
 GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hold_deadline": 5}
 
 
-def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
+def test_connection_blocked_names_the_time_until_which_a_publish_is_held() -> None:
     driver = make_driver(now=100.0)
     peer = Dialogue(driver).declare("q", **GATED).confirm()
     (blocked,) = methods(peer.say(publish("q", b"x")))
@@ -60,7 +60,7 @@ def test_blocked_notice_is_written_before_reading_is_paused() -> None:
     assert client.connection.may_pause()
 
 
-def test_hold_budget_is_the_ordinary_one_after_an_unblocked_notice() -> None:
+def test_hold_budget_is_the_usual_budget_after_an_unblocked_notice() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     notices(client, publish("q", b"1") + b"".join(publish("q", bytes(100_000)) for _ in range(30)))
@@ -79,7 +79,7 @@ def test_hold_budget_is_the_ordinary_one_after_an_unblocked_notice() -> None:
     assert client.connection.may_pause()
 
 
-def test_blocked_notice_bounds_the_input_read_before_it() -> None:
+def test_blocked_notice_bounds_the_input_read_before() -> None:
     driver = recording_driver()
     client = Dialogue(driver).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1") + publish("q", bytes(5_000_000))) > 0
@@ -158,7 +158,7 @@ def test_reason_stays_while_another_channel_is_blocked_by_the_named_gate() -> No
     assert reasons(peer, 104.0) == ["queue b"]
 
 
-def test_reason_names_the_gate_of_a_held_publish_once_the_other_has_opened() -> None:
+def test_reason_names_the_gate_of_a_held_publish_once_the_named_gate_has_opened() -> None:
     driver, peer = gated("a")
     peer.declare("b", capacity_messages=1, hold_deadline=0)
     peer.say(publish("a", b"1") + publish("b", b"2") + publish("b", b"held"))
@@ -210,7 +210,7 @@ def test_blocked_notice_withdrawn_unsent_keeps_the_last_reason_sent() -> None:
     assert [method.name for method in methods(client.listen(102.1))] == ["connection.unblocked"]
 
 
-def test_reason_that_waits_for_its_second_leaves_no_timer_behind_its_connection() -> None:
+def test_renewal_of_the_reason_leaves_no_timer_after_the_connection() -> None:
     driver, peer = gated("a", "b")
     peer.say(publish("a", b"1") + publish("b", b"2"))
     drain(driver, "a")
@@ -271,7 +271,7 @@ class Library:
 
 @pytest.mark.parametrize("confirms", [True, False], ids=["confirms", "plain"])
 @pytest.mark.parametrize("product", ["", "one more", *KNOWN])
-def test_consumer_and_publisher_of_a_full_queue_on_one_connection_go_on(product: str, confirms: bool) -> None:
+def test_consumer_and_publisher_of_a_full_queue_on_the_same_connection_continue(product: str, confirms: bool) -> None:
     driver = make_driver(now=100.0)
     Dialogue(driver).declare("q", capacity_messages=20, hold_deadline=5)
     client = Library(driver, product, confirms)
@@ -298,7 +298,7 @@ USES = {
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("product", STOPS)
-def test_client_that_may_stop_writing_gets_no_notice_if_it_also_consumes(product: str, use: str) -> None:
+def test_client_that_may_stop_writing_gets_no_notice_while_consuming(product: str, use: str) -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product=product).declare("q", capacity_messages=1, hold_deadline=0).declare("other")
     client.say(USES[use])
@@ -319,7 +319,7 @@ def test_unblocked_notice_precedes_the_answer_to_a_new_kind_of_use(product: str,
 
 
 @pytest.mark.parametrize("product", STOPS)
-def test_notice_that_is_unsent_is_dropped_for_a_client_that_begins_to_consume(product: str) -> None:
+def test_unsent_notice_is_dropped_for_a_client_that_begins_to_consume(product: str) -> None:
     driver = recording_driver()
     client = Dialogue(driver, product=product).declare("q", capacity_messages=1)
     assert notices(client, publish("q", b"1")) > 0
@@ -359,7 +359,7 @@ def test_silence_of_a_client_that_was_asked_to_stop_is_no_time_out(product: str)
     assert driver.take_silent() == ([client.connection] if stops else [])
 
 
-def test_php_amqplib_gets_no_notice_because_its_publishes_would_fail() -> None:
+def test_php_amqplib_gets_no_notice_because_publishes_would_fail() -> None:
     driver = make_driver(now=100.0)
     client = Dialogue(driver, product="AMQPLib", platform="PHP").declare("q", capacity_messages=1, hold_deadline=0)
     assert methods(client.say(publish("q", b"1") + publish("q", b"2"))) == []

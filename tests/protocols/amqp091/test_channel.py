@@ -36,7 +36,7 @@ def test_channel_of_an_old_client_gets_no_cancel_for_a_deleted_queue(driver: Bro
     assert not client.connection.engine.session(1).consumers  # type: ignore[union-attr]
 
 
-def test_channel_that_ends_requeues_its_deliveries() -> None:
+def test_channel_end_requeues_the_deliveries() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"hello") + method_frame(1, spec.BASIC_CONSUME, queue="q"))
     queue = client.driver.broker.vhost("/").queue("q")
@@ -67,7 +67,7 @@ CLOSE_OK = method_frame(1, spec.CHANNEL_CLOSE_OK)
 OPEN = method_frame(1, spec.CHANNEL_OPEN)
 
 
-def test_channel_closed_by_an_error_frees_its_number_after_close_ok() -> None:
+def test_channel_closed_by_an_error_frees_the_number_after_close_ok() -> None:
     client = Dialogue(make_driver())
     channel = client.connection.engine.channels[1]
     assert client.names(UNKNOWN_QUEUE) == ["channel.close"]
@@ -77,7 +77,7 @@ def test_channel_closed_by_an_error_frees_its_number_after_close_ok() -> None:
     assert channel.state == SessionState.ENDED
 
 
-def test_channel_closed_by_the_client_is_answered_once_it_is_torn_down() -> None:
+def test_channel_closed_by_the_client_is_answered_after_the_teardown() -> None:
     client = Dialogue(make_driver())
     channel = client.connection.engine.channels[1]
     assert client.names(CLOSE) == ["channel.close-ok"]
@@ -96,7 +96,7 @@ def test_channel_closed_by_both_sides_may_be_opened_again_before_close_ok() -> N
     assert client.connection.engine.channels[1].state == SessionState.OPEN
 
 
-def test_channels_end_with_their_connection_in_any_state() -> None:
+def test_channels_end_with_the_connection_in_any_state() -> None:
     client = Dialogue(make_driver())
     client.say(method_frame(2, spec.CHANNEL_OPEN) + UNKNOWN_QUEUE)
     first, second = client.connection.engine.channels[1], client.connection.engine.channels[2]
@@ -147,7 +147,7 @@ NOT_OBEYING = [row.product for row in PROFILES.values() if row.protocol == AMQP_
 
 
 @pytest.mark.parametrize("product", ["", "somebody's own", *NOT_OBEYING])
-def test_client_that_is_not_known_to_obey_gets_no_channel_flow(product: str) -> None:
+def test_client_without_known_obedience_gets_no_channel_flow(product: str) -> None:
     _, peer, came = blocked_publisher(product=product, obeys=product in PROFILES)
     assert flows(came) == [], "not even who announces it, when its library is known not to obey"
     told = not (product in PROFILES and PROFILES[product].fails_when_blocked)
@@ -204,7 +204,7 @@ def confirming(driver: BrokerDriver, **who: object) -> Dialogue:
     return peer
 
 
-def test_channel_with_confirms_is_asked_to_stop_if_its_client_obeys() -> None:
+def test_channel_with_confirms_is_asked_to_stop_if_the_client_obeys() -> None:
     driver = make_driver()
     peer = confirming(driver, obeys=True)
     came = peer.say(publish("q", b"1"))
@@ -214,7 +214,7 @@ def test_channel_with_confirms_is_asked_to_stop_if_its_client_obeys() -> None:
     assert [method.name for method in methods(peer.listen(101.0))] == ["channel.flow", "basic.ack"]
 
 
-def test_channel_with_confirms_is_asked_to_go_on_with_its_confirm(driver: BrokerDriver) -> None:
+def test_channel_with_confirms_is_asked_to_resume_with_the_confirm(driver: BrokerDriver) -> None:
     peer = confirming(driver, obeys=True)
     peer.say(publish("q", b"1"))
     assert [method.name for method in methods(peer.listen(125.1))] == ["channel.flow", "basic.ack"]
@@ -222,7 +222,7 @@ def test_channel_with_confirms_is_asked_to_go_on_with_its_confirm(driver: Broker
     assert [method.name for method in methods(peer.listen(150.2))] == ["basic.nack"]
 
 
-def test_channel_with_confirms_stays_asked_to_stop_while_one_of_two_gates_is_closed(driver: BrokerDriver) -> None:
+def test_channel_with_confirms_stays_stopped_while_the_second_of_two_gates_is_closed(driver: BrokerDriver) -> None:
     peer = confirming(driver, obeys=True)
     assert flows(peer.say(publish("q", b"1") + publish("r", b"2"))) == [False]
     drain(driver, "q")
@@ -242,7 +242,7 @@ def test_channel_with_confirms_is_closed_after_the_enforcement_time() -> None:
     assert (closed.name, closed.args["reply_code"]) == ("channel.close", 506)
 
 
-def test_channel_with_confirms_of_the_java_client_is_held_by_those(driver: BrokerDriver) -> None:
+def test_channel_with_confirms_of_the_java_client_is_blocked_by_confirms(driver: BrokerDriver) -> None:
     """Its ConfirmListener runs in the thread that reads: one that publishes would wait for itself."""
     java = confirming(driver, product="RabbitMQ", platform="Java")
     assert flows(java.say(publish("q", b"1"))) == []

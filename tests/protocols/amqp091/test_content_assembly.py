@@ -27,7 +27,7 @@ def method(queue: str = "q", exchange: str = "") -> bytes:
 
 
 @pytest.mark.parametrize("piece", [1, 7, SMALL_PIECE - 1, SMALL_PIECE, 4000])
-def test_content_assembly_passes_through_its_states_and_keeps_the_body(piece: int) -> None:
+def test_content_assembly_passes_through_all_states_and_keeps_the_body(piece: int) -> None:
     dialogue = talk()
     payload = bytes(at % 251 for at in range(4000))
     assert state(dialogue) is ContentState.METHOD
@@ -43,7 +43,7 @@ def test_content_assembly_passes_through_its_states_and_keeps_the_body(piece: in
     assert body_of(message.content) == payload
 
 
-def test_content_assembly_of_an_empty_body_ends_with_its_header() -> None:
+def test_content_assembly_of_an_empty_body_ends_with_the_header() -> None:
     dialogue = talk()
     dialogue.say(method())
     dialogue.say(header(0))
@@ -61,7 +61,7 @@ def test_content_assembly_ignores_the_body_of_an_oversized_control_request() -> 
     assert int(dialogue.connection.arriving) == before, "nothing of the body is stored"
 
 
-def test_content_assembly_drops_a_publish_when_its_channel_ends() -> None:
+def test_content_assembly_drops_a_publish_when_the_channel_ends() -> None:
     dialogue = talk()
     dialogue.say(method() + header(10) + body(b"12345"))
     channel = dialogue.connection.engine.channels[1]
@@ -81,7 +81,7 @@ def test_content_assembly_drops_a_publish_when_its_channel_ends() -> None:
         (method() + header(1), method(), "expected content body, got non content body frame instead"),
     ],
 )
-def test_content_assembly_refuses_an_unexpected_frame_by_its_state(sent: bytes, unexpected: bytes, text: str) -> None:
+def test_content_assembly_refuses_an_unexpected_frame_by_state(sent: bytes, unexpected: bytes, text: str) -> None:
     dialogue = talk()
     dialogue.say(sent) if sent else None
     ((_, _, payload),) = dialogue.say(unexpected)

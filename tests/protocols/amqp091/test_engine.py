@@ -8,7 +8,7 @@ from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import Dialogue, cut, make_driver, output_of
 
 
-def test_engine_answers_the_close_of_its_client_and_ends() -> None:
+def test_engine_answers_the_clients_close_and_ends() -> None:
     client = Dialogue(make_driver())
     close = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200, reply_text="bye", class_id=0, method_id=0)
     assert client.names(close) == ["connection.close-ok"]
@@ -26,7 +26,7 @@ def test_engine_closes_a_connection_with_the_code_of_the_error() -> None:
     )  # fmt: skip
 
 
-def test_engine_knows_its_channels_as_sessions() -> None:
+def test_engine_lists_channels_as_sessions() -> None:
     client = Dialogue(make_driver())
     client.say(method_frame(5, spec.CHANNEL_OPEN))
     engine = client.connection.engine

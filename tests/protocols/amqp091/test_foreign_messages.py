@@ -77,7 +77,7 @@ def test_delivery_of_a_foreign_message_is_converted_and_the_message_stays() -> N
     assert (queue.bytes, queue.messages) == (0, 0), "what is subtracted is what was charged"
 
 
-def test_get_of_a_foreign_message_is_converted_with_its_delivery_count() -> None:
+def test_get_of_a_foreign_message_is_converted_with_the_delivery_count() -> None:
     driver, dialogue = opened()
     quorum = {"x-queue-type": "quorum"}
     dialogue.say(method_frame(1, spec.QUEUE_DECLARE, queue="q", durable=True, arguments=quorum))

@@ -75,7 +75,7 @@ def test_large_message_is_written_a_share_at_a_time(driver: BrokerDriver) -> Non
     assert body_of(frames + frames_received(client)) == BODY
 
 
-def test_replies_of_the_channel_follow_it_in_order(driver: BrokerDriver) -> None:
+def test_replies_of_the_channel_follow_the_large_message_in_order(driver: BrokerDriver) -> None:
     client, frames = begun(driver)
     frames += client.say(method_frame(1, spec.QUEUE_DECLARE, queue="another"))
     frames += client.say(method_frame(1, spec.BASIC_QOS, prefetch_count=5))
@@ -83,7 +83,7 @@ def test_replies_of_the_channel_follow_it_in_order(driver: BrokerDriver) -> None
     assert words(frames) == ["basic.deliver", f"[{len(BODY)}]", "queue.declare-ok", "basic.qos-ok"]
 
 
-def test_frames_of_other_channels_go_between_those_of_a_large_message(driver: BrokerDriver) -> None:
+def test_frames_of_other_channels_go_between_frames_of_a_large_message(driver: BrokerDriver) -> None:
     client, frames = begun(driver)
     opened = client.say(method_frame(2, spec.CHANNEL_OPEN))
     assert words(opened, 2) == ["channel.open-ok"]

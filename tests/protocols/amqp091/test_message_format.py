@@ -60,7 +60,7 @@ def written(writer: Amqp091Format, content: bytes, death: DeathRecord) -> bytes:
 
 @settings(max_examples=examples(300), derandomize=True, database=None)
 @given(properties(), st.binary(max_size=300))
-def test_dead_letter_keeps_the_body_and_other_properties(made: Properties, body: bytes) -> None:
+def test_dead_letter_keeps_the_body_and_unrelated_properties(made: Properties, body: bytes) -> None:
     writer = Amqp091Format()
     letter = written(writer, make_content(made, body), died("q"))
     assert body_of(letter) == body
@@ -77,7 +77,7 @@ def test_dead_letter_keeps_the_body_and_other_properties(made: Properties, body:
         assert headers[name] == value
 
 
-def test_death_entries_are_one_for_each_queue_and_reason_with_the_last_first(writer: Amqp091Format) -> None:
+def test_death_entry_exists_per_queue_and_reason_with_the_last_death_first(writer: Amqp091Format) -> None:
     content = make_content(Properties(), b"")
     for queue, reason in (("a", "rejected"), ("b", "expired"), ("a", "rejected"), ("a", "maxlen")):
         content = written(writer, content, died(queue, reason))
@@ -115,7 +115,7 @@ def test_x_death_header_of_a_client_does_no_harm(writer: Amqp091Format, value: o
     assert body_of(letter) == b"body"
 
 
-def test_entries_without_a_count_are_made_one_that_says_how_many_they_were(writer: Amqp091Format) -> None:
+def test_entries_without_a_count_become_a_single_entry_with_the_number(writer: Amqp091Format) -> None:
     old = [{"queue": queue, "reason": "expired"} for queue in ("a", "a", "b", "a", "q", "q")]
     counted = {"queue": "c", "reason": "expired", "count": 7}
     content = make_content(Properties(headers={"x-death": [*old, counted]}), b"")
@@ -133,7 +133,7 @@ def test_death_is_not_written_on_unreadable_headers(writer: Amqp091Format) -> No
     assert writer.headers(bytes(content)) == {}
 
 
-def test_header_that_would_outgrow_its_frame_is_left_unchanged(writer: Amqp091Format) -> None:
+def test_header_that_would_outgrow_the_frame_is_left_unchanged(writer: Amqp091Format) -> None:
     headers: dict[str, object] = {"large": "x" * 130_900}
     assert len(encode_table(headers)) < 131_000
     assert writer.with_death(make_content(Properties(headers=headers), b""), died("q")) is None
@@ -147,14 +147,14 @@ def test_charge_is_flags_properties_and_body_without_frames(writer: Amqp091Forma
     assert writer.body(content) == body
 
 
-def test_properties_are_read_and_their_absence_is_cheap_to_see(writer: Amqp091Format) -> None:
+def test_properties_are_read_and_absence_is_detected_cheaply(writer: Amqp091Format) -> None:
     made = Properties(message_id="1", headers={"a": 1})
     assert writer.properties(writer.encode(made, b"")) == made
     assert writer.present(writer.encode(made, b""))
     assert writer.present(writer.encode(Properties(), b"body")) == 0
 
 
-def test_content_with_a_property_that_is_no_text_is_unreadable(writer: Amqp091Format) -> None:
+def test_content_with_a_non_text_property_is_unreadable(writer: Amqp091Format) -> None:
     content = writer.encode(Properties(message_id="ab"), b"body").replace(b"\x02ab", b"\x02a\xff")
     with pytest.raises(UnreadableContent, match="a short string is not UTF-8"):
         writer.properties(content)
@@ -183,7 +183,7 @@ def test_header_split_and_joined_has_the_same_bytes(made: Properties) -> None:
     assert payload_of(payload, properties_in(payload)) == payload
 
 
-def test_headers_are_added_replaced_and_removed_and_others_keep_their_bytes() -> None:
+def test_headers_are_added_replaced_and_removed_without_changing_the_rest() -> None:
     content = make_content(Properties(message_id="m", headers={"a": 1, "b": "x", "c": 2.5}), b"body")
     header = HeaderRewriter(content)
     kept = header.headers["c"]

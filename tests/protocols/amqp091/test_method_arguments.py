@@ -21,7 +21,7 @@ def test_method_arguments_have_names_without_line_ends() -> None:
     assert arguments.name({"queue": "a\r\nb"}, "queue") == "ab"
 
 
-def test_method_arguments_have_no_tag_above_the_largest_signed_one() -> None:
+def test_method_arguments_have_no_tag_above_the_largest_signed_tag() -> None:
     assert arguments.tag({"delivery_tag": arguments.TAG_MAX}) == arguments.TAG_MAX
     with pytest.raises(PreconditionFailed, match=f"unknown delivery tag {arguments.TAG_MAX + 1}"):
         arguments.tag({"delivery_tag": arguments.TAG_MAX + 1})

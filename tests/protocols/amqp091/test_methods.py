@@ -27,7 +27,7 @@ def octets_of(method: MethodSpec) -> bytes:
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
-def test_method_that_is_cut_short_is_501_and_named(method: MethodSpec) -> None:
+def test_truncated_method_is_501_and_named(method: MethodSpec) -> None:
     driver = make_driver()
     neighbour = Dialogue(driver)
     payload = octets_of(method)
@@ -47,7 +47,7 @@ def test_method_with_a_byte_too_many_is_501(method: MethodSpec) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
-def test_method_out_of_turn_before_the_connection_is_open_ends_it(method: MethodSpec) -> None:
+def test_method_out_of_turn_before_the_connection_is_open_ends_the_connection(method: MethodSpec) -> None:
     driver = make_driver()
     for channel in (0, 1):
         connection = driver.connect(Peer("127.0.0.1:1", True))
@@ -133,14 +133,14 @@ def test_method_that_changes_the_topology_is_recorded_once(driver, dialogue):
             assert changes(driver) == expected
 
 
-def test_deleted_queue_is_recorded_as_it_was(driver, dialogue):
+def test_deleted_queue_is_recorded_with_the_last_state(driver, dialogue):
     call(dialogue, spec.QUEUE_DECLARE, queue="q", durable=True, arguments={"x-max-length": 5})
     call(dialogue, spec.QUEUE_DELETE, queue="q")
     deleted = driver.audit.take()[-1]
     assert json.loads(deleted["before"]) == {"durable": True, "arguments": {"x-max-length": 5}}
 
 
-def test_queue_without_a_name_is_recorded_with_the_one_that_it_got(driver, dialogue):
+def test_queue_without_a_name_is_recorded_with_the_assigned_name(driver, dialogue):
     call(dialogue, spec.QUEUE_DECLARE, queue="")
     ((operation, subject),) = changes(driver)
     assert operation == "queue.declare"
@@ -157,7 +157,7 @@ def test_purge_is_recorded_and_reading_is_not(driver, dialogue):
     assert changes(driver) == []
 
 
-def test_dispatch_opens_a_channel_and_closes_it() -> None:
+def test_dispatch_opens_and_closes_a_channel() -> None:
     client = Dialogue(make_driver())
     assert client.names(method_frame(7, spec.CHANNEL_OPEN)) == ["channel.open-ok"]
     close = method_frame(7, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0)
@@ -165,12 +165,12 @@ def test_dispatch_opens_a_channel_and_closes_it() -> None:
     assert client.names(method_frame(7, spec.CHANNEL_OPEN)) == ["channel.open-ok"]
 
 
-def test_dispatch_ends_the_connection_for_a_channel_that_is_open_already() -> None:
+def test_dispatch_ends_the_connection_for_an_already_open_channel() -> None:
     name, code, _ = refused(Dialogue(make_driver()), method_frame(1, spec.CHANNEL_OPEN))
     assert (name, code) == ("connection.close", 504)
 
 
-def test_dispatch_closes_only_the_channel_of_an_error_that_names_its_method() -> None:
+def test_dispatch_closes_only_the_channel_of_an_error_that_names_a_method() -> None:
     client = Dialogue(make_driver())
     client.say(method_frame(2, spec.CHANNEL_OPEN))
     (frame,) = client.say(method_frame(1, spec.BASIC_CONSUME, queue="none"))

@@ -26,7 +26,7 @@ from tests.support.driven_connection import (
 )
 
 
-def test_methods_of_basic_deliver_up_to_the_prefetch_and_one_per_ack() -> None:
+def test_methods_of_basic_deliver_up_to_the_prefetch_and_a_message_per_ack() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(b"".join(publish("q", b"x") for _ in range(3)))
     names = client.names(
@@ -36,7 +36,7 @@ def test_methods_of_basic_deliver_up_to_the_prefetch_and_one_per_ack() -> None:
     assert client.names(method_frame(1, spec.BASIC_ACK, delivery_tag=1)) == ["basic.deliver"]
 
 
-def test_methods_of_basic_return_a_rejected_message_to_its_queue() -> None:
+def test_methods_of_basic_return_a_rejected_message_to_the_queue() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"x"))
     assert client.names(method_frame(1, spec.BASIC_GET, queue="q")) == ["basic.get-ok"]
@@ -51,7 +51,7 @@ def test_methods_of_basic_refuse_an_unknown_delivery_tag() -> None:
     assert "unknown delivery tag 9" in str(text)
 
 
-def test_methods_of_basic_cancel_a_consumer_and_leave_its_deliveries() -> None:
+def test_methods_of_basic_cancel_a_consumer_and_leave_the_deliveries() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(publish("q", b"x") + method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t"))
     assert client.names(method_frame(1, spec.BASIC_CANCEL, consumer_tag="t")) == ["basic.cancel-ok"]
@@ -98,7 +98,7 @@ class Old:
 
 
 @pytest.mark.once
-def test_get_drops_expired_messages_in_slices_and_returns_the_first_fresh_one() -> None:
+def test_get_drops_expired_messages_in_slices_and_returns_the_first_fresh_message() -> None:
     old = Old()
     assert old.ask() <= 2 * EXPIRED_WORK * EXPIRED_AT_ONCE + 100  # Before it, the queue is looked at for its consumers.
     turns = []
@@ -120,7 +120,7 @@ def test_get_from_a_queue_deleted_meanwhile_is_answered_as_empty() -> None:
     assert old.answers() == ["basic.get-empty"]
 
 
-def test_frames_behind_a_get_wait_for_its_answer() -> None:
+def test_frames_after_a_get_wait_for_the_answer() -> None:
     old = Old()
     old.driver.scheduler.receive(old.client.connection, GET + method_frame(2, spec.CHANNEL_OPEN))
     while old.client.connection.busy:
@@ -130,7 +130,7 @@ def test_frames_behind_a_get_wait_for_its_answer() -> None:
     assert old.answers() == ["basic.get-ok", "channel.open-ok"]
 
 
-def test_methods_of_tx_are_answered_in_their_order() -> None:
+def test_methods_of_tx_are_answered_in_order() -> None:
     client = Dialogue(make_driver())
     data = b"".join(
         method_frame(1, each) for each in (spec.TX_SELECT, spec.TX_SELECT, spec.TX_COMMIT, spec.TX_ROLLBACK)
@@ -178,7 +178,7 @@ def retrying() -> Dialogue:
     return client
 
 
-def test_tx_commit_that_is_refused_is_answered_with_the_reason_and_a_nack() -> None:
+def test_refused_tx_commit_is_answered_with_the_reason_and_a_nack() -> None:
     client = retrying()
     assert "basic.nack" not in client.names(method_frame(1, spec.TX_COMMIT))
     frames = client.listen(105.1)

@@ -28,7 +28,7 @@ def test_client_properties_of_known_names_are_stored() -> None:
     assert connection.peer.properties["product"] == "p" * 255
 
 
-def test_rates_among_the_properties_of_a_client_are_those_of_its_channels_or_refused() -> None:
+def test_rates_in_client_properties_apply_to_the_channels_or_are_refused() -> None:
     connection = stranger(make_driver(), "127.0.0.1")
     connection.receive(GREETING + start_ok("guest", **{"producerMaxRate": 10, "rate-bytes": 1000}))
     rates = connection.peer.rates
@@ -89,7 +89,7 @@ def test_clients_are_offered_mechanisms_by_address_and_certificate() -> None:
     assert offers(make_driver(), "guest", "10.0.0.1")[1] == "EXTERNAL PLAIN AMQPLAIN"
 
 
-def test_certificate_is_the_login_of_its_user(driver: BrokerDriver) -> None:
+def test_certificate_logs_the_named_user_in(driver: BrokerDriver) -> None:
     driver.broker.access.put_user("ada", None, [])
     connection, _ = offers(driver, "ada", "10.0.0.1")
     assert choose(connection, "EXTERNAL") == "connection.tune"

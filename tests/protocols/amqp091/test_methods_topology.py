@@ -9,7 +9,7 @@ from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish, refused
 
 
-def test_methods_of_the_topology_create_and_delete_their_objects() -> None:
+def test_methods_of_the_topology_create_and_delete_objects() -> None:
     client = Dialogue(make_driver())
     vhost = client.driver.broker.vhost("/")
     assert client.names(
@@ -36,7 +36,7 @@ def test_methods_of_the_topology_are_not_answered_with_no_wait() -> None:
     assert "q" in client.driver.broker.vhost("/").queues
 
 
-def test_methods_of_the_topology_only_look_where_they_are_passive() -> None:
+def test_methods_of_the_topology_change_nothing_when_passive() -> None:
     client = Dialogue(make_driver()).declare("q")
     assert client.names(method_frame(1, spec.QUEUE_DECLARE, queue="q", passive=True)) == ["queue.declare-ok"]
     name, code, text = refused(client, method_frame(1, spec.QUEUE_DECLARE, queue="none", passive=True))
@@ -65,7 +65,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_refused_declaration_closes_no_more_than_its_channel(what: str) -> None:
+def test_refused_declaration_closes_only_the_channel(what: str) -> None:
     client = Dialogue(make_driver())
     client.say(method_frame(2, spec.CHANNEL_OPEN))
     name, code, text = refused(client, method_frame(1, spec.QUEUE_DECLARE, queue="q", arguments=REFUSED[what]))

@@ -98,7 +98,7 @@ def test_amqp10_message_whose_converted_header_exceeds_a_frame_is_passed_over() 
 
 
 @pytest.mark.parametrize(("octets", "again"), [(NARROW - 40, [b"x"]), (NARROW, [])])
-def test_header_is_measured_with_the_delivery_count_that_it_gets(octets: int, again: list[bytes]) -> None:
+def test_header_is_measured_with_the_added_delivery_count(octets: int, again: list[bytes]) -> None:
     client = Dialogue(make_driver(), NARROW)
     arguments = {"x-queue-type": "quorum"}
     client.say(method_frame(1, spec.QUEUE_DECLARE, queue="k", durable=True, arguments=arguments))

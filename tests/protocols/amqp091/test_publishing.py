@@ -39,7 +39,7 @@ def around(**more: str) -> Properties:
     return Properties("text", None, {"a": 1}, 2, 5, "c", message_id="m", timestamp=7, type="t", app_id="app", **more)
 
 
-def test_content_without_them_or_with_the_own_user_stays() -> None:
+def test_content_without_reply_to_or_with_the_own_user_is_unchanged() -> None:
     channel = Dialogue(make_driver()).connection.engine.channels[1]
     for made in (Properties(), around(), around(user_id="guest"), around(reply_to="queue", user_id="guest")):
         content = make_content(made, b"body")
@@ -52,7 +52,7 @@ def test_another_user_is_refused() -> None:
         check_user_id_and_reply_to(channel, make_content(around(user_id="root"), b""))
 
 
-def test_direct_reply_to_becomes_the_address_and_nothing_else_changes() -> None:
+def test_direct_reply_to_is_replaced_by_the_address_alone() -> None:
     dialogue = Dialogue(make_driver())
     channel = dialogue.connection.engine.channels[1]
     content = make_content(around(reply_to=REPLY_TO), b"body")
@@ -70,7 +70,7 @@ VALUES = st.one_of(st.sampled_from(["CC", "\x02CC", "\x03BCC", 5]), st.lists(st.
 
 @settings(max_examples=examples(1000), derandomize=True, database=None)
 @given(properties(), st.dictionaries(NAMES, VALUES, max_size=4), st.binary(max_size=20))
-def test_cc_is_found_and_bcc_removed_without_other_changes(
+def test_cc_is_found_and_bcc_removed_without_further_changes(
     made: Properties, headers: dict[str, object], body: bytes
 ) -> None:
     made.headers = headers
@@ -106,7 +106,7 @@ def test_copies_are_charged_equally_with_the_blind_keys_of_the_message(driver: B
     assert charges == {plain + BCC_OVERHEAD + 2 * BCC_KEY_OVERHEAD}
 
 
-def test_copies_pass_the_gates_of_their_queues_and_are_held_if_one_is_closed(driver: BrokerDriver) -> None:
+def test_copies_pass_the_gates_of_their_queues_and_are_held_at_a_closed_gate(driver: BrokerDriver) -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a")
     dialogue.say(method_frame(1, spec.QUEUE_DECLARE, queue="full", arguments={"capacity-messages": 1}))
@@ -131,7 +131,7 @@ def test_cc_and_bcc_of_a_message_without_a_channel_are_routed(driver: BrokerDriv
 
 
 @pytest.mark.parametrize("header", ["CC", "BCC"])
-def test_cc_key_that_is_too_long_is_refused(header: str, driver: BrokerDriver) -> None:
+def test_cc_key_beyond_the_limit_is_refused(header: str, driver: BrokerDriver) -> None:
     dialogue = Dialogue(driver)
     bound(dialogue, "a")
     assert dialogue.names(published({header: ["k" * 255]})) == []
@@ -158,7 +158,7 @@ def test_delivery_mode_matters_only_with_a_store() -> None:
     assert (property_mask(checked_route(True)), property_mask(checked_route(False))) == (0x1900, 0x0900)
 
 
-def test_mandatory_message_that_is_refused_is_returned_before_its_nack() -> None:
+def test_refused_mandatory_message_is_returned_before_the_nack() -> None:
     peer = stopped_publisher(make_driver())
     assert peer.say(mandatory(b"second")) == []
     frames = peer.listen(110.0)
@@ -172,7 +172,7 @@ def test_mandatory_message_that_is_refused_is_returned_before_its_nack() -> None
     assert (nack.name, nack.args["delivery_tag"], nack.args["multiple"]) == ("basic.nack", 2, False)
 
 
-def test_refused_message_that_is_not_mandatory_is_only_nacked() -> None:
+def test_refused_message_without_mandatory_is_only_nacked() -> None:
     peer = stopped_publisher(make_driver())
     peer.say(publish("q", b"second"))
     assert [method.name for method in methods(peer.listen(110.0))] == ["basic.nack"]
@@ -197,7 +197,7 @@ def test_publish_beyond_the_hold_budget_is_returned_and_nacked(driver: BrokerDri
     assert "are held already; queue 'q' holds 1 message" in str(came[0].args["reply_text"])
 
 
-def test_direct_reply_to_delivers_replies_to_the_channel_that_consumes_them(driver: BrokerDriver) -> None:
+def test_direct_reply_to_delivers_replies_to_the_consuming_channel(driver: BrokerDriver) -> None:
     client, server = Dialogue(driver), Dialogue(driver)
     assert client.names(method_frame(1, spec.BASIC_CONSUME, queue=REPLY_TO, no_ack=True)) == ["basic.consume-ok"]
     (address,) = driver.broker.vhost("/").replies
@@ -208,7 +208,7 @@ def test_direct_reply_to_delivers_replies_to_the_channel_that_consumes_them(driv
     assert body[2] == b"answer"
 
 
-def test_direct_reply_to_wants_no_acknowledgements_and_one_consumer() -> None:
+def test_direct_reply_to_requires_no_ack_and_a_single_consumer() -> None:
     client = Dialogue(make_driver())
     _, code, text = refused(client, method_frame(1, spec.BASIC_CONSUME, queue=REPLY_TO))
     assert (code, text) == (406, "PRECONDITION_FAILED - reply consumer cannot acknowledge")
@@ -218,7 +218,7 @@ def test_direct_reply_to_wants_no_acknowledgements_and_one_consumer() -> None:
     assert refused(client, consume)[2] == "PRECONDITION_FAILED - reply consumer already set"
 
 
-def test_direct_reply_to_addresses_end_with_their_channel() -> None:
+def test_direct_reply_to_addresses_end_with_the_channel() -> None:
     client = Dialogue(make_driver())
     client.say(method_frame(1, spec.BASIC_CONSUME, queue=REPLY_TO, no_ack=True))
     close = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0)
@@ -234,7 +234,7 @@ def full_queue() -> tuple[BrokerDriver, Dialogue]:
     return driver, peer
 
 
-def test_publish_held_before_confirm_select_is_not_numbered_when_it_passes() -> None:
+def test_publish_held_before_confirm_select_passes_without_a_number() -> None:
     driver, peer = full_queue()
     peer.say(publish("q", b"2"))
     peer.say(method_frame(1, spec.CONFIRM_SELECT))
@@ -249,7 +249,7 @@ def test_publish_held_before_confirm_select_is_not_numbered_when_it_passes() -> 
     assert [method.args["delivery_tag"] for method in confirms] == [1]
 
 
-def test_publish_held_before_confirm_select_closes_the_channel_at_its_deadline() -> None:
+def test_publish_held_before_confirm_select_closes_the_channel_at_the_deadline() -> None:
     _, peer = full_queue()
     peer.say(publish("q", b"2"))
     peer.say(method_frame(1, spec.CONFIRM_SELECT))
@@ -257,7 +257,7 @@ def test_publish_held_before_confirm_select_closes_the_channel_at_its_deadline()
     assert closed.args["reply_code"] == 506
 
 
-def test_channel_is_blocked_and_unblocked_once_for_its_connection() -> None:
+def test_channel_is_blocked_and_unblocked_once_for_the_connection() -> None:
     driver, peer = full_queue()
     for body in (b"2", b"3"):
         peer.say(publish("q", body))
@@ -271,7 +271,7 @@ def test_channel_is_blocked_and_unblocked_once_for_its_connection() -> None:
     assert sum("CHN-1006" in line for line in lines) == 1
 
 
-def test_channel_publisher_confirms_a_run_of_publishes_with_one_frame() -> None:
+def test_channel_publisher_confirms_a_run_of_publishes_with_a_single_frame() -> None:
     client = Dialogue(make_driver()).declare("q").confirm()
     (frame,) = client.say(b"".join(publish("q", b"x") for _ in range(3)))
     method = decode_method(frame[2])
@@ -288,6 +288,6 @@ def test_channel_publisher_without_confirms_gets_no_answer() -> None:
     assert client.say(publish("q", b"x")) == []
 
 
-def test_channel_publisher_to_an_exchange_that_does_not_exist_closes_its_channel() -> None:
+def test_channel_publisher_to_a_missing_exchange_closes_the_channel() -> None:
     client = Dialogue(make_driver())
     assert client.names(publish("q", b"x", exchange="none")) == ["channel.close"]

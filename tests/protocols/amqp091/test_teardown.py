@@ -20,7 +20,7 @@ def get(queue: str, no_ack: bool = True) -> bytes:
     return method_frame(1, spec.BASIC_GET, queue=queue, no_ack=no_ack)
 
 
-def test_channel_with_many_unsettled_messages_closes_once_they_are_back() -> None:
+def test_channel_with_many_unsettled_messages_closes_after_the_requeue() -> None:
     client, other = with_many_unsettled()
     queue = client.vhost.queues["q"]
     client.connection.receive(CHANNEL_CLOSE + get("q"))
@@ -34,12 +34,12 @@ def test_channel_with_many_unsettled_messages_closes_once_they_are_back() -> Non
     assert client.names(method_frame(1, spec.CHANNEL_OPEN)) == ["channel.open-ok"]
 
 
-def test_channel_that_is_being_closed_cannot_be_opened_again_yet() -> None:
+def test_channel_in_teardown_cannot_be_opened_again_yet() -> None:
     client, _ = with_many_unsettled()
     assert client.names(CHANNEL_CLOSE + method_frame(1, spec.CHANNEL_OPEN))[-1] == "connection.close"
 
 
-def test_connection_with_many_unsettled_messages_closes_once_they_are_back() -> None:
+def test_connection_with_many_unsettled_messages_closes_after_the_requeue() -> None:
     client, _ = with_many_unsettled()
     queue = client.vhost.queues["q"]
     client.connection.receive(CONNECTION_CLOSE + CONNECTION_CLOSE)
@@ -60,14 +60,14 @@ def test_channel_closed_by_the_broker_is_answered_at_once_and_gets_no_more() -> 
     assert client.vhost.queues["q"].available() == MANY + 1
 
 
-def test_commit_and_get_in_one_read_leave_the_message_to_the_consumer() -> None:
+def test_commit_and_get_in_a_single_read_leave_the_message_to_the_consumer() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(method_frame(2, spec.CHANNEL_OPEN) + consume("q", 2, no_ack=True) + method_frame(1, spec.TX_SELECT))
     told = client.names(publish("q", b"x") + method_frame(1, spec.TX_COMMIT) + get("q"))
     assert [name for name in told if name] == ["basic.deliver", "basic.get-empty", "tx.commit-ok"]
 
 
-def test_get_waits_behind_a_consumer_while_its_connection_takes_deliveries(driver: BrokerDriver) -> None:
+def test_get_waits_behind_a_consumer_while_the_connection_takes_deliveries(driver: BrokerDriver) -> None:
     slow, client = Dialogue(driver), Dialogue(driver)
     client.declare("q")
     slow.say(consume("q", no_ack=True))
@@ -105,7 +105,7 @@ def test_queues_of_channels_share_a_connection_that_reads_slowly() -> None:
 
 
 @pytest.mark.once
-def test_consumer_beyond_the_bound_of_a_channel_closes_it_with_the_reason() -> None:
+def test_consumer_beyond_the_bound_of_a_channel_closes_the_channel_with_the_reason() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(method_frame(2, spec.CHANNEL_OPEN))
     for start in range(0, CONSUMERS_OF_A_CHANNEL, 100):

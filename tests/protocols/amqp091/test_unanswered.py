@@ -58,7 +58,7 @@ def test_requests_behind_a_held_commit_stop_the_input_at_the_bound(name: str) ->
     assert (client.connection.busy, client.connection.unparsed) == (0, b"")
 
 
-def test_requests_behind_a_held_commit_go_on_after_its_hold_deadline() -> None:
+def test_requests_behind_a_held_commit_continue_after_the_hold_deadline() -> None:
     client = held_commit()
     send(client, method_frame(1, spec.TX_ROLLBACK) * (2 * SENT_AHEAD_MOST) + method_frame(2, spec.CHANNEL_OPEN))
     assert client.connection.busy == 1
@@ -96,7 +96,7 @@ def test_consuming_connection_closes_the_channel_at_the_bound() -> None:
     assert client.driver.broker.vhost("/").queue("q").messages == 0, "the acknowledgement was read"
 
 
-def test_consuming_connection_opens_the_gate_of_its_own_held_commit() -> None:
+def test_consuming_connection_opens_the_gate_of_the_own_held_commit() -> None:
     client = held_commit()
     client.say(method_frame(2, spec.CHANNEL_OPEN) + method_frame(2, spec.BASIC_CONSUME, queue="q"))
     send(client, method_frame(1, spec.TX_ROLLBACK) * (SENT_AHEAD_MOST - 1))
@@ -105,14 +105,14 @@ def test_consuming_connection_opens_the_gate_of_its_own_held_commit() -> None:
     assert (names.count("tx.commit-ok"), names.count("tx.rollback-ok")) == (1, SENT_AHEAD_MOST - 1)
 
 
-def test_requests_that_nothing_holds_are_answered_in_any_number() -> None:
+def test_requests_without_a_held_commit_are_answered_in_any_number() -> None:
     client = Dialogue(make_driver()).declare("q")
     client.say(method_frame(1, spec.TX_SELECT) + method_frame(1, spec.BASIC_CONSUME, queue="q"))
     names = send(client, method_frame(1, spec.TX_COMMIT) * (3 * SENT_AHEAD_MOST))
     assert names.count("tx.commit-ok") == 3 * SENT_AHEAD_MOST
 
 
-def test_end_of_a_channel_releases_its_requests() -> None:
+def test_channel_end_releases_the_requests() -> None:
     client = held_commit(2)
     send(client, method_frame(1, spec.TX_COMMIT) * (SENT_AHEAD_MOST - 1) + method_frame(1, spec.CHANNEL_CLOSE))
     assert send(client, method_frame(2, spec.TX_COMMIT) * (SENT_AHEAD_MOST - 1)) == []

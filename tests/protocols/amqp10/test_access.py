@@ -72,26 +72,26 @@ def cells(rows: dict[str, object]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("row", LINKS)
-def test_link_with_its_permissions_is_attached(row: str) -> None:
+def test_link_with_the_needed_permissions_is_attached(row: str) -> None:
     assert "detach" not in [each.name for each in LINKS[row](restricted(list(AMQP_1_0[row])))]
 
 
 @pytest.mark.parametrize(("row", "need"), cells({**LINKS}))
-def test_link_without_one_of_its_needs_is_detached(row: str, need: str) -> None:
+def test_link_without_a_needed_permission_is_detached(row: str, need: str) -> None:
     heard = LINKS[row](restricted([each for each in AMQP_1_0[row] if each != need]))
     (detached,) = [each for each in heard if each.name == "detach"]
     assert "amqp:unauthorized-access" in str(detached.field("error"))
 
 
 @pytest.mark.parametrize("row", REQUESTS)
-def test_request_with_its_permissions_is_carried_out(row: str) -> None:
+def test_request_with_the_needed_permissions_is_carried_out(row: str) -> None:
     client = restricted(list(AMQP_1_0[row]), "new" if ", new with" in row else "")
     response = ManagementClient(client).ask(*REQUESTS[row])
     assert response.status in (200, 201, 204)
 
 
 @pytest.mark.parametrize(("row", "need"), cells({**REQUESTS}))
-def test_request_without_one_of_its_needs_is_403(row: str, need: str) -> None:
+def test_request_without_a_needed_permission_is_403(row: str, need: str) -> None:
     client = restricted([each for each in AMQP_1_0[row] if each != need], "new" if ", new with" in row else "")
     response = ManagementClient(client).ask(*REQUESTS[row])
     assert response.status == 403
@@ -141,12 +141,12 @@ def transferred(row: str, needs: list[str]) -> str:
 
 
 @pytest.mark.parametrize("row", TRANSFERS)
-def test_transfer_with_its_permissions_is_accepted(row: str) -> None:
+def test_transfer_with_the_needed_permissions_is_accepted(row: str) -> None:
     assert "unauthorized" not in transferred(row, list(AMQP_1_0[row]))
 
 
 @pytest.mark.parametrize(("row", "need"), cells({**TRANSFERS}))
-def test_transfer_without_one_of_its_needs_is_rejected(row: str, need: str) -> None:
+def test_transfer_without_a_needed_permission_is_rejected(row: str, need: str) -> None:
     assert "amqp:unauthorized-access" in transferred(row, [each for each in AMQP_1_0[row] if each != need])
 
 
@@ -178,12 +178,12 @@ def subscribed(row: str, needs: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("row", SUBSCRIPTIONS)
-def test_subscription_with_its_permissions_is_attached(row: str) -> None:
+def test_subscription_with_the_needed_permissions_is_attached(row: str) -> None:
     assert "unauthorized" not in "".join(subscribed(row, list(AMQP_1_0[row])))
 
 
 @pytest.mark.parametrize(("row", "need"), cells(dict.fromkeys(SUBSCRIPTIONS)))
-def test_subscription_without_one_of_its_needs_is_detached(row: str, need: str) -> None:
+def test_subscription_without_a_needed_permission_is_detached(row: str, need: str) -> None:
     assert "amqp:unauthorized-access" in subscribed(row, [each for each in AMQP_1_0[row] if each != need])[-1]
 
 

@@ -112,7 +112,7 @@ def test_address_of_a_queue_is_percent_decoded(text: str, name: str) -> None:
         ("/exchanges/%E2%82%AC/k", "€", "k", False),
     ],
 )
-def test_address_of_an_exchange_has_its_key_or_takes_the_subject(
+def test_address_of_an_exchange_has_a_key_or_takes_the_subject(
     text: str, exchange: str, key: str, by_subject: bool
 ) -> None:
     address = parse_target(text)
@@ -149,7 +149,7 @@ def test_management_node_has_an_address() -> None:
         (["queue", "topic"], ["exchange", "queue"], ["queue", "exchange"]),
     ],
 )
-def test_plain_name_may_be_exchange_or_queue_as_capabilities_say(
+def test_plain_name_is_exchange_or_queue_by_capabilities(
     capabilities: list[str], target: list[str], source: list[str]
 ) -> None:
     kinds = {"exchange": ("", "n", "", True), "queue": queue("n")}
@@ -183,7 +183,7 @@ def test_topic_of_activemq_is_an_exchange_else_a_key_of_amq_topic(begin: str, ca
     ("text", "source", "target"),
     [("topic://a.>", "a.#", "a.>"), ("topic://>", "#", ">"), ("topic:a>", "a>", "a>"), ("topic://a.*", "a.*", "a.*")],
 )
-def test_topic_of_activemq_has_its_wildcards_in_a_source_only(text: str, source: str, target: str) -> None:
+def test_topic_of_activemq_has_wildcards_in_a_source_only(text: str, source: str, target: str) -> None:
     assert parse_source(text).nodes[-1].key == source
     assert parse_target(text).nodes[-1].key == target
 
@@ -209,7 +209,7 @@ def test_address_of_activemq_that_cannot_be_meant_is_refused(text: str, capabili
 
 
 @pytest.mark.parametrize(("begin", "key"), [("topic://", ""), ("topic:", ""), ("topic://", "amqp://broker.example/")])
-def test_message_to_a_topic_of_activemq_reaches_its_subscribers(begin: str, key: str) -> None:
+def test_message_to_a_topic_of_activemq_reaches_the_subscribers(begin: str, key: str) -> None:
     client = Amqp10Dialogue()
     client.attach_receiver(f"{key}{begin}prices.%C3%A9", 0, credit=9)
     client.attach_receiver(f"{begin}prices.>", 1, credit=9)
@@ -223,7 +223,7 @@ def test_message_to_a_topic_of_activemq_reaches_its_subscribers(begin: str, key:
     assert [each.field("handle") for each in heard if each.name == "transfer"] == [1]
 
 
-def test_topic_of_activemq_is_the_exchange_of_its_name_if_there_is_one() -> None:
+def test_topic_of_activemq_is_the_exchange_of_that_name_if_present() -> None:
     client = Amqp10Dialogue()
     client.vhost.declare_exchange("prices", "fanout", {}, False, False, False)
     client.attach_receiver("prices", 0, credit=9)
@@ -232,7 +232,7 @@ def test_topic_of_activemq_is_the_exchange_of_its_name_if_there_is_one() -> None
     assert names(heard).count("transfer") == 1
 
 
-def test_queue_of_activemq_is_created_where_a_pattern_asks_for_it() -> None:
+def test_queue_of_activemq_is_created_if_a_pattern_asks() -> None:
     client = Amqp10Dialogue()
     client.driver.broker.table.set("queue", "#", COMMAND, read_settings("queue", "#", {"auto-create": "true"}))
     attached = client.attach_receiver("queue://a%2Fb", 0)
@@ -291,7 +291,7 @@ def test_address_that_cannot_be_read_is_refused_with_the_rule(text: str, reason:
         (b"/queue/q", "did you mean"),
     ],
 )
-def test_address_in_to_that_cannot_be_read_rejects_its_delivery(octets: bytes, reason: str) -> None:
+def test_address_in_to_that_cannot_be_read_rejects_the_delivery(octets: bytes, reason: str) -> None:
     addresses = ToAddresses()
     for _ in range(2):
         with pytest.raises(InvalidField, match=reason) as refused:
@@ -374,7 +374,7 @@ def test_routing_key_is_that_of_the_address_or_the_subject() -> None:
 
 
 @given(NAMES)
-def test_queue_has_an_address_that_names_it(name: str) -> None:
+def test_queue_has_an_address_with_the_queue_name(name: str) -> None:
     address = queue_address(name)
     assert address.isascii()
     assert len(address) <= ADDRESS_MAX
@@ -383,7 +383,7 @@ def test_queue_has_an_address_that_names_it(name: str) -> None:
 
 
 @given(NAMES.filter(lambda name: name != "amq.default"), st.none() | st.just("") | NAMES)
-def test_exchange_has_an_address_that_names_it(exchange: str, key: str | None) -> None:
+def test_exchange_has_an_address_with_the_exchange_name(exchange: str, key: str | None) -> None:
     address = exchange_address(exchange, key)
     assert len(address) <= ADDRESS_MAX
     assert nodes(parse_target(address)) == [("", exchange, key or "", key is None)]
@@ -396,7 +396,7 @@ def test_arbitrary_address_is_read_or_refused(text: str, capabilities: list[str]
             parse(text, capabilities)
 
 
-def test_address_without_its_first_slash_is_refused_with_the_right_one(vhost: VirtualHost) -> None:
+def test_address_without_the_first_slash_is_refused_with_the_right_address(vhost: VirtualHost) -> None:
     """Proton's URL `amqp://host/queues/q` has the address `queues/q`."""
     with pytest.raises(NotFound, match=r"did you mean '/queues/gone'\?$"):
         target_node(parse_target("queues/gone", []), vhost)
@@ -439,7 +439,7 @@ def test_annotations_of_a_message_are_merged(before: bytes) -> None:
     assert message.endswith(BODY)
 
 
-def test_message_of_amqp_0_9_1_has_them_too() -> None:
+def test_message_of_amqp_0_9_1_has_address_annotations_too() -> None:
     client = Amqp10Dialogue()
     other = Dialogue(client.driver).declare("q")
     other.say(publish("q", b"hello"))
@@ -470,7 +470,7 @@ def with_pattern(**settings: object) -> Amqp10Dialogue:
 
 @pytest.mark.parametrize("address", ["/queues/orders.new", "orders.new"])
 @pytest.mark.parametrize("sends", [True, False])
-def test_queue_of_a_pattern_is_created_with_the_settings_of_its_name(address: str, sends: bool) -> None:
+def test_queue_of_a_pattern_is_created_with_the_settings_of_that_pattern(address: str, sends: bool) -> None:
     client = with_pattern(auto_create=True, capacity_messages=7)
     heard = client.attach_sender(address) if sends else client.attach_receiver(address)
     assert names(heard)[0] == "attach"

@@ -40,7 +40,7 @@ def test_unknown_queue_is_answered_with_a_null_terminus_and_detached() -> None:
     assert names(client.attach_sender("/queues/q")) == ["attach", "flow"]
 
 
-def test_receiver_is_a_consumer_of_its_queue() -> None:
+def test_receiver_is_a_consumer_of_the_queue() -> None:
     client = Amqp10Dialogue().declare("q")
     (attached,) = client.attach_receiver("/queues/q")
     assert (attached.field("role"), attached.field("initial_delivery_count")) == (False, 0)
@@ -55,13 +55,13 @@ def test_sender_settle_mode_of_a_sender_is_granted(asked: int) -> None:
 
 
 @pytest.mark.parametrize(("asked", "granted"), [(0, 0), (1, 1), (2, 0)])
-def test_receiver_gets_the_settle_modes_of_its_messages(asked: int, granted: int) -> None:
+def test_receiver_gets_the_settle_modes_of_the_messages(asked: int, granted: int) -> None:
     client = Amqp10Dialogue().declare("q")
     attached = client.attach_receiver("/queues/q", snd_settle_mode=asked, rcv_settle_mode=1)[0]
     assert (attached.field("snd_settle_mode"), attached.field("rcv_settle_mode")) == (granted, 1)
 
 
-def test_sender_must_give_its_delivery_count() -> None:
+def test_sender_must_announce_the_delivery_count() -> None:
     client = Amqp10Dialogue().declare("q")
     attached, detached = client.attach_sender("/queues/q", initial_delivery_count=None)
     assert (attached.field("target"), condition(detached)) == (None, "amqp:invalid-field")
@@ -87,7 +87,7 @@ def test_attach_answers_the_effective_settings_of_the_consumer() -> None:
     assert attached.field("properties") is None
 
 
-def test_adaptive_window_narrows_link_credit_and_settlement_widens_it() -> None:
+def test_adaptive_window_narrows_link_credit_and_settlement_widens_the_window() -> None:
     client = sender(consumer_window_adaptive=True)
     for _ in range(20):
         client.say(client.transfer(data_section(b"red")))

@@ -44,7 +44,7 @@ def client() -> Amqp10Dialogue:
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_malformed_performative_ends_its_session_at_most(what: str, client: Amqp10Dialogue) -> None:
+def test_malformed_performative_ends_at_most_the_session(what: str, client: Amqp10Dialogue) -> None:
     """What it ends at least is in test_malformed.py."""
     (ended,) = client.say(frame(0, WRONG[what]))
     names_of_ends = {"no described value": "close", "octets after it": "detach", "too many fields": "detach"}
@@ -53,7 +53,7 @@ def test_malformed_performative_ends_its_session_at_most(what: str, client: Amqp
 
 
 @pytest.mark.parametrize(("modes", "field"), [(b"\x50\x03", "snd-settle-mode"), (b"\x40\x50\x02", "rcv-settle-mode")])
-def test_field_out_of_its_range_refuses_the_link(modes: bytes, field: str) -> None:
+def test_field_out_of_range_refuses_the_link(modes: bytes, field: str) -> None:
     fields = b"\xa1\x01a\x43\x41" + modes
     count = 4 if field == "snd-settle-mode" else 5
     heard = Amqp10Dialogue().say(frame(0, b"\x00\x53\x12\xc0" + bytes([len(fields) + 1, count]) + fields))
@@ -88,7 +88,7 @@ def test_more_transfers_than_the_window_end_the_session(client: Amqp10Dialogue) 
     assert names(client.begin(1)) == ["begin"], "the connection goes on"
 
 
-def test_window_is_renewed_after_half_of_it(client: Amqp10Dialogue) -> None:
+def test_window_is_renewed_after_half_is_used(client: Amqp10Dialogue) -> None:
     session = client.session()
     client.say(client.transfer(data_section(b"x"), settled=True))
     session.windows.incoming_window = 2_048
@@ -128,7 +128,7 @@ def test_credit_that_wraps_around_is_no_credit_without_end(client: Amqp10Dialogu
     assert transfers(client.flow(1, 0, delivery_count=3)) == []
 
 
-def test_refused_links_take_no_memory_beyond_their_handles() -> None:
+def test_refused_links_take_no_memory_except_handles() -> None:
     client = Amqp10Dialogue()
     for handle in range(1024):
         client.attach_sender("/queues/none", handle)

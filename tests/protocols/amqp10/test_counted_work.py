@@ -48,7 +48,7 @@ def consuming(count: int) -> Amqp10Dialogue:
     [(composite(spec.RELEASED), 1), (composite(spec.REJECTED), 1), (modified(0), 2), (modified(20), 80)],
     ids=["released", "rejected", "modified", "annotations"],
 )
-def test_dispositions_one_by_one_count_their_bytes_and_their_work(state: Composite, least: int) -> None:
+def test_single_dispositions_count_bytes_and_work(state: Composite, least: int) -> None:
     client = consuming(100)
     frames = [performative(spec.DISPOSITION, role=True, first=n, last=n, settled=True, state=state) for n in range(100)]
     assert cost(client, *frames) >= 100 * least
@@ -69,7 +69,7 @@ def attach(selector: str = "") -> bytes:
     ) + performative(spec.DETACH, handle=0, closed=True)
 
 
-def test_links_and_their_selectors_count() -> None:
+def test_links_and_selectors_count() -> None:
     client = Amqp10Dialogue().declare("q")
     plain = cost(client, attach())
     assert plain >= 100

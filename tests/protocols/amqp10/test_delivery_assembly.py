@@ -54,7 +54,7 @@ def test_work_only_grows_when_a_delivery_becomes_large_with_frames_that_came_bef
     assert all(before < after for before, after in pairwise(done))
 
 
-def test_large_message_is_accepted_with_its_last_frame(driver: BrokerDriver) -> None:
+def test_large_message_is_accepted_with_the_last_frame(driver: BrokerDriver) -> None:
     client = sender(driver)
     message = HEADER + ANNOTATIONS + data_section(BODY) + FOOTER
     heard = send(client, message)
@@ -75,7 +75,7 @@ def test_delivery_annotations_end_here(driver: BrokerDriver) -> None:
     assert head_of(content_of(driver)) == HEADER + data_section(b"")
 
 
-def test_several_data_sections_are_one_body(driver: BrokerDriver) -> None:
+def test_several_data_sections_are_joined_to_a_single_body(driver: BrokerDriver) -> None:
     client = sender(driver)
     send(client, data_section(BODY[:700_000]) + data_section(b"") + data_section(BODY[700_000:]) + FOOTER)
     content = content_of(driver)
@@ -93,7 +93,7 @@ def test_large_text_is_stored_in_pieces(driver: BrokerDriver) -> None:
     assert driver.broker.formats.find(content).body(content) == text
 
 
-def test_large_list_is_stored_in_one_piece(driver: BrokerDriver) -> None:
+def test_large_list_is_stored_in_a_single_piece(driver: BrokerDriver) -> None:
     client = sender(driver)
     message = encode_value(Described(ulong(spec.AMQP_VALUE), ["x" * 1000] * 1500))
     assert names(send(client, message)) == ["disposition"]
@@ -135,7 +135,7 @@ def test_malformed_large_body_is_rejected_and_the_link_stays(driver: BrokerDrive
 
 
 @pytest.mark.parametrize("how", ["aborted", "detached"])
-def test_delivery_that_ends_unfinished_leaves_nothing(driver: BrokerDriver, how: str) -> None:
+def test_delivery_that_ends_unfinished_is_released_completely(driver: BrokerDriver, how: str) -> None:
     store = PieceStore(driver.broker.large)
     client = sender(driver)
     for frame in frames_of(data_section(BODY * 2), 0)[:20]:
@@ -152,7 +152,7 @@ def test_delivery_that_ends_unfinished_leaves_nothing(driver: BrokerDriver, how:
     assert names(send(client, data_section(BODY), 1)) == ["disposition"]
 
 
-def test_partial_delivery_with_a_store_counts_its_incomplete_piece_only(driver: BrokerDriver) -> None:
+def test_partial_delivery_with_a_store_counts_only_the_incomplete_piece(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = sender(driver)
     for frame in frames_of(data_section(BODY * 4), 0)[:-1]:
@@ -176,7 +176,7 @@ def test_input_of_a_large_message_waits_for_the_store(driver: BrokerDriver) -> N
     assert names(client.listen()) == ["disposition"]
 
 
-def test_message_that_is_too_large_detaches_the_link(driver: BrokerDriver) -> None:
+def test_message_beyond_the_limit_detaches_the_link(driver: BrokerDriver) -> None:
     driver.connection_limits.message_bytes_max = 2 * len(BODY)
     client = sender(driver)
     heard = send(client, data_section(BODY * 3))

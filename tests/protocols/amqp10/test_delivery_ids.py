@@ -18,7 +18,7 @@ def pairs(ids: DeliveryIds, first: int, last: int) -> list[tuple[int, int]]:
     return [(int(each.first), int(each.last)) for each in ids.ranges(first, last)]
 
 
-def test_link_alone_on_its_session_has_one_range() -> None:
+def test_link_alone_on_a_session_has_a_single_range() -> None:
     ids = DeliveryIds()
     for number in range(1, 101):
         ids.add(number, number + 41)
@@ -33,7 +33,7 @@ def test_ids_wrap_around() -> None:
     assert pairs(ids, 1, 2) == [(0xFFFFFFFF, 0)]
 
 
-def test_range_has_one_settle_mode() -> None:
+def test_range_has_a_single_settle_mode() -> None:
     ids = DeliveryIds()
     for number in range(1, 5):
         ids.add(number, number, number == 3)
@@ -54,7 +54,7 @@ def test_runs_whose_outcomes_are_sent_are_dropped() -> None:
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=40), st.data())
-def test_ranges_are_those_of_a_list(steps: list[int], data: st.DataObject) -> None:
+def test_ranges_equal_the_ranges_of_a_list(steps: list[int], data: st.DataObject) -> None:
     ids, expected, delivery_id = DeliveryIds(), {}, 0
     for number, step in enumerate(steps, 1):
         delivery_id += step

@@ -38,7 +38,7 @@ from tests.support.amqp10_dialogue import (
         (spec.RECEIVED, {"section_number": 0, "section_offset": 0}, Outcome.RELEASED),
     ],
 )
-def test_state_asks_for_its_outcome(code: int, fields: dict[str, object], expected: Outcome) -> None:
+def test_state_determines_the_outcome(code: int, fields: dict[str, object], expected: Outcome) -> None:
     assert outcome_of(code, composite(code, **fields)) is expected
 
 
@@ -69,7 +69,7 @@ def annotations(heard: list[Heard]) -> dict[str, object]:
     return {str(key): value for key, value in annotations_of(sent.payload, sections).items()}
 
 
-def test_dead_letter_of_a_rejected_message_has_its_error() -> None:
+def test_dead_letter_of_a_rejected_message_has_the_error() -> None:
     client = with_message()
     error = composite(spec.ERROR, condition="app:broken", description="no such customer")
     client.settle(0, 0, composite(spec.REJECTED, error=error))

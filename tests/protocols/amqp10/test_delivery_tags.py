@@ -38,7 +38,7 @@ def test_tag_of_an_unsettled_delivery_cannot_be_used_again(tag: bytes) -> None:
 
 
 @pytest.mark.parametrize("between", [0, 1, 5])
-def test_tag_can_be_used_again_when_its_outcome_was_sent_and_not_before(between: int) -> None:
+def test_tag_can_be_used_again_only_after_the_outcome_was_sent(between: int) -> None:
     client = sender(capacity_messages=10, stop_messages=1, resume_messages=1)
     again = {"delivery_tag": b"again"}
     assert names(client.say(client.transfer(BODY, **again))) == ["disposition"]
@@ -78,7 +78,7 @@ def test_tags_that_grow_with_gaps_are_recognised_without_being_stored(told: int,
     assert tags.take((2 << 40).to_bytes(8, "big"), 0, 8, 101, told)
 
 
-def test_runs_of_tags_are_bounded_by_the_bound_of_stored_ones(total: TagCount) -> None:
+def test_runs_of_tags_are_bounded_by_the_bound_of_stored_tags(total: TagCount) -> None:
     tags = DeliveryTags(total)
     for number in range(1, TAGS_MAX + 3):
         assert tags.take((2 * number).to_bytes(4, "big") + bytes(4), 0, 4, number, 0)
@@ -109,7 +109,7 @@ def client() -> Amqp10Dialogue:
     return Amqp10Dialogue().declare("q")
 
 
-def test_tag_that_its_sender_is_to_settle_is_used_until_then(client: Amqp10Dialogue) -> None:
+def test_tag_that_the_sender_must_settle_is_used_until_then(client: Amqp10Dialogue) -> None:
     client.attach_sender("q", rcv_settle_mode=1)
     again = {"delivery_tag": b"again"}
     assert client.say(client.transfer(BODY, **again))[0].field("settled") is not True
@@ -131,7 +131,7 @@ def test_delivery_tag_of_a_refused_delivery_can_be_used_again() -> None:
     assert condition(client.say(client.transfer(full, delivery_tag=b"b"))[0]) == "amqp:invalid-field"
 
 
-def test_first_frame_of_a_delivery_in_several_has_a_tag_of_its_own() -> None:
+def test_first_frame_of_a_delivery_in_several_frames_has_an_own_tag() -> None:
     client = sender()
     whole = client.transfer(BODY, delivery_tag=b"a")
     assert condition(client.say(whole, client.transfer(BODY, delivery_tag=b"a", more=True))[-1]) == "amqp:invalid-field"
@@ -167,7 +167,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(STEPS, max_size=40))
-def test_tags_are_new_as_a_list_of_all_of_them_says(steps: list[tuple[str, bytes | int]]) -> None:
+def test_tags_are_new_as_in_a_list_of_all_tags(steps: list[tuple[str, bytes | int]]) -> None:
     tags, model = DeliveryTags(TagCount(StoredTags(House().broker.gates, Pools()))), Model()
     published = told = counter = 0
     for what, how in steps:
@@ -192,7 +192,7 @@ def test_tags_are_new_as_a_list_of_all_of_them_says(steps: list[tuple[str, bytes
         assert known == {number: tag for number, tag in model.used.items() if number <= published}
 
 
-def test_tags_that_count_are_not_stored_and_others_are_bounded(total: TagCount) -> None:
+def test_tags_that_count_are_not_stored_and_stored_tags_are_bounded(total: TagCount) -> None:
     counting, other = DeliveryTags(total), DeliveryTags(total)
     for number in range(1, 3 * TAGS_MAX):
         tag = number.to_bytes(8, "big")

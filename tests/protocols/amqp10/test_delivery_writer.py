@@ -45,7 +45,7 @@ def test_frames_beyond_the_window_wait_and_block_no_other_session() -> None:
 
 
 @pytest.mark.parametrize("said", [None, False, True])
-def test_stored_message_is_as_durable_as_its_sender_declared(said: bool | None) -> None:
+def test_stored_message_is_as_durable_as_the_sender_declared(said: bool | None) -> None:
     client = Amqp10Dialogue().declare("q")
     queue = client.vhost.queues["q"]
     for fields in ({}, {"priority": 7}, {"ttl": 5000}):
@@ -66,14 +66,14 @@ def test_first_acquirer_that_the_publisher_has_denied_stays_so(said: bytes, expe
 
 
 @pytest.mark.parametrize("header", [b"", b"\x00\x53\x70\x45", b"\x00\x53\x70\xc0\x02\x01\x41"])
-def test_first_acquirer_is_true_where_the_publisher_says_nothing(header: bytes) -> None:
+def test_first_acquirer_is_true_unless_the_publisher_sets_false(header: bytes) -> None:
     client = sender()
     client.say(client.transfer(header + data_section(b"x")))
     (octets,) = delivered(client.attach_receiver("/queues/q", credit=1))
     assert decode_message(octets).header["first_acquirer"] is True
 
 
-def test_annotations_of_qpid_jms_stay_as_they_were_sent() -> None:
+def test_annotations_of_qpid_jms_are_sent_unchanged() -> None:
     client = sender()
     sent = {
         "x-opt-jms-dest": Typed("byte", 0),

@@ -42,7 +42,7 @@ def test_large_message_is_written_a_share_at_a_time(driver: BrokerDriver) -> Non
     assert payload(heard + received(client)).endswith(BODY)
 
 
-def test_frames_of_other_links_go_between_those_of_a_large_message(driver: BrokerDriver) -> None:
+def test_frames_of_other_links_go_between_frames_of_a_large_message(driver: BrokerDriver) -> None:
     client = filled(driver, data_section(BODY * 4))
     client.declare("other")
     client.attach_sender("/queues/other", 2)
@@ -56,7 +56,7 @@ def test_frames_of_other_links_go_between_those_of_a_large_message(driver: Broke
     assert payload(heard).endswith(BODY * 4)
 
 
-def test_link_of_a_large_message_waits_for_its_end_and_goes_on(driver: BrokerDriver) -> None:
+def test_link_of_a_large_message_waits_for_the_end_and_continues(driver: BrokerDriver) -> None:
     client = filled(driver, data_section(BODY), data_section(b"small"), data_section(BODY))
     heard = client.attach_receiver("/queues/q", credit=3)
     consumer = next(iter(client.session().consumers.values()))
@@ -70,7 +70,7 @@ def test_link_of_a_large_message_waits_for_its_end_and_goes_on(driver: BrokerDri
     assert len(ends) == 3
 
 
-def test_small_bound_of_large_messages_in_one_batch(driver: BrokerDriver) -> None:
+def test_small_bound_of_large_messages_in_a_single_batch(driver: BrokerDriver) -> None:
     driver.connection_limits.min_large_message = 100_000
     messages = [data_section(bytes([number]) * size) for number, size in enumerate((110_000, 10, 90_000, 120_000, 3))]
     client = filled(driver, *messages)
@@ -99,7 +99,7 @@ def test_frames_stop_at_the_window_of_the_session_and_go_on(driver: BrokerDriver
     assert payload(heard).endswith(BODY)
 
 
-def test_sessions_without_a_window_keep_no_piece_and_hold_up_no_other(driver: BrokerDriver) -> None:
+def test_sessions_without_a_window_keep_no_piece_and_delay_no_other_session(driver: BrokerDriver) -> None:
     filled(driver, *[data_section(BODY)] * (OPEN_SOURCES + 1))
     store = PieceStore(driver.broker.large)
     client = Amqp10Dialogue(driver, session=False, max_frame_size=20_000)
@@ -127,7 +127,7 @@ def test_link_that_detaches_during_a_large_message_aborts_the_delivery(driver: B
     assert payload(heard, 5).endswith(BODY)
 
 
-def test_deleted_queue_aborts_a_large_message_and_detaches_its_link(driver: BrokerDriver) -> None:
+def test_deleted_queue_aborts_a_large_message_and_detaches_the_link(driver: BrokerDriver) -> None:
     client = filled(driver, data_section(BODY))
     heard = client.attach_receiver("/queues/q", credit=1)
     vhost = driver.broker.vhosts["/"]
@@ -149,7 +149,7 @@ def test_unreadable_piece_detaches_the_link(driver: BrokerDriver) -> None:
     assert client.depth("q") == 1
 
 
-def test_pieces_come_from_the_store_and_leave_it_when_settled(driver: BrokerDriver) -> None:
+def test_pieces_come_from_the_store_and_are_deleted_when_settled(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = filled(driver, data_section(BODY))
     store.write()
@@ -179,7 +179,7 @@ def test_session_that_ends_during_a_large_message_stops_the_delivery(driver: Bro
     assert not client.connection.output.sources
 
 
-def test_connection_lost_during_a_large_message_leaves_nothing(driver: BrokerDriver) -> None:
+def test_connection_lost_during_a_large_message_releases_all_memory(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = filled(driver, data_section(BODY))
     store.write()
@@ -195,7 +195,7 @@ def test_connection_lost_during_a_large_message_leaves_nothing(driver: BrokerDri
 # From and to AMQP 0-9-1
 
 
-def test_large_message_of_amqp091_is_one_data_section(driver: BrokerDriver) -> None:
+def test_large_message_of_amqp091_is_a_single_data_section(driver: BrokerDriver) -> None:
     other = Dialogue(driver).declare("q")
     other.say(publish("q", BODY, properties=Properties(message_id="7", headers={"color": "red"})))
     client = Amqp10Dialogue(driver)
@@ -216,7 +216,7 @@ def crossed(driver: BrokerDriver, message: bytes) -> tuple[bytes, bytes]:
     return header, b"".join(each for kind, _, each in frames if kind == spec091.FRAME_BODY)
 
 
-def test_data_sections_cross_as_one_body(driver: BrokerDriver) -> None:
+def test_data_sections_are_converted_to_a_single_body(driver: BrokerDriver) -> None:
     header, body = crossed(driver, data_section(BODY[:500_000]) + data_section(BODY[500_000:]) + SUM_FOOTER)
     assert body == BODY
     assert int.from_bytes(header[4:12], "big") == len(BODY)

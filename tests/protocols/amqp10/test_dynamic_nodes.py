@@ -44,7 +44,7 @@ def client() -> Amqp10Dialogue:
     return Amqp10Dialogue()
 
 
-def test_temporary_queue_takes_requests_of_others_and_ends_with_its_link(client: Amqp10Dialogue) -> None:
+def test_temporary_queue_takes_requests_of_other_clients_and_ends_with_the_link(client: Amqp10Dialogue) -> None:
     address = address_of(client.attach_receiver(None, 1, source=dynamic(spec.SOURCE))[0], "source")
     other = Amqp10Dialogue(client.driver)
     assert names(other.attach_sender(address)) == ["attach", "flow"]
@@ -58,7 +58,7 @@ def test_temporary_queue_takes_requests_of_others_and_ends_with_its_link(client:
 
 
 @pytest.mark.parametrize("end", [performative(spec.END), performative(spec.CLOSE)])
-def test_node_of_delete_on_close_ends_with_its_session(end: bytes, client: Amqp10Dialogue) -> None:
+def test_node_of_delete_on_close_ends_with_the_session(end: bytes, client: Amqp10Dialogue) -> None:
     sender(client, 0, dynamic(spec.TARGET, spec.DELETE_ON_CLOSE))
     assert len(nodes_of(client)) == 1
     client.say(end)
@@ -132,7 +132,7 @@ def test_node_property_of_a_wrong_type_is_refused(name: str, client: Amqp10Dialo
     assert (attached.field("source"), condition(detached)) == (None, "amqp:invalid-field")
 
 
-def test_distribution_modes_of_a_node_are_one_or_several() -> None:
+def test_distribution_modes_of_a_node_may_be_single_or_several() -> None:
     for modes in (Symbol("move"), Array("symbol", ["move", "copy"])):
         client = Amqp10Dialogue()
         properties = {Symbol("supported-dist-modes"): modes}
@@ -156,7 +156,7 @@ STATES: dict[str, list[int]] = {
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("state", STATES)
-def test_policy_decides_whether_a_node_outlives_its_creator(state: str, policy: int, client: Amqp10Dialogue) -> None:
+def test_policy_decides_whether_a_node_outlives_the_creator(state: str, policy: int, client: Amqp10Dialogue) -> None:
     address = sender(client, 0, dynamic(spec.TARGET, policy))
     if "message" in state:
         client.put(b"x", settled=True)

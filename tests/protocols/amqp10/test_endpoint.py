@@ -34,7 +34,7 @@ def test_second_connection_of_a_container_is_refused(driver: BrokerDriver) -> No
     assert names(first.begin(0)) == ["begin"], "the first one stays"
 
 
-def test_existing_connection_is_closed_if_the_new_one_says_so(driver: BrokerDriver) -> None:
+def test_existing_connection_is_closed_if_the_new_open_asks(driver: BrokerDriver) -> None:
     first = opened(driver)
     second = opened(driver, 1)
     assert names(second.opened) == ["open"]
@@ -44,7 +44,7 @@ def test_existing_connection_is_closed_if_the_new_one_says_so(driver: BrokerDriv
     assert names(opened(driver).opened) == ["open", "close"], "the second one is the sole connection now"
 
 
-def test_container_is_free_again_when_its_connection_has_ended(driver: BrokerDriver) -> None:
+def test_container_is_free_again_after_the_connection_has_ended(driver: BrokerDriver) -> None:
     opened(driver).say(performative(spec.CLOSE))
     second = opened(driver)
     assert names(second.opened) == ["open"]

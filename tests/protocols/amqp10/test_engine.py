@@ -37,7 +37,7 @@ def test_open_has_limits_and_properties() -> None:
         ),
     ],
 )
-def test_connection_without_sasl_is_answered_with_its_header_and_closed(
+def test_connection_without_sasl_is_answered_with_the_header_and_closed(
     header: bytes, address: str, limits: ConnectionLimits
 ) -> None:
     connection = make_driver(limits).connect(Peer(f"{address}:1", address.startswith("127.")))
@@ -49,7 +49,7 @@ def test_connection_without_sasl_is_answered_with_its_header_and_closed(
 
 
 @pytest.mark.parametrize("pieces", [1, 8])
-def test_connection_without_sasl_is_anonymous_where_that_is_offered(pieces: int) -> None:
+def test_connection_without_sasl_is_anonymous_if_offered(pieces: int) -> None:
     connection = make_driver(limits(sasl_mechanisms=["ANONYMOUS"], insecure_mechanisms=[])).connect(
         Peer("127.0.0.1:1", True)
     )
@@ -78,7 +78,7 @@ def test_connection_without_sasl_has_no_second_login() -> None:
     assert connection.is_closing() or connection.is_closed()
 
 
-def test_login_open_and_begin_may_come_in_one_piece(driver: BrokerDriver) -> None:
+def test_login_open_and_begin_may_come_in_a_single_read(driver: BrokerDriver) -> None:
     connection = driver.connect(Peer("127.0.0.1:1", True))
     begin = performative(spec.BEGIN, next_outgoing_id=0, incoming_window=1, outgoing_window=1)
     connection.receive(login() + AMQP_HEADER + performative(spec.OPEN, container_id="c") + begin)
@@ -122,7 +122,7 @@ def test_input_that_closes_the_connection(data: bytes, expected: str) -> None:
     assert client.connection.is_closed()
 
 
-def test_end_is_answered_and_its_channel_may_be_used_again() -> None:
+def test_end_is_answered_and_the_channel_may_be_used_again() -> None:
     client = Amqp10Dialogue()
     assert names(client.say(performative(spec.END))) == ["end"]
     assert names(client.begin(0)) == ["begin"]

@@ -54,7 +54,7 @@ from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_sectio
         (ConnectionForced("x"), spec.TRANSFER, Scope.CONNECTION),
     ],
 )
-def test_error_ends_the_larger_of_its_scope_and_that_of_the_performative(
+def test_error_ends_the_larger_scope_of_error_and_performative(
     error: BrokerError, performative: int, scope: Scope
 ) -> None:
     assert scope_of(error, performative) is scope
@@ -102,7 +102,7 @@ def test_malformed_input_has_the_amqp091_code_of_the_same_condition() -> None:
         assert CODES[MalformedMessage(CodecError("x", name)).code].condition == name
 
 
-def test_performative_that_fits_stays_as_it_is() -> None:
+def test_performative_that_fits_is_unchanged() -> None:
     flow = composite(
         spec.FLOW,
         incoming_window=1,

@@ -34,7 +34,7 @@ def test_room_of_idle_links_is_with_another_connection_at_once(answers: bool) ->
     assert int(room.messages) + busy.depth("q") <= PLACES
 
 
-def test_anonymous_links_that_send_nothing_leave_credit_to_the_one_that_sends() -> None:
+def test_anonymous_links_that_are_idle_leave_credit_to_the_active_link() -> None:
     client = Amqp10Dialogue().declare("q")
     for handle in range(1000):
         client.attach_sender(None, handle)

@@ -28,7 +28,7 @@ def client() -> Amqp10Dialogue:
     return sender()
 
 
-def test_messages_of_one_turn_are_accepted_in_one_disposition(client: Amqp10Dialogue) -> None:
+def test_messages_of_a_single_turn_are_accepted_in_a_single_disposition(client: Amqp10Dialogue) -> None:
     (settled,) = client.put(*[b"x"] * 50)
     assert (settled.field("first"), settled.field("last"), settled.field("settled")) == (0, 49, True)
     state = settled.performative.inner("state")
@@ -51,7 +51,7 @@ def test_message_may_come_in_several_frames(client: Amqp10Dialogue) -> None:
     assert client.connection.arriving == 0
 
 
-def test_aborted_message_is_as_if_it_had_never_come(client: Amqp10Dialogue) -> None:
+def test_aborted_message_leaves_no_trace(client: Amqp10Dialogue) -> None:
     first = client.transfer(data_section(bytes(1000))[:300], more=True)
     assert client.say(first, performative(spec.TRANSFER, handle=0, aborted=True)) == []
     assert client.depth("q") == 0
@@ -60,7 +60,7 @@ def test_aborted_message_is_as_if_it_had_never_come(client: Amqp10Dialogue) -> N
 
 
 @pytest.mark.parametrize("said", [{"delivery_tag": b"other"}, {"message_format": 7}])
-def test_frame_that_contradicts_the_first_of_its_delivery_detaches_the_link(said: dict[str, object]) -> None:
+def test_frame_that_contradicts_the_first_frame_of_the_delivery_detaches_the_link(said: dict[str, object]) -> None:
     client = sender()
     body = data_section(bytes(1000))
     first = client.transfer(body[:300], more=True, delivery_tag=b"tag")
@@ -70,7 +70,9 @@ def test_frame_that_contradicts_the_first_of_its_delivery_detaches_the_link(said
 
 
 @pytest.mark.parametrize("first", [0, None])
-def test_frame_may_repeat_the_fields_of_the_first_of_its_delivery(first: int | None, client: Amqp10Dialogue) -> None:
+def test_frame_may_repeat_the_fields_of_the_first_frame_of_the_delivery(
+    first: int | None, client: Amqp10Dialogue
+) -> None:
     body = data_section(bytes(1000))
     begun = client.transfer(body[:300], more=True, delivery_tag=b"tag", message_format=first)
     rest = performative(spec.TRANSFER, 0, body[300:], handle=0, delivery_id=0, delivery_tag=b"tag", message_format=0)
@@ -78,7 +80,7 @@ def test_frame_may_repeat_the_fields_of_the_first_of_its_delivery(first: int | N
     assert client.depth("q") == 1
 
 
-def test_deliveries_of_two_links_may_be_interleaved_and_those_of_one_may_not(client: Amqp10Dialogue) -> None:
+def test_deliveries_of_two_links_may_be_interleaved_but_not_within_a_link(client: Amqp10Dialogue) -> None:
     client.attach_sender("/queues/q", handle=5)
     body = data_section(bytes(1000))
     client.say(client.transfer(body[:500], more=True), client.transfer(body[:300], handle=5, more=True))
@@ -150,7 +152,7 @@ def test_sender_that_does_not_list_rejected_is_detached_instead() -> None:
     assert (detached.name, condition(detached)) == ("detach", "amqp:decode-error")
 
 
-def test_sender_to_any_address_is_detached_with_the_tag_of_its_delivery() -> None:
+def test_sender_to_any_address_is_detached_with_the_tag_of_the_delivery() -> None:
     client = Amqp10Dialogue()
     client.attach_sender(None, source=ACCEPTS)
     lost = encode(spec.PROPERTIES, to="/queues/none") + data_section(b"x")
@@ -178,7 +180,7 @@ def test_unroutable_message_is_released_only_where_the_source_lists_that(
 
 
 @pytest.mark.parametrize(("source", "name"), [(ACCEPTS, "detach"), (composite(spec.SOURCE), "disposition")])
-def test_message_held_beyond_its_deadline_is_rejected_or_detaches_its_link(source: Composite, name: str) -> None:
+def test_message_held_beyond_the_deadline_is_rejected_or_detaches_the_link(source: Composite, name: str) -> None:
     client = sender(capacity_messages=1, hold_deadline=1.0, attach={"source": source})
     client.driver.begin(100.0)
     client.say(client.transfer(data_section(b"x")))
@@ -219,7 +221,7 @@ def test_settled_unroutable_message_to_the_anonymous_terminus_detaches_the_link(
     assert error.fields["info"] == {Symbol("delivery-tag"): b"tag"}
 
 
-def test_rejected_message_to_the_anonymous_terminus_is_named_by_its_tag(client: Amqp10Dialogue) -> None:
+def test_rejected_message_to_the_anonymous_terminus_is_named_by_tag(client: Amqp10Dialogue) -> None:
     client.attach_sender(None, 7)
     for body in (encode(spec.PROPERTIES, to="/queues/none") + data_section(b"x"), b"malformed"):
         (rejected,) = client.say(client.transfer(body, handle=7, delivery_tag=b"tag"))
@@ -240,13 +242,13 @@ def test_message_larger_than_announced_detaches_the_link() -> None:
         assert client.connection.arriving == 0
 
 
-def test_detach_in_the_middle_of_a_delivery_drops_it(client: Amqp10Dialogue) -> None:
+def test_detach_in_the_middle_of_a_delivery_drops_the_delivery(client: Amqp10Dialogue) -> None:
     client.say(client.transfer(data_section(bytes(100))[:50], more=True))
     assert names(client.detach(0)) == ["detach"]
     assert (client.connection.arriving, client.depth("q")) == (0, 0)
 
 
-def test_messages_that_come_with_the_detach_are_accepted_before_it(client: Amqp10Dialogue) -> None:
+def test_messages_that_come_with_the_detach_are_accepted_before_the_detach(client: Amqp10Dialogue) -> None:
     heard = client.say(client.transfer(data_section(b"x")), performative(spec.DETACH, handle=0, closed=True))
     assert names(heard) == ["disposition", "detach"]
 
@@ -258,7 +260,7 @@ def test_delivery_that_breaks_the_settle_mode_detaches_the_link(mode: int, settl
     assert condition(detached) == "amqp:invalid-field"
 
 
-def test_mixed_sender_settles_some_and_any_frame_may_say_so(client: Amqp10Dialogue) -> None:
+def test_mixed_sender_settles_some_deliveries_in_any_frame(client: Amqp10Dialogue) -> None:
     body = data_section(bytes(100))
     settled = client.transfer(body, settled=True)
     late = client.transfer(body[:50], more=True) + performative(spec.TRANSFER, 0, body[50:], handle=0, settled=True)
@@ -267,7 +269,7 @@ def test_mixed_sender_settles_some_and_any_frame_may_say_so(client: Amqp10Dialog
     assert client.depth("q") == 3
 
 
-def test_receiver_settles_second_where_the_link_or_the_transfer_says_so() -> None:
+def test_receiver_settles_second_if_the_link_or_the_transfer_asks() -> None:
     client = sender(attach={"rcv_settle_mode": 1})
     body = data_section(b"x")
     heard = client.say(client.transfer(body), client.transfer(body, rcv_settle_mode=0), client.transfer(body))
@@ -299,7 +301,7 @@ def test_messages_sent_on_credit_fit_the_capacity_and_none_is_refused() -> None:
     assert queue.reserved.messages == 0
 
 
-def test_sender_that_drains_gives_its_room_back() -> None:
+def test_sender_that_drains_returns_the_room() -> None:
     client = sender(capacity_messages=100)
     queue = client.vhost.queues["q"]
     reserved = int(queue.reserved.messages)

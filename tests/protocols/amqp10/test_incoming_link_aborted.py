@@ -85,7 +85,7 @@ def message() -> bytes:
 @pytest.mark.parametrize("counts", [True, False], ids=["counted", "not counted"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("terminus", TERMINI)
-def test_aborted_deliveries_give_their_credit_back(terminus: str, mode: str, counts: bool, frames: int) -> None:
+def test_aborted_deliveries_return_the_credit(terminus: str, mode: str, counts: bool, frames: int) -> None:
     sender = attached(terminus, counts, **MODES[mode])
     for _ in range(ABORTED):
         assert sender.abort(frames) == []
@@ -110,7 +110,7 @@ def test_messages_between_aborted_deliveries_are_accepted(terminus: str, capacit
 
 
 @pytest.mark.parametrize("counts", [True, False], ids=["counted", "not counted"])
-def test_credit_of_a_sender_shows_whether_it_counts_aborted_deliveries(counts: bool) -> None:
+def test_credit_of_a_sender_shows_whether_aborted_deliveries_are_counted(counts: bool) -> None:
     sender = attached("queue", counts)
     client = sender.client
     for _ in range(4):
@@ -129,7 +129,7 @@ def test_aborted_deliveries_count_across_the_end_of_the_serial_numbers() -> None
     assert sender.credit > 0
 
 
-def test_aborted_deliveries_in_transactions_give_their_credit_back() -> None:
+def test_aborted_deliveries_in_transactions_return_the_credit() -> None:
     sender = attached("queue")
     client = sender.client
     assert isinstance(client, TransactionalPeer)
@@ -148,7 +148,7 @@ def test_tag_of_an_aborted_delivery_may_be_used_again() -> None:
     assert names(sender.send(message(), delivery_tag=b"tag")) == ["disposition"]
 
 
-def test_flow_of_a_sender_shows_whether_it_counts_aborted_deliveries() -> None:
+def test_flow_of_a_sender_shows_whether_aborted_deliveries_are_counted() -> None:
     sender = attached("queue", counts=False)
     client = sender.client
     for _ in range(5):
@@ -161,7 +161,7 @@ def test_flow_of_a_sender_shows_whether_it_counts_aborted_deliveries() -> None:
     assert (link.delivery_count, client.credit_of()) == (0, before)
 
 
-def test_settled_aborted_request_leaves_its_coordinator_attached() -> None:
+def test_settled_aborted_request_leaves_the_coordinator_attached() -> None:
     client = TransactionalPeer()
     first = client.transfer(b"\x00\x53\x77", COORDINATOR, more=True)
     assert client.say(first, performative(spec.TRANSFER, handle=COORDINATOR, aborted=True, settled=True)) == []

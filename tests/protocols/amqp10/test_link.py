@@ -30,7 +30,7 @@ def test_handle_of_a_link_is_refused_to_another(client: Amqp10Dialogue) -> None:
     assert (ended.name, condition(ended)) == ("end", "amqp:session:handle-in-use")
 
 
-def test_deletion_of_the_queue_detaches_its_receivers(client: Amqp10Dialogue) -> None:
+def test_queue_deletion_detaches_the_receivers(client: Amqp10Dialogue) -> None:
     client.attach_receiver("/queues/q", 5)
     client.driver.broker.delete_queue(client.vhost.queues["q"])
     (detached,) = client.listen()
@@ -83,6 +83,6 @@ def test_detached_link_stays_detached() -> None:
             LINK_STATES.move(LinkState.DETACHED, state)
 
 
-def test_link_may_be_detached_from_every_other_state() -> None:
+def test_link_may_be_detached_from_every_state() -> None:
     for state in (LinkState.ATTACHED, LinkState.DETACH_SENT):
         assert LINK_STATES.move(state, LinkState.DETACHED) is LinkState.DETACHED

@@ -20,7 +20,7 @@ def client() -> Amqp10Dialogue:
     return Amqp10Dialogue().declare("q")
 
 
-def test_link_may_set_its_window_and_gets_the_effective_one(client: Amqp10Dialogue) -> None:
+def test_link_may_set_the_window_and_gets_the_effective_window(client: Amqp10Dialogue) -> None:
     attached, flow = client.attach_sender("/queues/q", properties={Symbol("credit-window-messages"): 10})
     assert attached.performative.mapping("properties")[Symbol("credit-window-messages")] == Typed("uint", 10)
     assert flow.field("link_credit") == 10
@@ -28,7 +28,7 @@ def test_link_may_set_its_window_and_gets_the_effective_one(client: Amqp10Dialog
     assert condition(detached) == "amqp:precondition-failed"
 
 
-def test_link_may_lower_its_rates_and_gets_the_effective_ones(client: Amqp10Dialogue) -> None:
+def test_link_may_lower_the_rates_and_gets_the_effective_rates(client: Amqp10Dialogue) -> None:
     attached, _ = client.attach_sender("/queues/q", properties={Symbol("producerMaxRate"): 10})
     assert attached.performative.mapping("properties")[Symbol("rate-messages")] == 10.0
     credit = client.credit_of()
@@ -51,7 +51,7 @@ def test_link_with_wrong_rates_is_refused(wrong: dict[str, object], client: Amqp
     assert condition(detached) == "amqp:precondition-failed"
 
 
-def test_link_whose_properties_are_refused_leaves_nothing_with_its_connection(client: Amqp10Dialogue) -> None:
+def test_link_whose_properties_are_refused_leaves_no_state_with_the_connection(client: Amqp10Dialogue) -> None:
     origin = client.connection.origin
     assert origin is not None
     for _ in range(3):
@@ -62,7 +62,7 @@ def test_link_whose_properties_are_refused_leaves_nothing_with_its_connection(cl
 
 
 @pytest.mark.parametrize("octets", [2**64 - 1, 2**63, 1, 0, -1, "many"])
-def test_sender_may_say_any_size_of_its_messages(octets: object, client: Amqp10Dialogue) -> None:
+def test_sender_may_announce_any_size_of_messages(octets: object, client: Amqp10Dialogue) -> None:
     value = Typed("ulong", octets) if isinstance(octets, int) and octets >= 0 else octets
     attached, flow = client.attach_sender("/queues/q", properties={Symbol("penstock:message-bytes"): value})
     assert attached.name == "attach"
@@ -70,7 +70,7 @@ def test_sender_may_say_any_size_of_its_messages(octets: object, client: Amqp10D
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_sender_learns_which_gate_blocks_it(at_once: bool) -> None:
+def test_sender_learns_the_blocking_gate(at_once: bool) -> None:
     """If messages come one by one, the gate withholds outcomes before the credit ends."""
     client = Amqp10Dialogue().declare("q", capacity_messages=100)
     heard = client.attach_sender("/queues/q")
@@ -89,7 +89,7 @@ def named_gates(heard: list[Heard]) -> list[object]:
     return [each.performative.mapping("properties")[Symbol("penstock:blocked-by")] for each in flows]
 
 
-def test_sender_learns_at_once_which_gate_blocks_it_when_the_first_has_opened() -> None:
+def test_sender_learns_the_next_blocking_gate_at_once_when_the_first_has_opened() -> None:
     client = Amqp10Dialogue()
     client.driver.begin(100.0)
     vhost = client.vhost
@@ -112,7 +112,7 @@ def test_sender_learns_at_once_which_gate_blocks_it_when_the_first_has_opened() 
 EXACT = {"desired_capabilities": ["penstock:exact-credit"]}
 
 
-def test_exact_credit_is_offered_to_a_sender_with_one_target_only(client: Amqp10Dialogue) -> None:
+def test_exact_credit_is_offered_only_to_a_sender_with_a_single_target(client: Amqp10Dialogue) -> None:
     attached, _ = client.attach_sender("/queues/q", **EXACT)
     assert attached.performative.texts("offered_capabilities") == ["penstock:exact-credit"]
     plain, _ = client.attach_sender("/queues/q", 1)
@@ -165,7 +165,7 @@ def test_attach_is_answered_with_the_state_of_the_lane(driver: BrokerDriver) -> 
     assert client.depth("q") == 4
 
 
-def test_unroutable_deliveries_have_their_numbers(driver: BrokerDriver) -> None:
+def test_unroutable_deliveries_have_numbers(driver: BrokerDriver) -> None:
     client = Amqp10Dialogue(driver)
     client.attach_sender("/exchanges/amq.direct/nowhere", properties=asked(1))
     heard = client.say(client.transfer(data_section(b"1")), client.transfer(data_section(b"2")))
@@ -201,7 +201,7 @@ def test_window_whose_answer_fits_no_frame_of_the_peer_is_refused() -> None:
 
 
 @pytest.mark.parametrize("end", ["deletion", "detach", "close"])
-def test_link_that_waits_for_credit_leaves_nothing_when_it_ends(end: str) -> None:
+def test_link_that_waits_for_credit_leaves_no_state_at_the_end(end: str) -> None:
     client = Amqp10Dialogue().declare("q", capacity_messages=2)
     client.attach_sender("/queues/q")
     client.put(b"x", b"x")

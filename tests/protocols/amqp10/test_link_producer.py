@@ -43,7 +43,7 @@ ALSO_BLOCKED = {with_lane: 0, with_commit: 1}
 
 
 @KINDS
-def test_gate_that_holds_a_further_producer_counts_at_the_connection_until_it_opens(
+def test_gate_that_holds_a_further_producer_counts_at_the_connection_until_open(
     begin: Callable[[], TransactionalPeer], handle: int
 ) -> None:
     client = begin()
@@ -55,9 +55,7 @@ def test_gate_that_holds_a_further_producer_counts_at_the_connection_until_it_op
 
 
 @KINDS
-def test_end_of_a_link_releases_the_counts_of_its_further_producers(
-    begin: Callable[[], TransactionalPeer], handle: int
-) -> None:
+def test_link_end_releases_the_counts_of_further_producers(begin: Callable[[], TransactionalPeer], handle: int) -> None:
     client = begin()
     client.detach(handle)
     client.listen()

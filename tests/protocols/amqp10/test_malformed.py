@@ -115,7 +115,7 @@ def scene() -> Amqp10Dialogue:
 
 
 @pytest.mark.parametrize("what", CASES)
-def test_malformed_performative_ends_no_more_than_it_must(what: str) -> None:
+def test_malformed_performative_ends_the_smallest_possible_scope(what: str) -> None:
     client, case = scene(), CASES[what]
     heard = client.say(frame(0, case.octets))
     said = [f"{each.name} {each.field('handle')}" if each.name == "detach" else each.name for each in heard]
@@ -144,7 +144,7 @@ def test_malformed_performative_ends_no_more_than_it_must(what: str) -> None:
         assert outcome.name == "disposition", "the sender of the session goes on"
 
 
-def test_malformed_transfer_counts_its_delivery_in_the_session() -> None:
+def test_malformed_transfer_counts_the_delivery_in_the_session() -> None:
     client = scene()
     client.attach_sender("/queues/r", 5, name="other")
     client.say(frame(0, fields(spec.TRANSFER, SENDER, ZERO, NULL, WRONG)))
@@ -161,7 +161,7 @@ def test_malformed_frame_of_a_refused_link_is_ignored() -> None:
     assert names(client.attach_sender("/queues/r", 7, name="new"))[0] == "attach"
 
 
-def test_malformed_continuation_detaches_the_link_and_drops_its_delivery() -> None:
+def test_malformed_continuation_detaches_the_link_and_drops_the_delivery() -> None:
     client = scene()
     first = performative(spec.TRANSFER, 0, b"\x00\x53\x75", handle=0, delivery_id=0, delivery_tag=b"t", more=True)
     heard = client.say(first, frame(0, fields(spec.TRANSFER, SENDER, NULL, NULL, WRONG)))

@@ -153,7 +153,7 @@ def test_binding_without_arguments_is_made_and_removed(asking: Asking, to: str) 
 @pytest.mark.parametrize(
     ("name", "parameter"), [("java", quote(NAME, safe="!$'()*+,;:@/?")), ("dotnet", quote_plus(NAME))]
 )
-def test_binding_with_arguments_is_removed_at_its_location(name: str, parameter: str) -> None:
+def test_binding_with_arguments_is_removed_at_the_location(name: str, parameter: str) -> None:
     """These clients look for the binding with the same key and arguments, and delete its location."""
     assert unquote(parameter.replace("+", " ")) != unquote(parameter)
     asking = Asking(next(each for each in CLIENTS if each.name == name))
@@ -172,7 +172,7 @@ def test_binding_with_arguments_is_removed_at_its_location(name: str, parameter:
     assert left.arguments == {"z": 1}
 
 
-def test_argument_of_a_binding_has_the_type_that_clients_compare_it_with() -> None:
+def test_argument_of_a_binding_has_the_type_that_clients_compare() -> None:
     client = ManagementClient()
     client.ask("PUT", "/queues/q", {})
     arguments: dict[object, object] = {"i": Typed(INT, -7), "l": 1 << 40, "b": True, "t": "x", "n": [1]}

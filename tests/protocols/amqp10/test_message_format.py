@@ -47,14 +47,14 @@ FORMAT = Amqp10Format()
 
 @settings(max_examples=examples(300))
 @given(messages())
-def test_message_begins_with_the_byte_of_its_format(message: dict[int, list[bytes]]) -> None:
+def test_message_begins_with_the_byte_of_the_format(message: dict[int, list[bytes]]) -> None:
     content = octets_of(message)
     assert content[0] == FIRST_OCTET
     FORMAT.properties(content)
     assert FORMAT.body_bytes(content) == len(FORMAT.body(content))
 
 
-def test_body_is_all_data_or_the_sections_as_they_are() -> None:
+def test_body_is_all_data_or_the_unchanged_sections() -> None:
     assert FORMAT.body(BARE) == b"body"
     assert FORMAT.body(DATA + DATA) == b"bodybody"
     value = section(spec.AMQP_VALUE, "text")
@@ -124,7 +124,7 @@ def test_delivery_count_is_added(formats: MessageFormats) -> None:
     assert FORMAT.headers(counted.content) == {"x-delivery-count": 3}
 
 
-def test_deaths_are_those_of_frames(formats: MessageFormats) -> None:
+def test_deaths_equal_the_deaths_of_frames(formats: MessageFormats) -> None:
     made = Properties(expiration="50", headers={"CC": ["copy"], "a": 1}, delivery_mode=2, priority=3)
     records = [
         DeathRecord("q", "expired", "in", "key", 5.0),
@@ -165,7 +165,7 @@ def test_death_removes_the_ttl_and_no_other_field_of_the_header() -> None:
     assert (sections.durable, sections.priority, sections.ttl, sections.delivery_count) == (1, 7, -1, 2)
 
 
-def test_death_does_not_say_whether_a_message_is_durable_that_did_not() -> None:
+def test_death_leaves_the_absence_of_durable_unchanged() -> None:
     died = FORMAT.with_death(encode(spec.HEADER, ttl=50) + DATA, DeathRecord("q", "expired", "", "q", 5.0))
     assert died is not None
     sections = walked(died)
@@ -183,7 +183,7 @@ def test_death_does_not_say_whether_a_message_is_durable_that_did_not() -> None:
         (DATA + DATA, b"bodybody"),
     ],
 )
-def test_payload_of_a_text_is_its_utf_8(body: bytes, payload: bytes) -> None:
+def test_payload_of_a_text_is_utf_8(body: bytes, payload: bytes) -> None:
     assert FORMAT.payload(encode(spec.PROPERTIES, subject="s") + body) == payload
 
 
@@ -198,7 +198,7 @@ def test_payload_of_a_text_is_its_utf_8(body: bytes, payload: bytes) -> None:
     ],
     ids=["plain", "many", "long", "type"],
 )
-def test_content_converted_by_its_head_is_that_of_its_properties_and_body(
+def test_content_converted_by_head_equals_conversion_by_properties_and_body(
     formats: MessageFormats, properties: Properties, size: int
 ) -> None:
     old, new = formats.by_octet(2), formats.by_octet(FIRST_OCTET)
@@ -230,7 +230,7 @@ head = st.fixed_dictionaries({}, optional={"durable": st.booleans(), "priority":
 
 @settings(max_examples=examples(300))
 @given(plain | arguments(spec.COMPOSITES[spec.PROPERTIES]), head)
-def test_message_with_an_id_of_its_own_crosses_as_its_properties_do(
+def test_message_with_an_own_id_is_converted_like_the_properties(
     properties: dict[str, Any], header: dict[str, Any]
 ) -> None:
     formats = MessageFormats()
@@ -243,7 +243,7 @@ def test_message_with_an_id_of_its_own_crosses_as_its_properties_do(
     assert formats.convert(expected, new) == new.encode(old.properties(expected), b"body")
 
 
-def test_message_with_an_id_leaves_no_head_behind_and_one_without_does(formats: MessageFormats) -> None:
+def test_message_with_an_id_leaves_no_head_behind_unlike_a_message_without(formats: MessageFormats) -> None:
     old = formats.by_octet(2)
     for number in range(3):
         content = encode(spec.PROPERTIES, message_id=str(number), creation_time=1999, content_type="a") + DATA
@@ -262,7 +262,7 @@ def test_converted_heads_are_bounded_and_kept_apart(formats: MessageFormats) -> 
         assert len(new.heads[2]) <= HEADS_MAX
 
 
-def test_value_and_data_with_the_same_head_are_converted_each_in_its_way(formats: MessageFormats) -> None:
+def test_value_and_data_with_the_same_head_are_converted_separately(formats: MessageFormats) -> None:
     old, new = formats.by_octet(2), formats.by_octet(FIRST_OCTET)
     head = encode(spec.HEADER, durable=True)
     value = section(spec.AMQP_VALUE, "text")

@@ -20,13 +20,13 @@ def test_virtual_host_by_host_name(hostname: str, vhost: str, driver: BrokerDriv
     assert client.connection.vhost is driver.broker.vhosts[vhost]
 
 
-def test_unknown_virtual_host_is_refused_after_an_open_that_says_so() -> None:
+def test_unknown_virtual_host_is_refused_after_an_open_with_a_notice() -> None:
     client = Amqp10Dialogue(session=False, hostname="vhost:none")
     assert names(client.opened) == ["open", "close"]
     assert "amqp:connection-establishment-failed" in str(client.opened[0].field("properties"))
 
 
-def test_virtual_host_that_is_being_deleted_is_not_replaced_by_another(driver: BrokerDriver) -> None:
+def test_virtual_host_in_deletion_is_not_replaced_by_another(driver: BrokerDriver) -> None:
     driver.broker.add_vhost("other").deleting = True
     client = Amqp10Dialogue(driver, session=False, hostname="other")
     assert condition(client.opened[1]) == "amqp:not-allowed"
@@ -63,14 +63,14 @@ def test_capabilities_are_offered() -> None:
 
 
 @pytest.mark.parametrize("version", [None, "4.2.0"])
-def test_open_names_the_node_and_its_cluster(version: str | None) -> None:
+def test_open_names_the_node_and_the_cluster(version: str | None) -> None:
     """RabbitMQ's client for Java ends a connection without a node."""
     opened = Amqp10Dialogue(make_driver(limits(rabbitmq_version=version))).opened[0].performative
     properties = opened.mapping("properties")
     assert properties[Symbol("node")] == properties[Symbol("cluster_name")] == "penstock@localhost"
 
 
-def test_connection_has_the_name_that_its_client_gives_else_that_of_its_container() -> None:
+def test_connection_has_the_name_of_the_client_or_else_of_the_container() -> None:
     named = Amqp10Dialogue(properties={Symbol("connection_name"): "web-1"}, container_id="box").connection
     assert named.peer.properties["connection_name"] == "web-1"
     for properties in ({}, {Symbol("connection_name"): ""}):

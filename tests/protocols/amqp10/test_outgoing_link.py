@@ -40,7 +40,7 @@ def test_deliveries_stay_within_the_link_credit() -> None:
     assert client.flow(1, 2, delivery_count=4) == []
 
 
-def test_drain_uses_the_credit_or_gives_it_up() -> None:
+def test_drain_uses_the_credit_or_returns_the_credit() -> None:
     client, _sent = receiver(3, 0)
     *transfers, flow = client.flow(1, 10, drain=True)
     assert flow.field("drain"), "rhea and go-amqp wait for a flow that says drain"
@@ -71,7 +71,7 @@ def attach(client: Amqp10Dialogue, handle: int = 1, credit: int = 9, **fields: A
 
 
 @pytest.mark.parametrize("mode", [0, 1])
-def test_message_that_is_too_large_stays_and_the_link_is_detached(mode: int) -> None:
+def test_message_beyond_the_limit_stays_and_the_link_is_detached(mode: int) -> None:
     client = filled(None, data_section(b"1"), data_section(b"2"), LARGE, data_section(b"3"))
     heard = attach(client, snd_settle_mode=mode)
     assert last_octets(heard) == [b"1", b"2"]
@@ -124,7 +124,7 @@ def test_max_message_size_is_exact_to_the_byte() -> None:
         assert names(heard) == (["attach", "transfer"] if size == MOST else ["attach", "detach"])
 
 
-def test_message_of_amqp_0_9_1_is_measured_as_it_is_sent() -> None:
+def test_message_of_amqp_0_9_1_is_measured_after_conversion() -> None:
     client = Amqp10Dialogue()
     other = Dialogue(client.driver).declare("q")
     other.say(publish("q", bytes(900)))
@@ -141,7 +141,7 @@ def test_large_message_in_pieces_is_too_large_as_well() -> None:
     assert client.depth("q") == 1
 
 
-def test_browser_with_a_limit_is_detached_and_takes_nothing() -> None:
+def test_browser_with_a_limit_is_detached_and_removes_no_message() -> None:
     client = filled(None, data_section(b"1"), LARGE)
     source = composite(spec.SOURCE, address="/queues/q", distribution_mode="copy")
     heard = attach(client, source=source)

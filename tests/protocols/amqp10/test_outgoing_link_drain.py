@@ -64,7 +64,7 @@ def test_drain_at_a_rate_brings_the_messages_of_credit_and_queue(kind: str, rate
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_drains_of_one_message_after_the_other_empty_the_queue(kind: str) -> None:
+def test_drains_of_single_messages_in_succession_empty_the_queue(kind: str) -> None:
     client = receiver(kind, 100.0)
     there = COUNT if "selector" in kind else 2 * COUNT
     now, count, got = 100.0, 0, 1
@@ -80,7 +80,7 @@ def test_drain_at_the_rate_of_a_link_waits_too() -> None:
     assert got == 7
 
 
-def test_drain_that_waits_for_its_rate_ends_when_others_take_the_messages() -> None:
+def test_drain_that_waits_for_a_rate_ends_when_other_consumers_take_the_messages() -> None:
     client = receiver("consumer", 0.1)
     assert names(client.flow(1, 10, drain=True)) == ["transfer"]
     client.vhost.purge_queue(client.vhost.queues["q"], client.driver.broker.now)

@@ -45,7 +45,7 @@ def test_transaction_ids_are_unique(client: TransactionalPeer) -> None:
         (b"", "amqp:decode-error"),
     ],
 )
-def test_message_that_is_no_request_is_rejected_and_the_link_stays(message: bytes, expected: str) -> None:
+def test_message_without_a_request_is_rejected_and_the_link_stays(message: bytes, expected: str) -> None:
     client = TransactionalPeer()
     heard = client.say(client.transfer(message, COORDINATOR))
     assert [condition(each) for each in heard if each.name != "flow"] == [expected]
@@ -60,7 +60,7 @@ def test_request_may_come_with_other_sections_and_in_several_frames(client: Tran
     assert [state_of(each).code for each in heard] == [spec.DECLARED]
 
 
-def test_aborted_request_is_as_if_it_had_never_come(client: TransactionalPeer) -> None:
+def test_aborted_request_leaves_no_trace(client: TransactionalPeer) -> None:
     first = client.transfer(value_section(composite(spec.DECLARE)), COORDINATOR, more=True)
     assert client.say(first, performative(spec.TRANSFER, handle=COORDINATOR, aborted=True)) == []
     client.begin_transaction()
@@ -104,7 +104,7 @@ def test_declare_beyond_the_most_is_rejected(monkeypatch: pytest.MonkeyPatch, cl
     client.begin_transaction()
 
 
-def test_coordinator_is_not_suspended_but_ends_with_its_transactions(client: TransactionalPeer) -> None:
+def test_coordinator_is_not_suspended_but_ends_with_the_transactions(client: TransactionalPeer) -> None:
     txn_id = client.begin_transaction()
     (detach,) = client.detach(COORDINATOR, closed=False)
     assert (detach.name, detach.field("closed")) == ("detach", False)
@@ -112,7 +112,7 @@ def test_coordinator_is_not_suspended_but_ends_with_its_transactions(client: Tra
     assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:unknown-id"
 
 
-def test_coordinator_that_is_attached_again_elsewhere_is_stolen() -> None:
+def test_coordinator_attached_again_elsewhere_is_stolen() -> None:
     client = TransactionalPeer(name="control")
     txn_id = client.begin_transaction()
     client.begin(1)
@@ -123,20 +123,20 @@ def test_coordinator_that_is_attached_again_elsewhere_is_stolen() -> None:
     client.begin_transaction(7, 1)
 
 
-def test_second_discharge_of_a_transaction_is_of_an_unknown_one(client: TransactionalPeer) -> None:
+def test_second_discharge_of_a_transaction_names_an_unknown_transaction(client: TransactionalPeer) -> None:
     txn_id = client.begin_transaction()
     client.discharge(txn_id, fail=True)
     assert condition(client.discharge(txn_id)[0]) == "amqp:transaction:unknown-id"
 
 
-def test_discharge_on_another_coordinator_link_is_of_an_unknown_one(client: TransactionalPeer) -> None:
+def test_discharge_on_another_coordinator_link_names_an_unknown_transaction(client: TransactionalPeer) -> None:
     client.attach_coordinator(7)
     txn_id = client.begin_transaction()
     assert condition(client.discharge(txn_id, handle=7)[0]) == "amqp:transaction:unknown-id"
     assert state_of(client.discharge(txn_id)[0]) == accepted()
 
 
-def test_held_commit_is_rejected_with_gate_and_time_at_its_deadline() -> None:
+def test_held_commit_is_rejected_with_gate_and_time_at_the_deadline() -> None:
     client = TransactionalPeer().declare("q", capacity_messages=1, hold_deadline=1.0)
     client.attach_sender("/queues/q")
     client.driver.begin(100.0)

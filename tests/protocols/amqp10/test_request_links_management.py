@@ -23,7 +23,7 @@ from tests.support.amqp10_messages import delivered
 from tests.support.amqp10_transactions import COORDINATOR, TransactionalPeer, value_section
 
 
-def test_pair_is_attached_with_credit_and_says_so() -> None:
+def test_pair_is_attached_with_credit_and_a_paired_property() -> None:
     client = ManagementClient()
     attaches = [each for each in client.attached if each.name == "attach"]
     assert [each.performative.mapping("properties") for each in attaches] == [{Symbol("paired"): True}] * 2
@@ -37,7 +37,7 @@ def test_unsettled_request_is_accepted_and_answered() -> None:
     assert "q" in client.dialogue.vhost.queues
 
 
-def test_request_without_a_paired_link_is_rejected_or_ends_its_link() -> None:
+def test_request_without_a_paired_link_is_rejected_or_ends_the_link() -> None:
     dialogue = Amqp10Dialogue()
     dialogue.attach_sender(MANAGEMENT, 20)
     dialogue.attach_receiver(MANAGEMENT, 21, credit=1)  # Another name.
@@ -75,7 +75,7 @@ def test_large_responses_wait_for_credit_up_to_a_bound_of_bytes() -> None:
     assert RESPONSE_BYTES_MAX <= responses.bytes < 2 * RESPONSE_BYTES_MAX
 
 
-def test_management_pair_that_is_detached_leaves_nothing() -> None:
+def test_detached_management_pair_leaves_no_queue() -> None:
     client = ManagementClient()
     client.ask("GET", "/queues/q")
     vhost = client.dialogue.vhost
@@ -86,7 +86,7 @@ def test_management_pair_that_is_detached_leaves_nothing() -> None:
     assert vhost.replies == {}
 
 
-def test_management_pair_whose_connection_ends_leaves_nothing() -> None:
+def test_management_pair_whose_connection_ends_leaves_no_queue() -> None:
     client = ManagementClient()
     client.dialogue.say(performative(spec.CLOSE))
     assert client.dialogue.vhost.replies == {}
@@ -172,6 +172,6 @@ def test_aborted_request_is_dropped(requester: Requester) -> None:
     assert [each.name for each in requester.ask()].count("disposition") == 1
 
 
-def test_request_that_is_too_large_detaches_the_link(requester: Requester) -> None:
+def test_request_beyond_the_limit_detaches_the_link(requester: Requester) -> None:
     (detach,) = requester.dialogue.say(requester.dialogue.transfer(bytes(70_000), requester.handle))
     assert condition(detach) == "amqp:link:message-size-exceeded"

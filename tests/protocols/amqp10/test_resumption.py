@@ -31,7 +31,7 @@ def again(client: Amqp10Dialogue, unsettled: dict[bytes, Described | None] | Non
     return client.attach_receiver(None, 10, source=source(expiry_policy="never"), unsettled=unsettled)
 
 
-def test_deliveries_go_on_as_both_sides_remember_them() -> None:
+def test_deliveries_continue_as_both_sides_remember() -> None:
     client = receiver(4, expiry_policy="never")
     detach(client)
     states = {tag(1): as_described(accepted()), tag(2): None, tag(3): as_described(composite(spec.RELEASED))}
@@ -50,7 +50,7 @@ def test_deliveries_go_on_as_both_sides_remember_them() -> None:
     assert client.depth("q") == 0
 
 
-def test_receiver_that_has_nothing_gets_all_again() -> None:
+def test_receiver_that_has_no_delivery_gets_all_again() -> None:
     client = receiver(3, expiry_policy="never")
     detach(client)
     (attached,) = again(client, None)
@@ -128,7 +128,7 @@ def read_on(client: Amqp10Dialogue) -> list[Heard]:
 
 
 @pytest.mark.parametrize("terminus", [{"expiry_policy": "never"}, {"timeout": 60}, {"expiry_policy": "session-end"}])
-def test_suspended_link_keeps_its_oldest_deliveries(terminus: dict[str, object]) -> None:
+def test_suspended_link_keeps_the_oldest_deliveries(terminus: dict[str, object]) -> None:
     more = 700
     client = many_unsettled(SUSPENDED_DELIVERIES + more, **terminus)
     client.driver.begin(100.0)

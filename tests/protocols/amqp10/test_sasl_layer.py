@@ -58,7 +58,7 @@ class Login:
         return self.connection.logged_in
 
 
-def test_mechanisms_are_those_that_the_peer_may_use() -> None:
+def test_mechanisms_are_limited_to_the_permitted_mechanisms_of_the_peer() -> None:
     assert Login().offered.texts("sasl_server_mechanisms") == ["SCRAM-SHA-256", "PLAIN", "ANONYMOUS"]
     assert Login("10.0.0.1", "guest").offered.texts("sasl_server_mechanisms") == ["EXTERNAL", "SCRAM-SHA-256", "PLAIN"]
 
@@ -104,7 +104,7 @@ def test_login_by_plain_with_an_empty_challenge() -> None:
         ("SCRAM-SHA-256", b"n"),
     ],
 )
-def test_login_that_is_refused_closes_the_connection(mechanism: str, response: bytes) -> None:
+def test_refused_login_closes_the_connection(mechanism: str, response: bytes) -> None:
     client = Login()
     outcome = client.init(mechanism, response)
     assert (outcome.code, outcome.number("code"), outcome.fields["additional_data"]) == (spec.SASL_OUTCOME, 1, None)
@@ -137,7 +137,7 @@ def test_login_with_a_wrong_password_is_refused_late_after_several(driver: Broke
         None,
     ],
 )
-def test_frame_that_is_not_expected_closes_the_connection(said: Composite | None) -> None:
+def test_unexpected_frame_closes_the_connection(said: Composite | None) -> None:
     client = Login()
     kind = spec.FRAME_AMQP if said and said.code == spec.OPEN else spec.FRAME_SASL
     client.connection.receive(frame(0, encode_composite(said) if said else b"", kind))
@@ -173,7 +173,7 @@ def asked_for_scram() -> tuple[Login, HeldAuthenticator]:
 
 
 @pytest.mark.usefixtures("unloaded")
-def test_first_login_by_scram_waits_for_its_library_beside_the_event_loop() -> None:
+def test_first_login_by_scram_waits_for_the_library_outside_the_event_loop() -> None:
     client, authenticator = asked_for_scram()
     client.driver.run_turn()
     assert output_of(client.connection) == b""
@@ -213,7 +213,7 @@ def test_client_is_refused_when_too_many_wait_for_the_library() -> None:
 
 
 @pytest.mark.usefixtures("unloaded")
-def test_scram_that_is_not_offered_loads_nothing() -> None:
+def test_scram_without_an_offer_loads_no_library() -> None:
     client = Login(limits=limits(sasl_mechanisms=["PLAIN"]))
     client.init("SCRAM-SHA-256", FIRST)
     assert client.connection.is_closed()

@@ -24,7 +24,7 @@ def test_range_is_settled_at_once() -> None:
     assert client.depth("q") == 1
 
 
-def test_released_messages_are_back_in_their_order_and_not_counted() -> None:
+def test_released_messages_are_back_in_order_and_not_counted() -> None:
     client = consuming(3)
     client.settle(0, 2, composite(spec.RELEASED))
     heard = client.flow(1, 3, delivery_count=3)
@@ -50,7 +50,7 @@ def test_receiver_that_settles_second_gets_our_settlement() -> None:
     assert client.depth("q") == 0
 
 
-def test_disposition_of_the_future_ends_the_session_and_one_of_the_past_is_ignored() -> None:
+def test_disposition_of_the_future_ends_the_session_and_of_the_past_is_ignored() -> None:
     client = consuming(2)
     client.settle(0, 1, accepted())
     assert client.settle(0, 1, accepted()) == []
@@ -92,7 +92,7 @@ def test_end_by_the_peer_releases_and_a_loss_counts_as_a_failure(code: int | Non
     assert found == [(True, failures)] * 2
 
 
-def test_end_gives_deliveries_the_default_outcome_of_their_source() -> None:
+def test_session_end_settles_deliveries_with_the_default_outcome_of_the_source() -> None:
     client = consuming(2)
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=accepted())
     client.settle(0, 1, composite(spec.RELEASED))
@@ -129,7 +129,7 @@ def test_links_of_a_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert endpoint.link_count == LINKS_MAX - 2
 
 
-def test_messages_of_all_links_are_accepted_as_one_range() -> None:
+def test_messages_of_all_links_are_accepted_as_a_single_range() -> None:
     client = Amqp10Dialogue().declare("q")
     for handle in range(4):
         client.attach_sender("/queues/q", handle)
@@ -148,7 +148,7 @@ def test_range_of_accepted_messages_may_begin_again_at_zero() -> None:
     ]
 
 
-def test_messages_of_a_refused_link_are_ignored_and_their_ids_count() -> None:
+def test_messages_of_a_refused_link_are_ignored_and_the_ids_count() -> None:
     client = Amqp10Dialogue().declare("q")
     client.attach_sender("/queues/none", 0)
     client.attach_sender("/queues/q", 1)
@@ -157,7 +157,7 @@ def test_messages_of_a_refused_link_are_ignored_and_their_ids_count() -> None:
     assert [(each.name, each.field("first")) for each in heard] == [("disposition", 2)]
 
 
-def test_peer_that_takes_few_handles_gets_no_other() -> None:
+def test_peer_with_few_handles_gets_no_larger_handle() -> None:
     client = Amqp10Dialogue(session=False)
     client.begin(0, handle_max=1)
     client.declare("q")
@@ -195,12 +195,12 @@ def test_closes_that_cross_end_the_connection() -> None:
     assert client.connection.is_closed()
 
 
-def test_handle_of_the_peer_is_ours_where_it_takes_all() -> None:
+def test_handle_of_the_peer_is_used_if_the_peer_allows_all() -> None:
     links = SessionLinks(HANDLE_MAX)
     assert [int(links.free_handle(wanted)) for wanted in (0, 7, HANDLE_MAX)] == [0, 7, HANDLE_MAX]
 
 
-def test_peer_that_takes_few_handles_is_given_free_ones() -> None:
+def test_peer_with_few_handles_is_assigned_free_handles() -> None:
     client = Amqp10Dialogue(session=False)
     client.begin(0, handle_max=1)
     client.declare("q")

@@ -47,7 +47,7 @@ def only(heard: list[Heard]) -> Heard:
 
 
 @pytest.mark.parametrize("terms", TERMS)
-def test_overdue_delivery_detaches_its_link_only(terms: str) -> None:
+def test_overdue_delivery_detaches_only_the_link(terms: str) -> None:
     client = two_receivers(TERMS[terms])
     assert client.listen(109.9) == []
     detached = only(client.listen(110.0))
@@ -82,7 +82,7 @@ def test_detach_for_an_overdue_delivery_names_the_timeout_that_counts(own_ms: in
     assert client.available("q") == 1
 
 
-def test_links_are_detached_one_by_one_as_their_deliveries_are_overdue() -> None:
+def test_links_are_detached_singly_as_deliveries_become_overdue() -> None:
     client = two_receivers()
     heard = client.listen(116.0) + client.listen(116.1)
     assert [each.field("handle") for each in heard] == [1, 2]
@@ -95,7 +95,7 @@ def test_settled_delivery_is_never_overdue() -> None:
     assert client.listen(200.0) == []
 
 
-def test_delivery_of_a_detached_link_returns_when_it_is_overdue() -> None:
+def test_delivery_of_a_detached_link_returns_when_overdue() -> None:
     client = two_receivers({"expiry_policy": "session-end"})
     assert names(client.detach(1, closed=False)) == ["detach"]
     assert client.available("q") == 0
@@ -104,7 +104,7 @@ def test_delivery_of_a_detached_link_returns_when_it_is_overdue() -> None:
     assert names(client.put(b"3")) == ["disposition"]
 
 
-def test_overdue_delivery_that_a_transaction_has_settled_stays_until_its_end() -> None:
+def test_overdue_delivery_settled_by_a_transaction_stays_until_the_transaction_ends() -> None:
     client = TransactionalPeer()
     client.driver.begin(100.0)
     client.declare("q", consumer_timeout=int(TIMEOUT_S * 1000))
@@ -123,7 +123,7 @@ def test_overdue_delivery_that_a_transaction_has_settled_stays_until_its_end() -
 SLOW = {"slow_consumer_rate": 50, "slow_consumer_period": 1, "slow_consumer_policy": "cancel"}
 
 
-def test_slow_consumer_is_detached_with_its_rate_and_the_least_rate() -> None:
+def test_slow_consumer_is_detached_with_the_rate_and_the_least_rate() -> None:
     driver = make_driver()
     driver.begin(100.0)
     client = Amqp10Dialogue(driver).declare("q", **SLOW)

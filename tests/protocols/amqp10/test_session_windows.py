@@ -6,7 +6,7 @@ from penstock.wire.amqp10 import spec
 from tests.support.amqp10_dialogue import Amqp10Dialogue, condition, data_section, names, performative, sender
 
 
-def test_window_is_renewed_before_it_is_used_up() -> None:
+def test_window_is_renewed_before_the_end_of_the_window() -> None:
     client = sender()
     said = b"".join(client.transfer(data_section(b"x"), settled=True) for _ in range(2049))
     flows = [each for each in client.say(said) if each.name == "flow" and each.field("handle") is None]

@@ -31,7 +31,7 @@ def depths(client: Amqp10Dialogue, *queues: str) -> list[tuple[int, int]]:
     return [(int(queue.messages), int(queue.unacked_messages)) for queue in found]
 
 
-def test_deliveries_settled_without_an_outcome_get_that_of_the_source_of_their_link() -> None:
+def test_deliveries_settled_without_an_outcome_get_the_default_of_the_links_source() -> None:
     client = filled(3, "a", "b", "c")
     client.attach_receiver("a", 10, credit=3, source=source("a", accepted()))
     client.attach_receiver("b", 11, credit=3, source=source("b", None))
@@ -73,7 +73,7 @@ def test_disposition_of_very_many_deliveries_is_done_in_slices(outcome: int | No
     assert depths(client, "q") == [(0 if outcome in (spec.ACCEPTED, spec.REJECTED) else count, 0)]
 
 
-def test_unsettled_outcome_and_then_its_settlement() -> None:
+def test_unsettled_outcome_is_followed_by_the_settlement() -> None:
     client = filled(2, "q")
     client.attach_receiver("q", 10, credit=2, rcv_settle_mode=1)
     (told,) = client.settle(0, 1, accepted(), settled=False)
@@ -82,7 +82,7 @@ def test_unsettled_outcome_and_then_its_settlement() -> None:
     assert depths(client, "q") == [(0, 0)]
 
 
-def test_state_that_is_no_outcome_settles_nothing() -> None:
+def test_state_without_an_outcome_settles_no_delivery() -> None:
     client = filled(1, "q")
     client.attach_receiver("q", 10, credit=1)
     assert client.settle(0, 0, composite(spec.RECEIVED, section_number=0, section_offset=0), settled=False) == []

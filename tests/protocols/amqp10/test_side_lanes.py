@@ -49,7 +49,7 @@ def bodies(client: Amqp10Dialogue, queue: str, handle: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("waiting", [1, 2, 6])
-def test_message_to_another_target_passes_those_that_wait(waiting: int) -> None:
+def test_message_to_another_target_passes_waiting_messages(waiting: int) -> None:
     client = anonymous("full")
     found = outcomes(send(client, *["full"] * (FULL_AT - 1 + waiting), "free"))
     assert found[FULL_AT - 1 + waiting] == spec.ACCEPTED
@@ -58,7 +58,7 @@ def test_message_to_another_target_passes_those_that_wait(waiting: int) -> None:
 
 
 @pytest.mark.parametrize("mode", [{}, {"rcv_settle_mode": 1}, {"snd_settle_mode": 1}])
-def test_waiting_messages_pass_in_the_order_of_their_target(mode: dict[str, object]) -> None:
+def test_waiting_messages_pass_in_the_order_per_target(mode: dict[str, object]) -> None:
     client = anonymous("a", "b", **mode)
     settled = {"settled": True} if "snd_settle_mode" in mode else {}
     found = outcomes(send(client, *["a", "b", "free"] * 2, *["a", "b"] * 2, **settled))
@@ -71,7 +71,7 @@ def test_waiting_messages_pass_in_the_order_of_their_target(mode: dict[str, obje
         assert found[number] == spec.ACCEPTED
 
 
-def test_credit_goes_on_while_messages_to_one_target_wait() -> None:
+def test_credit_continues_while_messages_to_a_full_target_wait() -> None:
     client = anonymous("full")
     send(client, *["full"] * 4)
     client.attach_receiver("/queues/free", 1, credit=100_000, snd_settle_mode=1)
@@ -81,7 +81,7 @@ def test_credit_goes_on_while_messages_to_one_target_wait() -> None:
     assert client.depth("full") == FULL_AT
 
 
-def test_messages_that_wait_are_refused_at_their_own_deadline() -> None:
+def test_messages_that_wait_are_refused_at_their_deadlines() -> None:
     client = anonymous("a", "b")
     send(client, *["a"] * 3, *["b"] * 3)
     client.driver.begin(102.0)
@@ -98,7 +98,7 @@ def test_refusal_that_cannot_be_heard_detaches_the_link() -> None:
     assert [each.name for each in heard if each.name == "detach"] == ["detach"]
 
 
-def test_more_full_targets_than_lanes_lose_nothing() -> None:
+def test_more_full_targets_than_lanes_lose_no_message() -> None:
     names = [f"full-{number}" for number in range(LANES_MAX + 6)]
     client = anonymous(*names)
     found: dict[int, int] = {}

@@ -42,7 +42,7 @@ def with_colours(*colours: str) -> Amqp10Dialogue:
     return client
 
 
-def test_consumer_gets_messages_matching_its_selector_and_others_the_rest() -> None:
+def test_consumer_gets_messages_matching_the_selector_and_other_consumers_the_rest() -> None:
     client = with_colours("red", "blue", "red", "green")
     heard = client.attach_receiver(None, 1, credit=10, source=source("/queues/q", s=selector("colour = 'red'")))
     assert bodies(heard) == ["red", "red"]
@@ -62,7 +62,7 @@ def test_selector_on_a_topic_filters_before_the_queue() -> None:
     assert sum(int(queue.messages) for queue in queues) == 2
 
 
-def test_text_that_is_no_selector_is_refused() -> None:
+def test_invalid_selector_is_refused() -> None:
     client = with_colours()
     for handle, text in ((1, "colour ="), (2, 7)):
         _, detached = client.attach_receiver(None, handle, source=source("/queues/q", s=selector(text)))
@@ -78,7 +78,7 @@ def test_unknown_filters_are_not_echoed() -> None:
     assert bodies(heard) == ["red"]
 
 
-def test_browser_takes_nothing_and_sees_arrivals() -> None:
+def test_browser_removes_no_message_and_sees_arrivals() -> None:
     client = with_colours("red", "blue")
     copy = composite(spec.SOURCE, address="/queues/q", distribution_mode="copy")
     heard = client.attach_receiver(None, 1, credit=10, source=copy)
@@ -98,7 +98,7 @@ def test_browser_with_a_selector_drains() -> None:
     assert (flow.name, flow.field("link_credit"), flow.field("delivery_count")) == ("flow", 0, 10)
 
 
-def test_subscription_with_no_local_omits_messages_of_its_own_connection() -> None:
+def test_subscription_with_no_local_omits_messages_of_the_own_connection() -> None:
     client = with_colours("own")
     other = Amqp10Dialogue(client.driver)
     other.attach_sender("/queues/q")

@@ -46,7 +46,7 @@ def subscriptions(client: Amqp10Dialogue) -> list[str]:
     return [name for name in client.vhost.queues if name.startswith("amq.subscription")]
 
 
-def test_volatile_subscriptions_get_all_messages_and_end_with_their_links(client: Amqp10Dialogue) -> None:
+def test_volatile_subscriptions_get_all_messages_and_end_with_the_links(client: Amqp10Dialogue) -> None:
     subscribe(client, 1, "a")
     subscribe(client, 2, "b")
     publish(client.driver, b"1")
@@ -57,7 +57,7 @@ def test_volatile_subscriptions_get_all_messages_and_end_with_their_links(client
     assert subscriptions(client) == []
 
 
-def test_topic_without_a_key_is_all_of_it_unless_a_filter_names_one(client: Amqp10Dialogue) -> None:
+def test_topic_without_a_key_means_all_messages_unless_a_filter_names_a_key(client: Amqp10Dialogue) -> None:
     subscribe(client, 1, "all", address="amq.topic")
     key = Described(Symbol("apache.org:legacy-amqp-topic-binding:string"), "sport.#")
     subscribe(client, 2, "some", address="amq.topic", filter={Symbol("topic"): key})
@@ -67,7 +67,7 @@ def test_topic_without_a_key_is_all_of_it_unless_a_filter_names_one(client: Amqp
     assert sorted(heard) == [(1, b"1"), (1, b"2"), (2, b"2")]
 
 
-def test_durable_subscription_keeps_messages_until_it_is_closed() -> None:
+def test_durable_subscription_keeps_messages_until_the_close() -> None:
     client = Amqp10Dialogue(container_id="me")
     subscribe(client, 1, "sub", **DURABLE)
     client.detach(1, closed=False)
@@ -79,7 +79,7 @@ def test_durable_subscription_keeps_messages_until_it_is_closed() -> None:
     assert subscriptions(again) == []
 
 
-def test_durable_subscription_that_asks_for_copies_takes_its_messages() -> None:
+def test_durable_subscription_that_asks_for_copies_takes_the_messages() -> None:
     """Qpid JMS asks for distribution-mode copy in all durable subscriptions."""
     client = Amqp10Dialogue(container_id="me")
     heard = subscribe(client, 1, "sub", distribution_mode="copy", **DURABLE)
@@ -164,7 +164,7 @@ def test_unsubscribe_ends_a_subscription_without_attached_links(kind: str, how: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_subscription_that_is_being_ended_takes_no_consumer(kind: str) -> None:
+def test_subscription_in_deletion_takes_no_consumer(kind: str) -> None:
     client = Amqp10Dialogue(container_id="me")
     name, _, capabilities = KINDS[kind]
     subscribe(client, 1, name, *capabilities, **DURABLE)
@@ -177,7 +177,7 @@ def test_subscription_that_is_being_ended_takes_no_consumer(kind: str) -> None:
     assert subscriptions(client) == []
 
 
-def test_unsubscribe_steals_a_link_of_another_source_by_its_name() -> None:
+def test_unsubscribe_steals_a_link_of_another_source_by_name() -> None:
     client = sender()
     client.detach(0)
     driver = client.driver
@@ -199,7 +199,7 @@ def test_another_topic_is_another_subscription() -> None:
     assert last_octets(subscribe(again, 1, "sub", address="/exchanges/amq.topic/other", **DURABLE)) == []
 
 
-def test_links_of_a_shared_subscription_share_its_messages() -> None:
+def test_links_of_a_shared_subscription_share_the_messages() -> None:
     client = Amqp10Dialogue(container_id="me")
     subscribe(client, 1, "sub", "shared", **DURABLE)
     subscribe(client, 2, "sub|2", "shared", **DURABLE)
@@ -212,7 +212,7 @@ def test_links_of_a_shared_subscription_share_its_messages() -> None:
     assert subscriptions(client) == []
 
 
-def test_global_subscription_is_shared_by_containers_and_others_are_not() -> None:
+def test_global_subscription_is_shared_by_containers_unlike_other_subscriptions() -> None:
     first, second = Amqp10Dialogue(container_id="one"), None
     second = Amqp10Dialogue(first.driver, container_id="two")
     for client in (first, second):
@@ -222,7 +222,7 @@ def test_global_subscription_is_shared_by_containers_and_others_are_not() -> Non
     assert len(last_octets(first.listen()) + last_octets(second.listen())) == 3
 
 
-def test_name_that_is_too_long_is_refused(client: Amqp10Dialogue) -> None:
+def test_name_beyond_the_limit_is_refused(client: Amqp10Dialogue) -> None:
     attached, detached = subscribe(client, 1, "x" * 250, **DURABLE)[:2]
     assert names([attached, detached]) == ["attach", "detach"]
     assert condition(detached) == "amqp:invalid-field"

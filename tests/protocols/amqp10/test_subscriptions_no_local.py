@@ -65,7 +65,7 @@ def kept(client: Amqp10Dialogue) -> int:
 @pytest.mark.parametrize("publisher", PUBLISHERS)
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @pytest.mark.parametrize("kind", SUBSCRIPTIONS)
-def test_subscription_with_no_local_keeps_messages_of_others_only(
+def test_subscription_with_no_local_keeps_only_messages_of_other_connections(
     kind: str, exchange: str, publisher: str, selects: bool
 ) -> None:
     client = subscriber(kind, exchange, selects)
@@ -110,7 +110,7 @@ def test_own_messages_never_close_the_gate_of_a_no_local_subscription() -> None:
     assert (kept(client), client.credit_of() > 0) == (0, True)
 
 
-def test_durable_no_local_subscription_excludes_its_container_while_detached() -> None:
+def test_durable_no_local_subscription_excludes_the_container_while_detached() -> None:
     client = subscriber("durable")
     client.detach(1, closed=False)
     again = Amqp10Dialogue(client.driver, container_id="own")

@@ -100,7 +100,7 @@ def test_inactive_subscription_takes_the_terms_of_the_next_link(kind: str, term:
 
 @pytest.mark.parametrize("active", [True, False], ids=["active", "inactive"])
 @pytest.mark.parametrize("shared_first", [True, False], ids=["shared first", "unshared first"])
-def test_durable_subscription_never_changes_its_sharing(shared_first: bool, active: bool) -> None:
+def test_durable_subscription_never_changes_the_sharing(shared_first: bool, active: bool) -> None:
     client = peer()
     subscribe(client, capabilities=("shared",) if shared_first else ())
     if not active:
@@ -126,7 +126,7 @@ def test_unshared_subscription_refuses_a_second_consumer() -> None:
 
 
 @pytest.mark.parametrize("term", [None, *TERMS])
-def test_link_of_the_same_name_steals_its_subscription_with_its_own_terms(term: str | None) -> None:
+def test_link_of_the_same_name_steals_the_subscription_with_new_terms(term: str | None) -> None:
     first = peer()
     subscribe(first, capabilities=())
     second = peer(first.driver)
@@ -135,7 +135,7 @@ def test_link_of_the_same_name_steals_its_subscription_with_its_own_terms(term: 
     assert condition(stolen) == "amqp:link:stolen"
 
 
-def test_stolen_link_of_a_shared_subscription_keeps_the_terms_of_the_others() -> None:
+def test_stolen_link_of_a_shared_subscription_keeps_the_terms_of_the_other_links() -> None:
     first = peer()
     subscribe(first, "sub")
     subscribe(first, "sub|2", 2)
@@ -144,7 +144,7 @@ def test_stolen_link_of_a_shared_subscription_keeps_the_terms_of_the_others() ->
     assert first.listen() == [], "a refused attach steals nothing"
 
 
-def test_subscription_whose_exchange_was_deleted_binds_to_the_new_one() -> None:
+def test_subscription_whose_exchange_was_deleted_binds_to_the_new_exchange() -> None:
     client = peer()
     for handle, name in ((1, "sub"), (2, "sub|2")):
         client.vhost.declare_exchange("news", "topic", {}, True, False, False)

@@ -39,7 +39,7 @@ def test_link_without_a_timeout_is_not_suspended(terminus: dict[str, object]) ->
 
 
 @pytest.mark.parametrize("terminus", [{}, {"expiry_policy": "session-end"}])
-def test_deliveries_of_a_detached_link_can_be_settled_until_the_end_of_their_session(
+def test_deliveries_of_a_detached_link_can_be_settled_until_the_session_ends(
     terminus: dict[str, object],
 ) -> None:
     client = receiver(4, **terminus)
@@ -71,7 +71,7 @@ def test_link_that_was_detached_in_a_session_is_resumed(other_session: bool) -> 
     assert (client.available(), owner(client).count()) == (2, 0)
 
 
-def test_deliveries_that_a_detached_link_was_not_sent_return_to_their_queue() -> None:
+def test_deliveries_not_sent_on_a_detached_link_return_to_the_queue() -> None:
     client = Amqp10Dialogue(session=False)
     client.begin(0, incoming_window=2)
     client.declare("q")
@@ -89,7 +89,7 @@ def test_deliveries_that_a_detached_link_was_not_sent_return_to_their_queue() ->
     assert client.depth("q") == 3
 
 
-def test_detached_link_returns_its_deliveries_before_the_ack_timeout() -> None:
+def test_detached_link_returns_the_deliveries_before_the_ack_timeout() -> None:
     client = receiver()
     client.driver.begin(100.0)
     detach(client)
@@ -109,7 +109,7 @@ def test_closed_link_is_not_suspended() -> None:
     assert (client.available(), owner(client).count()) == (3, 0)
 
 
-def test_unsettled_messages_stay_with_the_link_until_its_timeout() -> None:
+def test_unsettled_messages_stay_with_the_link_until_the_timeout() -> None:
     client = receiver(expiry_policy="link-detach", timeout=60)
     client.driver.begin(100.0)
     detach(client)
@@ -135,7 +135,7 @@ def test_timeout_begins_with_the_end_of_the_session() -> None:
 
 
 @pytest.mark.parametrize("how", ["end", "close", "loss"])
-def test_attached_link_is_suspended_by_the_end_of_its_session_or_connection(how: str) -> None:
+def test_attached_link_is_suspended_by_the_end_of_session_or_connection(how: str) -> None:
     client = receiver(expiry_policy="connection-close", timeout=10)
     client.driver.begin(100.0)
     suspended = owner(client)
@@ -270,7 +270,7 @@ def test_browser_of_management_leaves_no_queue_behind() -> None:
     assert client.vhost.replies == {}
 
 
-def test_stolen_link_is_resumed_where_it_outlives_its_detach() -> None:
+def test_stolen_link_is_resumed_if_the_terminus_outlives_the_detach() -> None:
     client = receiver(expiry_policy="never")
     thief = Amqp10Dialogue(client.driver)
     tags = {(n).to_bytes(8, "big"): None for n in range(1, 3)}

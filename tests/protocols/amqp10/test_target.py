@@ -34,7 +34,7 @@ def target(vhost: VirtualHost, address: str, *capabilities: str) -> Target:
     return target_of(vhost, GUEST, Amqp10Format(), parse_target(address, capabilities), SharedTargets())
 
 
-def test_links_to_the_same_node_share_a_target_and_others_do_not() -> None:
+def test_links_to_the_same_node_share_a_target_unlike_links_to_other_nodes() -> None:
     client = Amqp10Dialogue().declare("q")
     client.declare("other")
     addresses = ["/queues/q", "q", "/queues/q", "/exchanges/amq.direct/q", "/queues/other", "/exchanges/amq.direct"]
@@ -48,7 +48,7 @@ def test_links_to_the_same_node_share_a_target_and_others_do_not() -> None:
     assert client.depth("q") == 3
 
 
-def test_shared_target_follows_the_topology_for_all_its_links() -> None:
+def test_shared_target_follows_the_topology_for_all_links() -> None:
     client = Amqp10Dialogue().declare("q")
     for handle in (0, 1):
         client.attach_sender("/exchanges/amq.direct/k", handle)
@@ -87,7 +87,7 @@ def vhost() -> VirtualHost:
     return a_vhost()
 
 
-def test_priority_and_time_to_live_make_a_route_of_their_own(vhost: VirtualHost) -> None:
+def test_priority_and_time_to_live_make_a_separate_route(vhost: VirtualHost) -> None:
     vhost.declare_queue("q", {}, False, False, None, None)
     found = target(vhost, "/queues/q")
     route = route_of(found, header_octets(False, 7, 2_500) + data_section(b"x"))
@@ -201,12 +201,12 @@ def test_unroutable_messages_of_a_topic_are_accepted() -> None:
     assert target(a_vhost(), "/exchanges/amq.topic/news").unroutable is Unroutable.RELEASED
 
 
-def test_address_that_names_nothing_is_refused() -> None:
+def test_address_of_a_missing_node_is_refused() -> None:
     with pytest.raises(BrokerError, match="no queue 'none'"):
         target(a_vhost(), "none")
 
 
-def test_default_priority_of_a_message_orders_it_and_is_not_sent() -> None:
+def test_default_priority_of_a_message_orders_the_queue_and_is_not_sent() -> None:
     client = sender(x_max_priority=9)
     for priority in (3, None, 5, 0):
         header = b"" if priority is None else header_octets(False, priority)
@@ -216,7 +216,7 @@ def test_default_priority_of_a_message_orders_it_and_is_not_sent() -> None:
     assert "priority" not in decode_message(sent[1]).header
 
 
-def test_message_is_persistent_where_a_store_is_unless_its_header_says_no() -> None:
+def test_message_is_persistent_with_a_store_unless_the_header_says_no() -> None:
     driver = journaled()
     queue = driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
     client = Amqp10Dialogue(driver)

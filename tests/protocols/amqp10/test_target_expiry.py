@@ -61,7 +61,7 @@ def at_wall(client: Amqp10Dialogue, **arguments: object) -> Amqp10Dialogue:
 
 @pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize("target", TARGETS)
-def test_message_expires_at_the_earlier_of_its_times(target: str, times: str) -> None:
+def test_message_expires_at_the_earlier_of_two_times(target: str, times: str) -> None:
     ttl_s, until_s, after_s = TIMES[times]
     client = at_wall(Amqp10Dialogue())
     client.attach_sender(TARGETS[target])
@@ -94,7 +94,7 @@ def test_expired_message_becomes_a_dead_letter() -> None:
     assert (client.depth("q"), client.depth("letters")) == (0, 1)
 
 
-def test_held_message_expires_at_its_time_and_not_after_its_entry() -> None:
+def test_held_message_expires_at_the_given_time_and_not_after_the_entry() -> None:
     client = at_wall(Amqp10Dialogue(), capacity_messages=1, hold_deadline=1000)
     client.attach_sender("/queues/q")
     client.say(client.transfer(timed(None, None)), client.transfer(timed(None, 5.0)))
@@ -107,7 +107,7 @@ def test_held_message_expires_at_its_time_and_not_after_its_entry() -> None:
     assert client.depth("q") == 0
 
 
-def test_committed_message_expires_at_its_time_and_not_after_its_commit() -> None:
+def test_committed_message_expires_at_the_given_time_and_not_after_the_commit() -> None:
     client = at_wall(TransactionalPeer())
     assert isinstance(client, TransactionalPeer)
     client.attach_sender("/queues/q")
@@ -165,7 +165,7 @@ ONCE = {
 
 
 @pytest.mark.parametrize("what", TWICE)
-def test_message_with_a_key_twice_is_rejected_when_it_comes(what: str) -> None:
+def test_message_with_a_duplicate_key_is_rejected_on_arrival(what: str) -> None:
     client = sender()
     (rejected,) = client.say(client.transfer(application_properties(*TWICE[what]) + data_section(b"x")))
     assert condition(rejected) == "amqp:decode-error"
@@ -173,7 +173,7 @@ def test_message_with_a_key_twice_is_rejected_when_it_comes(what: str) -> None:
     assert client.depth("q") == 0
 
 
-def test_annotations_with_a_key_twice_are_rejected_when_they_come() -> None:
+def test_annotations_with_a_duplicate_key_are_rejected_on_arrival() -> None:
     client = sender()
     notes = b"\x00\x53\x72\xc1\x0d\x04\xa3\x03x-a\x41\xa3\x03x-a\x42"
     (rejected,) = client.say(client.transfer(notes + data_section(b"x")))

@@ -47,7 +47,7 @@ def two_sessions(**fields: object) -> tuple[TransactionalPeer, bytes]:
     return client, txn_id
 
 
-def test_end_of_a_session_rolls_back_its_transactions() -> None:
+def test_session_end_rolls_back_the_transactions() -> None:
     client, txn_id = two_sessions()
     assert client.connection.engine.session(0).in_transaction()  # type: ignore[union-attr]
     client.say(performative(spec.END, 0))
@@ -57,7 +57,7 @@ def test_end_of_a_session_rolls_back_its_transactions() -> None:
     assert "has ended" in str(answer.field("state"))
 
 
-def test_end_of_a_session_refuses_the_held_commit_that_it_took_part_in() -> None:
+def test_session_end_refuses_the_held_commit_of_a_joined_transaction() -> None:
     client, txn_id = two_sessions()
     client.declare("full", capacity_messages=1)
     client.attach_sender("/queues/full", handle=3)
@@ -86,7 +86,7 @@ def test_end_of_the_connection_rolls_back() -> None:
     assert client.connection.is_closed()
 
 
-def test_overdue_transaction_is_rolled_back_and_its_discharge_says_so() -> None:
+def test_overdue_transaction_is_rolled_back_and_the_discharge_reports_the_rollback() -> None:
     client = consuming(2)
     client.connection.limits.transaction_timeout_s = 60.0
     client.driver.begin(100.0)
@@ -118,7 +118,7 @@ def test_transaction_without_a_message_is_never_overdue() -> None:
 # The connection
 
 
-def test_session_is_in_a_transaction_while_it_takes_part() -> None:
+def test_session_is_in_a_transaction_while_taking_part() -> None:
     client, txn_id = two_sessions()
     sessions = [client.connection.engine.session(number) for number in (0, 1)]
     assert [session.in_transaction() for session in sessions if session] == [True, True]
@@ -140,7 +140,7 @@ def test_connection_with_a_coordinator_is_not_paused_and_may_have_more_held() ->
     assert int(client.connection.pausing.budget.bound) == client.connection.limits.hold_bytes
 
 
-def test_transactions_that_ended_leave_nothing() -> None:
+def test_transactions_that_ended_leave_no_state() -> None:
     client = consuming(50)
     for number in range(0, 50, 2):
         txn_id = client.begin_transaction()
@@ -176,7 +176,7 @@ def refused(**fields: object) -> tuple[TransactionalPeer, bytes, list[Heard]]:
     return client, txn_id, [each for each in client.listen(105.1) if each.name == "disposition"]
 
 
-def test_rejected_commit_leaves_the_transaction_of_a_link_that_asked_for_it_open() -> None:
+def test_rejected_commit_leaves_the_transaction_open_for_a_link_that_asked() -> None:
     client, txn_id, (answer,) = refused(**RETRY)
     assert client.attached[0].performative.texts("offered_capabilities") == ["penstock:commit-retry"]
     error = state_of(answer).inner("error")
@@ -214,7 +214,7 @@ def test_rejected_commit_may_be_rolled_back_by_a_discharge() -> None:
     assert client.depth("source") == 0, "the delivery is its receiver's again"
 
 
-def test_rejected_commit_that_is_not_repeated_ends_with_its_time_or_its_link() -> None:
+def test_rejected_commit_without_a_repetition_ends_at_the_timeout_or_with_the_link() -> None:
     client, txn_id, _ = refused(**RETRY)
     client.connection.limits.transaction_timeout_s = 60.0
     assert client.discharge(txn_id) == []
@@ -246,7 +246,7 @@ def test_rejected_commit_of_a_session_that_ends_in_that_turn_is_rolled_back() ->
     assert (client.depth("q"), client.depth("full"), reserved(client)) == (1, 1, 0)
 
 
-def test_rejected_commit_of_a_link_that_did_not_ask_ends_its_transaction() -> None:
+def test_rejected_commit_of_a_link_that_did_not_ask_ends_the_transaction() -> None:
     client, txn_id, (answer,) = refused()
     assert condition(answer) == "amqp:transaction:rollback"
     assert not client.attached[0].performative.texts("offered_capabilities")

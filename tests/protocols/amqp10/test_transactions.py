@@ -47,7 +47,7 @@ def test_messages_of_a_transaction_have_a_provisional_outcome_until_the_commit()
     assert reserved(client) == 0
 
 
-def test_provisional_outcomes_ask_for_a_flush_of_their_own() -> None:
+def test_provisional_outcomes_ask_for_a_separate_flush() -> None:
     client, txn_id = begun(peer())
     client.driver.take_pending_output()
     client.connection.receive(client.post(txn_id))
@@ -76,7 +76,7 @@ def test_provisional_outcomes_precede_the_answer_to_the_discharge() -> None:
     ]
 
 
-def test_message_in_several_frames_may_name_its_transaction_in_each() -> None:
+def test_message_in_several_frames_may_name_the_transaction_in_each() -> None:
     client, txn_id = begun(peer())
     body = data_section(bytes(1000))
     state = in_transaction(txn_id)
@@ -111,7 +111,7 @@ def test_frames_of_a_message_with_different_transactions_detach_the_link(state: 
     assert (detached.name, condition(detached)) == ("detach", "amqp:not-allowed")
 
 
-def test_settled_message_is_in_its_transaction_too() -> None:
+def test_settled_message_is_in_the_transaction_too() -> None:
     client, txn_id = begun(peer())
     assert client.say(client.post(txn_id, settled=True)) == []
     assert client.depth("q") == 0
@@ -129,7 +129,7 @@ def test_message_of_an_unknown_transaction_is_rejected() -> None:
     assert client.depth("q") == 1
 
 
-def test_refused_message_rolls_its_transaction_back() -> None:
+def test_refused_message_rolls_the_transaction_back() -> None:
     client, txn_id = begun(peer())
     client.say(client.post(txn_id))
     (heard,) = client.say(client.transfer(b"\x00\x53\x75\xa0\x05abc", state=in_transaction(txn_id)))
@@ -153,7 +153,7 @@ def test_refused_message_that_was_sent_settled_fails_the_discharge() -> None:
     assert client.depth("q") == 0
 
 
-def test_message_that_detaches_its_link_rolls_its_transaction_back() -> None:
+def test_message_that_detaches_the_link_rolls_the_transaction_back() -> None:
     client, txn_id = begun(peer(capacity_bytes=1000))
     (heard,) = client.say(client.post(txn_id, bytes(2000)))
     assert (heard.name, condition(heard)) == ("detach", "amqp:link:message-size-exceeded")
@@ -177,7 +177,7 @@ def test_messages_past_the_bound_roll_back_and_free_the_memory() -> None:
     assert client.depth("q") == 0
 
 
-def test_unroutable_message_is_released_provisionally_and_others_are_committed() -> None:
+def test_unroutable_message_is_released_provisionally_and_the_rest_are_committed() -> None:
     client = peer()
     client.attach_sender("/exchanges/amq.topic/news", handle=3)
     txn_id = client.begin_transaction()
@@ -201,7 +201,7 @@ def test_link_with_messages_of_transactions_reserves_no_room() -> None:
 
 
 @pytest.mark.parametrize("octets", [1024, 10_000, 1_500_000])
-def test_transaction_larger_than_the_hold_room_gets_credit_until_it_is_complete(octets: int) -> None:
+def test_transaction_larger_than_the_hold_room_gets_credit_until_complete(octets: int) -> None:
     client, txn_id = begun(peer())
     messages = 6_000_000 // octets
     for sent in range(messages):
@@ -222,7 +222,7 @@ def test_transaction_larger_than_the_hold_room_gets_credit_until_it_is_complete(
 
 
 @pytest.mark.parametrize(("mode", "closed"), [(0, False), (1, True)])
-def test_detached_link_leaves_its_messages_in_the_transaction(mode: int, closed: bool) -> None:
+def test_detached_link_leaves_the_messages_in_the_transaction(mode: int, closed: bool) -> None:
     client = TransactionalPeer().declare("q")
     client.attach_sender("/queues/q", rcv_settle_mode=mode)
     txn_id = client.begin_transaction()
@@ -233,7 +233,7 @@ def test_detached_link_leaves_its_messages_in_the_transaction(mode: int, closed:
     assert client.depth("q") == 1
 
 
-def test_held_commit_makes_room_only_for_itself() -> None:
+def test_held_commit_makes_room_for_no_other_commit() -> None:
     """A second transaction takes what the first one waits for room for: neither waits for the other."""
     client = consuming(2)
     client.declare("full", capacity_messages=1)
@@ -290,7 +290,7 @@ def test_commit_adds_the_annotations_of_modified() -> None:
     assert b"x-opt-why" in heard.payload
 
 
-def test_rolled_back_delivery_stays_with_its_receiver() -> None:
+def test_rolled_back_delivery_stays_with_the_receiver() -> None:
     client, txn_id = begun(consuming(2))
     client.retire(txn_id, 0, 1)
     assert len(client.discharge(txn_id, fail=True)) == 1
@@ -300,7 +300,7 @@ def test_rolled_back_delivery_stays_with_its_receiver() -> None:
     assert (client.depth("q"), client.available()) == (1, 1)
 
 
-def test_rolled_back_delivery_that_its_receiver_has_settled_gets_the_default_outcome() -> None:
+def test_rolled_back_delivery_settled_by_the_receiver_gets_the_default_outcome() -> None:
     source = composite(spec.SOURCE, address="/queues/q", default_outcome=FAILED)
     client, txn_id = begun(consuming(2, source=source))
     client.retire(txn_id, 0, 0, settled=True)
@@ -312,7 +312,7 @@ def test_rolled_back_delivery_that_its_receiver_has_settled_gets_the_default_out
     assert [b"\x52\x01" in each.payload[:20] for each in heard] == [True, True], "a delivery failed, and is counted"
 
 
-def test_settlement_outside_of_its_transaction_changes_nothing() -> None:
+def test_settlement_outside_of_the_transaction_changes_nothing() -> None:
     client, txn_id = begun(consuming(4))
     client.retire(txn_id, 1, 2)
     client.settle(0, 3, RELEASED)
@@ -377,7 +377,7 @@ def test_deliveries_of_a_session_in_open_transactions_are_bounded() -> None:
     assert client.depth("q") == 1
 
 
-def test_delivery_is_settled_in_one_transaction_only() -> None:
+def test_delivery_is_settled_in_a_single_transaction_at_most() -> None:
     client = consuming(2)
     one, other = client.begin_transaction(), client.begin_transaction()
     client.retire(one, 0, 0)
@@ -388,7 +388,7 @@ def test_delivery_is_settled_in_one_transaction_only() -> None:
     assert (client.depth("q"), client.available()) == (1, 1)
 
 
-def test_transactional_state_without_an_outcome_waits_for_one() -> None:
+def test_transactional_state_without_an_outcome_waits_for_an_outcome() -> None:
     client, txn_id = begun(consuming(1))
     assert client.settle(0, 0, in_transaction(txn_id), settled=False) == []
     client.retire(txn_id, 0, 0)
@@ -397,7 +397,7 @@ def test_transactional_state_without_an_outcome_waits_for_one() -> None:
 
 
 @pytest.mark.parametrize(("fail", "left"), [(False, (1, 1)), (True, (3, 3))])
-def test_closed_link_leaves_its_settlements_in_the_transaction(fail: bool, left: tuple[int, int]) -> None:
+def test_closed_link_leaves_the_settlements_in_the_transaction(fail: bool, left: tuple[int, int]) -> None:
     client, txn_id = begun(consuming(3))
     client.retire(txn_id, 0, 1)
     client.detach(1)

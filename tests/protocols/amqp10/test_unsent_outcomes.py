@@ -62,7 +62,7 @@ def test_withheld_outcome_is_known_after_the_link_is_resumed() -> None:
     assert client.depth("q") == 3
 
 
-def test_held_message_is_as_if_it_had_never_come() -> None:
+def test_held_message_leaves_no_trace() -> None:
     client = sender_of_unsent_outcomes(capacity_messages=1)
     client.say(client.transfer(BODY), client.transfer(BODY))
     client.detach(0, closed=False)
@@ -104,7 +104,7 @@ def take(unsent: UnsentOutcomes, number: int, tag: bytes) -> None:
     assert unsent.take(tag, 0, len(tag), number, 0)
 
 
-def test_outcomes_that_are_kept_are_bounded_and_the_oldest_are_forgotten() -> None:
+def test_outcomes_that_are_stored_are_bounded_and_the_oldest_are_dropped() -> None:
     client = sender(capacity_messages=TAGS_MAX * 2, stop_messages=0, resume_messages=0)
     for _ in range(TAGS_MAX // 16 + 1):
         client.say(*(client.transfer(BODY) for _ in range(16)))
@@ -160,7 +160,7 @@ def test_stored_tags_have_a_sixteenth_of_the_memory_and_each_connection_a_step()
     assert gates.other_memory.bytes == 0
 
 
-def test_awaited_outcomes_take_at_most_the_memory_counted_for_them(total: TagCount) -> None:
+def test_awaited_outcomes_take_at_most_the_counted_memory(total: TagCount) -> None:
     tracemalloc.start()
     try:
         link = awaited(total, TAGS_MAX)
@@ -171,7 +171,7 @@ def test_awaited_outcomes_take_at_most_the_memory_counted_for_them(total: TagCou
     link.end()
 
 
-def test_lost_connection_takes_its_awaited_outcomes_out_of_the_nodes_memory(client: Amqp10Dialogue) -> None:
+def test_lost_connection_takes_the_awaited_outcomes_out_of_the_nodes_memory(client: Amqp10Dialogue) -> None:
     gates = client.driver.broker.gates
     before = int(gates.other_memory.bytes)
     client.attach_sender("q", rcv_settle_mode=1)
@@ -184,7 +184,7 @@ def test_lost_connection_takes_its_awaited_outcomes_out_of_the_nodes_memory(clie
     assert gates.other_memory.bytes == before
 
 
-def test_awaited_outcomes_of_a_link_leave_the_count_of_its_connection_with_it(client: Amqp10Dialogue) -> None:
+def test_awaited_outcomes_of_a_link_leave_the_count_of_the_connection_with_the_link(client: Amqp10Dialogue) -> None:
     client.attach_sender(None, target=LASTING, rcv_settle_mode=1)
     endpoint = client.session().endpoint
     for _ in range(3):
@@ -216,7 +216,7 @@ def awaiting(*ids: int) -> UnsentOutcomes:
         (0xFFFFFF00, 2, 6, {3, 4}),
     ],
 )
-def test_range_that_its_sender_settles_is_looked_up_by_its_shorter_side(
+def test_range_settled_by_the_sender_is_looked_up_by_the_shorter_side(
     first: int, last: int, looked_at: int, kept: set[int]
 ) -> None:
     unsent = awaiting(1, 2, 3, 4, 0xFFFFFFFE, 0xFFFFFFFF)
@@ -257,7 +257,7 @@ def test_settlement_by_the_sender_counts_the_links_that_are_asked(client: Amqp10
     assert spent() - one == 8
 
 
-def test_map_of_unsettled_deliveries_counts_its_entries() -> None:
+def test_map_of_unsettled_deliveries_counts_the_entries() -> None:
     def spent(count: int) -> int:
         client = sender_of_unsent_outcomes()
         client.detach(0, closed=False)
@@ -269,7 +269,7 @@ def test_map_of_unsettled_deliveries_counts_its_entries() -> None:
 
 
 @pytest.mark.parametrize("target", [{}, {"expiry_policy": "session-end"}])
-def test_sender_that_reattaches_in_its_session_gets_missed_outcomes(target: dict[str, object]) -> None:
+def test_sender_that_reattaches_in_the_session_gets_missed_outcomes(target: dict[str, object]) -> None:
     """Its terminus lasts until the session ends (section 3.5.6), and so do the outcomes (section 2.6.13)."""
     client = Amqp10Dialogue().declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
     place = composite(spec.TARGET, address="/queues/q", **target)
@@ -285,7 +285,7 @@ def test_sender_that_reattaches_in_its_session_gets_missed_outcomes(target: dict
     assert client.depth("q") == 3
 
 
-def test_outcomes_that_a_sender_missed_end_with_its_session() -> None:
+def test_outcomes_missed_by_a_sender_end_with_the_session() -> None:
     client = sender(capacity_messages=10, stop_messages=1, resume_messages=0)
     client.say(*(client.transfer(BODY) for _ in range(3)))
     client.detach(0, closed=False)
@@ -296,7 +296,7 @@ def test_outcomes_that_a_sender_missed_end_with_its_session() -> None:
     assert (suspended.count(), suspended.outcomes.taken) == (0, 0)
 
 
-def test_tag_of_an_outcome_that_its_sender_missed_is_used_until_it_is_settled() -> None:
+def test_tag_of_an_outcome_missed_by_the_sender_is_used_until_the_settlement() -> None:
     client = sender(capacity_messages=10, stop_messages=1, resume_messages=0)
     client.say(*(client.transfer(BODY) for _ in range(3)))
     client.detach(0, closed=False)

@@ -69,7 +69,7 @@ class Senders:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_gate_that_opens_in_the_turn_of_its_closing_leaves_no_sender_waiting(seed: int) -> None:
+def test_gate_that_opens_in_the_turn_of_the_closing_leaves_no_sender_waiting(seed: int) -> None:
     senders = Senders(random.Random(seed))
     for _ in range(STEPS):
         senders.act()

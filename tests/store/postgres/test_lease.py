@@ -35,7 +35,7 @@ def test_second_broker_is_refused_with_the_name_of_the_first(engine: PostgresEng
     second.close()
 
 
-def test_standby_gets_the_lease_when_it_is_released(engine: PostgresEngine) -> None:
+def test_standby_gets_the_lease_after_the_release(engine: PostgresEngine) -> None:
     second = engine.make()
     first = engine.make()
     first.open()
@@ -52,13 +52,13 @@ def test_standby_gets_the_lease_when_it_is_released(engine: PostgresEngine) -> N
     second.close()
 
 
-def test_schemas_of_one_database_are_separate_stores(cluster: Cluster) -> None:
+def test_schemas_of_the_same_database_are_separate_stores(cluster: Cluster) -> None:
     with PostgresEngine(cluster).opened() as one, PostgresEngine(cluster).opened() as other:
         one.commit(committing(rows=[some_row(1)]))
         assert list(other.rows()) == []
 
 
-def test_broker_whose_session_was_ended_goes_on_in_a_new_one(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_broker_whose_session_was_ended_continues_in_a_new_session(cluster: Cluster, engine: PostgresEngine) -> None:
     with engine.opened() as store:
         for number in range(1, 6):
             store.commit(committing(rows=[some_row(number)]))
@@ -72,7 +72,7 @@ def test_broker_whose_session_was_ended_goes_on_in_a_new_one(cluster: Cluster, e
         assert store.reclaim_space() is False
 
 
-def test_broker_whose_lease_was_taken_writes_nothing_ever_again(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_broker_whose_lease_was_taken_never_writes_again(cluster: Cluster, engine: PostgresEngine) -> None:
     first, second = engine.make(), engine.make()
     first.open()
     first.commit(committing(rows=[some_row(1)]))
@@ -136,7 +136,7 @@ def test_released_lease_that_was_not_taken_comes_back_with_the_next_use(engine: 
     other.close()
 
 
-def test_idle_broker_finds_out_that_its_lease_was_taken(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_idle_broker_detects_that_the_lease_was_taken(cluster: Cluster, engine: PostgresEngine) -> None:
     with engine.opened() as store:
         schema = postgres_store(engine.url).address.schema
         cluster.ask(f'UPDATE "{schema}".lease SET epoch = epoch + 1')
@@ -166,7 +166,7 @@ def test_broker_that_idles_for_long_goes_on_without_a_standby(cluster: Cluster, 
 
 
 @pytest.mark.timeout(400 + 5 * ROUNDS)
-def test_broker_that_is_killed_gives_way_with_all_that_it_has_confirmed(engine: PostgresEngine) -> None:
+def test_killed_broker_is_replaced_with_all_confirmed_data(engine: PostgresEngine) -> None:
     active = Writer(engine.url)
     active.await_event("open")
     for _ in range(ROUNDS):
@@ -185,7 +185,7 @@ def test_broker_that_is_killed_gives_way_with_all_that_it_has_confirmed(engine: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400 + 5 * ROUNDS)
-def test_broker_that_was_stopped_and_goes_on_after_another_took_over_writes_nothing(
+def test_broker_that_was_stopped_and_resumes_after_a_takeover_writes_no_data(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     schema = postgres_store(engine.url).address.schema
@@ -213,13 +213,13 @@ def test_broker_that_was_stopped_and_goes_on_after_another_took_over_writes_noth
     assert_state_of(engine.contents(), active.committed(), active.committed() + 1)
 
 
-def test_undisturbed_writer_leaves_the_state_of_its_last_commit(engine: PostgresEngine) -> None:
+def test_undisturbed_writer_leaves_the_state_of_the_last_commit(engine: PostgresEngine) -> None:
     with writing(engine.url) as writer:
         last = writer.await_commits(25)
     assert_state_of(engine.contents(), last, writer.committed() + 1)
 
 
-def test_store_is_left_in_order_by_a_broker_that_wrote_its_recovered_state(
+def test_store_is_left_in_order_by_a_broker_that_wrote_the_recovered_state(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     store = engine.make()

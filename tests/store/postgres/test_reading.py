@@ -50,7 +50,7 @@ def test_changed_record_is_reported_and_the_rest_is_there(cluster: Cluster, engi
         assert {damage.what for damage in store.check()} == told
 
 
-def test_files_that_the_server_finds_damaged_cost_the_records_in_them_and_no_others(
+def test_files_that_the_server_finds_damaged_cost_only_the_records_in_these_files(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     schema = schema_of(engine)

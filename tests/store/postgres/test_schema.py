@@ -38,7 +38,7 @@ def test_postgresql_store_without_psycopg_names_the_package_to_install() -> None
 
 
 @needs_postgres
-def test_new_store_has_its_schema_version_and_the_version_of_penstock(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_new_store_has_the_schema_version_and_the_version_of_penstock(cluster: Cluster, engine: PostgresEngine) -> None:
     engine.contents()
     name = postgres_store(engine.url).address.schema
     about = cluster.ask(f'SELECT name, value FROM "{name}".about ORDER BY name')
@@ -63,7 +63,7 @@ def test_store_of_a_newer_version_is_refused_with_that_version_and_advice(
 
 
 @needs_postgres
-def test_schema_of_another_program_is_refused_and_left_as_it_is(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_schema_of_another_program_is_refused_and_left_unchanged(cluster: Cluster, engine: PostgresEngine) -> None:
     name = postgres_store(engine.url).address.schema
     cluster.ask(f'CREATE SCHEMA "{name}"')
     cluster.ask(f'CREATE TABLE "{name}".bookmarks (url text)')
@@ -104,7 +104,7 @@ def test_schema_may_have_any_name(cluster: Cluster, name: str) -> None:
 
 
 @needs_postgres
-def test_migrations_run_in_order_and_a_failed_one_leaves_the_old_version(
+def test_migrations_run_in_order_and_a_failed_migration_leaves_the_old_version(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     with engine.opened() as store:
@@ -129,7 +129,7 @@ def test_migrations_run_in_order_and_a_failed_one_leaves_the_old_version(
 
 
 @needs_postgres
-def test_positions_of_form_1_come_back_and_do_not_say_how_many_messages_there_are(
+def test_positions_of_form_1_are_restored_without_the_number_of_messages(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     with engine.opened() as store:

@@ -34,7 +34,7 @@ def test_commit_whose_answer_was_lost_is_done_once(cluster: Cluster) -> None:
         store.close()
 
 
-def test_commit_says_that_the_server_is_gone_and_succeeds_when_it_is_back(
+def test_commit_reports_that_the_server_is_gone_and_succeeds_after_the_return(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     with engine.opened() as store:
@@ -54,7 +54,7 @@ def test_commit_says_that_the_server_is_gone_and_succeeds_when_it_is_back(
     assert (found.rows, found.things) == ([some_row(1)], [MetadataRecord("queue", "a", b"")])
 
 
-def test_tables_that_somebody_has_locked_fail_a_commit_that_may_be_tried_again(
+def test_tables_locked_by_another_session_fail_a_commit_that_may_be_retried(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:
     with engine.opened() as store, psycopg.connect(cluster.url()) as other:

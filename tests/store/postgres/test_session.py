@@ -27,7 +27,7 @@ from tests.support.store_writers import assert_state_of, writing
 pytestmark = needs_postgres
 
 
-def test_session_has_its_durable_settings_against_those_of_the_database(cluster: Cluster) -> None:
+def test_session_has_durable_settings_against_the_settings_of_the_database(cluster: Cluster) -> None:
     database = some_name("loose")
     cluster.ask(f'CREATE DATABASE "{database}"')
     cluster.ask(f'ALTER DATABASE "{database}" SET synchronous_commit = off')
@@ -151,7 +151,7 @@ def test_full_disk_is_reported_and_the_commit_can_be_repeated(cluster: Cluster, 
         cluster.ask("DROP TABLESPACE small")
 
 
-def test_table_that_is_gone_is_named(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_missing_table_is_named(cluster: Cluster, engine: PostgresEngine) -> None:
     with engine.opened() as store:
         cluster.ask(f'DROP TABLE "{schema_of(engine)}".notes')
         with pytest.raises(StoreError, match=r"^cannot read the store in .*: a table of it is missing; restore"):
@@ -207,7 +207,7 @@ def test_wait_for_a_silent_server_can_be_ended_by_another_thread(cluster: Cluste
         assert engine.contents().rows in ([some_row(1)], [some_row(1), some_row(2)])
 
 
-def test_store_is_closed_in_seconds_when_its_server_does_not_answer(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_store_is_closed_in_seconds_when_the_server_does_not_answer(cluster: Cluster, engine: PostgresEngine) -> None:
     store = engine.make()
     store.open()
     with paused(cluster, store._session.pid), in_background(store.close):

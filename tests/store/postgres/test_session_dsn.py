@@ -28,7 +28,7 @@ def test_url_that_cannot_be_meant_is_refused(url: str, said: str) -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_store_is_called_by_its_database_and_where_that_is() -> None:
+def test_store_is_named_by_database_and_host() -> None:
     assert (
         str(postgres_store("postgresql://u:secret@db1:6000/orders").address) == "database 'orders' at 'db1', port 6000"
     )

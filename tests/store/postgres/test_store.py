@@ -31,7 +31,7 @@ def test_server_that_goes_away_and_comes_back_has_all_that_was_committed(
     assert_state_of(engine.contents(), last, writer.committed() + 1)
 
 
-def test_server_that_is_down_is_named_with_advice(cluster: Cluster, engine: PostgresEngine) -> None:
+def test_unreachable_server_is_named_with_advice(cluster: Cluster, engine: PostgresEngine) -> None:
     cluster.stop()
     store = postgres_store(cluster.url(user="locked:secret", tcp=True))
     with pytest.raises(StoreError) as raised:
@@ -43,7 +43,7 @@ def test_server_that_is_down_is_named_with_advice(cluster: Cluster, engine: Post
     )
 
 
-def test_server_that_does_not_synchronise_its_files_is_warned_of(
+def test_server_that_does_not_synchronise_files_is_warned_of(
     cluster: Cluster, engine: PostgresEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine.contents()

@@ -37,7 +37,7 @@ def authority(cluster: Cluster, tmp_path: Path) -> Iterator[Authority]:
     cluster.ask("SELECT pg_reload_conf()")
 
 
-def test_store_is_kept_by_tls_with_a_server_that_is_verified_and_with_no_other(
+def test_store_is_opened_by_tls_only_with_a_verified_server(
     cluster: Cluster, authority: Authority, tmp_path: Path
 ) -> None:
     url = cluster.url(tcp=True, schema="by_tls", sslmode="verify-full", sslrootcert=str(authority.ca))

@@ -18,7 +18,7 @@ DUMP = Path(__file__).with_name("schema-2.dump")
 
 
 @needs_postgres
-def test_store_of_an_older_version_is_opened_with_all_that_is_in_it(cluster: Cluster, tmp_path: Path) -> None:
+def test_store_of_an_older_version_is_opened_with_all_records(cluster: Cluster, tmp_path: Path) -> None:
     assert PROGRAMS is not None
     database = some_name("upgrade")
     cluster.ask(f'CREATE DATABASE "{database}"')

@@ -15,4 +15,4 @@ FORMATS: Final[dict[str, Callable[[bytes], Conversion]]] = {
     "qpid-java": convert_qpid_java,
     "qpid-config": convert_qpid_config,
 }
-"""Conversions by the name that `penstock definitions import --from` has for the format."""
+"""Conversions by the format's name in `penstock definitions import --from`."""

@@ -39,7 +39,7 @@ SETTINGS: Final = {
     "max-expiry-delay": "message-ttl",
     "auto-create-jms-queues": "auto-create-queues",
 }
-"""Elements of an address-setting, and settings of queues. Values keep the meaning of the name."""
+"""Elements of an address-setting, and settings of queues. Values keep the meaning of the element."""
 UNIT_S: Final = {
     f"MESSAGES_PER_{unit}": s for unit, s in (("SECOND", 1), ("MINUTE", 60), ("HOUR", 3600), ("DAY", 86400))
 }
@@ -75,7 +75,7 @@ IDLE: Final = reasons(
         "lists have pages of their own": "management-browse-page-size management-message-attribute-size-limit",
     }
 )
-"""Elements of an address-setting without meaning here, with the reason."""
+"""Elements of an address-setting without meaning in Penstock, with the reason."""
 
 OF_BROKER: Final = ("global-max-size", "max-disk-usage", "min-disk-free")
 PARTS: Final = ("address-settings", "addresses", "queues", "wildcard-addresses", *OF_BROKER)
@@ -92,7 +92,7 @@ PREFIXES: Final = reasons(
         "a pattern is never literal": "literal-match-markers",
     }
 )
-"""Beginnings of other elements of the core with the reason for each."""
+"""Prefixes of other elements of the core, with the reason for each."""
 NOT_READ: Final = "this import reads address-settings, addresses, queues and limits of the broker"
 
 
@@ -109,9 +109,9 @@ class Wildcards:
                 found.remark(child.line, f"<{child.name}>", "wildcards are always in effect in patterns")
 
     def pattern(self, match: str) -> str:
-        """Return a match as a pattern of ours; empty for one that cannot be expressed.
+        """Return a match as a pattern of Penstock; empty if it cannot be expressed.
 
-        A wildcard is a whole word here, and a word has no dot or wildcard of ours as a letter.
+        In Penstock a wildcard is a whole word, and a word contains no dot or wildcard.
         """
         delimiter, any_words, one_word = self._signs.values()
         wildcards = {any_words: "#", one_word: "*"}
@@ -316,14 +316,14 @@ class _Core:
             _leave(self._found, element, f"an anycast queue has the name of its address here: '{address}'", f" {name}")
 
     def _bound_exchange(self, line: int, name: str) -> None:
-        """Bound an exchange as its address is; other policies than BLOCK are those of its queues."""
+        """Bound an exchange like its address; policies other than BLOCK belong to its queues."""
         words = self._settings_of(name)
         if str(words.get("address-full-policy", "BLOCK")).upper() == "BLOCK":
             bounds = {key: words[key] for key in BOUNDS if words.get(key, -1) != -1}
             self._found.set(line, "address", name, bounds)
 
     def _settings_of(self, address: str) -> dict[str, object]:
-        """Return the settings of an address: all that match, of which the most specific wins."""
+        """Return the settings of an address: of all matches, of which the most specific wins."""
         words: dict[str, object] = {}
         for pattern in reversed(self._patterns.matching(address)):
             words |= self._settings[pattern]
@@ -386,7 +386,7 @@ def _flag(element: Element) -> bool:
 
 
 def _octets(element: Element) -> int:
-    """Return a size with one of Artemis' units in octets."""
+    """Return a size with one of Artemis' units in bytes."""
     if AMOUNT.fullmatch(element.text) is None:
         return number_of(element)
     found = amount(element.text, ARTEMIS_UNITS)

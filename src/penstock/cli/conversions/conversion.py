@@ -1,6 +1,7 @@
-"""Result of a conversion: definitions with their lines in the source, and what is not converted with the reason.
+"""Result of a conversion: definitions with their lines in the source, and the parts that are not converted, with the
+reason.
 
-XML of a configuration is a tree with line numbers; entities are refused, and nothing else is read for it.
+XML of a configuration is a tree with line numbers; entities are refused, and no other file is read.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from penstock.errors import ConfigError
 from penstock.texts import nearest
 
 OCTETS_MOST: Final = 4 * 1024 * 1024
-"""Most octets of a converted file: as many as an import of definitions has."""
+"""Most bytes of a converted file: the bound of an import of definitions."""
 NEARLY: Final = 0.85
-"""Similarity (difflib) from which an unknown name counts as a misspelling of one that is converted."""
+"""Similarity (difflib) from which an unknown name counts as a misspelling of a converted name."""
 LINE: Final = re.compile(r"line (\d+)\b")
 
 
 @dataclass(frozen=True)
 class Remark:
-    """One thing of the source that is not converted, or means something else here."""
+    """One part of the source that is not converted, or has another meaning in Penstock."""
 
     line: int
     subject: str
-    """The element, attribute or option."""
+    """Element, attribute or option."""
     reason: str
     left: bool = True
-    """False if it is converted, and differs."""
+    """False if the part is converted with a different meaning."""
 
 
 class Conversion:
-    """Definitions in the making, entry by entry."""
+    """Definitions that are being collected, entry by entry."""
 
     def __init__(self) -> None:
         self.remarks: list[Remark] = []
@@ -49,7 +50,7 @@ class Conversion:
         """Settings by scope and pattern."""
 
     def add(self, line: int, section: str, entry: dict[str, object]) -> None:
-        """Add an entry; an equal one is added once."""
+        """Add an entry; an equal entry is added once."""
         key = (section, json.dumps(entry))
         if key not in self._known:
             self._known.add(key)
@@ -57,7 +58,7 @@ class Conversion:
             self._lines.setdefault(section, []).append(line)
 
     def set(self, line: int, scope: str, pattern: str, settings: dict[str, object]) -> None:
-        """Add settings by pattern, to those of the same pattern if there are any."""
+        """Add settings by pattern, to earlier settings of the same pattern."""
         known = self._settings.get((scope, pattern))
         if known is not None:
             known.update(settings)
@@ -84,7 +85,7 @@ class Conversion:
         return "{\n" + ",\n".join(sections) + "\n}\n"
 
     def source_line(self, line: int) -> int:
-        """Return the line of the source for a line of `text`; 0 for one without an entry."""
+        """Return the line of the source for a line of `text`; 0 for a line without an entry."""
         first = 3
         for lines in self._lines.values():
             if first <= line < first + len(lines):
@@ -93,18 +94,18 @@ class Conversion:
         return 0
 
     def relocated(self, sentence: str) -> str:
-        """Return a sentence about a line of `text` as one about the line of the source."""
+        """Return a sentence about a line of `text` with the line of the source instead."""
         return LINE.sub(lambda found: f"line {self.source_line(int(found[1])) or found[1]}", sentence, count=1)
 
 
 def check_size(data: bytes) -> None:
-    """Raise ConfigError for a file that is too large to be converted."""
+    """Raise ConfigError for a file that is too large for a conversion."""
     if len(data) > OCTETS_MOST:
         raise ConfigError(f"the file has {len(data):,} octets; at most {OCTETS_MOST:,} are converted")
 
 
 def check_spelling(line: int, name: str, known: Iterable[str]) -> None:
-    """Raise ConfigError for a name that is nearly one of the known: what it means must not be lost."""
+    """Raise ConfigError for a name that nearly equals a known name: its meaning must not be lost."""
     near = nearest(name, known, cutoff=NEARLY)
     if near and near != name:
         raise ConfigError(f"line {line}: '{name}' is not known; did you mean {near}?")
@@ -124,7 +125,7 @@ DEPTH_MOST: Final = 64
 """Most elements inside each other; configurations have ten at most."""
 INCLUDE: Final = "http://www.w3.org/2001/XInclude"
 SCHEMA: Final = "http://www.w3.org/2001/XMLSchema-instance"
-"""Namespace of attributes that name a schema; they are not part of a configuration."""
+"""Namespace of attributes that name a schema, which are not part of a configuration."""
 
 
 class Element:
@@ -142,14 +143,14 @@ class Element:
         self.pieces: list[str] = []
 
     def walk(self) -> Iterator[Element]:
-        """Yield it and all below, in the order of the file."""
+        """Yield the element and its descendants, in the order of the file."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @property
     def text(self) -> str:
-        """Its own text, without surrounding spaces."""
+        """Text of the element itself, without surrounding spaces."""
         return "".join(self.pieces).strip()
 
     def child(self, name: str) -> Element | None:
@@ -170,7 +171,7 @@ class _Builder:
         self.parser.StartDoctypeDeclHandler = self.doctype
         self.parser.SetParamEntityParsing(
             expat.XML_PARAM_ENTITY_PARSING_ALWAYS
-        )  # Or references to them are passed over.
+        )  # Otherwise references to them are skipped.
         self.root: Element | None = None
         self._open: list[Element] = []
 
@@ -204,7 +205,7 @@ class _Builder:
         raise ConfigError(f"line {line}: the file uses the entity '{name}', which it does not declare")
 
     def doctype(self, name: str, system: str | None, public: str | None, has_subset: bool) -> None:
-        if system is not None or public is not None:  # What is declared there would be passed over in attributes.
+        if system is not None or public is not None:  # A declaration there would be skipped in attributes.
             line, where = self.parser.CurrentLineNumber, system or public
             raise ConfigError(
                 f"line {line}: the file refers to the DTD '{where}', which is not read; remove its DOCTYPE"
@@ -224,7 +225,7 @@ def read_xml(data: bytes) -> Element:
 
 
 def by_name(elements: list[Element], repeated: tuple[str, ...] = ()) -> dict[str, Element]:
-    """Return elements by their names. Raises ConfigError for one that is there twice, unless it is in `repeated`."""
+    """Return elements by their names. Raises ConfigError for a repeated element, unless it is in `repeated`."""
     found: dict[str, Element] = {}
     for element in elements:
         if element.name in found and element.name not in repeated:
@@ -236,7 +237,7 @@ def by_name(elements: list[Element], repeated: tuple[str, ...] = ()) -> dict[str
 
 
 def number_of(element: Element) -> int:
-    """Return the text of an element as a whole number. Raises ConfigError for another one."""
+    """Return the text of an element as a whole number. Raises ConfigError for another text."""
     number = plain(element.text)
     if not isinstance(number, int):
         raise ConfigError(f"line {element.line}: {element.name} '{element.text}' must be a whole number")

@@ -1,4 +1,4 @@
-"""Conversion of what qpid-config of Qpid C++ prints, and of the commands that somebody gave it.
+"""Conversion of the output of qpid-config of Qpid C++, and of its commands.
 
 Forms: the lists of `qpid-config queues` and `qpid-config exchanges`, `qpid-config queues -b`, and lines such as
 `qpid-config add queue NAME --max-queue-size=1000`.
@@ -23,7 +23,7 @@ ARGUMENTS: Final = {
     "flow-resume-count": "qpid.flow_resume_count",
     "limit-policy": "qpid.policy_type",
 }
-"""Options of a queue, and the arguments that the tool makes of them."""
+"""Options of a queue, and the arguments that the tool derives from them."""
 OTHERS: Final = reasons(
     {
         "the store has no settings for each queue": "file-size= file-count= efp-partition-num= efp-pool-file-size= "
@@ -39,7 +39,7 @@ OTHERS: Final = reasons(
         "ssl-key= ha-admin recursive ignore-default force force-if-not-empty force-if-used",
     }
 )
-"""Other options, with `=` if they have a value, and the reason why they mean nothing here."""
+"""Other options, with `=` if they have a value, and the reason why they have no meaning in Penstock."""
 DURABLE: Final = "durable"
 AUTO_DELETE: Final = ("auto-del", "auto-delete")
 SHORT: Final = {"-b": "broker", "-a": "broker-addr", "-t": "timeout", "-r": "recursive"}
@@ -52,7 +52,7 @@ NOTHING: Final = re.compile(r"\s*(?:#.*|=*|-+)")
 
 
 def convert_qpid_config(data: bytes) -> Conversion:
-    """Convert lists and commands, line by line. Raises ConfigError with the line for one that is neither."""
+    """Convert lists and commands, line by line. Raises ConfigError with the line if it is neither."""
     check_size(data)
     try:
         lines = data.decode().splitlines()
@@ -66,14 +66,14 @@ def convert_qpid_config(data: bytes) -> Conversion:
 
 
 class _Reader:
-    """Reader of the lines, with the list that it is in."""
+    """Reader of the lines, with the list of the present line."""
 
     def __init__(self) -> None:
         self.found = Conversion()
         self._list = ""
         """Kind of the list after its title line: queue or exchange."""
         self._kind, self._subject = "", ""
-        """Kind and name of what the bindings below belong to."""
+        """Kind and name of the object of the following bindings."""
         self._listed: set[tuple[str, str]] = set()
         """Kinds and names of queues and exchanges."""
 
@@ -143,7 +143,7 @@ class _Reader:
             arguments[ARGUMENTS[key]] = plain(value.replace("-", "_")) if key == "limit-policy" else plain(value)
 
     def _other_argument(self, line: int, text: str, arguments: dict[str, object]) -> None:
-        """Add an argument by its own name; an unknown one of Qpid's would be refused by the broker."""
+        """Add an argument by its own name; the broker would refuse an unknown argument of Qpid."""
         name, _, value = text.partition("=")
         if name.startswith("qpid.") and name not in ALIASES:
             check_spelling(line, name, ALIASES)
@@ -163,7 +163,7 @@ class _Reader:
             self.found.add(line, "exchanges", entry)
 
     def _announced(self, line: int) -> None:
-        """Remark a queue or exchange whose bindings follow, but that no list before has."""
+        """Remark on a queue or exchange whose bindings follow, but that no earlier list has."""
         subject = (self._kind.lower(), self._subject)
         if self._subject and subject not in self._listed and not self._subject.startswith("amq."):
             why = "a list with -b has only bindings; put the list without -b before it"
@@ -179,7 +179,7 @@ class _Reader:
             self._binding(line, exchange, queue, bound["key"])
 
     def _binding(self, line: int, exchange: str, queue: str, key: str) -> None:
-        """Add a binding; one to the default exchange is there by itself."""
+        """Add a binding, except to the default exchange, which has its bindings by itself."""
         if exchange:
             binding = {"source": exchange, "destination": queue, "destination_type": "queue", "routing_key": key}
             self.found.add(line, "bindings", {**binding, "arguments": {}})

@@ -28,11 +28,11 @@ QUEUE: Final = (
     *LIMITS,
     *("exchange", "routingKey", "durable", "autodelete", "priority", "priorities", "maximumDeliveryCount"),
 )
-"""Elements of a queue that are converted; `queues` has the same as defaults."""
+"""Converted elements of a queue; `queues` has the same elements as defaults."""
 INHERITED: Final = tuple(name for name in QUEUE if name not in LIMITS)
-"""Defaults that a policy does not have: each queue of the file gets them itself."""
+"""Defaults that a policy cannot have: each queue of the file gets them itself."""
 PRIORITIES: Final = 10
-"""Number of priorities of a queue that has some (QueueConfiguration.java)."""
+"""Number of priorities of a queue with priorities (QueueConfiguration.java)."""
 POLICY: Final = "qpid-java"
 """Name of the policy with the defaults of a virtual host; its priority is the lowest."""
 VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
@@ -55,9 +55,9 @@ IDLE: Final = reasons(
         "there are no plugins": "plugins",
     }
 )
-"""Elements without meaning here, with the reason."""
+"""Elements without meaning in Penstock, with the reason."""
 Place = dict[str, object]
-"""Virtual host of an entry, as a field of it; empty if the file names none."""
+"""Virtual host of an entry, as a field of the entry; empty if the file names none."""
 NOT_READ: Final = "this import reads queues, exchanges, capacities and quotas"
 
 
@@ -87,7 +87,7 @@ def convert_qpid_java(data: bytes) -> Conversion:
 
 
 def _broker(found: Conversion, broker: Element) -> None:
-    """Convert the root of config.xml; its capacity is the default of every queue."""
+    """Convert the root of config.xml, whose capacity is the default of every queue."""
     found.set(broker.line, "queue", "#", _limits(by_name(broker.children)))
     for child in broker.children:
         if child.name != "virtualhosts":
@@ -154,7 +154,7 @@ def _queue(found: Conversion, element: Element, place: Place, defaults: dict[str
     queue = {"name": name, **place, "durable": _is(given, "durable"), "auto_delete": _is(given, "autodelete")}
     found.add(element.line, "queues", {**queue, "arguments": {**limits, **_arguments(given)}})
     if "capacity" in limits and "capacity" in defaults:
-        # Of a policy and an argument the smaller capacity applies: the queue gets a policy of its own.
+        # The smaller capacity of a policy and an argument applies, so the queue gets a policy of its own.
         _policy(found, element.line, place, f"{POLICY}-{name}", f"^{re.escape(name)}$", 0, _limits(defaults) | limits)
     exchange = given.get("exchange")
     if exchange is not None and _text(exchange) not in ("", "<<default>>"):
@@ -192,7 +192,10 @@ def _exchange(found: Conversion, element: Element, vhost: str) -> None:
 
 
 def _named(element: Element) -> tuple[str, list[Element]]:
-    """Return the name of a virtual host or queue, and its settings. Raises ConfigError for others beside them."""
+    """Return the name of a virtual host or queue, and its settings.
+
+    Raises ConfigError for other elements beside them.
+    """
     naming = element.child("name")
     if naming is None or not naming.text:
         raise ConfigError(f"line {element.line}: <{element.name}> needs a name: <name>NAME</name>")
@@ -231,7 +234,7 @@ def _is(given: dict[str, Element], name: str) -> bool:
 
 
 def _text(element: Element) -> str:
-    """Return the text of an element. Raises ConfigError for one with a variable: its value is not in the file."""
+    """Return the text of an element. Raises ConfigError for a text with a variable, whose value is not in the file."""
     if VARIABLE.search(element.text):
         raise ConfigError(
             f"line {element.line}: {element.name} '{element.text}' has a variable; write its value instead"

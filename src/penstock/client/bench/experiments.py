@@ -1,7 +1,7 @@
-"""Experiments of `penstock bench flow`: each returns what it measured, as plain data.
+"""Experiments of `penstock bench flow`: each returns its measurements, as plain data.
 
-All parties are in one process and one event loop; at the few thousand messages a second that they take, the broker's
-flow control is what is measured.
+All parties are in one process and one event loop; at a few thousand messages a second, they measure the broker's flow
+control, not themselves.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ RATE: Final = 2000.0
 """Messages a second of the consumer that is slower than its publishers."""
 QUIET_S: Final = 0.5
 SAMPLE_S: Final = 0.005
-"""Seconds between two points of a course."""
+"""Seconds between two points of a curve."""
 STEP_S: Final = 0.012
-"""Seconds between two acknowledgements of `resume`, so that a confirmation belongs to the one before it."""
+"""Seconds between two acknowledgements of `resume`, so that each confirmation belongs to the acknowledgement before
+it."""
 REST_S: Final = 60.0
-"""Seconds to wait at most until a broker is at rest."""
+"""Most seconds to wait until a broker is idle."""
 Found = dict[str, Any]
 
 
 class Stage:
-    """A queue, a connection that looks at it, and the parties of an experiment."""
+    """A queue, a connection that reads its state, and the parties of an experiment."""
 
     def __init__(self, place: Place, queue: str, looking: aio.Connection) -> None:
         self.place = place
@@ -48,13 +49,13 @@ class Stage:
         return self.parties
 
     async def consumer(self, rate: float, prefetch: int) -> Consumer:
-        """Let somebody consume on a connection of its own."""
+        """Start a consumer on a connection of its own."""
         connection = await self.place.connect(-1)
         self.connections.append(connection)
         return Consumer(await connection.receiver(self.queue, prefetch=prefetch, consumerWindowSize=-1), rate)
 
     async def crossings(self) -> int:
-        """Return how often the queue's gate has closed; 0 where the broker does not say."""
+        """Return how often the queue's gate has closed; 0 if the broker does not report it."""
         if not self.place.is_penstock:
             return 0
         return int((await self.looking.why(self.queue)).raw["gate"]["crossings"])
@@ -62,7 +63,7 @@ class Stage:
 
 @asynccontextmanager
 async def staged(place: Place, capacity: int | None, **settings: Any) -> AsyncIterator[Stage]:
-    """Declare a queue for an experiment, and at its end delete it and let everybody go."""
+    """Declare a queue for an experiment; at its end delete the queue and close all parties."""
     looking = await place.connect(-1)
     queue = place.queue_name(capacity)
     await place.declare(looking, queue, capacity, **settings)
@@ -79,7 +80,7 @@ async def staged(place: Place, capacity: int | None, **settings: Any) -> AsyncIt
 
 
 async def overshoot(place: Place, count: int, window: int, capacity: int) -> Found:
-    """Tell how far the depth goes past the capacity when nobody consumes and each publishes its window, once."""
+    """Measure how far the depth exceeds the capacity without a consumer, when each publisher sends its window once."""
     async with staged(place, capacity) as stage:
         parties = await stage.publishers([window] * count)
         for party in parties:
@@ -109,14 +110,14 @@ def _counts(parties: list[Publisher]) -> tuple[int, int, int]:
 
 
 async def pace(place: Place, windows: list[int], capacity: int, seconds: float) -> Found:
-    """Return whether a consumer of 2,000/s is kept busy, and who of these publishers gets how much."""
+    """Measure whether a consumer of 2,000/s stays busy, and the share of each publisher."""
     async with staged(place, capacity) as stage:
         parties = await stage.publishers(windows)
         for party in parties:
             party.start()
         await asyncio.sleep(QUIET_S)
         consumer = await stage.consumer(RATE, min(50, place.most(capacity) // 3))
-        first_s = place.most(capacity) / RATE  # What came before the consumer goes first.
+        first_s = place.most(capacity) / RATE  # Messages from before the consumer come first.
         await consumer.run(first_s + seconds / 4)
         skip, starved, begun = len(consumer.order), consumer.starved_s, time.monotonic()
         crossings = await stage.crossings()
@@ -148,7 +149,7 @@ async def pace(place: Place, windows: list[int], capacity: int, seconds: float) 
 
 
 async def watch_depth(parties: list[Publisher], consumer: Consumer, course: list[tuple[float, float]]) -> None:
-    """Note how many messages are confirmed and not taken, by the seconds since the begin, until it is cancelled."""
+    """Record the number of confirmed and not consumed messages, by seconds since the start, until cancelled."""
     begin = time.monotonic()
     while True:
         depth = sum(party.confirmed for party in parties) - len(consumer.order)
@@ -157,7 +158,7 @@ async def watch_depth(parties: list[Publisher], consumer: Consumer, course: list
 
 
 def longest_gap(order: list[int], parties: int) -> int:
-    """Return the most messages that went by between two of the same party; the beginning and the end count."""
+    """Return the most messages between two messages of the same party; the beginning and the end count."""
     last = dict.fromkeys(range(parties), -1)
     longest = 0
     for at, index in enumerate(order):
@@ -167,7 +168,8 @@ def longest_gap(order: list[int], parties: int) -> int:
 
 
 def rounds_missed(order: list[int], parties: int, crossings: int) -> int:
-    """Cut what was taken into as many parts as the gate had cycles; count how often somebody got nothing in one."""
+    """Divide the consumed messages into as many parts as the gate had cycles; count how often a party is missing in a
+    part."""
     if crossings <= 0:
         return 0
     size = max(parties, len(order) // crossings)
@@ -178,7 +180,7 @@ def rounds_missed(order: list[int], parties: int, crossings: int) -> int:
 
 
 async def resume(place: Place, cycles: int) -> Found:
-    """Measure from the acknowledgement that makes room to the first confirmation that comes of it: milliseconds.
+    """Measure the time from the acknowledgement that makes room to the first confirmation after it, in milliseconds.
 
     64 KiB, one publisher with a window of 200; messages are acknowledged one by one.
     """
@@ -207,15 +209,15 @@ async def resume(place: Place, cycles: int) -> Found:
 
 
 def percentile(ordered: list[float], share: float) -> float | None:
-    """Return the value that this share of the values is below; None where there are no values."""
+    """Return the value that this share of the values is below; None without values."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
 
 
 async def standstill(place: Place, deadline_s: int, refusals: int) -> Found:
-    """Tell what a publisher with a window of one hears at 64 KiB when nobody consumes, until it is refused so often.
+    """Measure the signals to a publisher with a window of one at 64 KiB without a consumer, until `refusals` refusals.
 
-    `late` counts confirmations that came a hold deadline after the publish, or nearly: messages that were taken behind
-    the closed gate. `waits` says that its client waits for credit or for channel.flow, with nothing sent.
+    `late` counts confirmations about a hold deadline after the publish: messages that were accepted behind the closed
+    gate. `waits` is true if the client waits for credit or for channel.flow, with no message under way.
     """
     settings = {"hold_deadline": deadline_s} if place.is_penstock else {}
     async with staged(place, KIB_64, **settings) as stage:
@@ -243,7 +245,8 @@ async def standstill(place: Place, deadline_s: int, refusals: int) -> Found:
 
 
 async def isolation(place: Place, seconds: float) -> Found:
-    """Measure one connection that publishes to a blocked queue, publishes to a free one and consumes from that."""
+    """Measure one connection that publishes to a blocked queue, publishes to a free queue and consumes from the free
+    queue."""
     rates = {}
     for is_blocked in (False, True):
         async with staged(place, None) as stage, staged(place, KIB_64) as full:
@@ -269,7 +272,7 @@ async def isolation(place: Place, seconds: float) -> Found:
 
 
 async def _at_rest(cpu: Callable[[], float]) -> float:
-    """Wait until the broker has done what its clients have asked for so far; return its processor time."""
+    """Wait until the broker has finished its clients' requests; return its processor time."""
     end, before = time.monotonic() + REST_S, cpu()
     while True:
         await asyncio.sleep(QUIET_S)
@@ -284,7 +287,7 @@ CHANNELS: Final = 1000
 
 
 async def crowd(place: Place, count: int, resumes: int, cpu: Callable[[], float]) -> Found:
-    """Tell what a message costs the broker that passes a gate at which so many publishers are blocked."""
+    """Measure the broker's cost of a message that passes a gate at which `count` publishers are blocked."""
     settings = {"hold_deadline": 0} if place.is_penstock else {}
     async with staged(place, KIB_64, **settings) as stage:
         stage.connections = [await place.connect(index) for index in range(-(-count // CHANNELS))]

@@ -29,7 +29,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Experiment of the scorecard: its goal, how a cell reads, and whether one meets the goal."""
+    """Experiment of the scorecard: its goal, the reading of a cell, and the check of the goal."""
 
     key: str
     title: str
@@ -37,7 +37,7 @@ class Experiment:
     words: Callable[[Found], str]
     met: Callable[[Found], bool]
     worst: Callable[[Found], float] = field(default=lambda found: 0.0)
-    """The cell with the largest is the one that the table shows."""
+    """Function for comparison: the table shows the cell with the largest value."""
 
 
 def _number(value: Any, form: str = "{:.2f}") -> str:
@@ -126,7 +126,7 @@ EXPERIMENTS = (
         lambda f: f["ratio"] <= 1.5,
     ),
 )
-"""In the order of the table."""
+"""Experiments in the order of the table."""
 
 
 def by_key(key: str) -> Experiment:
@@ -135,7 +135,7 @@ def by_key(key: str) -> Experiment:
 
 
 def worst(cells: list[Cell]) -> Cell:
-    """Return the cell that the table shows: one that misses the goal before one that meets it, then the worst."""
+    """Return the cell that the table shows: a cell that misses the goal before cells that meet it, then the worst."""
     experiment = by_key(cells[0].experiment)
     return max(cells, key=lambda cell: (not experiment.met(cell.found), experiment.worst(cell.found)))
 
@@ -166,7 +166,7 @@ def scorecard(cells: list[Cell]) -> list[dict[str, object]]:
 
 
 def figures(cells: list[Cell]) -> list[dict[str, object]]:
-    """Return a row for each cell, with all that was measured."""
+    """Return a row for each cell, with all measurements."""
     return [
         {"case": f"{cell.experiment}: {cell.condition}", "met": by_key(cell.experiment).met(cell.found), **cell.found}
         for cell in cells
@@ -191,7 +191,7 @@ class Card:
         self._cycles = 100 if is_full else 20
         self._pid = pid
         self.courses: dict[str, Points] = {}
-        """Depth of the queues of 64 KiB at which eight publishers are, for a plot."""
+        """Depth of the queues of 64 KiB with eight publishers, for a plot."""
 
     def cells(self, wanted: set[str]) -> Iterator[Cell]:
         """Run the experiments, one after the other."""
@@ -257,7 +257,7 @@ class Card:
             yield self._cell("isolation", "64 KiB", asyncio.run(run.isolation(self._place, self._seconds)))
 
     def _throughput(self, wanted: set[str]) -> Iterator[Cell]:
-        """Compare a bounded queue with one without a bound; one that refuses at its bound has no such rate."""
+        """Compare a bounded queue with an unbounded one; a queue that refuses at its bound has no such rate."""
         if "throughput" not in wanted or not self._place.is_penstock:
             return
         target = copy(self._place.target)

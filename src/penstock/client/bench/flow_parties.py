@@ -16,13 +16,13 @@ from penstock.errors import PenstockError
 
 BODY_OCTETS: Final = 1024
 SECTION_OCTETS: Final = 8
-"""Octets more of a body as a section of AMQP 1.0."""
+"""Additional bytes of a body as a section of AMQP 1.0."""
 CHARGE: Final = BODY_OCTETS + 240
-"""Charge of such a message at Penstock: body, no properties, overhead."""
+"""Charge of a bench message in Penstock: body, no properties, overhead."""
 ARTEMIS_CHARGE: Final = 1456
-"""Octets that Artemis 2.44 counts for such a message."""
+"""Bytes that Artemis 2.44 counts for such a message."""
 RETRY_S: Final = 0.005
-"""Seconds after a refusal until the next publish; they double with each, up to `RETRY_MOST_S`."""
+"""Seconds after a refusal until the next publish; doubled with each refusal, up to `RETRY_MOST_S`."""
 RETRY_MOST_S: Final = 0.08
 PURGE_S: Final = 0.5
 """Seconds without a message after which a queue counts as empty."""
@@ -31,7 +31,7 @@ PATIENCE_S: Final = 30.0
 
 
 class Place:
-    """Broker of an experiment, and the protocols of its publishers in turn; the consumer's is the last one."""
+    """Broker of an experiment, and the protocols of its publishers in turn; the consumer uses the last protocol."""
 
     def __init__(self, target: Target, protocols: tuple[str, ...] = ("auto",)) -> None:
         self.target = target
@@ -39,19 +39,19 @@ class Place:
 
     @property
     def is_penstock(self) -> bool:
-        """Return whether its queues have a capacity and a gate."""
+        """Return whether the broker's queues have a capacity and a gate."""
         return self.target.is_penstock
 
     @property
     def makes_queues(self) -> bool:
-        """Tell whether queues come with the first link, and have the bound that the broker's settings give their names.
+        """Return whether queues are created by the first link, bounded by the broker's settings for their names.
 
-        That is a broker that speaks AMQP 1.0 alone, such as Artemis; see `queue_name`.
+        This is true of a broker that speaks only AMQP 1.0, such as Artemis; see `queue_name`.
         """
         return self.target.protocol == "amqp10" and not self.is_penstock
 
     def queue_name(self, capacity: int | None) -> str:
-        """Return a new name, which says the capacity in bytes: Artemis' address settings match it by its words."""
+        """Return a new name with the capacity in bytes: Artemis' address settings match the words of the name."""
         return f"penstock-bench.{'free' if capacity is None else capacity}.{secrets.token_hex(4)}"
 
     async def declare(self, looking: aio.Connection, queue: str, capacity: int | None, **settings: Any) -> None:
@@ -61,7 +61,7 @@ class Place:
             await looking.declare_queue(queue, durable=False, **bound, **settings)
 
     async def purge(self, looking: aio.Connection, queue: str) -> int:
-        """Remove all messages of a queue; return how many there were."""
+        """Remove all messages of a queue; return their number."""
         if not self.makes_queues:
             return await looking.purge_queue(queue)
         receiver = await looking.receiver(queue, prefetch=1000)
@@ -73,7 +73,8 @@ class Place:
         return found
 
     async def delete(self, looking: aio.Connection, queue: str) -> None:
-        """Delete the queue of an experiment; one that its broker has made is emptied, and goes by itself."""
+        """Delete the queue of an experiment; a queue that the broker has created is emptied, and deleted by the
+        broker."""
         if self.makes_queues:
             await self.purge(looking, queue)
         else:
@@ -81,7 +82,7 @@ class Place:
 
     async def connect(self, index: int) -> aio.Connection:
         """Connect by the protocol of the publisher with this number, -1 for the consumer."""
-        # An experiment waits on purpose. Penstock ends a wait at its hold deadline, which it would say each time.
+        # An experiment waits on purpose. Penstock ends a wait at its hold deadline, and would log that each time.
         options: dict[str, Any] = {"reconnect": "false", "flow_control_wait_notify_period": 3600}
         if not self.is_penstock:
             options["flow_control_wait_failure"] = -1
@@ -89,13 +90,13 @@ class Place:
         return await aio.connect(with_options(self.target.url, **options))
 
     def bounded(self, capacity: int) -> dict[str, Any]:
-        """Return the settings of a queue of this capacity in bytes, that makes its publishers wait (or refuses)."""
+        """Return the settings of a queue of this capacity in bytes that blocks (or refuses) its publishers."""
         if self.is_penstock:
             return {"capacity_bytes": capacity}
         return {"x_max_length_bytes": capacity, "x_overflow": "reject-publish"}
 
     def most(self, capacity: int) -> int:
-        """Return how many messages fit at most, in the broker's own reckoning."""
+        """Return how many messages fit at most, as the broker counts them."""
         if self.makes_queues:
             return capacity // ARTEMIS_CHARGE
         return capacity // (CHARGE if self.is_penstock else BODY_OCTETS)
@@ -104,8 +105,8 @@ class Place:
 class Publisher:
     """Publisher that keeps a window of unconfirmed messages full.
 
-    After a refusal it pauses, and begins again with one message and twice as many for each confirm: a bench that sent
-    whatever is refused again at once would measure itself.
+    After a refusal the publisher pauses, and restarts with one message and twice as many for each confirm: resending
+    refused messages at once would measure the bench itself.
     """
 
     def __init__(self, connection: aio.Connection, publisher: aio.Publisher, index: int, window: int) -> None:
@@ -115,9 +116,9 @@ class Publisher:
         self.window = window
         self.published = self.confirmed = self.refused = 0
         self.error = ""
-        """Why it has ended."""
+        """Reason of the publisher's end."""
         self.longest_s = 0.0
-        """The longest between two confirmations, or since the beginning."""
+        """Longest time between two confirmations, or since the beginning."""
         self.confirmed_at: list[float] = []
         self._last = 0.0
         self._most: int | None = None
@@ -128,7 +129,7 @@ class Publisher:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, count: int | None = None) -> None:
-        """Publish so many messages; None: until it is stopped."""
+        """Publish `count` messages; None: until `stop`."""
         self._last = time.monotonic()
         self._most = count
         self._fill()
@@ -137,7 +138,7 @@ class Publisher:
         return self.index.to_bytes(4, "big") + (self.published + 1).to_bytes(8, "big") + bytes(BODY_OCTETS - 12)
 
     def _fill(self) -> None:
-        """Publish as long as there is room: in the turn that brought a confirm, so that no task's turn is measured."""
+        """Publish while there is room, in the turn that brought a confirm, so that no switch of tasks is measured."""
         while self._may_publish():
             try:
                 found = self.publisher.try_publish(self._body())
@@ -160,7 +161,7 @@ class Publisher:
         self._fill()
 
     async def _wait(self) -> None:
-        """Wait for room that no confirm brings."""
+        """Wait for room without a confirm."""
         try:
             self._count(await self.publisher.publish(self._body()))
         except PenstockError as error:
@@ -191,7 +192,7 @@ class Publisher:
                 self._retry_s = min(2 * self._retry_s, RETRY_MOST_S)
 
     async def stop(self) -> None:
-        """Publish no more, and let the connection go."""
+        """Stop publishing, and close the connection."""
         self._is_stopped = True
         if self._task is not None:
             self._task.cancel()
@@ -200,20 +201,20 @@ class Publisher:
 
 
 class Consumer:
-    """Consumer that takes messages at a pace; it knows whose they were and whether they came in order."""
+    """Consumer that takes messages at a pace; it records their publishers and checks their order."""
 
     def __init__(self, receiver: aio.Receiver, rate: float) -> None:
         self.receiver = receiver
         self.rate = rate
         self.order: list[int] = []
-        """Publishers, in the order in which their messages were taken."""
+        """Publishers, in the order of their consumed messages."""
         self.out_of_order = 0
         self.starved_s = 0.0
-        """Seconds in which a message was due and none was there."""
+        """Seconds in which a message was due and none was available."""
         self._last: Counter[int] = Counter()
 
     async def run(self, seconds: float) -> None:
-        """Take and accept messages for so long."""
+        """Take and accept messages for `seconds`."""
         end = time.monotonic() + seconds
         due = time.monotonic()
         while (now := time.monotonic()) < end:
@@ -234,7 +235,7 @@ class Consumer:
             await asyncio.sleep(max(0.0005, due - time.monotonic()))
 
     async def take(self) -> Delivery:
-        """Take one message; it is not accepted."""
+        """Take one message without accepting it."""
         async with asyncio.timeout(PATIENCE_S):
             delivery = await self.receiver.receive()
         assert delivery is not None

@@ -1,4 +1,4 @@
-"""Loads: throughput, latency at a rate, and hours of either; each run is one row of a result, with its course."""
+"""Loads: throughput, latency at a rate, and long runs of either; each run is one row of a result, with its curve."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.client.bench.target import BenchError, Target
 START_S: Final = 30.0
 """Seconds in which all processes must have connected."""
 BEGIN_S: Final = 0.2
-"""Seconds between the word to begin and the begin."""
+"""Seconds between the start command and the start."""
 PROGRESS_S: Final = 1.0
 """Least seconds between two lines of progress."""
 Say = Callable[[str], None]
@@ -24,27 +24,30 @@ Points = list[tuple[float, float | None]]
 
 
 class Run(NamedTuple):
-    """Load that was run: the reports of its parties, and how many intervals are the warm-up."""
+    """Load that was run: the reports of its parties, and the number of warm-up intervals."""
 
     load: Load
     skipped: int
     senders: list[dict[str, Any]]
     receivers: list[dict[str, Any]]
     resident: list[tuple[float, float]]
-    """Resident memory of the broker in MiB, by seconds since the start; empty where it is not known."""
+    """Resident memory of the broker in MiB, by seconds since the start; empty if unknown."""
 
     def course(self, parties: list[dict[str, Any]]) -> list[Histogram]:
-        """Return the times that parties have measured, by interval, without the warm-up and what came after the end."""
+        """Return the times measured by parties, by interval, without the warm-up and times after the end."""
         tracks = [party["track"] for party in parties]
         return [merged(map(Histogram, each)) for each in zip(*tracks, strict=True)][self.skipped : -1]
 
     def total(self, parties: list[dict[str, Any]], name: str) -> Any:
-        """Return the sum of what parties have counted."""
+        """Return the sum of the parties' counts."""
         return sum(party.get(name, 0) for party in parties)
 
 
 def play(target: Target, queue: str, load: Load, say: Say, resident: Callable[[], float | None]) -> Run:
-    """Run a load on a queue; `say` has its progress, and `resident` is asked once an interval. Raises `BenchError`."""
+    """Run a load on a queue; `say` gets its progress, and `resident` is called once an interval.
+
+    Raises `BenchError`.
+    """
     skipped = round(load.warm_up / load.interval)
     intervals = skipped + max(1, round(load.seconds / load.interval))
     share = load._replace(rate=load.rate / load.senders, most=-(-load.most // load.senders))
@@ -68,7 +71,7 @@ def play(target: Target, queue: str, load: Load, say: Say, resident: Callable[[]
 
 @contextmanager
 def _process(role: str, plan: Plan) -> Iterator[Pipe]:
-    context = multiprocessing.get_context("spawn")  # A fork would copy the state of whatever runs here.
+    context = multiprocessing.get_context("spawn")  # A fork would copy the state of this process.
     ours, theirs = context.Pipe()
     process = context.Process(target=run_party, args=(role, plan, theirs), daemon=True)
     process.start()
@@ -104,7 +107,7 @@ class _Watch:
         self.resident: list[tuple[float, float]] = []
 
     def until_done(self, pipes: list[Pipe], others: list[Pipe]) -> list[dict[str, Any]]:
-        """Wait until these have ended; `others` are listened to meanwhile."""
+        """Wait until these parties have ended; reports of `others` are read meanwhile."""
         ends: dict[Pipe, dict[str, Any]] = {}
         deadline = self._plan.end / 1e9 + 4 * GRACE_S + START_S
         while len(ends) < len(pipes):
@@ -142,10 +145,10 @@ class _Watch:
 
 
 def throughput(run: Run) -> dict[str, object]:
-    """Return the row of a load that went as fast as it could."""
+    """Return the row of a load at full speed."""
     load, course = run.load, run.course(run.senders)
     while len(course) > 1 and not course[-1].total:
-        course.pop()  # The count was reached before.
+        course.pop()  # The count was reached earlier.
     seconds = len(course) * load.interval
     confirmed, taken = merged(course), merged(run.course(run.receivers))
     sent, received = run.total(run.senders, "messages"), run.total(run.receivers, "messages")
@@ -167,7 +170,7 @@ PERCENTILES: Final = {"p50 ms": 0.5, "p90 ms": 0.9, "p99 ms": 0.99, "p99.9 ms": 
 
 
 def latency(run: Run) -> list[dict[str, object]]:
-    """Return the rows of a load at a rate: to the confirm, to the receiver, and how late the bench itself was."""
+    """Return the rows of a load at a rate: to the confirm, to the receiver, and the delay of the bench itself."""
     late = merged(Histogram(party["late"]) for party in run.senders)
     unsent = run.total(run.senders, "unsent")
     failed = run.total(run.senders, "refused") + run.total(run.senders, "unknown")
@@ -208,7 +211,7 @@ def soak(run: Run) -> list[dict[str, object]]:
 
 
 def courses(run: Run) -> dict[str, Points]:
-    """Return what a plot shows: by the seconds since the warm-up."""
+    """Return the lines of a plot: by the seconds since the warm-up."""
     found: dict[str, Points] = {}
     width = run.load.interval
     if run.load.rate:

@@ -1,8 +1,8 @@
 """Senders and receivers of a load, each in a process of its own, so that none waits for the other's processor time.
 
-The first eight octets of a body are a time of the system's monotonic clock, which all processes of a machine share.
-With a rate it is the time at which the message was due: a sender that is late writes the time at which it should have
-sent, so a pause of the broker counts for every message that it delays (no coordinated omission).
+The first eight bytes of a body are a time of the system's monotonic clock, which all processes of a machine share. With
+a rate they are the time at which the message was due. A late sender also writes that time, so a pause of the broker
+counts for every message that it delays (no coordinated omission).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Histogram:
     """Counts of values by bucket; values are whole numbers from 0, here nanoseconds. At most 7,424 buckets exist.
 
     Buckets are as in HdrHistogram: linear within a power of two, less than 0.8 % wide. The package hdrhistogram is an
-    extension in C with a serialization that nothing here reads, so the installed package does without it.
+    extension in C with a serialization that the bench does not need, so it is not required.
     """
 
     def __init__(self, counts: Iterable[tuple[int, int]] = ()) -> None:
@@ -41,12 +41,12 @@ class Histogram:
         """Counts by the index of their bucket."""
 
     def add(self, value: int, count: int = 1) -> None:
-        """Count a value; one below 0 counts as 0, one above 2 ** 64 as that."""
+        """Count a value; a value below 0 counts as 0, a value above 2 ** 64 as 2 ** 64."""
         index = bucket_of(value)
         self.counts[index] = self.counts.get(index, 0) + count
 
     def merge(self, other: Histogram) -> None:
-        """Add all counts of another one."""
+        """Add all counts of another histogram."""
         for index, count in other.counts.items():
             self.counts[index] = self.counts.get(index, 0) + count
 
@@ -96,11 +96,11 @@ def merged(histograms: Iterable[Histogram]) -> Histogram:
 
 
 STAMP: Final = 8
-"""Octets of the time in a body."""
+"""Bytes of the time in a body."""
 BURST: Final = 256
-"""Messages that are published, or taken, between two looks at the clock."""
+"""Messages that are published, or taken, between two readings of the clock."""
 QUIET_S: Final = 0.5
-"""Seconds without a message after which a receiver is at its end, once the senders are."""
+"""Seconds without a message after which a receiver ends, once the senders have ended."""
 GRACE_S: Final = 5.0
 """Seconds after the end of a run in which late messages are still sent, and received."""
 
@@ -117,7 +117,7 @@ class Load(NamedTuple):
     window: int = 1000
     prefetch: int = 1000
     rate: float = 0.0
-    """Messages a second that are due, of all senders; 0: as fast as it goes."""
+    """Messages a second that are due, of all senders; 0: full speed."""
     most: int = 0
     """Most messages of all senders; 0: until the end."""
     durable: bool = False
@@ -130,7 +130,7 @@ class Load(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Part of one sender or receiver; it crosses to another process."""
+    """Part of one sender or receiver, sent to another process."""
 
     url: str
     queue: str
@@ -138,7 +138,7 @@ class Plan(NamedTuple):
     """Begin of the run, nanoseconds of the monotonic clock."""
     intervals: int
     load: Load = Load()
-    """Its share of the load: the rate and the most messages of one sender."""
+    """Share of the load: the rate and the most messages of one sender."""
 
     @property
     def end(self) -> int:
@@ -153,7 +153,7 @@ class Track:
         self._start = plan.start
         self._length = round(plan.load.interval * 1e9)
         self.intervals = [Histogram() for _ in range(plan.intervals + 1)]
-        """Intervals of the run, and one for what comes after its end."""
+        """Intervals of the run, and one for times after its end."""
 
     def add(self, at: int, value: int, count: int = 1) -> None:
         """Count a value in the interval of a time."""
@@ -161,12 +161,12 @@ class Track:
         self.intervals[index].add(value, count)
 
     def plain(self) -> list[list[tuple[int, int]]]:
-        """Return it as plain data."""
+        """Return the counts as plain data."""
         return [list(each.counts.items()) for each in self.intervals]
 
 
 class Party:
-    """One process's part: it reports what it has done once an interval, and at its end."""
+    """One process's part: it reports its counts once an interval, and at its end."""
 
     def __init__(self, plan: Plan, pipe: Pipe) -> None:
         self.plan = plan
@@ -177,7 +177,7 @@ class Party:
         self._cpu = 0.0
 
     def begin_at_word(self) -> None:
-        """Report that it is ready, and take the begin of the run from who started it."""
+        """Report readiness, and receive the start of the run from the parent process."""
         self.pipe.send({"ready": True, "messages": 0})
         self.plan = self.plan._replace(start=self.pipe.recv())
         self.track = Track(self.plan)
@@ -191,20 +191,21 @@ class Party:
             self._report_at = now + round(self.plan.load.interval * 1e9)
 
     def finish(self, **found: Any) -> None:
-        """Report the whole."""
+        """Report all counts."""
         cpu = time.process_time() - self._cpu
         self.pipe.send({"done": True, "messages": self.messages, "track": self.track.plain(), "cpu_s": cpu, **found})
 
 
 def run_party(role: str, plan: Plan, pipe: Pipe) -> None:
     """Run a party in a process of its own."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Its parent ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent ends this process.
     gc.freeze()
     take_part(role, plan, pipe)
 
 
 def take_part(role: str, plan: Plan, pipe: Pipe) -> None:
-    """Be a "sender" or "receiver"; reports and errors go to the pipe, and the word to begin comes from it."""
+    """Run as "sender" or "receiver"; reports and errors are written to the pipe, and the start command is read from
+    it."""
     party = Party(plan, pipe)
     try:
         with sync.connect(plan.url) as connection:
@@ -244,7 +245,7 @@ def _stamped(plan: Plan) -> Iterator[bytes]:
 
 
 class Outcomes:
-    """Outcomes of messages that were sent at their times."""
+    """Outcomes of messages that were sent at their due times."""
 
     def __init__(self, party: Party) -> None:
         self.party = party
@@ -263,7 +264,7 @@ class Outcomes:
 
 
 def send_at_rate(party: Party, connection: sync.Connection) -> None:
-    """Send each message at its own time, whatever became of those before it; measure from then to the confirm."""
+    """Send each message at its due time, regardless of earlier messages; measure from then to the confirm."""
     plan, outcomes, late = party.plan, Outcomes(party), Histogram()
     padding = bytes(plan.load.size - STAMP)
     step = 1e9 / plan.load.rate
@@ -278,7 +279,7 @@ def send_at_rate(party: Party, connection: sync.Connection) -> None:
             continue
         had_room = publisher.blocked is None
         if had_room:
-            late.add(now - due)  # By its own fault: the broker did not stop it.
+            late.add(now - due)  # The bench is late: the broker did not block it.
         with publisher.batch():
             for _ in range(BURST):
                 receipt = publisher.publish(due.to_bytes(STAMP, "big") + padding)
@@ -300,7 +301,7 @@ def send_at_rate(party: Party, connection: sync.Connection) -> None:
 
 
 def _await(connection: sync.Connection, nanoseconds: int) -> None:
-    """Wait for input, at most so long: to the microsecond, which `poll` of the system cannot."""
+    """Wait for input, at most `nanoseconds`: to the microsecond, which the system's `poll` cannot."""
     if select.select((connection.fileno(),), (), (), nanoseconds / 1e9)[0]:
         connection.poll(0)
 
@@ -313,7 +314,8 @@ STAMP_OF: Final = itemgetter(slice(0, STAMP))
 
 
 def receive(party: Party, connection: sync.Connection) -> None:
-    """Take and accept messages, and measure from the times in them, until the senders have ended and nothing comes."""
+    """Take and accept messages, and measure from the times in them, until the senders have ended and no message
+    comes."""
     plan = party.plan
     by_due = plan.load.rate > 0
     last, is_ending = time.monotonic_ns(), False
@@ -335,7 +337,7 @@ def receive(party: Party, connection: sync.Connection) -> None:
 
 
 def _batch(receiver: sync.Receiver, delivery: Delivery | None) -> list[bytes]:
-    """Take what has come with a message, and accept it."""
+    """Take all messages that came with a message, and accept them."""
     bodies = []
     while delivery is not None:
         bodies.append(delivery.body)

@@ -1,4 +1,4 @@
-"""Result of a run: rows of figures and lines over time, written as JSON, drawn, and compared with another one.
+"""Result of a run: rows of figures and lines over time, written as JSON, drawn, and compared with another result.
 
 The picture is SVG, drawn without a library, so that every installation can plot.
 """
@@ -23,7 +23,7 @@ RIGHT, RIGHT_OF_LEVELS = 30, 150
 TICKS = 5
 """Most lines of the grid above 0."""
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#00785A", "#9A4F96", "#8C8C8C"
-"""Okabe and Ito's colours, for those who do not see red and green apart."""
+"""Okabe and Ito's colours, which remain distinct for people with red-green colour blindness."""
 Points = list[tuple[float, float]]
 
 
@@ -39,7 +39,7 @@ class Picture:
 
 
 def thinned(points: Points) -> Points:
-    """Return points without those in the middle of a level."""
+    """Return points without the inner points of level sections."""
     kept = points[:1]
     for before, point, after in zip(points, points[1:], points[2:], strict=False):
         if not before[1] == point[1] == after[1]:
@@ -113,7 +113,7 @@ def _axes(longest: float, highest: float, step: float, right: int, unit: str, ha
 
 
 CASE: Final = "case"
-"""Figure that names a row: rows of two results with the same one are compared."""
+"""Figure that names a row: rows of two results with the same case are compared."""
 Row = dict[str, object]
 LINES_MAX: Final = 4
 """Most lines of a picture."""
@@ -135,7 +135,7 @@ def result(bench: str, target: Target, rows: list[Row], courses: Mapping[str, An
 
 
 def columns(rows: Iterable[Row]) -> list[str]:
-    """Return the names of all figures, in the order in which they first come."""
+    """Return the names of all figures, in the order of their first use."""
     found: dict[str, None] = {}
     for row in rows:
         found |= dict.fromkeys(row)
@@ -183,7 +183,7 @@ def _change(before: object, after: object) -> str | None:
 
 
 def plot(path: Path, title: str, courses: Mapping[str, Any]) -> None:
-    """Draw the lines of a run that have the unit of the first one, at most four, as SVG. Raises `BenchError`."""
+    """Draw the lines of a run that have the unit of the first line, at most four, as SVG. Raises `BenchError`."""
     lines = {name: [(at, y) for at, y in points if y is not None] for name, points in courses.items()}
     lines = {name: points for name, points in lines.items() if points}
     if not lines:

@@ -1,4 +1,4 @@
-"""Hold of every client library: a full queue, a wait, and then an empty queue.
+"""Blocking of every client library: a full queue, a wait, and then an empty queue.
 
 All libraries run at once, each in a process of its own with a queue of its own.
 """
@@ -20,24 +20,24 @@ from penstock.client.bench.survivors import AFTER, LIBRARIES, Library
 from penstock.client.bench.target import Target
 
 CAPACITY: Final = 4
-"""Messages that a queue takes."""
+"""Messages that fit into a queue."""
 START_S: Final = 30.0
 """Seconds in which a library must have connected."""
 AFTER_S: Final = 10.0
-"""Seconds in which it must have sent after the release."""
+"""Seconds in which a library must have sent after the release."""
 QUIET_S: Final = 0.5
 """Seconds without a message after which a queue is empty."""
 
 
 class Survivor:
-    """Process of a library, and what it has told."""
+    """Process of a library, with its reports."""
 
     def __init__(self, library: Library, process: subprocess.Popen[str]) -> None:
         self.library = library
         self.process = process
         self.lines: list[dict[str, Any]] = []
         self.came: list[int] = []
-        """Numbers that came out of the queue."""
+        """Numbers consumed from the queue."""
         self._changed = threading.Condition()
         assert process.stdout is not None
         self._reader = threading.Thread(target=self._read, args=(process.stdout,), daemon=True)
@@ -63,20 +63,20 @@ class Survivor:
                 stream.close()
 
     def wait_for(self, name: str, timeout: float) -> bool:
-        """Wait until it has told something with this name, or has ended; return whether it has told it."""
+        """Wait until the library has reported this name, or has ended; return whether it has reported it."""
         with self._changed:
             self._changed.wait_for(lambda: any(name in line or "ended" in line for line in self.lines), timeout)
             return any(name in line for line in self.lines)
 
     def wait_for_number(self, number: int, timeout: float) -> None:
-        """Wait until the outcome of a number is told, or it has ended."""
+        """Wait until the outcome of a number is reported, or the library has ended."""
         with self._changed:
             self._changed.wait_for(lambda: self.outcome(number) is not None or "ended" in self.lines[-1], timeout)
 
     def go_on(self) -> None:
-        """Let it go on to its next part."""
+        """Let the library continue with its next part."""
         assert self.process.stdin is not None
-        with suppress(OSError):  # It may have ended: its lines say so.
+        with suppress(OSError):  # The library may have ended: its reports show that.
             self.process.stdin.write("\n")
             self.process.stdin.flush()
 
@@ -85,7 +85,7 @@ class Survivor:
         return next((line for line in self.lines if line.get("number") == number and "seconds" in line), None)
 
     def row(self) -> dict[str, object]:
-        """Return it as a row of the table."""
+        """Return the survivor as a row of the table."""
         begun = [line["number"] for line in self.lines if "begun" in line and line["number"] != AFTER]
         outcomes = {number: self.outcome(number) for number in begun}
         failed = {number: found for number, found in outcomes.items() if found is not None and "error" in found}
@@ -109,7 +109,7 @@ class Survivor:
 
 
 def survive(target: Target, hold_s: float, timeout: float, say: Callable[[str], None]) -> list[dict[str, object]]:
-    """Hold every library for so many seconds; each send has this time-out, where the library has one."""
+    """Block every library for `hold_s` seconds; each send has this time-out, if the library has one."""
     rows: dict[str, dict[str, object]] = {}
     with ExitStack() as stack:
         survivors: dict[str, Survivor] = {}
@@ -127,7 +127,7 @@ def survive(target: Target, hold_s: float, timeout: float, say: Callable[[str], 
         say(f"{len(survivors)} libraries send to full queues for {hold_s:g} s")
         for each in survivors.values():
             each.go_on()
-        time.sleep(hold_s)  # The hold itself.
+        time.sleep(hold_s)  # The wait itself.
         say("the queues are emptied")
         _empty(target, survivors)
         for each in survivors.values():
@@ -143,7 +143,7 @@ def survive(target: Target, hold_s: float, timeout: float, say: Callable[[str], 
 
 
 def bounded(target: Target, hold_s: float) -> dict[str, Any]:
-    """Return the settings of a queue that holds its publishers longer than the run, or refuses them at its bound."""
+    """Return the settings of a queue that blocks its publishers longer than the run, or refuses them at its bound."""
     if target.is_penstock:
         return {"capacity_messages": CAPACITY, "hold_deadline": int(hold_s) + 60}
     return {"x_max_length": CAPACITY, "x_overflow": "reject-publish"}
@@ -164,7 +164,7 @@ def survivor(library: Library, url: str, queue: str, timeout: float) -> Iterator
 
 
 def _empty(target: Target, survivors: dict[str, Survivor]) -> None:
-    """Take everything that is, and comes, in the queues."""
+    """Consume all present and arriving messages of the queues."""
     with sync.connect(target.url) as connection:
         receivers = {queue: connection.receiver(queue) for queue in survivors}
         last = time.monotonic()

@@ -1,7 +1,8 @@
-"""Client libraries under a hold: `python -m penstock.client.bench.survivors LIBRARY URL QUEUE TIMEOUT` is one of them.
+"""Client libraries while blocked: `python -m penstock.client.bench.survivors LIBRARY URL QUEUE TIMEOUT` runs one of
+them.
 
-It sends numbers one by one, each with the time-out that the library has, and prints a JSON line for each outcome. After
-a line on standard input it sends one number more, which tells whether what it has is still usable.
+The program sends numbers one by one, each with the library's time-out, and prints a JSON line for each outcome. After a
+line on standard input it sends one number more, which shows whether the connection is still usable.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NUMBERS: Final = 12
 FAILURES: Final = 2
 """Failures after which a library waits for the release."""
 AFTER: Final = 99
-"""Number that is sent after it."""
+"""Number that is sent after the release."""
 Send = Callable[[int], object]
 
 
@@ -84,14 +85,14 @@ def penstock_asyncio(place: Place) -> Send:
 
 
 def _loop() -> Callable[[Any], Any]:
-    """Run coroutines in a thread, so that the loop goes on between two calls."""
+    """Run coroutines in a thread, so that the loop continues between two calls."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
     return lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
 
 def pika(place: Place) -> Send:
-    """Return the send of pika's BlockingConnection; its time-out is that of a blocked connection."""
+    """Return the send of pika's BlockingConnection, with the time-out of a blocked connection."""
     library = import_module("pika")
     parameters = library.ConnectionParameters(
         place.host,
@@ -183,7 +184,7 @@ def rabbitmq_amqp(place: Place) -> Send:
 
 
 class Library(NamedTuple):
-    """Client library: its name, the package that it is in, and how it is opened."""
+    """Client library: its name, its package, and the function that opens it."""
 
     name: str
     package: str
@@ -201,29 +202,29 @@ LIBRARIES: Final = (
     Library("Proton", "proton", proton),
     Library("RabbitMQ's 1.0 client", "rabbitmq_amqp_python_client", rabbitmq_amqp),
 )
-"""All libraries that are known, in the order of the table."""
+"""All known libraries, in the order of the table."""
 
 
 def tell(**found: object) -> None:
-    """Print a line for who started this."""
+    """Print a line for the parent process."""
     sys.stdout.write(json.dumps(found) + "\n")
     sys.stdout.flush()
 
 
 def text_of(error: BaseException) -> str:
-    """Return an error as its user sees it."""
+    """Return an error as the library's user sees it."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def attempt(send: Send, number: int) -> bool:
-    """Send a number and tell its outcome; return whether it went well."""
+    """Send a number and report its outcome; return whether the send succeeded."""
     tell(number=number, begun=True)
     begun = time.monotonic()
     try:
         if send(number) is False:
-            raise RuntimeError("it returned False")  # AMQPStorm's word for a refusal; its user has to look.
-    except BaseException as error:  # That of RabbitMQ's client is one.
+            raise RuntimeError("it returned False")  # AMQPStorm's word for a refusal, which its user must check.
+    except BaseException as error:  # RabbitMQ's client raises a BaseException.
         tell(number=number, error=text_of(error), seconds=time.monotonic() - begun)
         return False
     tell(number=number, seconds=time.monotonic() - begun)
@@ -231,11 +232,11 @@ def attempt(send: Send, number: int) -> bool:
 
 
 def main(name: str, url: str, queue: str, timeout: float) -> None:
-    """Be one library."""
+    """Run one library."""
     library = next(each for each in LIBRARIES if each.name == name)
     try:
         send = library.opened(Place(url, queue, timeout))
-    except BaseException as error:  # That of RabbitMQ's client is one.
+    except BaseException as error:  # RabbitMQ's client raises a BaseException.
         tell(refused=text_of(error))
         return
     tell(ready=True)

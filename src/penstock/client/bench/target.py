@@ -1,4 +1,4 @@
-"""Broker under load: its URL, what it says of itself, and a queue that exists as long as a run."""
+"""Broker under load: its URL, its own description, and a queue that exists as long as a run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PRODUCT: Final = "Penstock"
 
 
 class BenchError(ConfigError):
-    """Run that cannot begin, or that has ended early; the text says why."""
+    """Error for a run that cannot begin, or has ended early; the text names the reason."""
 
 
 def with_options(url: str, **options: object) -> str:
-    """Return a URL with more options; those that are None are left out."""
+    """Return a URL with more options, except options that are None."""
     given = {name: value for name, value in options.items() if value is not None}
     return url + ("&" if "?" in url else "?") + urlencode(given) if given else url
 
@@ -58,13 +58,13 @@ class Target:
 
     @classmethod
     def ask(cls, url: str) -> Target:
-        """Connect, and note what the broker says of itself. Raises the errors of `sync.connect`."""
+        """Connect, and record the broker's description of itself. Raises the errors of `sync.connect`."""
         with sync.connect(url) as connection:
             return cls(url, connection.server_properties, connection.protocol)
 
     @property
     def is_penstock(self) -> bool:
-        """Return whether it is a Penstock, whose queues have a capacity and whose `why` can be asked."""
+        """Return whether the broker is Penstock, whose queues have a capacity and which answers `why`."""
         return self.product == PRODUCT
 
     def describe(self) -> dict[str, object]:
@@ -73,7 +73,7 @@ class Target:
 
     @contextlib.contextmanager
     def queue(self, name: str = "", durable: bool = False, **settings: Any) -> Iterator[str]:
-        """Declare a queue, and delete it at the end; with `name`, one that is there already is used and stays."""
+        """Declare a queue, and delete it at the end; with `name`, an existing queue is used and stays."""
         if name:
             yield name
             return
@@ -91,7 +91,7 @@ PROC: Final = Path("/proc")
 
 
 def resident_mib(pid: int) -> float | None:
-    """Return the resident memory of a process in MiB; None if it is gone, or the system has no /proc."""
+    """Return the resident memory of a process in MiB; None if the process has ended, or the system has no /proc."""
     try:
         pages = int((PROC / str(pid) / "statm").read_text().split()[1])
     except (OSError, IndexError, ValueError):
@@ -100,7 +100,7 @@ def resident_mib(pid: int) -> float | None:
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """Return the processor time of a process, a user's and the kernel's; None as in `resident_mib`."""
+    """Return the processor time of a process, user and kernel; None as in `resident_mib`."""
     try:
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

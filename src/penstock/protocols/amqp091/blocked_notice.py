@@ -1,20 +1,21 @@
-"""Notices that gates block a client, and block it no longer: connection.blocked and connection.unblocked.
+"""Notices to a client that a gate blocks it, or no longer does: connection.blocked and connection.unblocked.
 
-Clients that announce the capability get them, if the notice stops nothing but publishes (decision 138). A library that
-is known to go on writing always gets it. One that is known to stop, or is unknown, gets it only while its connection
-does nothing but publish without confirms, and `connection.unblocked` before its first delivery. That holds for every
-gate: each of them opens by what consumers acknowledge, or must not stop them.
+Clients that announce the capability get both, if connection.blocked stops only their publishes (decision 138). A
+library that is known to go on writing always gets both. A library that is known to stop writing, or an unknown one,
+gets both only while its connection does nothing but publish without confirms; `connection.unblocked` precedes its first
+delivery. The rule holds for every gate: a gate opens by acknowledgements of consumers, or must not stop
+acknowledgements.
 
-A client gets the notice within 100 ms after its gate closed, whatever it sends meanwhile (decision 94).
+A client gets the notice within 100 ms after the gate closed, also if the client sends meanwhile (decision 94).
 
-A publisher without confirms may exit with the notice unread. Its kernel then resets the connection, and drops what it
-has not sent yet. Three things keep what the process has published:
+A publisher without confirms may exit with the notice unread. The kernel of its host then resets the connection, and
+drops unsent data. Three rules save the publishes of the process:
 
-- A notice that is the whole output waits for `DELAY_S` (`delay_s`). The end of a process that exits by then is seen,
-  and nothing is written to it.
+- A notice that is the whole output waits for `DELAY_S` (`delay_s`). A process that exits meanwhile is detected,
+  and gets no notice.
 - Until its first notice is written, the connection is read beyond its hold budget (`ReadPausing.reads_ahead`).
-  From then on it has one hold budget more: pika hears nothing until the message that it is sending has left it.
-- A reset after a notice counts as the end of the socket: held publishes stay in line, and input that has arrived is
+  After the first notice the bound is one hold budget more: pika reads no notice while it still sends a message.
+- A reset after a notice counts as the end of the socket: held publishes stay in line, and received input is
   read first (`Losses.may_be_unread`).
 """
 
@@ -38,37 +39,37 @@ if TYPE_CHECKING:
 DELAY_S: Final = 0.05
 """Seconds that a notice waits for the end of a publisher without confirms, if the output holds nothing else.
 
-That leaves half of the 100 ms to the turns of the event loop before and after it.
+The other half of the 100 ms is for the turns of the event loop before and after the wait.
 """
 RENEWAL_S: Final = 1.0
-"""Fewest seconds between a notice and another one that only names another gate: some clients log each."""
+"""Fewest seconds between two notices that differ only in the named gate: some clients log each."""
 
 
 class BlockedNotice(TimerHandler):
     """Blocked state of one client, as last sent to it.
 
-    Another connection.blocked follows when the gate that was named blocks the connection no longer and another one
-    does. Clients take it for a new reason: none of those in docs/clients.md minds. An unblocked before it would wake
-    their publishers, and begin pika's `blocked_connection_timeout` anew.
+    A second connection.blocked follows when the named gate no longer blocks the connection and another gate does.
+    Clients take the second notice for a new reason, which no client in docs/clients.md minds. A connection.unblocked in
+    between would wake publishers, and restart pika's `blocked_connection_timeout`.
     """
 
     def __init__(self, engine: Amqp091Engine) -> None:
         super().__init__()
         self.engine = engine
         self._gate: Gate | None = None
-        """The gate that the last notice named; None if that was connection.unblocked."""
+        """Gate that the last notice named; None if the last notice was connection.unblocked."""
         self._taken: Gate | None = None
-        """The same of the last notice whose output was taken."""
+        """Gate of the last notice whose output was taken; None for connection.unblocked."""
         self._octets: int = 0
         """Bytes of the last notice, if the output holds nothing else."""
         self._since: float = 0.0
         self._buffered: bool = False
         """True while the output holds a notice."""
         self._passing: bytes = b""
-        """Notices that pass the output, which waits for fsync and holds none."""
+        """Notices that overtake the output while the output waits for fsync and contains no notice."""
 
     def update(self) -> None:
-        """Send a notice if the gate that blocks the connection is another one than that of the last notice."""
+        """Send a notice if the blocking gate differs from the gate of the last notice."""
         engine, connection = self.engine, self.engine.connection
         if engine.capabilities.get("connection.blocked") is not True or connection.state is not ConnectionState.RUNNING:
             return
@@ -78,7 +79,7 @@ class BlockedNotice(TimerHandler):
         now = since = engine.broker.now
         if self.is_alone():
             since = self._since
-            engine.out.truncate(0)  # What it says is out of date, and still unsent.
+            engine.out.truncate(0)  # The notice is out of date, and still unsent.
             self._octets = 0
             self._buffered = False
             self._gate = self._taken
@@ -112,7 +113,7 @@ class BlockedNotice(TimerHandler):
         return method_frame(0, spec.CONNECTION_BLOCKED, reason=reason)
 
     def take(self) -> bytes:
-        """Take the notices that pass the output; empty if there are none."""
+        """Take the notices that overtake the output; empty if there are none."""
         passing, self._passing = self._passing, b""
         return passing
 
@@ -153,11 +154,11 @@ class BlockedNotice(TimerHandler):
         return max(self._since + DELAY_S - now, 0.0)
 
     def stops_client(self) -> bool:
-        """Return whether the client may be silent because it was told that it is blocked."""
+        """Return whether the client may be silent because it got connection.blocked."""
         return self._gate is not None and self.engine.profile.stops_writing
 
     def _hears(self) -> bool:
-        """Return whether the notice stops no acknowledgement of the client, and makes no publish fail."""
+        """Return whether the notice stops no acknowledgements of the client, and makes no publish fail."""
         engine, profile = self.engine, self.engine.profile
         if profile.fails_when_blocked or not profile.stops_writing:
             return not profile.fails_when_blocked

@@ -52,16 +52,17 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.methods_basic import ChannelTransaction
 
 ACK_FRAME: Final = 21
-"""Octets of a basic.ack frame."""
+"""Bytes of a basic.ack frame."""
 HEADERS_MAX: Final = 64 * 1024
-"""Largest content header, in octets, whose headers are decoded: it takes a few milliseconds."""
+"""Largest content header, in bytes, whose headers are decoded: decoding takes a few milliseconds."""
 LARGEST_GROWTH: Final = 8
-"""Most octets of a content header for an octet of a message's charge; AMQP 1.0 has zero in one octet, this one in five.
+"""Most bytes of a content header per byte of a message's charge: AMQP 1.0 writes a zero in one byte, AMQP 0-9-1 in
+five.
 """
 CONVERTED_A_UNIT: Final = 64
-"""Octets of a message of another protocol whose header is measured with a unit of work."""
+"""Bytes of a message of another protocol per unit of work that measuring its header costs."""
 HEADER_OCTETS_A_UNIT: Final = 8
-"""Octets of a content header that cost one unit of work when its headers are read."""
+"""Bytes of a content header that cost one unit of work when its headers are read."""
 
 
 class Channel(ClientSession):
@@ -74,7 +75,7 @@ class Channel(ClientSession):
         self.transaction: ChannelTransaction | None = None
         """Transactional mode (tx.select); None without one."""
         self.ack_frame_size: i64 = ACK_FRAME
-        """Octets of a basic.ack that the frame reader handles itself; 0 in a transaction."""
+        """Bytes of a basic.ack that the frame reader handles itself; 0 in a transaction."""
         self.channel_flow: ChannelFlow | None = None
         """State of channel.flow towards the client; None if it was never sent."""
         self.prefetch_bytes: i64 = 0
@@ -82,33 +83,33 @@ class Channel(ClientSession):
         self.last_queue: str = ""
         """Queue declared last: the meaning of an empty queue name (AMQP 0-9-1 section 1.7.2)."""
         self.control_replies: str = ""
-        """Name of its queue for answers to control requests; empty until it declares one."""
+        """Name of the channel's queue for answers to control requests; empty until the channel declares one."""
         self.replies: Queue | None = None
         """Reply queue of direct reply-to; None until the channel consumes from it."""
         self.header_prefix: i64 = 2 << 16 | number
         self.body_prefix: i64 = 3 << 16 | number
         self.content = ContentAssembly(self)
-        """The publish that arrives in pieces."""
+        """Publish that arrives in pieces."""
         self.heads: dict[str, DeliveryHead] = {}
         """Cached delivery heads by consumer tag."""
         self.out: BytesWriter = engine.out
-        """Output of the channel; while a large content is written, what follows it."""
+        """Output of the channel; while a large content is written, the output after that content."""
         self.large: LargeOutput | None = None
         """Large contents that are being written; None while there are none."""
         self.limit_frames(engine.frame_max // LARGEST_GROWTH)
         self.has_passed_over: bool = False
-        """True once it has logged that a message cannot be sent in its frames."""
+        """True once a message that does not fit into the channel's frames was logged."""
         self.producer = Producer(
             self.broker, self.name, connection.pausing.budget, connection.origin, ChannelPublisher(self)
         )
         self.producer.query = query_of(connection.peer, connection.access.user)
 
     def access(self) -> ConnectionAccess:
-        """Return the permissions of its client."""
+        """Return the permissions of the channel's client."""
         return self.connection.access
 
     def replies_to(self) -> str:
-        """Return the address of direct replies to this channel; empty while it consumes none."""
+        """Return the address of direct replies to this channel; empty if it does not consume replies."""
         return "" if self.replies is None or self.replies.deleted else self.replies.name
 
     @override
@@ -156,7 +157,7 @@ class Channel(ClientSession):
         return why
 
     def _header_octets(self, queue: Queue, message: Message) -> i64:
-        """Return the octets of the header frame with which a message is delivered."""
+        """Return the bytes of the header frame with which a message is delivered."""
         formats = self.broker.formats
         content = formats.with_delivery_count(message).content if queue.counts_returns() else message.content
         if is_large(content):
@@ -200,7 +201,8 @@ class Channel(ClientSession):
     def send_flow_stop(self, gate: Gate) -> None:
         """Send channel.flow(active=false) because of a gate, if the client obeys it.
 
-        With confirms only those get it that have announced the capability; the confirms hold the others.
+        A client with confirms gets channel.flow only if it announced the capability; withheld confirms stop other
+        clients.
         """
         profile = self.engine.profile
         if (profile.flow_with_confirms or (profile.obeys_flow and not self.producer.confirming)) and self.is_open():
@@ -231,7 +233,7 @@ class Channel(ClientSession):
     def _headers(self, content: bytes) -> dict[str, object]:
         """Return the headers of a message, and charge the work of reading them.
 
-        Raises SyntaxInvalid (502), or PreconditionFailed (406) for too many octets.
+        Raises SyntaxInvalid (502), or PreconditionFailed (406) for too many bytes.
         """
         octets = header_end(content)
         if octets > HEADERS_MAX:
@@ -262,7 +264,7 @@ class Channel(ClientSession):
         return check_user_id_and_reply_to(self, content) if flags_of(content) & CLAIMS else content
 
     def _pass_on(self, route: Route, content: bytes, body: LargeBody | None, charge: i64) -> None:
-        """Publish a message whose properties were checked, to its copies too; `body` is that of a large one."""
+        """Publish a message whose properties were checked, to its copies too; `body` is the body of a large message."""
         flags = flags_of(content)
         if flags & property_mask(route):
             route = route_variant(route, content, 0)
@@ -330,7 +332,7 @@ class Channel(ClientSession):
     @override
     def on_torn_down(self) -> None:
         super().on_torn_down()
-        if self.connection.teardown is TeardownState.NONE:  # It may have been the last one that consumed.
+        if self.connection.teardown is TeardownState.NONE:  # This channel may have been the last that consumed.
             self.connection.review_hold_bound()
             self.connection.services.schedule_blocked_notice(self.connection)
 
@@ -368,7 +370,7 @@ class Channel(ClientSession):
         self.connection.request_flush()
 
     def _write_large(self, content: bytes) -> None:
-        """Write a large content, whose method is written already; all that follows on the channel waits for its end."""
+        """Write a large content after its method; further output of the channel waits for the end of the content."""
         if self.large is None:
             self.large = LargeOutput(self)
         self.large.add(content)
@@ -385,9 +387,10 @@ def headers_of(content: bytes) -> dict[str, object]:
 class ChannelFlow(TimerHandler):
     """channel.flow state of one channel; initially active.
 
-    Publishes that such a client delays are invisible to the broker, so no hold deadline covers them. The broker
-    therefore asks it to resume at the hold deadline at the latest, even if the gate is still closed. Its publishes are
-    then held and refused as usual. A client with exact flow has a deadline of its own, and is not asked.
+    Publishes that a stopped client delays are invisible to the broker, so no hold deadline covers them. The broker
+    therefore asks the client to resume at the hold deadline at the latest, even if the gate is still closed. Later
+    publishes are held and refused as usual. A client with exact flow has a deadline of its own, and is not asked to
+    resume.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -428,7 +431,7 @@ class ChannelFlow(TimerHandler):
         self.channel.broker.timers.drop(self)
 
     def _set_stopped(self, stopped: bool) -> None:
-        """Record whether the client was asked to stop; its connection may hold more then."""
+        """Record whether the client was asked to stop, and recompute the hold budget of its connection."""
         if stopped != self.stopped:
             self.stopped = stopped
             self.channel.connection.pausing.asked += 1 if stopped else -1

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 SMALL_PIECE: Final = 1024
 MERGED_OCTETS: Final = 64 * 1024
-"""Body frames smaller than the first bound are merged into frames of about the second: frames of one octet would take
-nine times their charge."""
+"""Body frames below `SMALL_PIECE` are merged into frames of about `MERGED_OCTETS`: frames of one byte would take nine
+times their charge."""
 
 
 NO_CONTENT: Final = 0
@@ -87,17 +87,17 @@ class ContentAssembly:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._partial: PartialPublish | None = None
-        """Its received part; None before its content header."""
+        """Received part of the publish; None before the content header."""
         self.state: i64 = NO_CONTENT
-        """The `ContentState`, as a number: each publish on the fast path reads it."""
+        """State as the number of a `ContentState`: each publish on the fast path reads it."""
         self.octets_left: i64 = 0
-        """Octets of the body that are still expected."""
+        """Bytes of the body that are still expected."""
         self._frames: list[bytes] = []
         self._route: Route | None = None
         self._size: i64 = 0
-        """Octets of properties and body."""
+        """Bytes of properties and body."""
         self._large: LargeMessage | None = None
-        """The body, if it goes in pieces."""
+        """Body that is stored in pieces; None for other publishes."""
         self._merged = BytesWriter()
         """Payloads of small body frames that become one frame."""
 
@@ -144,7 +144,7 @@ class ContentAssembly:
         self.begin_body(size)
         if self._large is not None:
             self._large.append(data, pos + PAYLOAD_AT, end - 1)
-        elif self.state == ContentState.BODY:  # Otherwise the header suffices for the error reply.
+        elif self.state == ContentState.BODY:  # In other states the header suffices for the error reply.
             charge = size if size < SMALL_PIECE else size + PIECE_BYTES
             assert self._partial is not None
             self._channel.connection.services.partial_messages.add(self._partial, charge)
@@ -152,7 +152,7 @@ class ContentAssembly:
         self.end_body()
 
     def begin_body(self, size: i64) -> None:
-        """Begin a body frame with so many octets. Raises UnexpectedFrame (505)."""
+        """Begin a body frame with so many bytes. Raises UnexpectedFrame (505)."""
         if self.state == ContentState.METHOD or self.state == ContentState.HEADER:
             raise self.unexpected()
         if size > self.octets_left:
@@ -163,23 +163,23 @@ class ContentAssembly:
         self.octets_left -= size
 
     def is_large(self) -> bool:
-        """Return whether a large body is incomplete, of whose frames parts can be taken."""
+        """Return whether a large body is incomplete, so that parts of its frames can be taken."""
         return self._large is not None
 
     def take_part(self, data: bytes, start: i64, end: i64) -> None:
-        """Take octets of a large body: `data[start:end]`, of the frame that has begun."""
+        """Take bytes of a large body: `data[start:end]`, of the frame that has begun."""
         if self._large is not None:
             self._large.append(data, start, end)
 
     def end_body(self) -> None:
-        """End a body frame, the last of which completes the message."""
+        """End a body frame; the last frame completes the message."""
         if self.octets_left == 0:
             self._publish()
 
     def _is_large(self, body: i64, persistent: bool) -> bool:
         """Return whether a body goes in pieces: a large one of several frames that is no control request.
 
-        A transient one is large from a piece on: as its pieces are not written, they only save copies.
+        A transient body is large from one piece on: its pieces are not written to the store, and only save copies.
         """
         least: i64 = self._channel.connection.limits.min_large_message
         if not persistent and least > PIECE_OCTETS:
@@ -203,7 +203,7 @@ class ContentAssembly:
         frames = self._frames
         route = self._route
         if route is not None and route.control and not route.queues and len(frames) > 2:
-            content = with_one_body_frame(frames)  # The request is read where it is.
+            content = with_one_body_frame(frames)  # The request is read in place.
         else:
             content = b"".join(frames)
         charge = self._size + OVERHEAD
@@ -222,7 +222,7 @@ class ContentAssembly:
             channel.publish(route, content, charge)
 
     def unlink(self) -> None:
-        """Drop the channel, which has ended."""
+        """Drop the channel: it has ended."""
         del self._channel
 
     def drop(self) -> Route:

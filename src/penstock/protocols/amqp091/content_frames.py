@@ -14,7 +14,7 @@ from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_HEADER
 
 FRAME_PAYLOAD_MAX: Final = 131064
 _HEADER_START: Final = 0x0200000000000000
-"""Type of a header frame as the first of eight octets."""
+"""Type of a header frame as the first of eight bytes."""
 
 
 def header_end(content: bytes) -> i64:
@@ -28,7 +28,7 @@ def header_payload(content: bytes) -> bytes:
 
 
 def properties_of(content: bytes) -> Properties:
-    """Return the properties of a message. Raises CodecError if the inside of a field is malformed."""
+    """Return the properties of a message. Raises CodecError if the value of a field is malformed."""
     return decode_properties(header_payload(content))[1]
 
 
@@ -72,7 +72,7 @@ def without_body(header: bytes) -> bytes:
 def with_one_body_frame(frames: list[bytes]) -> bytes:
     """Return a content whose body is in one frame, however long, for a message that is not delivered.
 
-    `frames` are a header frame and body frames; each body frame has 7 octets before its payload, and one after it.
+    `frames` are a header frame and body frames; each body frame has 7 bytes before its payload, and one after it.
     """
     parts: list[bytes | memoryview] = [frames[0], b""]
     size = 0
@@ -99,10 +99,10 @@ def joined(properties: bytes, body: bytes) -> bytes:
 
 
 def write_joined(out: BytesWriter, properties: bytes, body: bytes, channel: i64, most: i64) -> None:
-    """Write the frames of a message for a channel, with at most so many octets of the body in each."""
+    """Write the frames of a message for a channel, with at most so many bytes of the body in each."""
     size: i64 = len(body)
     octets: i64 = len(properties)
-    # Type, channel and size of the frame, and the first octet of the class.
+    # Type, channel and size of the frame, and the first byte of the class.
     write_i64_be(out, (channel << 40) + ((octets + FIXED_OCTETS) << 8) + _HEADER_START)
     out.write(b"\x3c\x00\x00")
     write_i64_be(out, size)

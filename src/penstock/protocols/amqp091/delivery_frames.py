@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def address_tail(address: Envelope, redelivered: bool) -> bytes:
     """Return the bytes after the tag in a delivery: redelivered, exchange, routing key, frame end.
 
-    They are cached with the envelope.
+    These bytes are cached with the envelope.
     """
     address_octets = address.encoded.entry(FRAME_HEADER)
     tail = address_octets.encoded_redelivered if redelivered else address_octets.encoded
@@ -73,10 +73,10 @@ def write_deliveries(
 ) -> i64:
     """Write messages as basic.deliver with consecutive tags. Return -1, or the index of the first large one.
 
-    Of that one only the method is written.
+    Of a large message only the method is written.
 
-    The first bytes of a content are compared with the type and channel of a header frame for this channel. So a
-    content of another format takes the same branch as one for another channel, and is converted there.
+    The first bytes of a content are compared with the type and channel of a header frame for this channel. So a content
+    of another format takes the same branch as a content for another channel, and is converted there.
     """
     address_octets = head.encoded
     start = head.head
@@ -121,7 +121,7 @@ def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64
     """Write header and body frames for another channel, or in smaller frames than received.
 
     A content header cannot be split (section 4.2.6.1): a delivery with one above `frame_max` does not come here (see
-    `Channel.passes_over`). One that its own client published may be eight bytes larger than agreed.
+    `Channel.passes_over`). A header that the same client published may be eight bytes larger than agreed.
     """
     if _fits(content, channel, frame_max):
         out.write(content)

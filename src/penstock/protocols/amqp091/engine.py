@@ -91,7 +91,7 @@ class Amqp091Engine(SessionEngine[Channel]):
     def forget_input(self) -> None:
         self.reader.forget_input()
 
-    # Output and notices
+    # True once the client has sent basic.get: like a consumer, it may ask for messages at any time.
 
     def send(self, number: i64, method: int, args: dict[str, object]) -> None:
         """Write a method frame."""
@@ -111,7 +111,7 @@ class Amqp091Engine(SessionEngine[Channel]):
             self.notice.on_taken()
 
     def output_delay(self, now: float) -> float:
-        """See `ProtocolEngine.output_delay`: a notice that is alone waits."""
+        """See `ProtocolEngine.output_delay`: output that is only a notice waits."""
         return 0.0 if self.notice is None else self.notice.delay_s(now)
 
     @override
@@ -131,20 +131,20 @@ class Amqp091Engine(SessionEngine[Channel]):
         return self.notice is not None and self.notice.stops_client()
 
     def review_use(self) -> None:
-        """Apply what depends on the use of the connection: it began or ceased to consume, or to wait for outcomes.
+        """Apply a change in the use of the connection: it began or ceased to consume, or to wait for outcomes.
 
-        A client that consumes, and stops writing while it is blocked, hears before its first delivery that it is not.
+        A consuming client that stops writing while it is blocked gets connection.unblocked before its first delivery.
         """
         self.connection.review_hold_bound()
         self.update_blocked()
 
     def publishes_unconfirmed(self) -> bool:
-        """Return whether its client does nothing but publish, and none of its channels has confirms."""
+        """Return whether the client does nothing but publish, and none of its channels has confirms."""
         if not self.connection.publishes_only():
             return False
         return not any(channel.producer.confirming for channel in self.channels.values())
 
-    # For people
+    # Descriptions for operators
 
     @override
     def details(self) -> dict[str, object]:
@@ -217,7 +217,7 @@ class Amqp091Engine(SessionEngine[Channel]):
         """
         audit_refusal(self.connection, spec.METHODS[method].name if method in spec.METHODS else "", error)
         if self.connection.teardown is not TeardownState.NONE:
-            return  # The channel is being torn down already, whatever the error.
+            return  # The channel is already being torn down.
         if error.closes == "channel" and number in self.channels:
             channel = self.channels[number]
             if channel.state == SESSION_OPEN:
@@ -259,7 +259,10 @@ class Amqp091Engine(SessionEngine[Channel]):
 
 
 def _close_arguments(error: BrokerError, method: int) -> dict[str, object]:
-    """Return the arguments of a close. `method` is the method at fault (class << 16 | method), 0 if none is."""
+    """Return the arguments of a close.
+
+    `method` is the method at fault (class << 16 | method), 0 if no method is at fault.
+    """
     return {
         "reply_code": error.code,
         "reply_text": short_text(error.reply_text),

@@ -1,12 +1,12 @@
 """Frame reader: splits input into frames and handles publishes and acknowledgements itself.
 
 Theory of operation. `_frames` walks once over the input and creates no object per frame. A publish whose method, header
-and body frames are complete is accepted in one step: its content is one slice of the input. The payload of
-`basic.publish` repeats, so routes are cached by those very bytes. All other methods go to `on_method`. A publish that
-arrives in pieces is assembled by its channel.
+and body frames are complete is accepted in one step: its content is one slice of the input. Payloads of `basic.publish`
+repeat, so routes are cached by the payload. All other methods go to `on_method`. A publish that arrives in pieces is
+assembled by its channel.
 
 An incomplete frame waits in `Connection.unparsed`: at most one frame, whose size frame_max bounds. When the client's
-share of the turn is used up, the rest of the input waits there too (see penstock/flow/work.py).
+share of the turn is used up, the rest of the input waits in `Connection.unparsed` too (see penstock/flow/work.py).
 """
 
 from __future__ import annotations
@@ -52,32 +52,32 @@ ROUTES_KEPT: Final = 4096
 METHOD_WORK: Final = 16
 """Units of work that each method costs for decoding, lookup and reply."""
 FRAME_WORK: Final = 2
-"""Units of each frame of a message that arrives in pieces, of a heartbeat, and of what is ignored."""
+"""Units of each frame of a message that arrives in pieces, of a heartbeat, and of an ignored frame."""
 
-# Layout of frames, in octets from the first one of each (AMQP 0-9-1 sections 2.3.5 and 4.2.6.1):
+# Layout of frames, in bytes from the first one of each (AMQP 0-9-1 sections 2.3.5 and 4.2.6.1):
 #
 #   method  | 0 type | 1 channel | 3 size | 7 class | 9 method | 11 arguments ...                         | 0xCE |
 #   header  | 0 type | 1 channel | 3 size | 7 class | 9 weight | 11 body size | 19 flags | 21 properties  | 0xCE |
 #   body    | 0 type | 1 channel | 3 size | 7 body ...                                                    | 0xCE |
 #
-# The size counts what is between itself and 0xCE. basic.ack has 11 delivery tag | 19 multiple.
-# All are literals: compiled, a constant that is computed from others is an object, which each use has to unpack.
+# The size counts the bytes between the size field and 0xCE. basic.ack has 11 delivery tag | 19 multiple. All positions
+# are literals: in compiled code a computed constant is an object that each use must unpack.
 ARGUMENTS_AT: Final = 11
 TAG_OCTETS: Final = 8
 METHOD_FRAME_MIN: Final = 12
-"""Octets of a method frame without arguments."""
+"""Bytes of a method frame without arguments."""
 BODY_SIZE_AT: Final = 11
 PROPERTIES_AT: Final = 21
 CONTENT_MIN: Final = 30
-"""Octets of the shortest header frame and of the shortest body frame."""
+"""Bytes of the shortest header frame and of the shortest body frame."""
 HEADER_PAYLOAD_MIN: Final = 14
-"""Size of a header frame without properties; with the delivery mode alone it is one more."""
+"""Size of a header frame without properties; one more with the delivery mode alone."""
 
 DELIVERY_MODE_ALONE: Final = 0x10
-"""First octet of the property flags of a message whose only property is the delivery mode."""
+"""First byte of the property flags of a message whose only property is the delivery mode."""
 
 _BASIC_WEIGHT_0: Final = 0x3C0000
-"""Class basic with a weight of 0, as the first four octets of a header frame's payload."""
+"""Class basic with a weight of 0, as the first four bytes of a header frame's payload."""
 
 
 class FrameReader:
@@ -85,25 +85,25 @@ class FrameReader:
 
     def __init__(self, connection: Connection) -> None:
         self.unanswered = UnansweredRequests(connection)
-        """Requests that wait for an answer; at their bound nothing more is read."""
+        """Requests that wait for an answer; at the bound no more input is read."""
         self._routes: dict[bytes, Route] = {}
-        """Routes by the payload of their basic.publish; the client may publish to them."""
+        """Routes by payload of basic.publish; the client may publish to each."""
         self._access_epoch: i64 = -1
-        """Number of changes of permissions at which that was checked."""
+        """Number of permission changes when the cached routes were checked."""
         self._last_frame: bytes = b""
         self._last_channel: Channel | None = None
         self._last_route: Route | None = None
         self._open: Channel | None = None
         """Channel of the body frame of a large message that is read in parts; None if there is none."""
         self._open_size: i64 = 0
-        """Octets of the payload of that frame."""
+        """Bytes of the payload of the body frame that is read in parts."""
         self._open_left: i64 = 0
-        """Octets of it that are still to come."""
+        """Bytes of that payload that are still to come."""
 
     # Frames
 
     def read(self, engine: Amqp091Engine, data: bytes, pos: i64) -> i64:
-        """Handle input from a position on. Return the position of what has to wait."""
+        """Handle input from a position on. Return the position from which input must wait."""
         self._review_access(engine)
         channel = self._open
         if channel is not None:
@@ -113,7 +113,7 @@ class FrameReader:
         return self._frames(engine, data, pos)
 
     def _frames(self, engine: Amqp091Engine, data: bytes, pos: i64) -> i64:
-        """Handle every complete frame. Return the position of the first one that is left."""
+        """Handle every complete frame. Return the position of the first frame that must wait."""
         n: i64 = len(data)
         last_frame = self._last_frame
         last_size: i64 = len(last_frame)
@@ -121,7 +121,7 @@ class FrameReader:
             if last_size and data[pos : pos + last_size] == last_frame:
                 channel = self._last_channel
                 route = self._last_route
-                # A channel may end in the middle of this read; both are then stale.
+                # A channel may end in the middle of this read; both values are then stale.
                 if channel is not None and route is not None:
                     end = self._publish(channel, route, data, pos + last_size, n)
                     if end > 0:
@@ -134,7 +134,7 @@ class FrameReader:
                         continue
             size = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFF
             end = pos + FRAME_OVERHEAD + size
-            if size > engine.frame_max:  # Eight octets more than agreed, as RabbitMQ: some count only the payload.
+            if size > engine.frame_max:  # Eight bytes over, as in RabbitMQ: some count only payload.
                 engine.on_error(
                     0, FrameError(f"a frame of {size + FRAME_OVERHEAD} bytes is larger than {engine.frame_bound()}")
                 )
@@ -170,7 +170,10 @@ class FrameReader:
         return False
 
     def _open_frame(self, engine: Amqp091Engine, data: bytes, pos: i64) -> i64:
-        """Take what has come of an incomplete frame, if it is much of a large body. Return the position after that."""
+        """Take the received part of an incomplete frame, if it is a large part of a large body.
+
+        Return the position after the part.
+        """
         start = read_i64_be(data, pos)
         number = int((start >> 40) & 0xFFFF)
         channel = engine.channels.get(number)
@@ -191,7 +194,10 @@ class FrameReader:
         return self._open is not None
 
     def _take_part(self, engine: Amqp091Engine, channel: Channel, data: bytes, pos: i64) -> i64:
-        """Take more of the frame that is read in parts, if that is much or its end. Return the position after it."""
+        """Take more of the frame that is read in parts, if much of it or its end has come.
+
+        Return the position after the part.
+        """
         n: i64 = len(data)
         end = pos + self._open_left
         if end >= n:
@@ -214,7 +220,7 @@ class FrameReader:
         return end + 1 if self._ends(engine, data, end + 1, self._open_size) else n
 
     def _review_access(self, engine: Amqp091Engine) -> None:
-        """Forget all routes if permissions have changed since they were checked."""
+        """Clear cached routes if permissions have changed since the routes were checked."""
         epoch = engine.connection.access.epoch.count
         if epoch != self._access_epoch:
             self._access_epoch = epoch
@@ -223,7 +229,7 @@ class FrameReader:
     def _must_stop(self, engine: Amqp091Engine) -> bool:
         """Stop if the client's share is used up, one of its requests is still carried out, or its output is full.
 
-        Whatever a client does that can change permissions comes by here before its next publish.
+        Every operation of a client that can change permissions passes here before the client's next publish.
         """
         self._review_access(engine)
         if (
@@ -305,7 +311,7 @@ class FrameReader:
                     self._routes.clear()
                 self._routes[payload] = route
             if route.epoch != channel.vhost.epoch:
-                # Its exchange may be another one now, of a type whose routing keys have permissions.
+                # The exchange may have been replaced by one of a type whose routing keys have permissions.
                 check_route(engine.connection.access, channel.vhost, route)
                 channel.vhost.refresh_route(route)
         except BrokerError as error:
@@ -323,7 +329,7 @@ class FrameReader:
         self._last_route = None
 
     def forget_input(self) -> None:
-        """Forget everything: the connection handles no more input."""
+        """Clear caches and partial frames: the connection handles no more input."""
         self._open = None
         self.forget_routes()
 
@@ -335,8 +341,8 @@ class FrameReader:
     def _publish(self, channel: Channel, route: Route, data: bytes, head: i64, n: i64) -> i64:
         """Accept a publish whose content begins at `head`. Return its end, or 0 if the content is incomplete.
 
-        The end is negative if the publish left the fast path, so that the work must be checked. Eight octets are read
-        as one number: type, channel and size of a frame, and one octet more.
+        The end is negative if the publish left the fast path, so that the work must be checked. Eight bytes are read
+        as one number: type, channel and size of a frame, and one byte more.
         """
         if head + CONTENT_MIN > n or channel.state != SESSION_OPEN or channel.content.state != NO_CONTENT:
             return 0

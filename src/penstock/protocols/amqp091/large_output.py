@@ -1,12 +1,12 @@
-"""Large contents of a channel: body frames as the peer reads them, and what the channel writes behind them.
+"""Large contents of a channel: body frames as the peer reads them, and the output of the channel after them.
 
-The frames of a content may not be mixed with others of its channel (AMQP 0-9-1 section 4.2.6), but other channels go
-between. While a large content is written, the output of its channel is a buffer that follows it (`Channel.out`). A
-further large content waits in that line too, behind the buffer before it. Beyond a bound the input of the connection
-waits. Deliveries wait in the rotation (`Channel.receiving`).
+Frames of a content may not be mixed with other contents of the channel (AMQP 0-9-1 section 4.2.6), but frames of other
+channels may go between. While a large content is written, the output of its channel is a buffer that is written after
+it (`Channel.out`). A further large content waits behind that buffer, with a buffer of its own. Beyond a bound of
+waiting output the input of the connection waits. Deliveries wait in the rotation (`Channel.receiving`).
 
-A content that was begun is completed before the close of its channel is sent. It ends with its connection. If a piece
-of it cannot be read, the connection is closed (541): nothing else may follow on that channel.
+A content that was begun is completed before the close of its channel is sent. A content ends with its connection. If a
+piece cannot be read, the connection is closed (541), because no other frame may follow on the channel.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 class _Content:
-    """A large content, and what follows it."""
+    """Large content, and the output of the channel after it."""
 
     __slots__ = ("reader", "after")
 
     def __init__(self, reader: LargeReader) -> None:
         self.reader = reader
         self.after = BytesWriter()
-        """Output of the channel behind it, up to the next large content."""
+        """Output of the channel after this content, up to the next large content."""
 
 
 class LargeOutput(OutputSource):
@@ -83,7 +83,7 @@ class LargeOutput(OutputSource):
         self._channel.out = self._channel.engine.out
 
     def go_on(self) -> None:
-        """Go on writing: the next piece was read, or could not be."""
+        """Continue: the next piece was read, or could not be read."""
         connection = self._channel.connection
         if connection.is_closed():
             self.end()

@@ -1,9 +1,9 @@
 """The message format of AMQP 0-9-1: a content header frame and body frames, as they came from the publisher.
 
-Rewriting copies what does not change octet by octet: a table may hold what no neutral value can express.
+Rewriting copies unchanged fields byte by byte: a table may have values that no neutral value can express.
 
-Here are also the contents of a block's rows, written from columns without an object for each property, and the headers
-CC and BCC (core/routing/route.py).
+This module also has the contents of a block's rows, written from columns without an object for each property, and the
+headers CC and BCC (core/routing/route.py).
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class HeaderRewriter:
         self.content = content
         self._payload = header_payload(content)
         self.properties = properties_in(self._payload)
-        """Octets of each property in the order of their flags; empty if absent."""
+        """Bytes of each property in the order of their flags; empty if absent."""
         self.headers = entries_of(self.properties[HEADERS])
-        """Octets of each headers entry by name. Removed entries are omitted."""
+        """Bytes of each headers entry by name. Removed entries are omitted."""
 
     def with_headers(self, added: dict[str, object]) -> bytes | None:
         """Return the message with additional headers; None if its content header would not fit into a frame."""
@@ -83,7 +83,7 @@ class HeaderRewriter:
 
 
 def properties_in(payload: bytes) -> list[bytes]:
-    """Return the octets of each property in the order of their flags; empty if absent.
+    """Return the bytes of each property in the order of their flags; empty if absent.
 
     The header was checked when the message was received (`property_flags`).
     """
@@ -109,7 +109,7 @@ def payload_of(payload: bytes, properties: list[bytes]) -> bytes:
 
 
 def entries_of(table: bytes) -> dict[str, bytes]:
-    """Return the octets of each entry of a headers table by name, its size first. Raises CodecError."""
+    """Return the bytes of each entry of a headers table by name, its size first. Raises CodecError."""
     reader = FieldReader(table, min(4, len(table)))
     entries: dict[str, bytes] = {}
     while reader.remaining():
@@ -156,7 +156,7 @@ _BEFORE_SIZE: Final = b"\x02\x00\x00\x00\x00\x00\x00\x00\x3c\x00\x00"
 _BODY: Final = b"\x03\x00\x00"
 _END: Final = b"\xce"
 COPIED_OCTETS: Final = 400
-"""Longest body that is written behind its header; a longer one is joined with it, which copies it once less."""
+"""Longest body that is written after its header; a longer body is joined with its header, which saves one copy."""
 
 
 class _Property:
@@ -356,7 +356,7 @@ class Amqp091Format(MessageFormat):
         return content_frames.payload_at(content)
 
     def body_bytes(self, content: bytes) -> i64:
-        """See `MessageFormat.body_bytes`; the size is in the header, also while the body is incomplete."""
+        """See `MessageFormat.body_bytes`; the size is in the header, even while the body is incomplete."""
         return read_i64_be(content, _BODY_SIZE_AT)
 
     def charge(self, content: bytes) -> i64:
@@ -460,7 +460,7 @@ _MARK: Final = b"CC"
 
 
 def may_have_cc(data: bytes, start: i64, end: i64) -> bool:
-    """Return whether these octets of a property list may hold a header CC or BCC (a name follows its length).
+    """Return whether these bytes of a property list may hold a header CC or BCC (a name follows its length).
 
     Messages with headers but without CC and BCC pay only for this test. False positives are possible, false negatives
     are not.

@@ -38,7 +38,7 @@ def number(args: dict[str, object], name: str) -> int:
 
 
 def tag(args: dict[str, object]) -> int:
-    """Return a delivery tag. Raises PreconditionFailed (406) for an impossible one: tags count from 1."""
+    """Return a delivery tag. Raises PreconditionFailed (406) for an impossible tag: tags count from 1."""
     value = number(args, "delivery_tag")
     if value > TAG_MAX:
         raise PreconditionFailed(f"unknown delivery tag {value}")

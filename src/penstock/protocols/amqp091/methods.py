@@ -1,4 +1,4 @@
-"""Methods of a connection and of its channels: the handshake, the table of handlers, and the audit of what they change.
+"""Methods of a connection and of its channels: the handshake, the table of handlers, and the audit of topology changes.
 
 The handshake goes from the protocol header to the agreed limits (AMQP 0-9-1 section 2.2.4). A method must be allowed in
 the present state; see sections 2.2.4 and 2.2.5; codes and texts are RabbitMQ's. An unexpected method is an error of the
@@ -42,7 +42,7 @@ FRAME_MIN: Final = 4096
 """Frame size that every peer must accept (section 4.2.3)."""
 
 KEPT: Final = ("product", "version", "platform", "information", "copyright", "connection_name", QUERY)
-"""Client properties that are stored for people."""
+"""Client properties that are stored for listings."""
 CAPABILITIES: Final = (
     "authentication_failure_close",
     "basic.nack",
@@ -59,7 +59,7 @@ CAPABILITIES: Final = (
 )
 """Client capabilities that are stored, each true or false. Others are dropped."""
 CLIENTS_KNOWN: Final = 64
-"""Most clients whose connections share capabilities and profile; further ones have their own."""
+"""Most clients whose connections share capabilities and profile; connections of further clients have their own."""
 
 
 def start(engine: Amqp091Engine) -> None:
@@ -126,7 +126,7 @@ def _exchange(engine: Amqp091Engine) -> SaslExchange:
 
 
 def accept_login(engine: Amqp091Engine) -> None:
-    """Offer the limits of the connection (section 1.4.2.5); one that is open has updated its secret."""
+    """Offer the limits of the connection (section 1.4.2.5); an open connection has updated its secret instead."""
     if engine.connection.state is ConnectionState.RUNNING:
         engine.send(0, spec.CONNECTION_UPDATE_SECRET_OK, {})
         return
@@ -143,7 +143,7 @@ def accept_login(engine: Amqp091Engine) -> None:
 
 
 def _keep_properties(engine: Amqp091Engine, properties: dict[str, object]) -> None:
-    """Store the listed properties of a client and drop the others."""
+    """Store the listed properties of a client and drop all others."""
     engine.connection.peer.introduce(properties, KEPT)
     stored = engine.connection.peer.properties
     capabilities = properties.get("capabilities")
@@ -195,7 +195,7 @@ def tune_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
 
 
 def open_vhost(engine: Amqp091Engine, args: dict[str, object]) -> None:
-    """Open a virtual host for the client (section 1.4.2.7). Raises NotAllowed (530) for an unknown one."""
+    """Open a virtual host for the client (section 1.4.2.7). Raises NotAllowed (530) for an unknown virtual host."""
     engine.connection.open(engine.broker.vhost(arg.text(args, "virtual_host")))
     engine.keep_time(HEARTBEAT_FRAME, engine.heartbeat_s / 2, 2.0 * engine.heartbeat_s)
     engine.send(0, spec.CONNECTION_OPEN_OK, {})
@@ -255,7 +255,7 @@ AUDITED: Final = frozenset(
 )
 SHOWN: Final = ("source", "exchange", "destination", "routing_key", "type", "durable", "exclusive", "auto_delete",
                 "internal", "arguments")  # fmt: skip
-"""Arguments that a record has, if they are not false or empty."""
+"""Arguments in an audit record, unless they are false or empty."""
 
 
 class MethodAudit:
@@ -269,7 +269,7 @@ class MethodAudit:
         self._queue = None if is_new or "queue" not in method.args else channel.vhost.queues.get(self._queue_name())
 
     def finish(self) -> None:
-        """Record the method, if it has changed anything."""
+        """Record the method, if it has changed the topology."""
         channel, method = self._channel, self._method
         if channel.vhost.epoch == self._epoch and method.id != spec.QUEUE_PURGE:
             return
@@ -351,7 +351,7 @@ def channel_method(engine: Amqp091Engine, number: int, method: Method) -> None:
 
 
 def _count_unheard(channel: Channel, method: Method) -> None:
-    """Count a publish on a channel that flow control has closed: it is lost too."""
+    """Count a publish on a channel that flow control has closed: that publish is lost too."""
     loss = Loss(CLOSED_BEFORE)
     loss.messages = 1
     channel.connection.losses.add(loss, channel.producer.origin)
@@ -365,7 +365,10 @@ def _count_unheard(channel: Channel, method: Method) -> None:
 
 
 def _open(engine: Amqp091Engine, number: int, before: Channel | None) -> None:
-    """Open a channel. Its number may be one that both sides have closed while close-ok is still missing."""
+    """Open a channel.
+
+    The number may belong to a channel that both sides have closed while close-ok is still missing.
+    """
     if before is not None and before.state != SessionState.CLOSED_BY_BOTH:
         raise ChannelError("second 'channel.open' seen")
     others, most = len(engine.channels) - int(before is not None), engine.channel_max
@@ -381,7 +384,10 @@ def _open(engine: Amqp091Engine, number: int, before: Channel | None) -> None:
 
 
 def _close(engine: Amqp091Engine, channel: Channel) -> None:
-    """Handle channel.close of the client. If ours was sent too, theirs is answered and ours still awaits close-ok."""
+    """Handle channel.close of the client.
+
+    If the broker has also sent channel.close, the client's is answered, and the broker's still awaits close-ok.
+    """
     if channel.state == SessionState.CLOSE_RECEIVED:
         return  # Answered when the teardown is complete.
     if channel.state != SESSION_OPEN:

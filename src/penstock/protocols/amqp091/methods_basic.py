@@ -3,9 +3,9 @@
 basic.get answers after a read from disk if the message is paged out. Publishes and settlements in a transaction wait
 for its commit (AMQP 0-9-1 section 1.9; RabbitMQ's semantics).
 
-A client that announces the capability `COMMIT_RETRY` may commit again what was refused at the hold deadline. AMQP 0-9-1
-has no answer for that. It gets basic.return with the reason and without content, and basic.nack with delivery tag 0,
-multiple: all that the commit named is refused.
+A client that announces the capability `COMMIT_RETRY` may repeat a commit that was refused at the hold deadline. AMQP
+0-9-1 has no answer for such a refusal. The client gets basic.return with the reason and without content, and basic.nack
+with delivery tag 0, multiple: the whole commit is refused.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def qos(channel: Channel, args: dict[str, object]) -> None:
     """Set prefetch windows, in messages and bytes.
 
     RabbitMQ's meaning of `global`: false applies to each new consumer, true to the whole channel. A message larger than
-    a window in bytes is delivered when no other is unacknowledged.
+    a window in bytes is delivered when no other message is unacknowledged.
     """
     count, size = arg.number(args, "prefetch_count"), arg.number(args, "prefetch_size")
     if arg.flag(args, "global"):
@@ -70,7 +70,7 @@ def qos(channel: Channel, args: dict[str, object]) -> None:
         channel.prefetch = count
         channel.prefetch_bytes = size
         if channel.credit.bounded():
-            channel.credit.window = 0  # RabbitMQ: a consumer window set later replaces that of the channel.
+            channel.credit.window = 0  # RabbitMQ: a later consumer window replaces the channel's.
             channel.credit.window_bytes = UNBOUNDED
             channel.wake_waiting()
     channel.send(spec.BASIC_QOS_OK, {})
@@ -178,7 +178,7 @@ def confirm_select(channel: Channel, args: dict[str, object]) -> None:
 WAITING_MAX: Final = 10_000
 """Most basic.get requests per queue that may wait for a read from disk.
 
-Clients that await each answer stay far below.
+Clients that await each answer stay far below that.
 """
 
 
@@ -334,12 +334,12 @@ class ChannelTransaction(Transaction):
     def on_result(self, channel: Channel) -> None:
         """Answer finished commits and rollbacks, in order.
 
-        A refused commit closes the channel, and nothing after it is answered; or it may be repeated.
+        A refused commit closes the channel and leaves later requests unanswered, unless the client may repeat it.
         """
         for outcome in self.producer.confirms.take():
             for number in range(int(outcome.first), int(outcome.last) + 1):
                 self._outcomes[number] = outcome.refusal
-        self.producer.confirms.forget_confirmed()  # They answered commits.
+        self.producer.confirms.forget_confirmed()  # The confirms answered commits.
         while self._answered + 1 in self._outcomes:
             refusal = self._outcomes[self._answered + 1]
             if refusal is not None and not self.coordinator.keeps_refused:
@@ -356,7 +356,7 @@ class ChannelTransaction(Transaction):
 
 
 def tx_select(channel: Channel, args: dict[str, object]) -> None:
-    """Make the channel transactional for good; repeating it changes nothing (section 1.9.2.1)."""
+    """Make the channel transactional for good; a repeated tx.select changes nothing (section 1.9.2.1)."""
     if channel.producer.confirming:
         raise PreconditionFailed("cannot switch from confirm to tx mode")
     channel.connection.services.deliver()
@@ -377,7 +377,7 @@ def tx_commit(channel: Channel, args: dict[str, object]) -> None:
 
 
 def tx_rollback(channel: Channel, args: dict[str, object]) -> None:
-    """Roll back; deliveries stay unacknowledged and are not redelivered by themselves (section 1.9.2.5)."""
+    """Roll back; deliveries stay unacknowledged and are not redelivered automatically (section 1.9.2.5)."""
     transaction = _transaction(channel)
     channel.connection.services.deliver()
     transaction.ask(channel, spec.TX_ROLLBACK_OK)

@@ -102,10 +102,11 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
 def _declared_name(
     channel: Channel, name: str, arguments: dict[str, object], exclusive: bool, asker: topology.Asker
 ) -> str:
-    """Return the name of a queue that is declared. Raises AccessRefused (403) for one that is reserved.
+    """Return the name of a queue that is declared. Raises AccessRefused (403) for a reserved name.
 
-    An exclusive queue for answers to control requests needs no permission, as direct replies need none: nobody else can
-    publish to it without one. A channel has one of them. Its dead letters are publishes of the client: they need one.
+    An exclusive queue for answers to control requests needs no permission, like direct replies: other users need a
+    permission to publish to it. A channel has at most one such queue. Dead letters of that queue are publishes of the
+    client, and need permission.
     """
     make_name = channel.connection.services.make_name
     if name == CONTROL_REPLIES and exclusive:
@@ -143,7 +144,7 @@ def queue_purge(channel: Channel, args: dict[str, object]) -> None:
 def queue_delete(channel: Channel, args: dict[str, object]) -> None:
     """Delete a queue, on request only if it is unused or empty (section 1.7.2.9).
 
-    A missing one is no error (RabbitMQ since 3.2).
+    A missing queue is no error (RabbitMQ since 3.2).
     """
     asker, name = asker_of(channel.connection), queue_name(channel, args)
     count = topology.delete_queue(asker, channel.vhost, name, arg.flag(args, "if_unused"), arg.flag(args, "if_empty"))
@@ -159,7 +160,7 @@ def readable_queue(channel: Channel, args: dict[str, object]) -> Queue:
 
 
 def queue_name(channel: Channel, args: dict[str, object]) -> str:
-    """Return the queue name of a method; for an empty one the name of the last declared queue (section 1.7.2).
+    """Return the queue name of a method; an empty name means the last declared queue (section 1.7.2).
 
     Raises NotFound (404) if none was declared on the channel.
     """
@@ -170,7 +171,8 @@ def queue_name(channel: Channel, args: dict[str, object]) -> str:
 
 
 def _of_queue(channel: Channel, args: dict[str, object]) -> BindingTerms:
-    """Return a binding of a queue; both name and key empty: the last declared queue's name (section 1.7.2.3)."""
+    """Return a binding of a queue; if name and key are both empty, both are the last declared queue's name (section
+    1.7.2.3)."""
     name, key = queue_name(channel, args), arg.text(args, "routing_key")
     key = name if key == "" and arg.name(args, "queue") == "" else key
     return BindingTerms(arg.name(args, "exchange"), QUEUE, name, key, arg.table(args, "arguments"))

@@ -5,11 +5,11 @@ Properties are read and checked only if the flags of the content header announce
 Direct reply-to (RabbitMQ's extension): replies go straight to the requesting channel, without a declared queue.
 
 A client consumes from `amq.rabbitmq.reply-to` without acknowledgements and sets the same name as `reply_to` of its
-requests. The broker replaces that name by an address of this channel. Servers publish their replies to the address
+requests. The broker replaces that name by an address of the channel. Servers publish their replies to the address
 through the default exchange. Behind the address is an unlisted queue that is deleted with its consumer. A requester
-that does not read therefore blocks nobody. Replies that its connection does not take wait in that queue. A reply beyond
-the queue's capacity (the broker's default, unless a pattern sets one) is refused: nack, and basic.return if it is
-mandatory.
+that does not read therefore blocks no other client. Replies wait in the queue while the requester's connection takes
+none. A reply beyond the queue's capacity (the broker's default, unless a pattern sets one) is refused: nack, and
+basic.return if it is mandatory.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def check_user_id_and_reply_to(channel: Channel, content: bytes) -> bytes:
 DELIVERY_MODE_FLAG: Final = 0x1000
 PRIORITY_FLAG: Final = 0x0800
 EXPIRATION_FLAG: Final = 0x0100
-"""Flags of these properties in the property flags (AMQP 0-9-1 section 4.2.6.1)."""
+"""Property flags of reply_to and user_id (AMQP 0-9-1 section 4.2.6.1)."""
 IN_MEMORY_FLAGS: Final = 0x0900
 """Flags of priority and expiration."""
 STORED_FLAGS: Final = 0x1900
-"""The same with the delivery mode, for brokers with a store."""
+"""Flags of priority, expiration and delivery mode, for brokers with a store."""
 BEFORE_DELIVERY_MODE: Final = 0xE000
 """Flags of the properties before the delivery mode."""
 
@@ -130,7 +130,7 @@ def route_variant(route: Route, data: bytes, frame_at: i64) -> Route:
 def write_return(channel: Channel, route: Route, content: bytes, refused: BrokerError | None) -> None:
     """Write basic.return with the message.
 
-    `refused` is the reason why a queue refused it, None if no queue was bound.
+    `refused` is the reason why a queue refused the message; None if no queue was bound.
     """
     if not channel.is_open():
         return  # The channel was closed in the same read: nothing may be sent on it.
@@ -182,7 +182,7 @@ def consume_replies(channel: Channel, args: dict[str, object]) -> None:
 
 
 def declare_replies(channel: Channel, name: str) -> dict[str, object]:
-    """Answer a declaration of a reply address: it only checks that the address exists. Raises NotFound (404)."""
+    """Answer a declaration of a reply address, which only checks that the address exists. Raises NotFound (404)."""
     if name != REPLY_TO and name not in channel.vhost.replies:
         raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
     return {"queue": name, "message_count": 0, "consumer_count": 1}
@@ -195,7 +195,7 @@ class ChannelPublisher(ProducerListener):
         super().__init__(channel.connection_number)
         self.channel = channel
         self._enforced: int = 0
-        """Number of gates that block it and were logged; rate gates are left out."""
+        """Number of logged gates that block the channel, without rate gates."""
 
     @override
     def on_confirms(self) -> None:
@@ -212,7 +212,7 @@ class ChannelPublisher(ProducerListener):
     def on_blocked(self, gate: Gate) -> bool:
         """Count a gate for its connection, and stop a client that obeys channel.flow at the first one.
 
-        The first gate of a channel is logged, and the release of its last: once each (as Broker-J does).
+        Only the first gate of a channel is logged, and the release of its last (as in Broker-J).
         """
         if not self.channel.connection.count_block(gate, 1):
             return False
@@ -233,7 +233,7 @@ class ChannelPublisher(ProducerListener):
         return True
 
     def on_departed(self) -> None:
-        """Add the lost publishes to those of its connection, which are logged together."""
+        """Add the lost publishes to those of the connection, which are logged together."""
         self.channel.connection.count_departed(self.channel.producer)
 
     def publish_error(self) -> BrokerError | None:
@@ -246,7 +246,8 @@ class ChannelPublisher(ProducerListener):
         return ResourceError("channel.flow was requested, but the client went on publishing")
 
     def on_held(self, held: Held) -> None:
-        """Log once a connection that a publish without a confirm is held: its process may exit before it passes."""
+        """Log once per connection that a publish without a confirm is held: its publisher may exit before the publish
+        passes."""
         connection = self.channel.connection
         if held.pending is None and not connection.losses.held_unconfirmed:
             connection.losses.held_unconfirmed = True

@@ -1,8 +1,8 @@
 """Requests of one connection that wait for an answer, with one bound for all channels and methods.
 
 Answers of a channel come in order. Behind a commit that is held, each further request has a record until the gate
-opens, or the hold deadline ends the wait. A client that awaits each answer has one such request a channel. Those that
-are sent ahead are counted for the connection; at the bound its input waits.
+opens, or the hold deadline ends the wait. A client that awaits each answer has one such request a channel. Requests
+sent ahead are counted for the connection; at the bound its input waits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class UnansweredRequests:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._of_channel: dict[int, int] = {}
-        """Numbers of requests by channel, of channels that have any."""
+        """Number of requests by channel; channels without requests are absent."""
         self._total: i64 = 0
         self._waits: bool = False
         """True while the input of the connection waits."""
@@ -40,8 +40,8 @@ class UnansweredRequests:
     def add(self, channel: int, gated: bool) -> None:
         """Count a request of a channel; `gated` if a held commit is before it. The input waits at the bound.
 
-        Raises ResourceError (506) for a gated one if the connection consumes: an acknowledgement in its unread input
-        may be what opens the gate.
+        Raises ResourceError (506) for a gated request if the connection consumes: its unread input may have the
+        acknowledgement that opens the gate.
         """
         ahead = self.sent_ahead()
         if gated and ahead >= SENT_AHEAD_MOST - 1 and self._consumes():

@@ -1,1 +1,1 @@
-"""AMQP 1.0: so far the format of its messages."""
+"""AMQP 1.0 protocol: connections, sessions, links and their messages."""

@@ -12,18 +12,19 @@
 | `queue://name`, `queue:name` | the queue | the queue |
 | `topic://name`, `topic:name` | the exchange of that name, else `amq.topic` with this key | the same |
 
-The last two are ActiveMQ's, percent-encoded as well. Before `amq.topic` comes a queue or exchange that has the whole
-text for its name. There, the last word `>` of a source is `#`. Options behind `?` and the names of ActiveMQ's temporary
-nodes (`temp-queue://`) are refused.
+The last two rows are ActiveMQ's, percent-encoded as well. A queue or exchange whose name is the whole text precedes
+`amq.topic`. In `amq.topic`, the last word `>` of a source is `#`. Options behind `?` and the names of ActiveMQ's
+temporary nodes (`temp-queue://`) are refused.
 
-`amqp://host/` or `amqps://host/` in front of an address is left out: uamqp has it in each. The capability `queue` or
-`topic` decides where a plain name may be either. An unroutable message is released, as in RabbitMQ 4. A topic accepts
-it: in JMS it is no error that nobody has subscribed. A `to` that names nothing is rejected.
+`amqp://host/` or `amqps://host/` in front of an address is removed: uamqp sends it with each address. The capability
+`queue` or `topic` decides where a plain name may be either. An unroutable message is released, as in RabbitMQ 4. A
+topic accepts an unroutable message: in JMS a topic without subscribers is no error. A message whose `to` names nothing
+is rejected.
 
-Messages to receivers get the annotations x-exchange and x-routing-key, as in RabbitMQ 4. They tell a consumer what
-`basic.deliver` tells one of AMQP 0-9-1. What a sender wrote there is replaced.
+Messages to receivers get the annotations x-exchange and x-routing-key, as in RabbitMQ 4. The annotations correspond to
+the fields of `basic.deliver` in AMQP 0-9-1. Annotations of these names from a sender are replaced.
 
-A queue that an attach names is created where the setting `auto-create` of its name asks for it (Artemis).
+The queue that an attach names is created if the setting `auto-create` of its name says so (Artemis).
 """
 
 from __future__ import annotations
@@ -52,11 +53,12 @@ MANAGEMENT: Final = "/management"
 QUEUE_CAPABILITY: Final = "queue"
 TOPIC_CAPABILITY: Final = "topic"
 TEMPORARY: Final = "temporary-"
-"""Capabilities of a terminus (AMQP JMS mapping 1.0, section 3.3); those of dynamic nodes begin with the last one."""
+"""Capabilities of a terminus (AMQP JMS mapping 1.0, section 3.3); capabilities of dynamic nodes begin with
+`TEMPORARY`."""
 ADDRESS_MAX: Final = len(EXCHANGES) + 2 * 3 * NAME_MAX + 1
-"""Most octets of an address: two names, each octet percent-encoded."""
+"""Most bytes of an address: two names, each byte percent-encoded."""
 CACHED_MAX: Final = 256
-"""Addresses of `to` that a cache has at most."""
+"""Most addresses of `to` in a cache."""
 _SCHEMES: Final = frozenset({"amqp", "amqps"})
 _DEFAULT: Final = frozenset({"", "amq.default"})
 """Names of the default exchange, which no address may have (RabbitMQ 4)."""
@@ -65,7 +67,7 @@ _FOREIGN: Final = ("queue://", "topic://", "queue:", "topic:")
 _TEMPORARY: Final = ("temp-queue:", "temp-topic:")
 """Beginnings of the addresses that ActiveMQ gives dynamic nodes."""
 TOPICS: Final = "amq.topic"
-"""Exchange of topics that no exchange is named after."""
+"""Exchange of topics that have no exchange of their own name."""
 _WITHOUT_SLASH: Final = (QUEUES[1:], EXCHANGES[1:])
 """Beginnings of plain names that are likely meant as addresses: Proton takes the slash of a URL for its separator."""
 _FORMER: Final = {
@@ -74,7 +76,7 @@ _FORMER: Final = {
     "/exchange/": EXCHANGES,
     "/topic/": EXCHANGES + "amq.topic/",
 }
-"""Beginnings of RabbitMQ 3's addresses, and the present ones, for errors."""
+"""Beginnings of RabbitMQ 3's addresses, and the present ones, for error messages."""
 
 
 class AddressKind(IntEnum):
@@ -94,7 +96,7 @@ class Unroutable(IntEnum):
 
     RELEASED = 0
     ACCEPTED = 1
-    """It is accepted and counted, because the topic has no subscription."""
+    """The message is accepted and counted, because the topic has no subscription."""
     REJECTED = 2
     """amqp:not-found."""
 
@@ -112,7 +114,7 @@ class Node:
         self.key: Final = key
         """Routing key: the queue's name for a queue; empty if `by_subject`."""
         self.by_subject: Final = by_subject
-        """True if the subject of each message is its routing key; a subscription has no key then."""
+        """True if the subject of each message is its routing key; a subscription then has no key."""
 
     def place(self) -> tuple[str, str]:
         """Return kind and name of the queue or exchange."""
@@ -125,7 +127,7 @@ class Node:
 class Address:
     """A parsed address.
 
-    `nodes` are the nodes that it may name, in the order to try; see `target_node`, `source_node`.
+    `nodes` are the nodes that the address may name, in the order to try; see `target_node`, `source_node`.
     """
 
     __slots__ = ("text", "kind", "nodes", "unroutable")
@@ -134,7 +136,7 @@ class Address:
         self.text: Final = text
         self.kind: Final = kind
         self.nodes: Final = nodes
-        """Empty for the anonymous terminus and the management node."""
+        """Nodes to try; empty for the anonymous terminus and the management node."""
         self.unroutable: Final = unroutable
         """Outcome of a message that reaches no queue."""
 
@@ -195,7 +197,10 @@ def parse_to(octets: bytes) -> Address:
 
 
 class ToAddresses:
-    """Cache of the addresses in `to`, by their octets: an address is read once. It has `CACHED_MAX` at most."""
+    """Cache of the addresses in `to`, by their bytes: an address is read once.
+
+    The cache has at most `CACHED_MAX` addresses.
+    """
 
     __slots__ = ("_found",)
 
@@ -203,7 +208,7 @@ class ToAddresses:
         self._found: dict[bytes, Address] = {}
 
     def address(self, octets: bytes) -> Address:
-        """Return the address in `to`. Raises InvalidField; what cannot be read is not stored."""
+        """Return the address in `to`. Raises InvalidField; an unreadable address is not cached."""
         address = self._found.get(octets)
         if address is None:
             address = parse_to(octets)
@@ -216,7 +221,7 @@ class ToAddresses:
 def _without_host(text: str) -> str:
     """Return an address without the scheme and host of a URL, which uamqp sends with each address.
 
-    A path of RabbitMQ 4 keeps its first slash; any other one is a plain name.
+    A path of RabbitMQ 4 keeps its first slash; a plain name loses it.
     """
     scheme, divider, rest = text.partition("://")
     if divider == "" or scheme not in _SCHEMES:
@@ -287,7 +292,7 @@ def _plain_nodes(text: str, wants_queue: bool, wants_topic: bool) -> list[Node]:
 
 
 def _read_foreign(text: str, wants_queue: bool, wants_topic: bool, receives: bool) -> Address:
-    """Return an address of ActiveMQ. A queue or exchange with the whole text for its name may be meant as well."""
+    """Return an address of ActiveMQ. The address may also mean a queue or exchange whose name is the whole text."""
     begin = next((each for each in _FOREIGN if text.startswith(each)), "")
     if begin == "":
         raise InvalidField(
@@ -367,7 +372,10 @@ def _not_found(address: Address, vhost: VirtualHost) -> NotFound:
 
 
 def routing_key(node: Node, subject: str) -> str:
-    """Return the routing key of a message to a node. Raises InvalidField for a subject that is too long for one."""
+    """Return the routing key of a message to a node.
+
+    Raises InvalidField for a subject that is longer than a routing key may be.
+    """
     if not node.by_subject:
         return node.key
     if not is_name(subject):
@@ -384,7 +392,7 @@ ROUTING_KEY: Final = "x-routing-key"
 
 
 def annotations_octets(envelope: Envelope) -> bytes:
-    """Return the annotations of a message that has no others as a section, cached with its envelope."""
+    """Return the address annotations of a message without other annotations, as a section cached with its envelope."""
     entry = envelope.encoded.entry(FIRST_OCTET)
     if not entry.encoded:
         annotations: dict[object, object] = {
@@ -396,13 +404,16 @@ def annotations_octets(envelope: Envelope) -> bytes:
 
 
 def with_address(content: bytes, sections: Sections, envelope: Envelope) -> bytes:
-    """Return a message that has annotations, with those of its address among them. Raises CodecError."""
+    """Return an annotated message with the annotations of its address added. Raises CodecError."""
     added: dict[str, object] = {EXCHANGE_KEY: envelope.exchange, ROUTING_KEY: envelope.routing_key}
     return with_annotations(content, sections, added)
 
 
 def create_missing_queue(vhost: VirtualHost, address: Address, asker: Connection) -> None:
-    """Create the queue of an address that names nothing yet, durable, if its settings say so. Raises BrokerError."""
+    """Create the durable queue of an address that names nothing yet, if the queue's settings say so.
+
+    Raises BrokerError.
+    """
     for node in address.nodes:
         if vhost.default_route(node.queue) is not None if node.queue else node.exchange in vhost.exchanges:
             return

@@ -48,7 +48,7 @@ from penstock.wire.amqp10.values import Symbol
 LINKS_MAX: Final = 10_000
 """Most links of a connection, 3 to 4 KiB each."""
 OUTCOMES = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
-"""Outcomes that we support, as receiver and as sender."""
+"""Outcomes that the broker supports, as receiver and as sender."""
 UNSETTLED_STATE = 2
 """Terminus durability of a durable subscription (section 3.5.5)."""
 
@@ -96,7 +96,7 @@ def _answer(attach: Composite, handle: i64, source: object, target: object, **fi
     if not receives:
         fields.setdefault("initial_delivery_count", 0)
         if mode == MIXED:
-            mode = UNSETTLED  # We settle all of a link's deliveries when we send them, or none.
+            mode = UNSETTLED  # The broker settles all deliveries of a link when they are sent, or none.
     fields.setdefault("snd_settle_mode", mode)
     fields.setdefault("rcv_settle_mode", attach.number("rcv_settle_mode"))
     return composite(
@@ -165,7 +165,7 @@ def _attach_incoming(session: AmqpSession, attach: Composite) -> None:
 
 
 def _sender_fields(session: AmqpSession, link: IncomingLink, attach: Composite) -> dict[str, object]:
-    """Return the fields that describe lane and credit. Raises BrokerError, and the link has ended then."""
+    """Return the fields that describe lane and credit. Raises BrokerError after the link has ended."""
     try:
         return sender_fields(session, link.credit, session.endpoint.peer_max_frame_size, attach)
     except BrokerError:
@@ -202,7 +202,7 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
     is_subscription = isinstance(node, Subscription)
     is_management = queue.name.startswith(RESPONSES)
     if is_subscription or is_management:
-        filters.take_messages()  # Qpid JMS asks for `copy` in durable subscriptions; no browser would end a queue.
+        filters.take_messages()  # Qpid JMS asks for `copy` in durable subscriptions; a browser never empties its queue.
     if terminus is None:
         terminus = composite(
             SOURCE, durable=UNSETTLED_STATE, expiry_policy=EXPIRES_NEVER, capabilities=[TOPIC_CAPABILITY]
@@ -218,7 +218,7 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
         if node is not None:
             node.on_link_ended(False)
         elif is_management:
-            session.broker.delete_queue(queue)  # It would end with its consumer.
+            session.broker.delete_queue(queue)  # The queue would have ended with its consumer.
         raise
     session.links.add_receiver(link, link.consumer)
     if node is not None:
@@ -240,7 +240,7 @@ def _attach_outgoing(session: AmqpSession, attach: Composite) -> None:
 def _source(
     session: AmqpSession, attach: Composite, terminus: Composite | None, filters: SourceFilters
 ) -> tuple[LinkNode | None, Queue, str]:
-    """Return the node that a source is notified by when its link ends, its queue and its address.
+    """Return the source's queue and address, and the node to notify when the link ends.
 
     Raises BrokerError.
     """
@@ -251,7 +251,7 @@ def _source(
         return _addressed_source(session, attach, terminus, filters)
     if terminus is None:
         found = find_subscription(session, container, name, attach.texts("desired_capabilities"))
-        authorization.check_delete_queue(access, found.queue.name)  # The close of the link ends it.
+        authorization.check_delete_queue(access, found.queue.name)  # Closing the link deletes the subscription.
         authorization.check_read_queue(access, found.queue.name)
         found.check_unused()
         suspended.steal(key)
@@ -273,15 +273,15 @@ def _source(
 def _addressed_source(
     session: AmqpSession, attach: Composite, terminus: Composite, filters: SourceFilters
 ) -> tuple[LinkNode | None, Queue, str]:
-    """Return the node of a source with an address, as `_source`. An attached link of the name is stolen.
+    """Return the node of a source with an address, as `_source`. An attached link of the same name is stolen.
 
-    A subscription that is refused steals nothing. Raises BrokerError.
+    A refused subscription steals no link. Raises BrokerError.
     """
     suspended, key = session.endpoint.shared.suspended, link_key(session, attach)
     text = terminus.text("address")
     address = parse_source(text, terminus.texts("capabilities"))
     if address.kind is AddressKind.MANAGEMENT:
-        return None, response_queue(session), text  # Links to it may share a name.
+        return None, response_queue(session), text  # Links to the management node may share a name.
     create_missing_queue(session.vhost, address, session.connection)
     node = source_node(address, session.vhost)
     if node.queue:
@@ -297,7 +297,7 @@ def _addressed_source(
 
 
 def _dynamic_node(session: AmqpSession, terminus: Composite) -> DynamicNode:
-    """Create the node of a dynamic terminus. Raises InvalidField if it has an address too (section 3.5.3)."""
+    """Create the node of a dynamic terminus. Raises InvalidField if the terminus has an address too (section 3.5.3)."""
     if terminus.text("address"):
         raise InvalidField(f"a dynamic terminus has the address '{terminus.text('address')}'; it must have none")
     return session.endpoint.shared.nodes.create(session, terminus)

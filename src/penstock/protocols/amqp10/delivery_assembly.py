@@ -1,8 +1,8 @@
 """Deliveries in several frames that arrive on an incoming link.
 
-A small one is put together. Once `min-large-message` octets have come, and a body that can be walked has
-begun, the delivery becomes large: what lies before the body is its head, and the body goes in pieces. Requests to the
-control exchange are always put together, and so is a body of amqp-value or amqp-sequence that holds a list, a map or
+A small delivery is put together. Once `min-large-message` bytes have come, and a body that can be walked has begun, the
+delivery becomes large. The sections before the body are then its head, and the body is stored in pieces. Requests to
+the control exchange are always put together, and so is a body of amqp-value or amqp-sequence with a list, a map or
 another compound value.
 """
 
@@ -27,9 +27,9 @@ from penstock.wire.amqp10.value_walk import UNFIT
 from penstock.wire.amqp10.values import CodecError
 
 NO_DATA: Final = b"\x00\x53\x75\xa0\x00"
-"""A data section without octets: the body of a head."""
+"""A data section without bytes: the body of a head."""
 NO_VALUE: Final = b"\x00\x53\x77\x40"
-"""An amqp-value that is null: the same for a head whose message has an amqp-value."""
+"""An amqp-value that is null: the body of a head whose message has an amqp-value."""
 
 
 class PartialDelivery(PartialMessage):
@@ -53,18 +53,21 @@ class DeliveryAssembly:
         self._link = link
         self._target = target
         self.octets: i64 = 0
-        """Octets of all its sections that have come."""
+        """Received bytes of all sections of the delivery."""
         self.fault: BrokerError | None = None
-        """The reason why it will be rejected: the body of a large message is malformed. The rest of it is dropped."""
+        """Reason for which the delivery will be rejected: the body of a large message is malformed.
+
+        Further bytes are dropped.
+        """
         self._partial: PartialDelivery | None = None
-        """Charge of its octets in memory; None if there is no such delivery."""
+        """Charge of the received bytes in memory; None if there is no such delivery."""
         self._payloads: list[bytes] = []
         self._large_from: i64 = 0
-        """Octets from which on it is looked at whether it is large; 0 if it never is."""
+        """Received bytes from which `_review` checks whether the delivery is large; 0 if it never is."""
         self._head: bytes = b""
         self._walk: BodyWalk | None = None
         self._large: LargeMessage | None = None
-        """The body, if it goes in pieces."""
+        """Body that is stored in pieces; None for other deliveries."""
 
     def add(self, payload: bytes) -> None:
         """Add the payload of a frame. Raises ResourceError (506) if too much has arrived in part."""
@@ -84,7 +87,8 @@ class DeliveryAssembly:
             self._add_to_body(payload)
 
     def finish(self) -> LargeBody | None:
-        """Return the body of a complete delivery if it is large; None if it was put together, or has a fault."""
+        """Return the body of a complete delivery if it is large; None if the delivery was put together, or has a
+        fault."""
         walk, large = self._walk, self._large
         if walk is None or large is None:
             return None
@@ -99,15 +103,15 @@ class DeliveryAssembly:
         return large.finish(spans)
 
     def content(self) -> bytes:
-        """Return the sections of a complete delivery; those of a large one with an empty body."""
+        """Return the sections of a complete delivery; a large delivery has an empty body here."""
         return self._head if self._walk is not None else b"".join(self._payloads)
 
     def unlink(self) -> None:
-        """Drop the link, which has ended."""
+        """Drop the link: it has ended."""
         del self._link
 
     def drop(self) -> None:
-        """Drop the octets received so far."""
+        """Drop the bytes received so far."""
         if self._partial is not None:
             self._link.session.connection.services.partial_messages.give_back(self._partial)
             self._partial = None
@@ -119,12 +123,12 @@ class DeliveryAssembly:
             self.octets = 0
 
     def _review(self) -> None:
-        """Let the body go in pieces if it has begun, and can be walked."""
+        """Store the body in pieces if it has begun, and can be walked."""
         data = b"".join(self._payloads)
         self._payloads = [data]
         start = body_start(data, len(data))
         if start == UNFIT:
-            self._large_from = 2 * self.octets  # It is copied each time.
+            self._large_from = 2 * self.octets  # Each review copies the payload.
             return
         self._large_from = 0
         if not may_walk(data, start):
@@ -136,7 +140,7 @@ class DeliveryAssembly:
             if self._target.route_of(head, head, sections).target.control:
                 return
         except (CodecError, BrokerError):
-            pass  # It is told when the delivery is complete.
+            pass  # The fault is reported when the delivery is complete.
         assert self._partial is not None
         self._payloads = []
         self._head = head

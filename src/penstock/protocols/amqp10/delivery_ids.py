@@ -1,6 +1,6 @@
-"""Delivery-ids: those of an incoming link by the numbers of its producer, those of a session by its own numbers.
+"""Delivery-ids: of an incoming link by the numbers of its producer, and of a session by its own numbers.
 
-Accepted deliveries of one turn become few dispositions, whatever their links (section 2.7.6).
+Accepted deliveries of one turn become few dispositions, of any links (section 2.7.6).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.wire.amqp10.transfer import ACCEPTED_STATE, write_disposition
 from penstock.wire.amqp10.values import serial_distance
 
 HALF: Final = 0x7FFFFFFF
-"""Delivery-ids of one turn that lie further apart have begun again at 0."""
+"""Delivery-ids of one turn that are further apart have wrapped around to 0."""
 
 
 class AcceptedRanges:
@@ -26,7 +26,7 @@ class AcceptedRanges:
         self._ranges: list[tuple[int, int]] = []
 
     def add(self, first: i64, last: i64) -> bool:
-        """Add a range; returns whether it is the first one of the turn."""
+        """Add a range; return whether it is the first range of the turn."""
         self._ranges.append((int(first), int(last)))
         return len(self._ranges) == 1
 
@@ -50,11 +50,11 @@ class AcceptedRanges:
 
 
 TRIM_FROM: Final = 64
-"""Runs without use after which the list of runs is trimmed, if they are half of it."""
+"""Unused runs after which the list of runs is trimmed, if they are half of the list."""
 
 
 class DeliveryRange:
-    """Consecutive delivery-ids, `first`..`last`; `second` is true if their sender settles first."""
+    """Consecutive delivery-ids, `first`..`last`; `second` is true if the sender settles first."""
 
     __slots__ = ("first", "last", "second")
 
@@ -77,7 +77,7 @@ class _Run:
 
 
 class DeliveryIds:
-    """Runs of numbers with consecutive delivery-ids. A link that is alone on its session has one."""
+    """Runs of numbers with consecutive delivery-ids. The only link of a session has one run."""
 
     __slots__ = ("_runs", "_front", "_offset", "_second")
 
@@ -89,7 +89,7 @@ class DeliveryIds:
         self._second: bool = False
 
     def add(self, number: i64, delivery_id: i64, second: bool = False) -> None:
-        """Record the delivery-id of the next number. `second`: its sender settles first (rcv-settle-mode)."""
+        """Record the delivery-id of the next number. `second`: the sender settles first (rcv-settle-mode)."""
         offset = (delivery_id - number) & 0xFFFFFFFF
         if offset != self._offset or second != self._second:
             self._offset = offset
@@ -113,7 +113,7 @@ class DeliveryIds:
         return ranges
 
     def forget(self, upto: i64) -> None:
-        """Drop the runs of which all numbers are at most `upto`: their outcomes are sent."""
+        """Drop the runs whose numbers are all at most `upto`: their outcomes are sent."""
         runs = self._runs
         count: i64 = len(runs)
         front = self._front
@@ -125,7 +125,7 @@ class DeliveryIds:
         self._front = front
 
     def _index(self, number: i64) -> i64:
-        """Return the index of the last run that begins at a number or before; at least the front."""
+        """Return the index of the last run that begins at a number or before it; at least the front."""
         runs = self._runs
         low = self._front
         high: i64 = len(runs)
@@ -151,7 +151,7 @@ class _Gap:
 class SentIds:
     """Delivery-ids of the deliveries that a session sends, by the numbers of its ledger: 0 for number 1, and so on.
 
-    A delivery that was dropped before its first frame has a number, and no delivery-id. It leaves a gap.
+    A delivery that was dropped before its first frame has a number, and no delivery-id. Such a number is a gap.
     """
 
     __slots__ = ("next_number", "next_id", "_gaps")
@@ -163,7 +163,7 @@ class SentIds:
         self._gaps: list[_Gap] = []
 
     def skip_to(self, number: i64, settled: i64) -> None:
-        """Leave a gap up to a number. All numbers before `settled` are settled: gaps there are forgotten."""
+        """Leave a gap up to a number. All numbers before `settled` are settled: gaps before it are dropped."""
         gaps = self._gaps
         while gaps and gaps[0].first <= settled:
             gaps.pop(0)
@@ -180,7 +180,8 @@ class SentIds:
         return serial_distance(delivery_id, self.next_id) <= 0
 
     def number_of(self, delivery_id: i64) -> i64:
-        """Return the number of a delivery-id; for one that was settled long ago, any number before the unsettled."""
+        """Return the number of a delivery-id; for an id that was settled long ago, any number before the unsettled
+        ones."""
         number = self.next_number - serial_distance(delivery_id, self.next_id)
         at = len(self._gaps) - 1
         while at >= 0 and number < self._gaps[at].first:

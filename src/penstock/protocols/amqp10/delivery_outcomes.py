@@ -1,4 +1,4 @@
-"""Outcomes that receivers ask for (section 3.4), and dispositions that send ours (section 2.7.6)."""
+"""Outcomes that receivers ask for (section 3.4), and dispositions that send the broker's outcomes (section 2.7.6)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 REJECTED_CONDITION: Final = "x-rejected-condition"
 REJECTED_DESCRIPTION: Final = "x-rejected-description"
-"""Annotations of a dead letter, headers in AMQP 0-9-1: the error that its receiver rejected it with."""
+"""Annotations of a dead letter, headers in AMQP 0-9-1: the error with which its receiver rejected the message."""
 REJECTED_NAME: Final = "amqp:rejected:list"
 RELEASED_NAME: Final = "amqp:released:list"
 """Names of outcomes in the list of a source."""
 ANNOTATIONS_MAX: Final = 32
-"""Most annotations of one outcome; beyond, none is added."""
+"""Most annotations of one outcome; an outcome with more adds none."""
 DESCRIPTION_LETTERS: Final = 255
 
 
@@ -40,7 +40,7 @@ def hears(attach: Composite, outcome: str) -> bool:
 def headers_of(code: i64, state: object, formats: MessageFormats) -> AddedHeaders | None:
     """Return the fields that a state adds to its messages: annotations of `modified`, or the error of `rejected`.
 
-    Only annotations whose key begins with "x-" are added, as for dead letters. None if there is nothing to add.
+    Only annotations whose key begins with "x-" are added, as for dead letters. Return None if nothing is to be added.
     """
     if not isinstance(state, Composite):
         return None
@@ -61,7 +61,7 @@ def headers_of(code: i64, state: object, formats: MessageFormats) -> AddedHeader
 
 
 def outcome_of(code: i64, state: object) -> Outcome:
-    """Return the outcome of a delivery state, whose descriptor is `code`; released if it is none.
+    """Return the outcome of a delivery state with descriptor `code`; released if the state is no outcome.
 
     `state` is None if the state has no fields.
     """
@@ -86,7 +86,7 @@ def write_outcome(session: AmqpSession, first: i64, last: i64, settled: bool, st
 
 
 def _large_disposition(first: i64, last: i64, settled: bool, state: bytes) -> Composite:
-    """Return a disposition whose state has a reason."""
+    """Return a disposition that is too long for the short encoding: its state has a reason."""
     return composite(
         DISPOSITION,
         role=True,
@@ -98,9 +98,9 @@ def _large_disposition(first: i64, last: i64, settled: bool, state: bytes) -> Co
 
 
 def rejected_state(refusal: Refusal, now: float, condition: str = "") -> bytes:
-    """Return the state of a refused delivery: `rejected`, with the reason, the gate and the time to wait for.
+    """Return the state of a refused delivery: `rejected`, with the reason, the gate and the time to wait.
 
-    `condition` is that of the error; by default it is the refusal's own.
+    `condition` is the condition of the error; by default the refusal's own.
     """
     info: dict[object, object] = {Symbol("reason"): refusal.cause}
     gate = refusal.gate

@@ -1,9 +1,9 @@
-"""Delivery-tags of the deliveries of an incoming link that wait for their outcome; no two are equal (section 2.6.12).
+"""Delivery-tags of an incoming link's deliveries that await their outcome; no two are equal (section 2.6.12).
 
-Theory of operation. Most senders count: each tag is a number of at most eight bytes, larger than the one before. So a
-larger one is new. Runs of tags that grow by one follow from the numbers of their deliveries; a sender with several
-links begins a run with each change of the link. With the first tag that is not larger, those of all deliveries that
-wait are stored, until none of them waits.
+Theory of operation. Most senders count: each tag is a number of at most eight bytes, larger than the tag before. A
+larger tag is therefore new. Runs of tags that grow by one follow from the numbers of their deliveries; a sender with
+several links begins a run with each change of the link. When a tag is not larger, the tags of all waiting deliveries
+are stored, until no delivery waits.
 """
 
 from __future__ import annotations
@@ -18,24 +18,27 @@ from penstock.flow.pool import PoolHolder, Pools
 from penstock.settings.pools import STORED_TAGS
 
 TAGS_MAX: Final = 2048
-"""Most stored tags of a link; the oldest is forgotten beyond: it could be used again, and would be sent again."""
+"""Most stored tags of a link; beyond, the oldest tag is forgotten: it could be used again, and would be sent again."""
 
 OF_CONNECTION_MAX: Final = 65_536
-"""Most stored tags of all links of a connection. Beyond, a link forgets its own oldest."""
+"""Most stored tags of all links of a connection. Beyond, a link forgets its own oldest tag."""
 STEP: Final = 256
-"""Tags that each connection may store. It takes room for more from that of all connections, as many at a time."""
+"""Tags that each connection may store.
+
+For more tags a connection takes a step of room from the pool of all connections, each time.
+"""
 STEP_BYTES: Final = STEP * 288
 """Memory of a step: a tag of 32 bytes with its outcome takes up to 280 bytes."""
 SHARE_OF_MEMORY: Final = 16
-"""Part of the node's memory limit (a sixteenth) that these steps of all connections may have: they alone never close
-its gate."""
+"""Part of the node's memory limit (a sixteenth) for the steps of all connections: stored tags alone never close its
+gate."""
 
 NONE_TAKEN: Final = -1
-"""Width of the tags of a link that has stored ones, or has taken none."""
+"""Width of the tags of a link that has stored tags, or has taken none."""
 _COUNTER_MAX: Final = 8
 """Most bytes of a tag that is a number."""
 _NOTHING: Final[set[bytes]] = set()
-"""The tags of a link that stores none; never changed."""
+"""Tags of a link that stores none; never changed."""
 
 
 class _Run:
@@ -49,18 +52,18 @@ class _Run:
 
 
 _NO_RUNS: Final[list[_Run]] = []
-"""The earlier runs of a link that has had one; never changed."""
+"""Earlier runs of a link that has had only one run; never changed."""
 
 
 class StoredTags:
-    """Room for the stored tags of all connections, which users share, and which counts in the node's memory."""
+    """Room for the stored tags of all connections, shared among users and counted in the node's memory."""
 
     def __init__(self, node: NodeMemory, pools: Pools) -> None:
         self._node = node
         self._pool = pools.of(STORED_TAGS)
 
     def take(self, holder: PoolHolder) -> bool:
-        """Take room for a step, and return True; return False if there is none for the user."""
+        """Take room for a step and return True; return False if the user has no room left."""
         memory = self._node.memory
         most: i64 = STORED_TAGS.limit
         if memory is not None:
@@ -78,24 +81,24 @@ class StoredTags:
 
 
 class TagCount:
-    """Number of stored tags of all links of one connection, with those of outcomes that their senders settle."""
+    """Number of stored tags of all links of one connection, including tags of outcomes that their senders settle."""
 
     __slots__ = ("count", "_holder", "_of_all", "_room")
 
     def __init__(self, of_all: StoredTags) -> None:
         self.count: i64 = 0
         self._holder = PoolHolder("", "")
-        """The user of its connection, once it has logged in."""
+        """User of the connection, once logged in."""
         self._of_all = of_all
         self._room: i64 = STEP
-        """Number that it may store with the steps that it has taken."""
+        """Tags that the connection may store with the steps it has taken."""
 
     def log_in(self, user: str) -> None:
-        """Count for a user, who has logged in."""
+        """Count for a user who has logged in."""
         self._holder = PoolHolder(user, "")
 
     def has_room(self) -> bool:
-        """Return whether another one may be stored; takes a step for it where one is needed."""
+        """Return whether another tag may be stored; takes a step for it if needed."""
         if self.count < self._room:
             return True
         if self._room >= OF_CONNECTION_MAX or not self._of_all.take(self._holder):
@@ -104,7 +107,7 @@ class TagCount:
         return True
 
     def remove(self, count: i64) -> None:
-        """Count so many less; gives back steps that are not needed, but for half of one."""
+        """Subtract removed tags; returns unneeded steps, except half a step."""
         self.count -= count
         while self._room > STEP and self.count <= self._room - STEP - STEP // 2:
             self._room -= STEP
@@ -119,24 +122,24 @@ class DeliveryTags:
     def __init__(self, total: TagCount) -> None:
         self._total = total
         self._width: i64 = NONE_TAKEN
-        """Bytes of each tag of a sender that counts."""
+        """Bytes of each tag of a counting sender."""
         self._shift: i64 = 0
         """Bits after such a tag in eight bytes."""
         self._offset: i64 = 0
-        """Such a tag, as a signed number, less the number of its delivery."""
+        """Such a tag, as a signed number, minus the number of its delivery."""
         self._first: i64 = 0
-        """The first number of which this is so."""
+        """First number of the current run."""
         self._last: i64 = 0
-        """The last number of which this is so; its delivery may be one that was not published."""
+        """Last number of the current run; its delivery may be unpublished."""
         self._runs: list[_Run] = _NO_RUNS
-        """Earlier runs of deliveries that wait: at most `TAGS_MAX`."""
+        """Earlier runs with waiting deliveries: at most `TAGS_MAX`."""
         self._stored: dict[int, bytes] | None = None
         """Tags by number, in order; None while the sender counts."""
         self._used: set[bytes] = _NOTHING
-        """The same tags."""
+        """The stored tags as a set."""
 
     def follows(self, data: bytes, start: i64, stop: i64, number: i64) -> bool:
-        """Take the tag of a delivery that begins and return True if it follows from the number; see `take`."""
+        """Take the tag of a beginning delivery and return True if the tag follows from the number; see `take`."""
         if (
             stop - start == self._width
             and start + _COUNTER_MAX <= len(data)
@@ -147,10 +150,10 @@ class DeliveryTags:
         return False
 
     def take(self, data: bytes, start: i64, stop: i64, number: i64, reported: i64) -> bool:
-        """Reserve the tag of a new delivery. Return False if another delivery has it.
+        """Reserve the tag of a new delivery. Return False if another delivery has the tag.
 
-        The delivery gets the number if it is published; otherwise the next one gets it. The outcomes of all numbers
-        up to `reported` were sent.
+        A published delivery gets the number; otherwise the next delivery gets it. The outcomes of all numbers up to
+        `reported` were sent.
         """
         if self.follows(data, start, stop, number):
             return True
@@ -171,9 +174,9 @@ class DeliveryTags:
         return self._take_stored(data[start:stop], number, reported)
 
     def _end_run(self, number: i64, reported: i64) -> bool:
-        """Keep the run before a number, if it has one; returns False if there are too many."""
+        """Store the run before a number, if there is one; returns False at the bound of runs."""
         if self._first == number:
-            return True  # The delivery before was not published.
+            return True  # The previous delivery was not published.
         if len(self._runs) >= TAGS_MAX:
             self._trim(reported)
             if len(self._runs) >= TAGS_MAX:
@@ -184,7 +187,7 @@ class DeliveryTags:
         return True
 
     def _trim(self, reported: i64) -> None:
-        """Drop the runs of which no delivery waits."""
+        """Drop the runs without waiting deliveries."""
         runs = self._runs
         count: i64 = len(runs)
         done: i64 = 0
@@ -219,7 +222,7 @@ class DeliveryTags:
         return True
 
     def _store(self, number: i64, reported: i64) -> None:
-        """Store the tags of all deliveries before a number that wait, if they are not."""
+        """Store the tags of all waiting deliveries before a number, unless they are stored already."""
         if self._stored is not None:
             return
         stored: dict[int, bytes] = {}
@@ -262,13 +265,13 @@ class DeliveryTags:
         self._total.remove(1)
 
     def tag_of(self, number: i64) -> bytes | None:
-        """Return the tag of a published delivery that waits; None if it was forgotten."""
+        """Return the tag of a published delivery that waits; None if the tag was forgotten."""
         if self._stored is not None:
             return self._stored.get(int(number))
         return self._counted(number) if self._lowest() <= number <= self._last else None
 
     def drop(self, number: i64, reported: i64) -> None:
-        """Forget one delivery: its outcome was sent before that of an earlier one."""
+        """Forget one delivery: its outcome was sent before the outcome of an earlier delivery."""
         if number > reported:
             self._store(self._last + 1, reported)
             stored = self._stored
@@ -302,7 +305,7 @@ class DeliveryTags:
         self._end_if_empty()
 
     def end(self) -> None:
-        """Forget everything: the link has ended."""
+        """Drop all tags: the link has ended."""
         if self._stored is not None:
             self._total.remove(len(self._stored))
             self._stored = None

@@ -1,14 +1,14 @@
 """Delivery writer: transfer frames of one session, within the window of its peer (sections 2.5.6 and 2.7.5).
 
-Deliveries that do not fit into the window wait here, in order: at most one batch, for the session receives no further
-one meanwhile (`AmqpSession.receiving`).
+Deliveries that do not fit into the window wait here, in order: at most one batch, because the session receives no
+further batch meanwhile (`AmqpSession.receiving`).
 
 Large deliveries are sent within the window of the session. The first frame is written in order with the other
-deliveries of the session. From then on the delivery is a source of the connection's output, and takes turns: other
-links and sessions go between. Its own link gets nothing else until it is complete (section 2.6.14), which is a matter
-of its credit (`LinkCredit.paused`).
+deliveries of the session. Then the delivery is a source of the connection's output, and alternates with other links and
+sessions. Its own link gets no other delivery until it is complete (section 2.6.14): the link's credit is paused
+(`LinkCredit.paused`).
 
-A delivery whose link is detached meanwhile is aborted. If a piece of it cannot be read, its link is detached.
+A delivery whose link is detached meanwhile is aborted. If a piece cannot be read, the link is detached.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 CONVERTED_WORK: Final = 2
 OTHER_WORK: Final = 1
 RESUMED_WORK: Final = 5
-"""Units of work of a delivery that is converted, that has headers of its own, or that resumes an earlier one."""
+"""Units of work of a delivery that is converted, that has its own headers, or that resumes an earlier delivery."""
 DATA_START: Final = b"\x00\x53\x75\xb0"
-"""First octets of a data section, up to its size in four octets."""
+"""First bytes of a data section, up to its size in four bytes."""
 PLAIN_FIRST: Final = 0x005373
 PLAIN_LAST: Final = 0x005378
-"""First three octets of a message that begins with its properties or a later section, up to the footer."""
+"""First three bytes of a message that begins with its properties or a later section, up to the footer."""
 
 
 class LargeDelivery(OutputSource):
@@ -79,7 +79,7 @@ class LargeDelivery(OutputSource):
         connection.request_flush()
 
     def go_on(self) -> None:
-        """Go on writing: the next piece was read, or could not be."""
+        """Continue: the next piece was read, or could not be read."""
         session = self._link.session
         fault = self._reader.fault
         if not session.is_open():
@@ -91,7 +91,7 @@ class LargeDelivery(OutputSource):
             session.connection.request_flush()
 
     def on_window(self) -> None:
-        """Go on if only the window of the session was missing."""
+        """Continue if the delivery waited only for the window of the session."""
         if self._waits:
             self.begin()
 
@@ -120,7 +120,7 @@ class LargeDelivery(OutputSource):
         return more
 
     def abort(self) -> None:
-        """Abort the delivery: its link is being detached. Without a window the detach alone announces that."""
+        """Abort the delivery: its link is being detached. Without a window only the detach announces the abort."""
         link = self._link
         session = link.session
         self.end()
@@ -148,7 +148,7 @@ class _Wake(PieceListener):
 
 
 class PendingDelivery:
-    """A delivery of which some or all frames are not written yet."""
+    """A delivery with frames that are not written yet."""
 
     __slots__ = ("link", "number", "tag", "payload", "sent", "resumed", "state", "reader")
 
@@ -158,7 +158,7 @@ class PendingDelivery:
         self.tag: i64 = tag
         self.payload = payload
         self.sent: i64 = 0
-        """Octets of the payload that are written."""
+        """Bytes of the payload that are written."""
         self.resumed: bool = False
         self.state: Composite | None = None
         """Outcome of a resumed delivery that is settled."""
@@ -182,18 +182,18 @@ class DeliveryWriter:
         self._large: dict[OutgoingLink, LargeDelivery] = {}
         """Large deliveries of which the beginning is written, by link."""
         self._drained: list[OutgoingLink] = []
-        """Links that are drained when all that waits is written."""
+        """Links to report as drained when all waiting deliveries are written."""
         self._sections = Sections()
         self._head_handle: i64 = ABSENT
         self._head: bytes = b""
-        """Constant octets of the deliveries of one link, and its handle."""
+        """Constant bytes of the deliveries of one link, and the handle of that link."""
         self._envelope: Envelope | None = None
         self._durable: bool = False
         self._start: bytes = b""
-        """Header and annotations of a plain message with this envelope, which is durable or not."""
+        """Header and annotations of a plain message with the last envelope, by durability."""
 
     def waiting(self, link: OutgoingLink) -> i64:
-        """Return the number of a link's deliveries of which no frame is written."""
+        """Return the number of a link's deliveries without a written frame."""
         count: i64 = 0
         for delivery in self._pending:
             if delivery.link is link and delivery.sent == 0:
@@ -201,9 +201,9 @@ class DeliveryWriter:
         return count
 
     def may_report_drained(self, link: OutgoingLink) -> bool:
-        """Return whether a drained link may report that now.
+        """Return whether a drained link may report now that it is drained.
 
-        Otherwise it is called back when all waiting deliveries are written.
+        Otherwise the link is called back when all waiting deliveries are written.
         """
         if not self._pending and link not in self._large:
             return True
@@ -219,7 +219,7 @@ class DeliveryWriter:
         """Write a batch, within the session window.
 
         The loop is for messages without annotations and with at most the usual header, delivered for the first time.
-        Such a delivery differs from the last one in sizes and numbers only.
+        Such a delivery differs from the previous one in sizes and numbers only.
         """
         session = self._session
         out, ids = session.connection.output.buffer, self.ids
@@ -267,7 +267,7 @@ class DeliveryWriter:
             self.go_on()
 
     def _room(self) -> i64:
-        """Return how many frames may be written before anything has to wait."""
+        """Return how many frames may be written before deliveries must wait."""
         return 0 if self._pending else self._session.windows.remote_incoming_window
 
     def _count_sent(self, deliveries: i64) -> None:
@@ -284,7 +284,7 @@ class DeliveryWriter:
             self._resume(PendingDelivery(link, number, tag, header + content[start:]))
 
     def write_outcome(self, link: OutgoingLink, number: i64, tag: i64, state: Composite | None) -> None:
-        """Write the outcome of a delivery that was decided while its link was suspended."""
+        """Write the outcome of a delivery whose outcome was decided while its link was suspended."""
         delivery = PendingDelivery(link, number, tag, b"")
         delivery.state = state
         self._resume(delivery)
@@ -301,14 +301,15 @@ class DeliveryWriter:
         self.ids.skip_to(number, unsettled.front_number())
 
     def _head_of(self, handle: i64) -> bytes:
-        """Return the constant octets of deliveries on a link, built anew if the last ones were of another link."""
+        """Return the constant bytes of deliveries on a link; rebuilt when the link changes."""
         if handle != self._head_handle:
             self._head = delivery_head(handle)
             self._head_handle = handle
         return self._head
 
     def _fit(self, envelope: Envelope, durable: bool) -> None:
-        """Build header and annotations of the first delivery of a message with this envelope and none of its own."""
+        """Build header and annotations of the first delivery of a message with this envelope and without
+        annotations."""
         if envelope is not self._envelope or durable is not self._durable:
             self._envelope = envelope
             self._durable = durable
@@ -317,7 +318,7 @@ class DeliveryWriter:
     def _write_other(
         self, link: OutgoingLink, message: Message, content: bytes, number: i64, settled: bool, largest: i64
     ) -> None:
-        """Write one delivery of any kind, or let it wait."""
+        """Write one delivery of any kind, or queue it."""
         session = self._session
         session.broker.work.done += OTHER_WORK
         out = session.connection.output.buffer
@@ -360,14 +361,14 @@ class DeliveryWriter:
                 link.on_drained()
 
     def on_window(self) -> None:
-        """Go on after a flow of the peer, with large deliveries too."""
+        """Continue after a flow of the peer, with large deliveries too."""
         self.go_on()
         if self._large:
             for large in list(self._large.values()):
                 large.on_window()
 
     def on_large_sent(self, link: OutgoingLink) -> None:
-        """Go on behind a large delivery that is complete."""
+        """Continue after a large delivery is complete."""
         del self._large[link]
         was_empty = self.is_empty()
         self.go_on()
@@ -401,7 +402,7 @@ class DeliveryWriter:
         delivery.sent = end
 
     def _resumed_frame(self, delivery: PendingDelivery, more: bool) -> bytes:
-        """Return the first frame of a resumed delivery up to its payload; the size of the frame counts that."""
+        """Return the first frame of a resumed delivery up to its payload; the frame's size includes the payload."""
         end: i64 = len(delivery.payload)
         most = self._session.endpoint.peer_max_frame_size - TRANSFER_OVERHEAD
         performative = encode_composite(
@@ -421,9 +422,9 @@ class DeliveryWriter:
         return frame(int(self._session.number), performative + bytes(int(size)))[: len(performative) + 8]
 
     def forget(self, link: OutgoingLink) -> i64:
-        """Drop the deliveries of a detached link that are not complete.
+        """Drop the incomplete deliveries of a detached link.
 
-        Returns a number from which on its peer has none of them complete; 0 if a large one was being written.
+        Return the first number from which the peer has no complete delivery; 0 if a large delivery was being written.
         """
         first = self._session.unsettled.next_number
         for delivery in self._pending:
@@ -446,7 +447,7 @@ class DeliveryWriter:
         self._large = {}
 
     def unlink(self) -> None:
-        """Drop an ended session, with its deliveries that are still to be written."""
+        """Drop an ended session, with its unwritten deliveries."""
         self._pending.clear()
         self._drained = []
         del self._session
@@ -461,7 +462,7 @@ class DeliveryWriter:
         return delivery
 
     def _large_head(self, message: Message, body: LargeBody) -> tuple[bytes, list[Span]]:
-        """Return what precedes the body of a large message, and the parts of the body that follow."""
+        """Return the bytes before the body of a large message, and the parts of the body after them."""
         head = head_of(message.content)
         is_ours = head[0] == FIRST_OCTET
         header, content, start = self._parts(message, head)
@@ -474,7 +475,7 @@ class DeliveryWriter:
         return payload, spans
 
     def octets_of(self, message: Message) -> i64:
-        """Return the octets of the delivery of a message."""
+        """Return the bytes of the delivery of a message."""
         body = body_of(message.content)
         if body is None:
             header, content, start = self._parts(message, self._content_of(message))
@@ -486,7 +487,7 @@ class DeliveryWriter:
         return octets
 
     def _content_of(self, message: Message) -> bytes:
-        """Return the content of a message in the format of AMQP 1.0; of a large one, what refers to its body."""
+        """Return the content of a message in the format of AMQP 1.0; for a large message, the reference to its body."""
         content = message.content
         if content and (content[0] == FIRST_OCTET or content[0] == LARGE_OCTET):
             return content
@@ -494,7 +495,7 @@ class DeliveryWriter:
         return self._session.broker.formats.convert(content, self._format())
 
     def _parts(self, message: Message, content: bytes) -> tuple[bytes, bytes, i64]:
-        """Return the beginning of a delivery, its content, and where the rest of it begins in the content."""
+        """Return the beginning of a delivery, its content, and the position in the content from which it is sent."""
         if content[0] != FIRST_OCTET:
             content = self._session.broker.formats.convert(content, self._format())
         envelope = message.envelope
@@ -502,7 +503,7 @@ class DeliveryWriter:
         if not annotations:
             annotations = annotations_octets(envelope)
         start: i64 = 0
-        durable = False  # The default of the specification, though it was stored: JMSDeliveryMode is its sender's.
+        durable = False  # The specification's default, though the message was stored: JMSDeliveryMode is the sender's.
         priority: i64 = ABSENT
         ttl: i64 = ABSENT
         first = not message.redelivered
@@ -513,7 +514,7 @@ class DeliveryWriter:
             if sections.durable != ABSENT:
                 durable = sections.durable == 1
             priority = sections.priority
-            first = first and sections.first_acquirer != 0  # Its publisher may know of an earlier link (3.2.1).
+            first = first and sections.first_acquirer != 0  # The publisher may have set it for an earlier link (3.2.1).
             if sections.ttl != ABSENT:
                 ttl = sections.ttl
                 if envelope.ttl_s != NEVER:
@@ -530,9 +531,9 @@ class DeliveryWriter:
 
 
 def _plain_start(content: bytes, size: i64) -> i64:
-    """Return where the part of a plain message begins that is sent on as it came; `ABSENT` for another message.
+    """Return where the unchanged part of a plain message begins; `ABSENT` for another message.
 
-    That is one without annotations, and with no header or one that says `durable` alone.
+    A plain message has no annotations, and no header or a header with only `durable`.
     """
     if size < 8:
         return ABSENT

@@ -7,9 +7,9 @@
 | delete-on-no-messages | when that link has ended and the queue is empty |
 | delete-on-no-links-or-messages | when that link and all others have ended and the queue is empty |
 
-A queue of the first policy is exclusive: only its connection may consume from it, as JMS wants it of a temporary queue.
-The others outlive their link. What they wait for is looked at once a second. They are not durable. A topic is an
-exchange of type topic; an exchange has no messages.
+A queue of the first policy is exclusive: only its connection may consume from it, like a temporary queue of JMS. Nodes
+of the other policies outlive their link. Their conditions are checked once a second. Dynamic nodes are not durable. A
+topic is an exchange of type topic; an exchange has no messages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from penstock.wire.amqp10.values import Array, Symbol, Typed
 
 PREFIX: Final = "amq.dyn"
 TOPIC_PREFIX: Final = "dyn"
-"""Beginnings of the names of dynamic queues and exchanges; exchanges of users do not begin with `amq.`."""
+"""Prefixes of the names of dynamic queues and exchanges; exchanges of users do not begin with `amq.`."""
 TOPICS: Final = ("topic", "temporary-topic")
 """Capabilities that ask for a topic (AMQP JMS mapping 1.0, section 3.3)."""
 LIFETIME: Final = Symbol("lifetime-policy")
@@ -48,7 +48,7 @@ DISTRIBUTION_MODES: Final = Symbol("supported-dist-modes")
 IGNORED: Final = ("lifetime-policy", "supported-dist-modes")
 """Node properties that are no arguments of a queue."""
 LOOKED_AT: Final = 500
-"""Most of them that are looked at in one step."""
+"""Most orphaned nodes that are checked in one step."""
 REVIEW_S: Final = 1.0
 
 
@@ -57,7 +57,7 @@ class LinkNode:
     """Node of a link outside of its session: a dynamic node, or a subscription."""
 
     def on_link_ended(self, closed: bool) -> None:
-        """Handle the end of the link; `closed`: it was closed for good, not by the loss of its connection."""
+        """Handle the end of the link; `closed`: the link was closed for good, not lost with its connection."""
         raise NotImplementedError
 
 
@@ -73,9 +73,9 @@ class DynamicNode:
         self.policy: Final = policy
         """Descriptor of the lifetime policy."""
         self.senders: int = 0
-        """Number of links that send to it."""
+        """Number of links that send to the node."""
         self.holder = holder
-        """User who made it, in the pool if it may outlive its link."""
+        """User who created the node, counted in the pool if the node may outlive its link."""
 
     @property
     def address(self) -> str:
@@ -94,13 +94,16 @@ class DynamicNode:
         return (EXCHANGE, self.exchange.name)
 
     def is_gone(self) -> bool:
-        """Return whether it was deleted."""
+        """Return whether the queue or exchange was deleted."""
         if self.queue is not None:
             return self.queue.deleted
         return self.exchange is None or self.exchange.deleted
 
     def is_due(self, work: WorkMeter) -> bool:
-        """Return whether it is to be deleted, after the link that created it has ended. Held publishes are messages."""
+        """Return whether the node is to be deleted, after its creating link has ended.
+
+        Held publishes count as messages.
+        """
         if self.policy == spec.DELETE_ON_CLOSE:
             return True
         linked = self.senders > 0
@@ -117,7 +120,7 @@ class DynamicNode:
         return not linked and messages == 0
 
     def delete(self, broker: Broker) -> None:
-        """Delete it."""
+        """Delete the queue or exchange."""
         if self.is_gone():
             return
         if self.queue is not None:
@@ -134,9 +137,9 @@ class DynamicNodes(TimerHandler):
         self.broker = broker
         self._pool = broker.pools.of(DYNAMIC_NODES)
         self._lasting: dict[tuple[str, tuple[str, str]], DynamicNode] = {}
-        """Nodes of all policies but delete-on-close, by virtual host and place."""
+        """Nodes of all policies except delete-on-close, by virtual host and place."""
         self._orphans: deque[DynamicNode] = deque()
-        """Those whose link has ended, the next one to look at first."""
+        """Nodes whose creating link has ended, the next one to check first."""
 
     def create(self, session: ClientSession, terminus: Composite) -> DynamicNode:
         """Create a node for a dynamic terminus. Raises BrokerError."""
@@ -164,11 +167,11 @@ class DynamicNodes(TimerHandler):
         return node
 
     def find(self, vhost: VirtualHost, place: tuple[str, str]) -> DynamicNode | None:
-        """Return the lasting node at a place (`Node.place`), whatever address named it; None if there is none."""
+        """Return the lasting node at a place (`Node.place`), under any address; None if there is none."""
         return self._lasting.get((vhost.name, place))
 
     def on_creator_ended(self, node: DynamicNode) -> None:
-        """Delete a node whose link has ended, now or when its policy says so."""
+        """Delete a node whose creating link has ended, now or when its policy allows."""
         if node.is_gone() or node.is_due(self.broker.work):
             self._delete(node)
             return
@@ -227,14 +230,14 @@ def _policy(value: object) -> int:
 
 
 def _check_modes(value: object) -> None:
-    """Check the distribution modes of a node, which all nodes here have. Raises InvalidField."""
+    """Check the distribution modes of a node; every node here supports all modes. Raises InvalidField."""
     if value is None or isinstance(value, Symbol) or (isinstance(value, Array) and value.kind == "symbol"):
         return
     raise InvalidField("node property supported-dist-modes: its value is neither a symbol nor an array of symbols")
 
 
 def _arguments(properties: dict[object, object]) -> dict[str, object]:
-    """Return the arguments of a queue in node properties: all that are not the specification's."""
+    """Return the queue arguments in node properties: all properties that the specification does not define."""
     arguments: dict[str, object] = {}
     for key, value in properties.items():
         if isinstance(key, Symbol) and key.text not in IGNORED:

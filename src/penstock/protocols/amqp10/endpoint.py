@@ -1,9 +1,9 @@
-"""Endpoint: our end of a connection (section 2.4), with what its sessions and links share.
+"""Endpoint: the broker's end of a connection (section 2.4), with the parts that its sessions and links share.
 
 A client may want to be the only connection of its container: "AMQP Enforcing Connection Uniqueness 1.0" (OASIS, 2018).
-A client asks with a desired capability of its open. The policy of the newer one decides: it is refused (the default),
-or the existing one is closed. As in RabbitMQ 4.4, only connections that have asked count (weak detection), and nobody
-closes the connection of another user.
+Such a client sends a desired capability in its open. The policy of the newer client decides: the newer connection is
+refused (the default), or the existing one is closed. As in RabbitMQ 4.4, only connections that have asked count (weak
+detection), and no client closes the connection of another user.
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ from penstock.wire.amqp10.transfer import Disposition, Flow, Transfer
 from penstock.wire.amqp10.values import UINT, Symbol, Typed
 
 CAPABILITY: Final = "sole-connection-for-container"
-"""Capability of an open: desired by the client, offered by us."""
+"""Capability of an open: desired by the client, offered by the broker."""
 _POLICY: Final = Symbol("sole-connection-enforcement-policy")
-"""Property of the client's open: 0 is to refuse the new connection, 1 to close the existing one."""
+"""Property of the client's open: 0 refuses the new connection, 1 closes the existing one."""
 _CLOSE_EXISTING: Final = 1
 DETECTION: Final[dict[object, object]] = {Symbol("sole-connection-detection-policy"): Typed(UINT, 1)}
-"""Property of our open: weak, for connections that did not ask are not found."""
+"""Property of the broker's open: weak, because connections that did not ask are not found."""
 
 
 class SoleConnections:
-    """The connections of one broker that are the only one of their container, at most one for each connection."""
+    """Connections of one broker that are the only one of their container."""
 
     def __init__(self) -> None:
         self._endpoints: dict[tuple[str, str], Endpoint] = {}
-        """Their endpoints by virtual host and container-id."""
+        """Endpoints of these connections by virtual host and container-id."""
 
     def claim(self, endpoint: Endpoint, vhost: str, opened: Composite) -> None:
-        """Register a connection, if its open asks for that. The existing one is closed where the open says so.
+        """Register a connection, if its open asks to be the only one of its container. The existing connection is
+        closed if the open says so.
 
-        Raises InvalidField if the new one is to be refused.
+        Raises InvalidField if the new connection is to be refused.
         """
         if CAPABILITY not in opened.texts("desired_capabilities"):
             return
@@ -82,7 +83,7 @@ class SoleConnections:
 
 
 class FrameParts:
-    """Structs for a frame that is read. All connections share them, because they hold nothing between two frames."""
+    """Structs for reading a frame. All connections share them: the structs hold nothing between two frames."""
 
     def __init__(self) -> None:
         self.cursor = FieldCursor()
@@ -90,7 +91,7 @@ class FrameParts:
         self.flow = Flow()
         self.disposition = Disposition()
         self.sections = Sections()
-        """Sections of the message that a link acts on."""
+        """Sections of the message that a link handles."""
 
 
 class SharedParts:
@@ -106,7 +107,8 @@ class SharedParts:
 
 
 class Endpoint:
-    """Our end of one connection: the limits of both sides, frames to the peer, and what its links share."""
+    """The broker's end of one connection: the limits of both sides, frames to the peer, and the shared parts of its
+    links."""
 
     def __init__(self, connection: Connection, shared: SharedParts) -> None:
         limits = connection.limits
@@ -116,7 +118,7 @@ class Endpoint:
         self.max_frame_size: i64 = limits.initial_frame_max
         """Largest frame that the peer may send now."""
         self.peer_max_frame_size: i64 = FRAME_MIN_SIZE
-        """Largest frame that the peer takes."""
+        """Largest frame that the peer accepts."""
         self.channel_max: int = limits.channel_max
         self.container: str = ""
         """Container id of the peer."""
@@ -125,16 +127,16 @@ class Endpoint:
         self._flowing: dict[int, None] = {}
         """Numbers of sessions with flows to write."""
         self.targets = SharedTargets()
-        """Targets that its links share."""
+        """Targets that links of the connection share."""
         self.unsent = TagCount(shared.suspended.stored_tags)
-        """Number of deliveries whose outcome their sender does not know, of all links."""
+        """Number of deliveries, of all links, whose outcome their sender does not know."""
         self.link_count: int = 0
         """Number of links of all sessions."""
         self.side_lanes: int = 0
         """Number of side lanes of all links."""
         self.close_sent: bool = False
         self.close_info: dict[object, object] | None = None
-        """The info map of the error that closes it; None for none."""
+        """Info map of the error that closes the connection; None without one."""
         self._transactions: Transactions | None = None
         """Transactions of the connection, once it has a coordinator link."""
 
@@ -152,7 +154,7 @@ class Endpoint:
         self.channel_max = min(opened.number("channel_max", 0xFFFF), limits.channel_max)
 
     def send(self, channel: i64, performative: Composite, kind: int = FRAME_AMQP) -> None:
-        """Write a performative frame. Nothing follows a close."""
+        """Write a performative frame. No frame follows a close."""
         if self.close_sent and performative.code != CLOSE:
             return
         octets = fitted(performative, int(self.peer_max_frame_size))
@@ -182,7 +184,7 @@ class Endpoint:
         return flowing
 
     def transactions(self) -> Transactions:
-        """Return the transactions of the connection; most have none, ever."""
+        """Return the transactions of the connection, created at first use."""
         if self._transactions is None:
             self._transactions = Transactions()
         return self._transactions

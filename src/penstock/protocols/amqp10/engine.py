@@ -1,15 +1,16 @@
 """AMQP 1.0 engine of a connection: its frame reader, headers, SASL, open and close. Bytes in, bytes out.
 
 Theory of operation. A connection passes through `HEADER` (SASL header), `START` (SASL frames), `TUNE` (AMQP header) and
-`OPEN` (open) to `RUNNING` (connections/connection_state.py). A frame that its state does not expect closes the
+`OPEN` (open) to `RUNNING` (connections/connection_state.py). A frame that is not expected in the state closes the
 connection.
 
 An error closes the smallest scope that it concerns: a delivery gets an outcome, a link is detached, a session ended.
 Errors raised here close the connection.
 
-`FrameReader` splits input into frames, and hands transfers, flows and dispositions to their sessions in place. Other
-performatives are decoded into composites. An incomplete frame waits in `Connection.unparsed`: at most one, whose size
-max-frame-size bounds. The rest of the input waits there too when the client's share of a turn is used up.
+`FrameReader` splits input into frames, and passes transfers, flows and dispositions to their sessions in place. Other
+performatives are decoded into composites. An incomplete frame waits in `Connection.unparsed`: at most one frame, whose
+size max-frame-size bounds. When the client's share of a turn is used up, the rest of the input waits in
+`Connection.unparsed` too.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ from penstock.wire.amqp10.values import FRAMING_ERROR, CodecError
 USUAL_FRAME: Final = 0x0200
 """Data offset and type of an AMQP frame without an extended header."""
 DECODED_A_UNIT: Final = 8
-"""Bytes of a performative with values, such as a map of unsettled deliveries, that are decoded with a unit of work."""
+"""Bytes of a performative with values, such as a map of unsettled deliveries, that are decoded per unit of work."""
 FRAME_WORK: Final = 1
-"""Units of an empty frame, of a part of a message, and of a frame that is ignored."""
+"""Units of an empty frame, of a part of a message, and of an ignored frame."""
 
 
 class FrameReader:
@@ -78,13 +79,13 @@ class FrameReader:
     def __init__(self, parts: FrameParts) -> None:
         self.parts = parts
         self.next: i64 = 0
-        """Position after the frame that is being acted on."""
+        """Position after the current frame."""
         self._last_channel: i64 = ABSENT
         """Channel of the last transfer, and its session; None after the end of a session."""
         self._last_session: AmqpSession | None = None
 
     def frames(self, engine: Amqp10Engine, data: bytes, pos: i64) -> i64:
-        """Handle every complete frame. Return the position of the first one that is left.
+        """Handle every complete frame. Return the position of the first frame that must wait.
 
         Raises CodecError and BrokerError, which close the connection.
         """
@@ -130,13 +131,13 @@ class FrameReader:
         return pos
 
     def forget_session(self) -> None:
-        """Forget the session of the last transfer: one has ended."""
+        """Forget the session of the last transfer: a session has ended."""
         self._last_session = None
 
     def _session_of(self, engine: Amqp10Engine, channel: i64) -> AmqpSession | None:
-        """Return the session of a transfer, and remember it for the next; None if its frames are ignored.
+        """Return the session of a transfer, and remember it for the next transfer; None if its frames are ignored.
 
-        Raises BrokerError if there is none.
+        Raises BrokerError if the channel has no session.
         """
         session = engine.channels.get(int(channel))
         if session is None:
@@ -148,14 +149,14 @@ class FrameReader:
         return session
 
     def _frame(self, engine: Amqp10Engine, data: bytes, pos: i64, end: i64) -> bool:
-        """Act on a frame. Return False if it is to be acted on again: a disposition of very many deliveries."""
+        """Handle a frame. Return False if the frame must be handled again: a disposition of very many deliveries."""
         body = frame_body(data, pos)
         if frame_kind(data, pos) == FRAME_SASL or engine.sasl is not None:
             self._sasl_frame(engine, data, pos, body, end)
             return True
         if body == end:
             engine.work.done += FRAME_WORK
-            return True  # An empty frame: it is traffic, no more (section 2.4.5).
+            return True  # An empty frame counts only as traffic (section 2.4.5).
         channel = int(frame_channel(data, pos))
         cursor = self.parts.cursor
         code = cursor.open(data, body, end)
@@ -202,7 +203,7 @@ class FrameReader:
     def _on_malformed(
         self, engine: Amqp10Engine, channel: int, code: int, data: bytes, body: i64, end: i64, malformed: CodecError
     ) -> None:
-        """End what a malformed performative is about. Raises the error if that is the connection."""
+        """End the scope of a malformed performative. Raises the error if the scope is the connection."""
         session = engine.channels.get(channel)
         connection = engine.connection
         if session is None or code not in OF_SESSION or connection.state is not ConnectionState.RUNNING:
@@ -223,7 +224,10 @@ NAME: Final = "AMQP 1.0"
 CONTROL_WORK: Final = 16
 """Units of work of a performative other than transfer, flow and disposition."""
 COSTS: Final[dict[int, int]] = {ATTACH: 60, DETACH: 45, BEGIN: 60, END: 45}
-"""Units of those that cost more: they make or end a session or a link. A consumer or a node adds its own cost."""
+"""Units of performatives that cost more: they create or end a session or a link.
+
+A consumer or a node adds its own cost.
+"""
 
 
 class Amqp10(Protocol):
@@ -233,7 +237,7 @@ class Amqp10(Protocol):
 
     def __init__(self) -> None:
         self._shared: SharedParts | None = None
-        """Parts that its connections share; None before the first one."""
+        """Parts that all connections of this protocol share; None before the first connection."""
 
     @override
     def accepts(self, start: bytes) -> bool:
@@ -284,7 +288,7 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
                 pos = reader.next  # The peer's close may follow.
 
     def _read(self, data: bytes, pos: i64) -> i64:
-        """Act on headers and frames. Return the position of the first byte that is left.
+        """Handle headers and frames. Return the position of the first byte that must wait.
 
         Raises CodecError and BrokerError, which close the connection.
         """
@@ -315,14 +319,14 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
             connection.move(ConnectionState.OPEN)
             connection.request_flush()
             return
-        # Anything else is answered with the header that is expected (section 2.2).
+        # Other bytes are answered with the expected header (section 2.2).
         self.out.write(SASL_HEADER if connection.state is ConnectionState.HEADER else AMQP_HEADER)
         connection.end()
 
     # Performatives
 
     def on_performative(self, channel: int, performative: Composite) -> None:
-        """Act on a performative that is no transfer, flow or disposition. Raises BrokerError."""
+        """Handle a performative other than transfer, flow and disposition. Raises BrokerError."""
         self.work.done += COSTS.get(performative.code, CONTROL_WORK)
         connection = self.connection
         declared = self.broker.durable_changes.durable_declarations
@@ -353,7 +357,7 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
             connection.output.await_change(declared)
 
     def session_on(self, channel: int, what: str) -> AmqpSession:
-        """Return the session on a channel. Raises BrokerError if there is none."""
+        """Return the session on a channel. Raises BrokerError if the channel has no session."""
         session = self.channels.get(channel)
         if session is None:
             if channel > self.endpoint.channel_max:
@@ -411,7 +415,7 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
         audit_refusal(connection, "open", error)
         if connection.state <= ConnectionState.TUNE:
             if connection.start_closing(str(error), error):
-                connection.end()  # Nothing can be said before the AMQP header.
+                connection.end()  # No reason can be sent before the AMQP header.
             return
         if connection.start_closing(f"{error.condition}: {error}", error):
             if not self._open_sent:
@@ -451,7 +455,7 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
     def has_sender_credit(self) -> bool:
         return True
 
-    # For people
+    # Descriptions for operators
 
     @override
     def details(self) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Scopes that an error ends in AMQP 1.0, and the error composite that is sent to the peer (section 2.8.14).
 
-Malformed performatives and messages have the condition that the codec chose. Optional fields are left out for a peer
+Malformed performatives and messages have the condition chosen by the codec. Optional fields are left out for a peer
 that takes only small frames (section 2.7.1).
 """
 
@@ -30,7 +30,7 @@ from penstock.wire.amqp10.values import (
 _CODES: Final[dict[str, int]] = {FRAMING_ERROR: 501, DECODE_ERROR: 502, INVALID_FIELD: 406, NOT_IMPLEMENTED: 540}
 """Keys of `errors.CODES` by condition of the codec."""
 KEY_LETTERS: Final = 60
-"""Letters of a key that an error repeats."""
+"""Characters of a key that an error repeats."""
 
 
 class MalformedPerformative(BrokerError):
@@ -43,7 +43,10 @@ class MalformedPerformative(BrokerError):
 
 
 def check_annotations(data: bytes, sections: Sections) -> None:
-    """Check the keys of annotations. Raises NotImplementedHere for a reserved one: none is known (section 3.2.10)."""
+    """Check the keys of annotations.
+
+    Raises NotImplementedHere for a reserved key: the broker knows none (section 3.2.10).
+    """
     for place in (sections.delivery_annotations, sections.message_annotations):
         if place != ABSENT:
             at = reserved_key(data, place, sections.end)
@@ -55,12 +58,12 @@ def check_annotations(data: bytes, sections: Sections) -> None:
 
 DELAY: Final = b"x-opt-delivery-delay"
 DELAY_UNTIL: Final = (b"x-opt-delivery-time", b"x-opt-scheduled-enqueue-time")
-"""Annotations that ask for a later delivery: in milliseconds, and at a time in milliseconds since 1970."""
+"""Annotations that ask for later delivery: a delay in milliseconds, and a time in milliseconds since 1970."""
 _OPTIONAL: Final = b"x-opt-"
 
 
 def check_delay(data: bytes, sections: Sections, now_ms: float) -> None:
-    """Refuse a message that is to be delivered later: nothing here would wait. Raises NotImplementedHere."""
+    """Refuse a message that asks for later delivery, which the broker does not support. Raises NotImplementedHere."""
     place = sections.message_annotations
     if place == ABSENT or data.find(_OPTIONAL, place, sections.annotations_end) < 0:
         return
@@ -76,14 +79,14 @@ def check_delay(data: bytes, sections: Sections, now_ms: float) -> None:
 
 
 class MalformedMessage(MalformedPerformative):
-    """A message whose sections cannot be read. Its delivery is rejected, and the link stays."""
+    """A message whose sections cannot be read. Its delivery is rejected, and the link stays attached."""
 
     ends = "delivery"
 
 
 DELIVERY_TAG: Final = Symbol("delivery-tag")
 DESCRIPTION_MAX: Final = 320
-"""Most octets of a description: with its condition and its performative it fits into the smallest frame (512)."""
+"""Most bytes of a description: with its condition and performative it fits into the smallest frame (512 bytes)."""
 
 
 class Scope(IntEnum):
@@ -105,7 +108,7 @@ _OF_PERFORMATIVE: Final[dict[int, Scope]] = {
     spec.DISPOSITION: Scope.LINK,
     spec.END: Scope.SESSION,
 }
-"""Scopes that performatives are about; all others are about the connection."""
+"""Scopes of performatives; the scope of all others is the connection."""
 
 
 def delivery_info(tag: bytes) -> dict[object, object]:
@@ -114,9 +117,10 @@ def delivery_info(tag: bytes) -> dict[object, object]:
 
 
 def scope_of(error: BrokerError, performative: int, has_handle: bool = False) -> Scope:
-    """Return the scope that an error ends: its own, or that of the performative at fault if that is larger.
+    """Return the scope that an error ends: the error's own, or the scope of the performative at fault if that is
+    larger.
 
-    `performative` is a descriptor (`spec.ATTACH` ...). A flow is about a link if it has a handle.
+    `performative` is a descriptor (`spec.ATTACH` ...). The scope of a flow is a link if the flow has a handle.
     """
     own = _BY_NAME[error.ends]
     if performative == spec.FLOW:
@@ -131,14 +135,15 @@ def error_composite(error: BrokerError, info: dict[object, object] | None = None
 
 
 DESCRIPTION_LETTERS: Final = 40
-"""Letters that are left of the description of an error where frames are small."""
+"""Characters that remain of an error's description if frames are small."""
 
 
 def fitted(performative: Composite, max_frame_size: int) -> bytes | None:
-    """Return the octets of a performative that fit into a frame of the peer; None if that cannot be.
+    """Return the bytes of a performative that fit into a frame of the peer; None if even the shortest form does not
+    fit.
 
-    If it is too large, these are left out: properties, the unsettled map of an attach (which becomes incomplete), and
-    the map and the end of the description of an error.
+    A performative that is too large loses its properties, the unsettled map of an attach (which becomes incomplete),
+    and the map and the end of the description of an error.
     """
     octets = encode_composite(performative)
     if len(octets) + HEADER_OCTETS <= max_frame_size:

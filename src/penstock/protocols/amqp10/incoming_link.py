@@ -86,24 +86,25 @@ class IncomingLink(Link):
         self.target: Target = target
         self.delivery_count: i64 = attach.number("initial_delivery_count", 0)
         self.max_message_size: i64 = target.largest_message(connection.limits.message_bytes_max)
-        """Octets of the largest message that the link takes."""
+        """Bytes of the largest message that the link accepts."""
         self.settle_mode: i64 = attach.number("snd_settle_mode", MIXED)
         self.second: bool = self.profile.settles and attach.number("rcv_settle_mode", 0) == SECOND
-        """True if we settle when the sender has, unless the transfer says otherwise."""
+        """True if the broker settles after the sender has settled, unless the transfer says otherwise."""
         self._second: bool = self.second
-        """The same for the last delivery."""
+        """Value of `second` for the last delivery."""
         self.expiry = Expiry(attach.inner("target"))
         self.unsent = UnsentOutcomes(session.endpoint.unsent)
-        """Deliveries whose sender does not know the outcome."""
+        """Deliveries whose outcome their sender does not know."""
         self._tag: bytes = b""
-        """Delivery-tag of the last delivery that was resumed, to the anonymous terminus, or of several frames."""
+        """Delivery-tag of the last delivery that was resumed, was sent to the anonymous terminus, or came in several
+        frames."""
         self.producer: Producer = self._new_producer(request)
         self.lanes: SideLanes | None = SideLanes(self, self.producer) if target.node is None else None
-        """Lanes beside its producer; None for a link with one target."""
+        """Lanes beside the link's own producer; None for a link with one target."""
         self._hears_rejected: bool = hears(attach, REJECTED_NAME)
-        """False if its sender does not know `rejected`: the link is detached instead."""
+        """False if the sender does not know `rejected`: the link is detached instead."""
         self._hears_released: bool = self.profile.hears_released and hears(attach, RELEASED_NAME)
-        """False if its sender does not know `released`: an unroutable message is rejected."""
+        """False if the sender does not know `released`: an unroutable message is rejected."""
         self.unheard: BrokerError | None = None
         """Error of a refused publish that the `rejected` outcome cannot express: the link is detached with it."""
         self.producer.confirming = True
@@ -114,23 +115,23 @@ class IncomingLink(Link):
         self._reported_at: float = -NEVER
         """Time of the last flow that announced the blocking gate, in monotonic seconds."""
         self._reported: Gate | None = None
-        """The gate that it named; None before the first."""
+        """Gate that the last such flow named; None before the first flow."""
         self._sections = session.endpoint.shared.frames.sections
         self._assembly = DeliveryAssembly(self, target)
-        """The delivery that arrives in several frames."""
+        """Delivery that arrives in several frames."""
         self._arriving_id: i64 = ABSENT
         """Delivery-id of that delivery; `ABSENT` if there is none."""
         self._arriving_settled: bool = False
         self.posting: Posting | None = None
         """Transaction of the delivery that arrives; None outside of transactions."""
         self._format: i64 = 0
-        """Message-format of the last delivery; others than that of AMQP, which is 0, are rejected."""
+        """Message-format of the last delivery; formats other than AMQP's, which is 0, are rejected."""
         self._in_doubt: i64 = 0
-        """Aborted deliveries that we count in `delivery_count` and their sender perhaps does not."""
+        """Aborted deliveries that `delivery_count` includes and that the sender may not count."""
         self._counts_aborted: bool = True
-        """False once its sender is known not to count aborted deliveries."""
+        """False once the sender is known not to count aborted deliveries."""
         self._skips: bool = False
-        """True if that delivery is a resumed one, whose payload is not needed."""
+        """True if the arriving delivery is a resumed one, whose payload is not needed."""
         if target.node is not None:
             session.vhost.senders.add(target.node.place(), self.producer)
 
@@ -160,10 +161,10 @@ class IncomingLink(Link):
             self.request_flow()
 
     def _end_aborted(self) -> None:
-        """Count an aborted delivery as one that has used its credit, which is granted again.
+        """Count an aborted delivery as having used its credit, which is granted again.
 
-        Qpid Proton counts an aborted delivery in its delivery-count, and ProtonJ2 does not. The latter has a message
-        more to send than it was granted, and with that message it is known (`_begin`), or with a flow.
+        Qpid Proton counts an aborted delivery in its delivery-count, and ProtonJ2 does not. ProtonJ2 has one message
+        more to send than it was granted, and is recognised by that message (`_begin`) or by a flow.
         """
         if self._counts_aborted:
             self._in_doubt += 1
@@ -172,14 +173,15 @@ class IncomingLink(Link):
             self.delivery_count = (self.delivery_count - 1) & 0xFFFFFFFF
 
     def _uncount_aborted(self, deliveries: i64) -> None:
-        """Take aborted deliveries out of the count: their sender has not counted them."""
+        """Take aborted deliveries out of the count: the sender has not counted them."""
         self._counts_aborted = False
         self._in_doubt = 0
         self.delivery_count = (self.delivery_count - deliveries) & 0xFFFFFFFF
         self.request_flow()
 
     def is_news(self, gate: Gate) -> bool:
-        """Return whether its sender is to learn at once that a gate blocks it; rates, which flip, wait for a second."""
+        """Return whether the sender must learn at once that a gate blocks it; rates, which change often, wait for a
+        second."""
         return gate is not self._reported and not gate.frequent
 
     @override
@@ -187,7 +189,7 @@ class IncomingLink(Link):
         session = self.session
         credit = self.credit.credit
         if self._arriving_id != ABSENT and not self._skips and credit > 0:
-            credit -= 1  # The delivery that arrives is counted already.
+            credit -= 1  # The arriving delivery is counted already.
         now = session.broker.now
         gate = self.credit.blocked_by()
         if gate is None or (not self.is_news(gate) and now < self._reported_at + REPORTED_AGAIN_S):
@@ -236,7 +238,7 @@ class IncomingLink(Link):
             self.posting = None  # The delivery is complete.
 
     def _join_transaction(self, transfer: Transfer) -> None:
-        """Record the transaction of a frame. All frames of a delivery have the same (section 4.4.1)."""
+        """Record the transaction of a frame. All frames of a delivery have the same transaction (section 4.4.1)."""
         state = transfer.state
         assert isinstance(state, Composite)
         if self.posting is None and self._arriving_id == ABSENT:
@@ -283,7 +285,7 @@ class IncomingLink(Link):
             )
 
     def _on_piece(self, transfer: Transfer, data: bytes, end: i64) -> None:
-        """Take a frame of a delivery that has several, or is aborted."""
+        """Handle a frame of a delivery that has several frames, or is aborted."""
         if self._arriving_id == ABSENT:
             self._begin(transfer, data)
             self._arriving_id = transfer.delivery_id
@@ -344,7 +346,7 @@ class IncomingLink(Link):
         self._skips = False
 
     def _on_message(self, data: bytes, delivery_id: i64, settled: bool, body: LargeBody | None = None) -> None:
-        """Publish a complete message, or give it its outcome; `body` is that of a large one."""
+        """Publish a complete message, or send its outcome; `body` is the body of a large message."""
         if self._format > 0:
             unknown = NotImplementedHere(f"a message with message-format {self._format}; only 0 is known")
             self._refuse(delivery_id, settled, unknown)
@@ -370,7 +372,7 @@ class IncomingLink(Link):
             route = self.target.route_of(content, data, sections)
         except BrokerError as refused:
             if settled and self.posting is None and isinstance(self.target, AnonymousTarget):
-                # Nothing else would tell its sender (Anonymous Terminus for Message Routing 1.0, section 2.2.2).
+                # Only a detach informs the sender (Anonymous Terminus for Message Routing 1.0, section 2.2.2).
                 self.detach(refused, info=delivery_info(self._tag))
                 return
             self._refuse(delivery_id, settled, refused)
@@ -415,7 +417,7 @@ class IncomingLink(Link):
     def _publish_beside(
         self, lane: SideLane, route: Route, content: bytes, charge: i64, delivery_id: i64, settled: bool
     ) -> None:
-        """Publish a message that need not wait for those of the producer. Raises TransferLimitExceeded."""
+        """Publish a message that need not wait for publishes of the link's producer. Raises TransferLimitExceeded."""
         producer = lane.producer
         if not self.credit.spend(charge) and not producer.hold_budget.fits(charge):
             raise self._no_credit()
@@ -429,7 +431,7 @@ class IncomingLink(Link):
     ) -> None:
         """Store a message until the commit of its transaction.
 
-        It leaves its reservation, and so does the link's other credit: the commit may need that room.
+        The message leaves its reservation, and so does the link's other credit: the commit may need that room.
         """
         if self.credit.route is not None:
             self.credit.leave_road()
@@ -438,7 +440,7 @@ class IncomingLink(Link):
             posting.publish(self.session, self.producer, route, content, charge)
         except BrokerError as error:
             if settled and posting.transaction is None:
-                raise  # Nobody would learn it.
+                raise  # The sender would not learn of a rejection.
             self._reject(delivery_id, settled, error)
         else:
             if posting.transaction is not None and not settled:
@@ -472,7 +474,7 @@ class IncomingLink(Link):
             self._number_decided(settled, unroutable is not Unroutable.ACCEPTED)
 
     def _number_decided(self, settled: bool, refused: bool) -> None:
-        """Give a delivery its number in the link's lane, if it has one: its outcome is no confirm of the producer."""
+        """Number a delivery in the link's lane, if there is one: its outcome is no confirm of the producer."""
         producer = self.producer
         if producer.lane is not None and not settled and self.posting is None:
             producer.confirms.number_decided(refused)
@@ -516,13 +518,13 @@ class IncomingLink(Link):
     @override
     def on_lane_confirms(self, number: int) -> None:
         lanes = [] if self.lanes is None else self.lanes.all()
-        if number <= len(lanes):  # Else the link has ended.
+        if number <= len(lanes):  # Otherwise the link has ended.
             self._write_lane_outcomes(lanes[number - 1])
             if self.unheard is not None:
                 self.detach(self.unheard)
 
     def _write_lane_outcomes(self, lane: SideLane) -> None:
-        """Write the outcomes of a side lane that are ready, or drop them if the link has ended."""
+        """Write the ready outcomes of a side lane, or drop them if the link has ended."""
         confirms = lane.producer.confirms
         outcomes = confirms.take()
         if self.state != LINK_ATTACHED or not self.session.is_open():
@@ -541,15 +543,15 @@ class IncomingLink(Link):
     def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
         """Reject a delivery that used its credit and is not published.
 
-        Raises MalformedMessage and NotImplementedHere if it is settled.
+        Raises MalformedMessage and NotImplementedHere if the delivery is settled.
         """
         if settled and self.posting is None and isinstance(error, (MalformedMessage, NotImplementedHere)):
-            raise error  # Nothing but the link's end would tell its sender.
+            raise error  # Only the end of the link informs the sender.
         self.credit.spend(OVERHEAD)
         self._reject(delivery_id, settled, error)
 
     def _reject(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
-        """Reject a delivery; one that was sent settled is dropped."""
+        """Reject a delivery; a delivery that was sent settled is dropped."""
         audit_refusal(self.session.connection, "transfer", error)
         if not settled and not self._hears_rejected:
             self.detach(error, info=delivery_info(self._tag) if isinstance(self.target, AnonymousTarget) else None)
@@ -557,7 +559,7 @@ class IncomingLink(Link):
         if self.posting is not None:
             self.posting.on_refused(error)
         if not settled:
-            # At least an empty map, for the sender of azure-servicebus fails at an error without `info`.
+            # At least an empty map: the sender of azure-servicebus fails at an error without `info`.
             info = delivery_info(self._tag) if isinstance(self.target, AnonymousTarget) else {}
             state = encode_composite(composite(REJECTED, error=error_composite(error, info)))
             self._write(delivery_id, delivery_id, not self._second, state)
@@ -598,7 +600,7 @@ class IncomingLink(Link):
         if self.expiry.suspends():
             self._keep_outcomes()
             self._leave_counts()
-            self.producer.abort()  # What is held will be sent again.
+            self.producer.abort()  # The client sends held publishes again.
             for producer in self.side_producers():
                 producer.abort()
 
@@ -611,7 +613,7 @@ class IncomingLink(Link):
             suspended.suspend(sender, session, session.connection_number)
 
     def resume(self, attach: Composite) -> dict[str, object]:
-        """Resume the suspended link of this name, if there is one; returns the fields for our attach."""
+        """Resume the suspended link of this name, if there is one; return the fields for the broker's attach."""
         suspended = self.session.endpoint.shared.suspended.take(self.key)
         unsettled = attach.mapping("unsettled")
         if not isinstance(suspended, SuspendedSender) or not unsettled:
@@ -622,7 +624,7 @@ class IncomingLink(Link):
         return {"unsettled": entries, "incomplete_unsettled": incomplete}
 
     def _on_resumed(self, transfer: Transfer, data: bytes) -> None:
-        """Answer a resumed delivery with its outcome; one that is unknown here is ignored (section 2.7.5)."""
+        """Answer a resumed delivery with its outcome; a delivery that is unknown here is ignored (section 2.7.5)."""
         self._begin(transfer, data)
         self.credit.spend(OVERHEAD)
         state = self.unsent.take_resumed(self._tag)
@@ -635,7 +637,7 @@ class IncomingLink(Link):
 
     @override
     def end(self, graceful: bool) -> None:
-        """See `Link.end`: drop incomplete deliveries, and give back all credit."""
+        """See `Link.end`: drop incomplete deliveries, and return all credit."""
         self._drop_pieces()
         self.credit.close()
         if self.target.node is not None:
@@ -653,7 +655,7 @@ class IncomingLink(Link):
         self.unsent.end()
 
     def _leave_counts(self) -> None:
-        """Leave the counts of the link to its session and its connection."""
+        """Add the counts of the link to those of its session and connection."""
         counts = Tally()
         take_counts(self.producer, counts)
         for producer in self.side_producers():
@@ -670,7 +672,7 @@ class LinkPublisher(ProducerListener):
         super().__init__(link.session.connection_number)
         self._link = link
         self._enforced: int = 0
-        """Number of gates that block the link and were logged; rate gates are left out."""
+        """Number of logged gates that block the link, without rate gates."""
 
     @override
     def on_confirms(self) -> None:
@@ -692,7 +694,7 @@ class LinkPublisher(ProducerListener):
 
     @override
     def on_blocked(self, gate: Gate) -> bool:
-        """Count a gate for its connection. The first gate of a link is logged, and the release of its last."""
+        """Count a gate for its connection. Only the first gate of a link is logged, and the release of its last."""
         counted = self._link.session.connection.count_block(gate, 1)
         if self._link.credit.blocked_by() is not None:
             self.on_credit()

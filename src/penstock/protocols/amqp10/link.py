@@ -33,9 +33,9 @@ class LinkState(IntEnum):
 
     ATTACHED = LINK_ATTACHED
     DETACH_SENT = 1
-    """Our detach was sent, and the peer's is awaited."""
+    """The broker's detach was sent, and the peer's is awaited."""
     DETACHED = 2
-    """The link is no longer among those of its session."""
+    """The session no longer lists the link."""
 
 
 LINK_STATES: Final = StateTable(
@@ -65,7 +65,7 @@ LinkKey = tuple[str, str, str, bool, str]
 
 
 def link_key(session: AmqpSession, attach: Composite) -> LinkKey:
-    """Return what names a link in the broker."""
+    """Return the key of a link in the broker."""
     connection, role = session.connection, attach.flag("role")
     return (session.vhost.name, connection.user, session.endpoint.container, role, attach.text("name"))
 
@@ -77,14 +77,14 @@ def sender_profile(container: str, attach: Composite) -> Profile:
 
 
 class LinkEndings:
-    """Deliveries of the links of a session that ends: taken from it in one pass, and settled together."""
+    """Deliveries of the links of an ending session: taken from the session in one pass, and settled together."""
 
     def __init__(self, taken: dict[Consumer, list[Batch]]) -> None:
         self._taken = taken
         self._settled: dict[Outcome, list[Batch]] = {}
 
     def take(self, consumer: Consumer) -> list[Batch]:
-        """Return the deliveries of a link for which `takes_at_end` is true; none for any other."""
+        """Return the deliveries of a link for which `takes_at_end` is true; none for other links."""
         return self._taken.get(consumer, [])
 
     def settle(self, batches: list[Batch], outcome: Outcome) -> None:
@@ -93,13 +93,16 @@ class LinkEndings:
             self._settled.setdefault(outcome, []).extend(batches)
 
     def finish(self, broker: QueueContext) -> None:
-        """Settle the deliveries of all links; many in later turns."""
+        """Settle the deliveries of all links; if there are many, in later turns."""
         for outcome, batches in self._settled.items():
             settle_batches(broker, batches, outcome)
 
 
 class Link:
-    """A link endpoint of a session. Our handle is the peer's, unless its handle-max does not permit that."""
+    """A link endpoint of a session.
+
+    The broker's handle equals the peer's, unless the peer's handle-max does not permit that.
+    """
 
     def __init__(self, session: AmqpSession, attach: Composite) -> None:
         self.session: AmqpSession = session
@@ -109,26 +112,26 @@ class Link:
         """Handle of the link in frames to the peer."""
         self.link_name: str = attach.text("name")
         self.state: i64 = LINK_ATTACHED
-        """The `LinkState`, as a number: each transfer reads it."""
+        """State as the number of a `LinkState`: each transfer reads it."""
         self.flow_due: bool = False
         """True if a flow of the link is to be written at the end of the turn."""
         self.key: LinkKey = link_key(session, attach)
         """Key of the link in the broker."""
         self.default_outcome: Outcome = Outcome.RELEASED
-        """Outcome of deliveries that are settled without one, or left unsettled by the end of the link."""
+        """Outcome of deliveries that are settled without an outcome, or left unsettled by the end of the link."""
         self.nodes: list[LinkNode] = []
-        """Dynamic nodes and subscriptions that must hear of its end."""
+        """Dynamic nodes and subscriptions to notify when the link ends."""
 
     def move(self, state: LinkState) -> None:
         """Change the state; see link.py for the transitions."""
         self.state = LINK_STATES.step(self.state, state)
 
     def on_flow(self, flow: Flow) -> None:
-        """Act on a flow of the peer. Raises BrokerError."""
+        """Handle a flow of the peer. Raises BrokerError."""
         raise NotImplementedError
 
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
-        """Act on a transfer that ends at `end`. Raises BrokerError."""
+        """Handle a transfer that ends at `end`. Raises BrokerError."""
         raise ErrantLink(f"transfer on link '{self.link_name}', whose receiver the peer is")
 
     def write_flow(self) -> None:
@@ -136,27 +139,27 @@ class Link:
         raise NotImplementedError
 
     def write_outcomes(self) -> None:
-        """Write the outcomes of the link's publishes that are ready, as ranges."""
+        """Write the ready outcomes of the link's publishes, as ranges."""
 
     def write_side_outcomes(self) -> None:
-        """Write the outcomes of further producers of the link that are ready."""
+        """Write the ready outcomes of further producers of the link."""
 
     def on_lane_confirms(self, number: int) -> None:
-        """Write the outcomes of a side lane, by its number, that are ready."""
+        """Write the ready outcomes of a side lane, by its number."""
 
     def side_producers(self) -> list[Producer]:
-        """Return the producers of the link beside its own one."""
+        """Return the producers of the link beside its own producer."""
         return []
 
     def deliver(self, batch: Batch) -> None:
-        """Write deliveries of its consumer."""
+        """Write deliveries of the link's consumer."""
         raise NotImplementedError
 
     def on_drained(self) -> None:
-        """Tell the peer that nothing more can be delivered: its credit is used up or given up."""
+        """Report to the peer that nothing more can be delivered: its credit is used up or given up."""
 
     def on_detach(self, closed: bool) -> None:
-        """Release the resources of the link: the peer has detached it, or its session ends (`closed` is true)."""
+        """Release the resources of the link: the peer has detached it, or the session ends (`closed` is true)."""
         raise NotImplementedError
 
     def takes_at_end(self, graceful: bool) -> bool:
@@ -170,15 +173,15 @@ class Link:
         """Suspend the link if its terminus outlives its detach."""
 
     def end(self, graceful: bool) -> None:
-        """End the publishing side: its session ends."""
+        """End the publishing side: the session ends."""
 
     def unlink(self) -> None:
-        """Cut references between its parts: it has ended."""
+        """Cut references between parts of the link: it has ended."""
 
     def detach(self, error: BrokerError, closed: bool = True, info: dict[object, object] | None = None) -> None:
-        """Detach the link because of an error with this `info`, and ignore what comes on it until the peer's detach.
+        """Detach the link because of an error with this `info`, and ignore its frames until the peer's detach.
 
-        It may be suspended if it is not closed.
+        A link that is not closed may be suspended.
         """
         if self.state == LINK_ATTACHED and self.session.is_open():
             connection = self.session.connection

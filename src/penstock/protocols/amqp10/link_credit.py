@@ -1,6 +1,7 @@
-"""Credit of an incoming link in terms of AMQP 1.0: link properties that set it, and flow properties that explain it.
+"""Credit of an incoming link in terms of AMQP 1.0: link properties that set credit, and flow properties that explain
+it.
 
-A lane is begun by link properties too, and answered with others (decision 106).
+Link properties also begin a lane, and further ones answer (decision 106).
 """
 
 from __future__ import annotations
@@ -27,19 +28,18 @@ from penstock.wire.amqp10.spec import UINT_MAX
 from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed
 
 EXACT_CREDIT: Final = "penstock:exact-credit"
-"""Capability of a sender's link with one target: its credit ends at the stop threshold, and outcomes are not withheld.
-"""
+"""Capability of a sender's link with one target: credit ends at the stop threshold, and outcomes are not withheld."""
 MESSAGE_BYTES: Final = "penstock:message-bytes"
-"""Link property: the octets that a message of credit is taken for until messages have come."""
+"""Link property: the assumed bytes of a message of credit until messages have come."""
 BLOCKED_BY: Final = Symbol("penstock:blocked-by")
 BLOCKED_SINCE: Final = Symbol("penstock:since")
 RETRY_AFTER: Final = Symbol("penstock:retry-after")
-"""Flow properties of a link whose credit has ended for want of room: the gate, seconds since then, milliseconds."""
+"""Flow properties of a link whose credit has ended for lack of room: the gate, seconds since then, milliseconds."""
 QUEUE: Final = Symbol("penstock:queue")
-"""The queue of that gate, if it is one."""
+"""Name of the gate's queue, if the gate belongs to a queue."""
 DEPTH: Final = Symbol("penstock:depth")
 THRESHOLDS: Final = (Symbol("penstock:stop"), Symbol("penstock:resume"), Symbol("penstock:capacity"))
-"""Depth and thresholds of that gate: maps of `messages` and `bytes`, each ulong, and absent without a limit.
+"""Depth and thresholds of the gate: maps of `messages` and `bytes`, each ulong, and absent without a limit.
 
 A gate without a depth (a rate, an operator) has none of the four.
 """
@@ -55,12 +55,12 @@ class CreditRequest:
         values = read_link_properties(name, properties)
         self.settings = CreditSettings(session.broker.table, [] if self.route is None else self.route.queues, values)
         self.rates = rates(f"link '{name}'", values)
-        """Rates of its own; None for none."""
+        """Rates of the request; None without rates."""
         self.exact = self.route is not None and EXACT_CREDIT in attach.texts("desired_capabilities")
-        """True if the credit is exact; that of a link without one target cannot be."""
+        """True if the credit is exact; a link without exactly one target has no exact credit."""
         octets = properties.get(MESSAGE_BYTES)
         self.message_octets: i64 = min(octets, UINT_MAX) if isinstance(octets, int) and octets > 0 else 0
-        """Octets of its messages; 0 if it does not say."""
+        """Bytes of a message as the sender announces; 0 if it does not."""
 
     def credit(self, producer: Producer) -> SenderCredit:
         """Return the credit of the new producer."""
@@ -86,7 +86,7 @@ def plain_properties(properties: dict[object, object]) -> dict[str, object]:
 
 
 def window_properties(credit: SenderCredit) -> dict[object, object]:
-    """Return the settings of a link's credit, and its rates, that are in force, as link properties."""
+    """Return the effective credit settings and rates of a link, as link properties."""
     window = credit.window
     properties: dict[object, object] = {}
     if window.messages != UNLIMITED:
@@ -102,12 +102,12 @@ def window_properties(credit: SenderCredit) -> dict[object, object]:
 
 
 def attach_fields(credit: SenderCredit) -> dict[str, object]:
-    """Return the fields of our attach that describe a sender's credit: properties and capabilities."""
+    """Return the fields of the broker's attach that describe a sender's credit: properties and capabilities."""
     return {"properties": window_properties(credit), "offered_capabilities": [EXACT_CREDIT] if credit.exact else None}
 
 
 def blocked_properties(credit: SenderCredit, gate: Gate) -> dict[object, object]:
-    """Return the flow properties that name the gate that blocks a sender, with the counts of the gate."""
+    """Return the flow properties that name the gate that blocks a sender, with the gate's counts."""
     since = credit.blocked_since()
     properties: dict[object, object] = {
         BLOCKED_BY: f"{gate.kind} '{gate.name}'",
@@ -135,24 +135,25 @@ LANE: Final = "penstock:lane"
 EPOCH: Final = "penstock:epoch"
 WINDOW: Final = "penstock:window"
 NAMED: Final = "penstock:named"
-"""Properties of the attach of a sender: ids, epoch, the most deliveries without an outcome (4,096 if it does not say),
-and whether the producer's id is a lasting name."""
+"""Properties of the attach of a sender: ids, epoch, the most deliveries without an outcome (4,096 by default), and
+whether the producer's id is a lasting name."""
 KNOWN: Final = Symbol("penstock:known")
 TAKEN: Final = Symbol("penstock:taken")
 REFUSED: Final = Symbol("penstock:refused")
-"""Properties of our attach: whether the lane had a mark, the number up to which all is decided, and refused numbers."""
+"""Properties of the broker's attach: whether the lane had a mark, the number up to which all is decided, and refused
+numbers."""
 NUMBER_OCTETS: Final = 9
-"""Octets of a number in a list."""
+"""Bytes of a number in a list."""
 ATTACH_OCTETS: Final = 2048
-"""Octets of the other fields of an attach, approximately."""
+"""Bytes of the other fields of an attach, approximately."""
 
 
 def sender_fields(
     session: ClientSession, credit: SenderCredit, frame_octets: i64, attach: Composite
 ) -> dict[str, object]:
-    """Begin the lane that an attach asks for, if any; the answer has to fit into a frame.
+    """Begin the lane that an attach asks for, if any; the answer must fit into a frame.
 
-    Return the fields of our attach that describe the lane and credit. Raises BrokerError.
+    Return the fields of the broker's attach that describe the lane and credit. Raises BrokerError.
     """
     fields = attach_fields(credit)
     request = _request(link_properties(attach))
@@ -163,7 +164,10 @@ def sender_fields(
 
 
 def _request(properties: dict[str, object]) -> LaneRequest | None:
-    """Return the lane that a sender asks for; None for none. Raises PreconditionFailed for an invalid request."""
+    """Return the lane that a sender asks for; None if it asks for none.
+
+    Raises PreconditionFailed for an invalid request.
+    """
     if PRODUCER not in properties:
         return None
     return LaneRequest(
@@ -176,7 +180,7 @@ def _request(properties: dict[str, object]) -> LaneRequest | None:
 
 
 def _begin(session: ClientSession, producer: Producer, octets: i64, request: LaneRequest) -> dict[object, object]:
-    """Begin a lane; return the properties that answer, none if there are too many lanes. Raises BrokerError."""
+    """Begin a lane; return the properties of the answer, none if there are too many lanes. Raises BrokerError."""
     fits: i64 = max((octets - ATTACH_OCTETS) // NUMBER_OCTETS, 0)
     if request.window > fits:
         raise PreconditionFailed(

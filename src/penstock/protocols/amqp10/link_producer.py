@@ -1,8 +1,8 @@
-"""A further producer of a link, for publishes that must not wait behind those of the others.
+"""Further producer of a link, for publishes that must not wait behind publishes of the link's other producers.
 
-A link to the anonymous terminus has one for each target whose messages wait (`side_lanes`), a link to the coordinator
-one for each transaction (`request_links`). What holds one of them is counted at the connection, and an error detaches
-the link. What its confirms answer is the subclass's.
+A link to the anonymous terminus has one for each target with waiting messages (`side_lanes`), a link to the coordinator
+one for each transaction (`request_links`). Held publishes of such a producer are counted at the connection, and an
+error detaches the link. Subclasses define the answers that its confirms stand for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.protocols.amqp10.link import Link
 
 
 class LinkProducer(ProducerListener):
-    """One of several producers of a link, with its number among them, from 1 on."""
+    """One of several producers of a link, with its number among them, counted from 1."""
 
     def __init__(self, link: Link, number: int) -> None:
         session = link.session

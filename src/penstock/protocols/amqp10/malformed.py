@@ -8,8 +8,8 @@
 | flow | the link | the fields of the session, and the handle |
 | disposition | the links of its deliveries | role (receiver), first and last |
 
-All others end their session; frames, `open`, `begin`, `end` and `close` the connection. The fields are those that lie
-before the first one that cannot be read.
+All other performatives end their session; frames, `open`, `begin`, `end` and `close` end the connection. The readable
+fields are those before the first field that cannot be read.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from penstock.wire.amqp10.spec import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFE
 from penstock.wire.amqp10.values import CodecError
 
 OF_SESSION: Final = frozenset({ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER})
-"""Performatives whose malformed fields end less than the connection."""
+"""Performatives whose malformed fields end a smaller scope than the connection."""
 
 
 def on_malformed(session: AmqpSession, code: int, data: bytes, pos: int, end: int, malformed: CodecError) -> None:
-    """Act on the malformed performative at `pos`, one of `OF_SESSION`. Raises BrokerError to close the connection."""
+    """Handle the malformed performative at `pos`, one of `OF_SESSION`. Raises BrokerError to close the connection."""
     error = MalformedPerformative(malformed)
     fields = leading_fields(data, pos, end)
     try:
@@ -59,7 +59,7 @@ def _on_attach(session: AmqpSession, fields: dict[str, object], error: BrokerErr
 
 
 def _on_disposition(session: AmqpSession, fields: dict[str, object], error: BrokerError) -> bool:
-    """Detach the receivers of its deliveries. Return False if there are none, or they are not known."""
+    """Detach the receivers of the disposition's deliveries. Return False if there are none, or they are not known."""
     first = fields.get("first")
     last = fields.get("last", first)
     if fields.get("role") is not True or not isinstance(first, int) or "last" not in fields:
@@ -68,7 +68,7 @@ def _on_disposition(session: AmqpSession, fields: dict[str, object], error: Brok
 
 
 def _on_link(session: AmqpSession, code: int, fields: dict[str, object], error: BrokerError) -> bool:
-    """Detach the link of a detach, transfer or flow. Return False if it is not known."""
+    """Detach the link of a detach, transfer or flow. Return False if the link is not known."""
     handle = _number(fields, "handle")
     link = session.links.by_handle.get(handle)
     if link is None and handle not in session.links.ignored:
@@ -79,7 +79,7 @@ def _on_link(session: AmqpSession, code: int, fields: dict[str, object], error: 
         session.windows.take(
             _number(fields, "next_incoming_id"), _number(fields, "incoming_window"), _number(fields, "next_outgoing_id")
         )
-    if link is None:  # It was refused, and its frames are ignored until its detach.
+    if link is None:  # The link was refused, and its frames are ignored until its detach.
         if code == DETACH:
             session.links.ignored.discard(handle)
         return True
@@ -91,7 +91,10 @@ def _on_link(session: AmqpSession, code: int, fields: dict[str, object], error: 
 
 
 def _count_transfer(session: AmqpSession, link: Link | None, fields: dict[str, object]) -> bool:
-    """Count a frame in its session. Return False if its delivery is not known, so that later ones cannot be counted."""
+    """Count a frame in its session.
+
+    Return False if its delivery is not known, so that later frames cannot be counted.
+    """
     delivery_id = _number(fields, "delivery_id")
     if delivery_id == ABSENT and not (link is not None and link.is_arriving() and "delivery_id" in fields):
         return False

@@ -1,11 +1,11 @@
-"""The message format of AMQP 1.0: the sections of a message as its sender wrote them, from octet 0 on.
+"""The message format of AMQP 1.0: the sections of a message as its sender wrote them, from byte 0 on.
 
 A content begins with the header section, if the message has one; delivery annotations end where the message arrived.
-Rewriting copies the bare message octet by octet.
+Rewriting copies the bare message byte by byte.
 
-Selectors read the fields of a message in place: only what a selector asks for is decoded. A message without `durable`
-or `priority` has the defaults of the specification (section 3.2.1). A sender that is not persistent, such as that of
-Qpid JMS, leaves `durable` out.
+Selectors read the fields of a message in place: only fields that the selector uses are decoded. A message without
+`durable` or `priority` has the defaults of the specification (section 3.2.1). A sender of transient messages, such as
+Qpid JMS's, leaves `durable` out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from penstock.wire.amqp10.values import CodecError, Symbol
 VALUE_START: Final = b"\x00\x53\x77"
 """Descriptor of an amqp-value."""
 FIRST_OCTET: Final = 0
-"""A section is a described value, and those begin with 0 (section 1.2)."""
+"""First byte of a section: a section is a described value, which begins with 0 (section 1.2)."""
 
 
 class Amqp10Format(MessageFormat):
@@ -51,7 +51,7 @@ class Amqp10Format(MessageFormat):
         super().__init__("AMQP 1.0", bytes([FIRST_OCTET]))
         self._selectable = SelectableAmqp10()
         self._walked = Sections()
-        """Sections of the message that was split last."""
+        """Sections of the last message that was split."""
 
     @override
     def properties(self, content: bytes) -> Properties:
@@ -119,13 +119,13 @@ class Amqp10Format(MessageFormat):
         except CodecError:
             return None
         if sections.body_code != DATA:
-            return None  # The kind of the body is told in a property.
+            return None  # A property names the kind of the body.
         return content[: sections.body_at], joined_data(content, sections), property_octets(content, sections)
 
     @override
     def encode_head(self, properties: Properties | PropertyOctets) -> bytes | None:
         if isinstance(properties, list) or properties.type == AMQP10_TYPE:
-            return None  # Of that type the body may be sections.
+            return None  # A body of that type may be sections.
         try:
             return encode_head(properties)
         except CodecError as error:
@@ -156,7 +156,7 @@ class Amqp10Format(MessageFormat):
     @override
     def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:
         if not all(name.startswith("x-") and name.isascii() for name in added):
-            return None  # Others would be application properties, and the bare message does not change.
+            return None  # Other headers would be application properties, and the bare message does not change.
         try:
             converted = {name: to_amqp10(value) for name, value in added.items()}
             return with_annotations(content, _sections(content), converted)
@@ -194,7 +194,7 @@ class Amqp10Format(MessageFormat):
         return keys_in(to_neutral(_annotation(content, COPIES)))
 
     def checked_copies(self, content: bytes) -> list[str]:
-        """Return the routing keys as `copies` does. Raises InvalidField for another value than a list of strings."""
+        """Return the routing keys as `copies` does. Raises InvalidField for a value other than a list of strings."""
         value = to_neutral(_annotation(content, COPIES))
         keys = keys_in(value)
         if value is not None and (not isinstance(value, list) or len(keys) < len(value)):
@@ -223,7 +223,7 @@ def _annotation(content: bytes, name: str) -> object:
 
 
 def _without_ttl(content: bytes, sections: Sections) -> bytes:
-    """Return a message without its ttl; `sections` are those of the message before annotations were added."""
+    """Return a message without its ttl; `sections` are the sections of the message before annotations were added."""
     if sections.ttl == ABSENT:
         return content
     header = encode(
@@ -245,14 +245,14 @@ _INDEXES: Final[list[int]] = [
 
 
 class SelectableAmqp10(SelectableMessage):
-    """The message that was opened last. One object serves all messages of a format, one after the other."""
+    """The last opened message. One object serves all messages of a format, one after the other."""
 
     def __init__(self) -> None:
         self._content: bytes = b""
         self._sections = Sections()
 
     def open(self, content: bytes) -> None:
-        """Go to a message. Raises CodecError."""
+        """Move to a message. Raises CodecError."""
         self._content = content
         self._sections.walk(content, 0, len(content))
 
@@ -297,7 +297,7 @@ def _jms_id(content: bytes, pos: i64, is_message_id: bool) -> str:
 
 
 def _value_at(content: bytes, pos: i64) -> object:
-    """Return the value at `pos` of well-formed octets: a text, number, boolean or None; octets for anything else."""
+    """Return the value at `pos` of well-formed bytes: a text, number, boolean or None; bytes for other types."""
     text = text_at(content, pos)
     if text is not None:
         return text
@@ -310,5 +310,5 @@ def _value_at(content: bytes, pos: i64) -> object:
 
 
 def _octets(value: object) -> bytes:
-    """Return octets as they are, and none for a list, map or array: selectors only know that there is a value."""
+    """Return bytes unchanged, and empty bytes for a list, map or array: selectors only learn that a value exists."""
     return value if isinstance(value, bytes) else b""

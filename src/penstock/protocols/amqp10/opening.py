@@ -18,18 +18,20 @@ from penstock.wire.amqp10.spec import (
 from penstock.wire.amqp10.values import Symbol, ulong
 
 KEPT: Final = ("product", "version", "platform", CONNECTION_NAME)
-"""Properties of a client that are stored for people."""
+"""Properties of a client that are stored for listings."""
 EMPTY_FRAME: Final = frame(0)
 PEER_TIMEOUT_MIN_S: Final = 0.1
-"""Shortest idle-time-out of a peer that is obeyed: an empty frame every 50 ms."""
+"""Shortest idle-time-out of a peer that is honoured: an empty frame every 50 ms."""
 VHOST_PREFIX: Final = "vhost:"
 CAPABILITIES: Final = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY", "SHARED-SUBS", CAPABILITY)
-"""Offered capabilities: links to the management node are paired (AMQP Request-Response Messaging with Link Pairing
-1.0), a target without an address takes messages for any (Anonymous Terminus for Message Routing), subscriptions may be
-shared (AMQP JMS mapping 1.0; Qpid JMS refuses to share them where it is not offered), and a connection may be the only
-one of its container."""
+"""Offered capabilities.
+
+Links to the management node are paired (AMQP Request-Response Messaging with Link Pairing 1.0). A target without an
+address takes messages for any address (Anonymous Terminus for Message Routing). Subscriptions may be shared (AMQP JMS
+mapping 1.0): Qpid JMS shares none without the offer. A connection may be the only one of its container.
+"""
 REFUSED: Final = Symbol("amqp:connection-establishment-failed")
-"""Property of an open that is followed by a close: Qpid JMS and Proton then do not take the connection as open."""
+"""Property of an open that a close follows: Qpid JMS and Proton then do not treat the connection as open."""
 
 
 def on_open(endpoint: Endpoint, open: Composite) -> None:
@@ -52,7 +54,7 @@ def on_open(endpoint: Endpoint, open: Composite) -> None:
 
 
 def write_open(endpoint: Endpoint) -> None:
-    """Write our open; one that precedes a close says so."""
+    """Write the broker's open; an open that precedes a close says so."""
     connection = endpoint.connection
     limits, services = connection.limits, connection.services
     properties: dict[object, object] = {
@@ -87,7 +89,7 @@ def write_open(endpoint: Endpoint) -> None:
 
 
 def _vhost(broker: Broker, hostname: str) -> VirtualHost:
-    """Return the virtual host of a host name: `vhost:NAME` (as RabbitMQ 4), one of that name, else "/"."""
+    """Return the virtual host of a host name: `vhost:NAME` (as RabbitMQ 4), a virtual host of that name, else "/"."""
     if hostname.startswith(VHOST_PREFIX):
         return broker.vhost(hostname.removeprefix(VHOST_PREFIX))
     return broker.vhost(hostname if hostname in broker.vhosts else "/")

@@ -1,11 +1,11 @@
 """Outgoing link: a consumer whose receiver is the peer, with its link credit (section 2.6.7).
 
 A receiver may limit the messages that it takes, by the max-message-size of its attach (section 2.7.3). A larger message
-stays in its queue, for others. The link is detached with `amqp:link:message-size-exceeded`, so that its client learns
-of it. What lies before that message in its batch is sent first.
+stays in its queue, for other consumers. The link is detached with `amqp:link:message-size-exceeded`, so that its client
+learns of the message. Earlier messages of the same batch are sent first.
 
-What a delivery has in bytes is known when it is written. So a consumer of such a link takes its messages unsettled,
-and the deliveries of one with snd-settle-mode settled are accepted as soon as they are written.
+The size of a delivery in bytes is known only when it is written. So a consumer of such a link takes its messages
+unsettled, and with snd-settle-mode settled its deliveries are accepted as soon as they are written.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from penstock.wire.amqp10.transfer import Flow
 from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed, serial_add
 
 UNLIMITED_FROM: Final = 1 << 62
-"""Bytes from which on a limit is none: no message is that large."""
+"""Bytes from which a limit means no limit: no message is that large."""
 ADDED_OCTETS: Final = 4096
-"""Bytes that header and annotations of a delivery add at most to twice the charge of its message."""
+"""Most bytes that header and annotations of a delivery add to twice the charge of its message."""
 
 
 def limit_of(attach: Composite) -> ReceiverLimit | None:
-    """Return the limit of the receiver that attaches; None if it has none."""
+    """Return the limit of the receiver that attaches; None without a limit."""
     most = attach.number("max_message_size", 0)
     if 0 < most < UNLIMITED_FROM:
         return ReceiverLimit(most, attach.number("snd_settle_mode") == SETTLED)
@@ -61,13 +61,13 @@ class ReceiverLimit:
         """True if deliveries are sent settled."""
 
     def deliver(self, link: OutgoingLink, batch: Batch) -> None:
-        """Write a batch up to the first message that is too large, and detach the link if that is the first one."""
+        """Write a batch up to the first message that is too large, and detach the link if that is the first message."""
         session = link.session
         fitting = self._fitting(session.writer, batch)
         if fitting == len(batch.messages):
             self._write(link, batch)
             return
-        first, last = batch.first, batch.last()  # The batch shrinks as it is settled.
+        first, last = batch.first, batch.last()  # The batch shrinks as messages are settled.
         browses = batch.consumer.browses()
         if fitting > 0:
             self._write(link, Batch(batch.consumer, first, batch.messages[:fitting], 0, batch.at))
@@ -90,7 +90,7 @@ class ReceiverLimit:
             settle_in_slices(session.broker, session, batch.first, batch.last(), Outcome.ACCEPTED)
 
     def _fitting(self, writer: DeliveryWriter, batch: Batch) -> i64:
-        """Return the number of messages before the first one that is too large."""
+        """Return the number of messages before the first message that is too large."""
         fitting: i64 = 0
         for message in batch.messages:
             if message is not None and 2 * message.charge + ADDED_OCTETS > self._most:
@@ -107,7 +107,7 @@ EXCLUSIVE: Final = "exclusive"
 TXN_ID: Final = Symbol("txn-id")
 """Property of a flow that asks for deliveries in a transaction (section 4.4.3)."""
 SCANNED_A_UNIT: Final = 32
-"""Batches of a session that are searched for those of a link with one unit of work."""
+"""Batches of a session that are searched for batches of a link per unit of work."""
 
 
 class OutgoingLink(Link):
@@ -116,7 +116,7 @@ class OutgoingLink(Link):
     def __init__(self, session: AmqpSession, attach: Composite, queue: Queue, default_outcome: Outcome) -> None:
         super().__init__(session, attach)
         tag = self.link_name
-        while tag in session.consumers:  # Links to /management may share a name, for they are not stolen.
+        while tag in session.consumers:  # Links to /management may share a name: they are not stolen.
             tag += f"/{self.peer_handle}"
         self.limit: ReceiverLimit | None = limit_of(attach)
         """Limit of the receiver for the size of messages; None for none."""
@@ -129,10 +129,12 @@ class OutgoingLink(Link):
         """Delivery-tag of a delivery less its number; a tag is a number of eight bytes."""
         self.expiry = Expiry(attach.inner("source"))
         self._drain = False
-        """True if the last flow had `drain` set. Our flows repeat it (section 2.7.4), because rhea and go-amqp wait for
-        that."""
+        """True if the last flow had `drain` set.
+
+        Flows of the broker repeat it (section 2.7.4), because rhea and go-amqp wait for that.
+        """
         self.resumption: Resumption | None = None
-        """Deliveries from a suspended link; None if there are none."""
+        """Deliveries taken over from a suspended link; None if there are none."""
 
     def apply_properties(self, properties: dict[str, object]) -> ConsumerSettings:
         """Apply the settings in the link's properties: window and rates, priority and exclusive use.
@@ -149,10 +151,10 @@ class OutgoingLink(Link):
         return settings
 
     def properties_in_force(self, settings: ConsumerSettings) -> dict[object, object]:
-        """Return the settings of the subscribed consumer that are in force, as link properties; no limit is left out.
+        """Return the effective settings of the subscribed consumer, as link properties; absent limits are left out.
 
         Windows of bytes are ulong and of messages uint, as those of senders; rates are messages a second. A timeout in
-        milliseconds (ulong) is there if the link asked for its own.
+        milliseconds (ulong) is included if the link asked for its own.
         """
         properties: dict[object, object] = {}
         if settings.timeout_s != NEVER:
@@ -174,7 +176,7 @@ class OutgoingLink(Link):
         return properties
 
     def sends_settled(self) -> bool:
-        """Return whether its deliveries are settled when they are sent."""
+        """Return whether the link's deliveries are settled when they are sent."""
         return self.consumer.no_ack or (self.limit is not None and self.limit.settles)
 
     @override
@@ -211,7 +213,7 @@ class OutgoingLink(Link):
     @override
     def write_flow(self) -> None:
         session = self.session
-        waiting = session.writer.waiting(self)  # These are counted as delivered, but the peer has yet to see them.
+        waiting = session.writer.waiting(self)  # Waiting deliveries count as delivered, but the peer has not seen them.
         session.windows.write(
             session.connection.output.buffer,
             session.number,
@@ -253,9 +255,9 @@ class OutgoingLink(Link):
 
     @override
     def on_session_ended(self, endings: LinkEndings) -> None:
-        """Keep the deliveries of a suspended link, or settle those that are not kept.
+        """Store the deliveries of a suspended link, or settle those that are not stored.
 
-        The session settles those that it still has with the outcome of its end.
+        The session settles deliveries that are still in it with the outcome of its end.
         """
         waiting = self._waiting_resumed()
         taken = endings.take(self.consumer)
@@ -267,7 +269,7 @@ class OutgoingLink(Link):
             endings.settle(taken, self.default_outcome)
 
     def resume(self, attach: Composite) -> dict[str, object]:
-        """Resume the suspended link of this name, if there is one; returns the fields for our attach."""
+        """Resume the suspended link of this name, if there is one; return the fields for the broker's attach."""
         suspended = self.session.endpoint.shared.suspended.take(self.key)
         unsettled = attach.mapping("unsettled")
         if not isinstance(suspended, SuspendedReceiver) or suspended.queue is not self.consumer.queue or not unsettled:
@@ -281,11 +283,11 @@ class OutgoingLink(Link):
         return {"unsettled": entries, "incomplete_unsettled": incomplete}
 
     def _is_suspended(self) -> bool:
-        """Return whether its deliveries are kept after its detach."""
+        """Return whether the link's deliveries are stored after its detach."""
         return self.expiry.suspends() and not self.consumer.queue.deleted and not self.session.settler.retired
 
     def _leave_in_session(self, incomplete: i64) -> None:
-        """Leave the deliveries in the session until it ends; from number `incomplete` on their receiver has none."""
+        """Leave the deliveries in the session until it ends; the receiver has none from number `incomplete` on."""
         session = self.session
         remains = False
         self._count_scan()
@@ -300,7 +302,7 @@ class OutgoingLink(Link):
             settle_batches(session.broker, self._keep(waiting, self), Outcome.RELEASED)
 
     def _keep(self, batches: list[Batch], detached: OutgoingLink | None = None) -> list[Batch]:
-        """Suspend the link if it has deliveries; return those beyond the bound."""
+        """Suspend the link if it has deliveries; return the deliveries beyond the bound."""
         if not batches and detached is None:
             return []
         session = self.session
@@ -318,7 +320,7 @@ class OutgoingLink(Link):
     def take_unsettled(self) -> list[Batch]:
         """Take the unsettled messages of the link from its session; the number of each batch is its delivery-tag.
 
-        While a transaction has settled some, all stay in the session.
+        While a transaction has settled some, all messages stay in the session.
         """
         if self.session.settler.retired:
             return []

@@ -1,13 +1,13 @@
 """Links to the broker itself: to the transaction coordinator, and to the management node.
 
-On a coordinator link the peer declares and discharges transactions (part 4). It always has credit, and no commit keeps
-another transaction waiting: each has a producer of its own. Closing it rolls back its transactions,
-commits that are held included (section 4.2).
+On a coordinator link the peer declares and discharges transactions (part 4). A coordinator link always has credit, and
+no commit delays another transaction: each transaction has its own producer. Closing the link rolls back its
+transactions, held commits included (section 4.2).
 
-Requests to the management node come on one link, responses go on the link of the same name that is paired with it.
-Credit for requests is constant and never blocked. Responses wait in an unlisted queue, as direct replies do
-(decisions 23 and 51). So the credit of their link, the session's window and the end of the link are those of any other.
-Beyond `RESPONSES_MAX` or `RESPONSE_BYTES_MAX` that wait, a response is dropped: the node never waits for room.
+Requests to the management node come on one link, and responses go on the paired link of the same name. Credit for
+requests is constant and never blocked. Responses wait in an unlisted queue, as direct replies do (decisions 23 and 51).
+So credit of the response link, the session's window and the end of the link work as on any other link. Beyond
+`RESPONSES_MAX` or `RESPONSE_BYTES_MAX` waiting, a response is dropped: the node never waits for room.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ from penstock.wire.amqp10.transfer import ACCEPTED_STATE, Flow, Transfer, write_
 from penstock.wire.amqp10.values import CodecError, serial_distance
 
 WINDOW: Final = 100
-"""Credit in requests; it is renewed when less than half of it is left, and nothing blocks it."""
+"""Credit in requests; renewed when less than half of it is left, and never blocked."""
 
 
 class RequestLink(Link):
     """A link to the broker itself.
 
-    `taker` is who takes its requests, for errors; `octets_max` is the size of the largest.
+    `taker` names the part of the broker that handles the requests, for errors; `octets_max` is the size of the largest
+    request.
     """
 
     def __init__(self, session: AmqpSession, attach: Composite, octets_max: i64, taker: str) -> None:
@@ -72,11 +73,11 @@ class RequestLink(Link):
         self.delivery_id: i64 = ABSENT
         """Delivery-id of the last request."""
         self.settled: bool = False
-        """True if any of its frames was sent settled."""
+        """True if any frame of the request was sent settled."""
         self._arrives: bool = False
         """True between the frames of a request."""
         self._pieces: bytes = b""
-        """Payload so far of that request."""
+        """Received payload of that request."""
 
     def grant(self) -> None:
         """Grant credit, if less than half of the window is left."""
@@ -88,7 +89,7 @@ class RequestLink(Link):
     def on_flow(self, flow: Flow) -> None:
         if flow.delivery_count != ABSENT:
             drained = serial_distance(self.delivery_count, flow.delivery_count)
-            if drained > 0:  # Credit that its sender has given up is granted again.
+            if drained > 0:  # Credit that the sender has given up is granted again.
                 self.delivery_count = flow.delivery_count
                 self.credit -= drained if drained < self.credit else self.credit
                 self.grant()
@@ -103,7 +104,7 @@ class RequestLink(Link):
         )
 
     def take(self, transfer: Transfer, data: bytes, end: i64) -> bytes | None:
-        """Return the request that a frame completes; None if more frames come, or it is aborted.
+        """Return the request that a frame completes; None if more frames follow, or the request is aborted.
 
         Raises NotAllowed, TransferLimitExceeded without credit, and ContentTooLarge.
         """
@@ -143,19 +144,19 @@ class RequestLink(Link):
 REQUEST_OCTETS_MAX: Final = 64 * 1024
 """Largest request: a declaration with many arguments has a few KiB."""
 REQUEST_WORK: Final = 90
-"""Units of work of a request: to read it, to look up its object, and to make, queue and deliver its response."""
+"""Units of work of a request: reading it, finding its object, and creating, queueing and delivering its response."""
 OCTETS_A_UNIT: Final = 8
-"""Octets of a request per unit of work: its body is decoded."""
+"""Bytes of a request per unit of work: its body is decoded."""
 RESPONSES_MAX: Final = 1000
-"""Most responses that wait for a client that does not read."""
+"""Most waiting responses for a client that does not read."""
 RESPONSE_BYTES_MAX: Final = 1024 * 1024
-"""Charge of the waiting responses from which on further ones are dropped."""
+"""Charge of waiting responses from which further responses are dropped."""
 RESPONSES: Final = REPLY_TO + ".management."
-"""Beginning of the names of the queues of responses."""
+"""Prefix of the names of response queues."""
 
 
 def response_queue(session: AmqpSession) -> Queue:
-    """Create the queue for the responses of one link; it ends with its consumer."""
+    """Create the queue for the responses of one link; the queue ends with its consumer."""
     return session.vhost.create_reply_queue(RESPONSES + session.connection.services.make_name("")[1:])
 
 
@@ -176,7 +177,10 @@ class ManagementLink(RequestLink):
             self.grant()
 
     def _on_request(self, content: bytes, delivery_id: i64) -> None:
-        """Carry out a request. One that cannot be answered is rejected, or the link detached if it is settled."""
+        """Carry out a request.
+
+        A request that cannot be answered is rejected, or the link is detached if the request is settled.
+        """
         session = self.session
         session.broker.work.done += REQUEST_WORK + len(content) // OCTETS_A_UNIT
         declared = session.broker.durable_changes.durable_declarations
@@ -200,7 +204,7 @@ class ManagementLink(RequestLink):
         session.connection.output.await_change(declared)
 
     def _responses(self) -> Queue:
-        """Return the queue of the paired link. Raises PreconditionFailed if there is none."""
+        """Return the queue of the paired link. Raises PreconditionFailed if no link is paired."""
         for link in self.session.links.by_handle.values():
             if isinstance(link, OutgoingLink) and link.link_name == self.link_name and link.state == LINK_ATTACHED:
                 queue = link.consumer.queue
@@ -225,11 +229,11 @@ class ManagementLink(RequestLink):
 
 
 MESSAGE_OCTETS_MAX: Final = 4096
-"""Largest message: a declare or a discharge has less than 64 octets."""
+"""Largest message: a declare or a discharge has less than 64 bytes."""
 COORDINATOR_WORK: Final = 32
-"""Units of work of a declare or a discharge, without those of the commit."""
+"""Units of work of a declare or a discharge, without the work of the commit."""
 CAPABILITIES: Final = ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"]
-"""Capabilities of its transactions (section 4.5.6): several in a session, and several sessions in one."""
+"""Capabilities of the coordinator's transactions (section 4.5.6): several in a session, and several sessions in one."""
 COMMIT_RETRY: Final = "penstock:commit-retry"
 """Desired capability of a link whose controller may discharge a transaction again after a commit was rejected."""
 
@@ -247,7 +251,7 @@ class CoordinatorLink(RequestLink):
         self._transactions = session.endpoint.transactions()
         self._producers: list[TransactionProducer] = []
         self._idle: list[TransactionProducer] = []
-        """Those without a transaction."""
+        """Producers without a transaction."""
         self._sections = session.endpoint.shared.frames.sections
         session.links.coordinators[self] = []
 
@@ -262,7 +266,7 @@ class CoordinatorLink(RequestLink):
         content = self.take(transfer, data, end)
         if (
             self.settled and not transfer.aborted
-        ):  # Nobody would learn the id of its transaction, or how it ended (section 4.2).
+        ):  # The client would not learn the id or the end of its transaction (4.2).
             self.detach(NotAllowed("a settled transfer on a coordinator link"))
             return
         if content is not None:
@@ -315,12 +319,12 @@ class CoordinatorLink(RequestLink):
         transaction.discharge(discharge.flag("fail"), delivery_id)
 
     def answer(self, transaction: Transaction, refusal: Refusal | None) -> bool:
-        """Answer a discharge: its transaction was committed or rolled back as asked, or refused.
+        """Answer a discharge: the transaction was committed or rolled back as asked, or refused.
 
-        Return whether it has ended.
+        Return whether the transaction has ended.
         """
         delivery_id = transaction.discharge_id
-        self._transactions.write_provisional()  # Before the discharge, the outcomes that it applied (section 4.4.1).
+        self._transactions.write_provisional()  # Outcomes of the transaction precede its discharge (section 4.4.1).
         if refusal is None:
             write_outcome(self.session, delivery_id, delivery_id, not self.second, ACCEPTED_STATE)
         elif transaction.unit.is_open():
@@ -329,7 +333,7 @@ class CoordinatorLink(RequestLink):
             self._reject(delivery_id, state, ResourceError(refusal.describe()))
             return False
         else:
-            if self.retries and transaction.unit.error is not None:  # Rolled back since its commit was refused.
+            if self.retries and transaction.unit.error is not None:  # Rolled back since the commit was refused.
                 refusal = Refusal(ROLLED_BACK, None, error=transaction.unit.error)
             error = refusal.error
             if not isinstance(error, (TransactionRolledBack, TransactionTimeout)):
@@ -357,7 +361,7 @@ class CoordinatorLink(RequestLink):
         return taken
 
     def give_back(self, idle: TransactionProducer) -> None:
-        """Take back the producer of a transaction that has ended."""
+        """Take back the producer of an ended transaction."""
         self._idle.append(idle)
 
     # End
@@ -370,7 +374,7 @@ class CoordinatorLink(RequestLink):
 
     @override
     def end(self, graceful: bool) -> None:
-        """Roll back its transactions."""
+        """Roll back the link's transactions."""
         self.session.links.coordinators.pop(self, None)
         for transaction in self._transactions.of_link(self):
             transaction.drop()
@@ -382,7 +386,7 @@ class CoordinatorLink(RequestLink):
 
 
 class TransactionProducer(LinkProducer):
-    """Producer of one transaction at a time: it holds its commit, and its confirms number the answers."""
+    """Producer of one transaction at a time: it holds the commit, and its confirms number the answers."""
 
     def __init__(self, link: CoordinatorLink, number: int) -> None:
         super().__init__(link, number)
@@ -397,4 +401,4 @@ class TransactionProducer(LinkProducer):
             if transaction is not None and self._coordinator.answer(transaction, outcome.refusal):
                 self.transaction = None
                 self._coordinator.give_back(self)
-        self.producer.confirms.forget_confirmed()  # They answered commits.
+        self.producer.confirms.forget_confirmed()  # The confirms answered commits.

@@ -1,12 +1,12 @@
-"""Resumption of a receiver's link: its unsettled deliveries go on as both sides remember them (section 2.6.13).
+"""Resumption of a receiver's link: its unsettled deliveries continue as both sides remember them (section 2.6.13).
 
 | the receiver has | the delivery |
 |---|---|
-| an outcome | is settled with it; a resumed transfer without a payload tells so |
+| an outcome | is settled with it; a resumed transfer without a payload reports that |
 | the delivery without an outcome | is resumed: sent again from its beginning with its old delivery-tag |
 | no such delivery | returns to its queue |
 
-Resumed transfers use link credit like others, and come before new messages.
+Resumed transfers use link credit like other transfers, and precede new messages.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 
 SUSPENDED_DELIVERIES: Final = 2048
-"""Most deliveries that a suspended link keeps, the oldest ones; the others are released. A flow may send all at once,
-in some 10 ms."""
+"""Most deliveries that a suspended link keeps, the oldest first; the others are released.
+
+One flow may send all of them at once, in about 10 ms.
+"""
 
 
 RESUMED_BYTES: Final = 350
@@ -48,10 +50,10 @@ class SuspendedReceiver(SuspendedLink):
         super().__init__(owner, key, expiry)
         self.queue = consumer.queue
         self.timeout_s: float = consumer.timeout_s()
-        """Seconds of its consumer, which is gone, to acknowledge a delivery."""
+        """Acknowledgement timeout of the link's former consumer, in seconds."""
         self.batches: list[Batch] = []
         self.next_tag: i64 = next_tag
-        """Delivery-tag of the next message; it is new to the link."""
+        """Delivery-tag of the next message, new to the link."""
         self.detached: OutgoingLink | None = None
         """The detached link whose unsettled messages are still in its session; None if `batches` has all."""
 
@@ -72,7 +74,7 @@ class SuspendedReceiver(SuspendedLink):
         return []
 
     def collect(self) -> None:
-        """Take over the deliveries of the detached link from its session; those beyond the bound are released."""
+        """Take over the deliveries of the detached link from its session; deliveries beyond the bound are released."""
         link = self.detached
         self.detached = None
         if link is not None:
@@ -85,7 +87,7 @@ class SuspendedReceiver(SuspendedLink):
         if self.expiry.timeout_s > 0:
             self.collect()
             return True
-        self.detached = None  # The session gives them their outcome.
+        self.detached = None  # The session settles the deliveries with their outcome.
         return False
 
     @override
@@ -98,13 +100,13 @@ class SuspendedReceiver(SuspendedLink):
     @override
     def longest_s(self) -> float:
         longest_s = min(LONGEST_S, self.timeout_s)
-        return longest_s if self.detached is None else longest_s / 2  # Before the timeout would return them.
+        return longest_s if self.detached is None else longest_s / 2  # Before the timeout returns the messages.
 
 
 ENTRY_OCTETS = 32
-"""Bytes of the frame of an attach that an entry of its unsettled map is counted with."""
+"""Bytes in the frame of an attach that are counted for an entry of its unsettled map."""
 ATTACH_OCTETS = 1024
-"""Bytes that are left for its other fields."""
+"""Bytes of that frame that are reserved for its other fields."""
 
 
 class ResumedDelivery:
@@ -115,21 +117,22 @@ class ResumedDelivery:
     def __init__(self, tag: i64, batch: Batch | None, state: Composite | None) -> None:
         self.tag: i64 = tag
         self.batch = batch
-        """The message; None if it is settled."""
+        """The message; None if the delivery is settled."""
         self.state = state
 
 
 class Resumption:
-    """Deliveries of one link that it has from a suspended one."""
+    """Deliveries that one link has taken over from a suspended link."""
 
     def __init__(self, link: OutgoingLink) -> None:
         self._link = link
         self._waiting: deque[ResumedDelivery] = deque()
-        """Those that wait for credit."""
+        """Deliveries that wait for credit."""
         self._tags: dict[int, int] = {}
-        """Delivery-tags of those that were sent, by number: all others of the link have theirs by their number."""
+        """Delivery-tags of resumed deliveries that were sent, by number; tags of other deliveries follow from their
+        number."""
         self._bytes: i64 = 0
-        """Bytes that it counts in the node's memory until the link ends."""
+        """Bytes counted in the node's memory until the link ends."""
 
     def begin(self, suspended: SuspendedReceiver, unsettled: dict[object, object]) -> None:
         """Take over the suspended deliveries; `unsettled` is the map of the receiver's attach."""
@@ -165,7 +168,8 @@ class Resumption:
             settle_batches(broker, settled[outcome], outcome)
 
     def unsettled(self) -> tuple[dict[object, object], bool]:
-        """Return the unsettled map for our attach, and whether it is incomplete: all of it has to fit into a frame."""
+        """Return the unsettled map for the broker's attach, and whether it is incomplete: the map must fit into a
+        frame."""
         room = (self._link.session.endpoint.peer_max_frame_size - ATTACH_OCTETS) // ENTRY_OCTETS
         states: dict[object, object] = {}
         for delivery in self._waiting:
@@ -203,13 +207,13 @@ class Resumption:
             session.writer.write_resumed(link, number, delivery.tag, message)
 
     def take(self) -> list[Batch]:
-        """Take the messages that still wait; the number of each is its delivery-tag."""
+        """Take the messages that still wait; the number of each batch is its delivery-tag."""
         waiting = self._waiting
         self._waiting = deque()
         return [each.batch for each in waiting if each.batch is not None]
 
     def end(self) -> None:
-        """Give back its memory: the link has ended."""
+        """Release the memory: the link has ended."""
         self._link.session.broker.gates.count_other_memory(-self._bytes)
         self._bytes = 0
 

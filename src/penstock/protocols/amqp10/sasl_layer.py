@@ -1,7 +1,8 @@
 """Logins over AMQP 1.0: frames of SASL before the AMQP header (section 5.3).
 
-A client that begins with the AMQP header logs in by ANONYMOUS, without frames, where it is offered that mechanism, as
-with Qpid's brokers and RabbitMQ 3. Elsewhere it is answered with the SASL header, and closed (section 2.2).
+A client that begins with the AMQP header is logged in by ANONYMOUS, without frames, if that mechanism is offered (as in
+Qpid's brokers and RabbitMQ 3). Otherwise the broker answers with the SASL header, and closes the connection (section
+2.2).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from penstock.wire.amqp10.spec import (
 
 MECHANISMS: Final = (EXTERNAL, SCRAM, PLAIN, ANONYMOUS)
 RESPONSE_MAX: Final = 4096
-"""Most bytes of a response; a frame before the login has no more."""
+"""Most bytes of a response; frames before the login are not larger."""
 OK: Final = 0
 AUTH: Final = 1
 SYS_TEMP: Final = 4
@@ -39,7 +40,7 @@ SYS_TEMP: Final = 4
 
 
 class ScramLoading(Verification):
-    """Import of the library for SCRAM beside the event loop; the first client that asks for SCRAM waits for it."""
+    """Import of the library for SCRAM outside the event loop; the first client that asks for SCRAM waits for it."""
 
     def __init__(self, layer: SaslLayer, init: Composite, connection: Connection) -> None:
         super().__init__(connection.peer.network)
@@ -48,7 +49,7 @@ class ScramLoading(Verification):
         self._connection = connection
 
     def start(self) -> None:
-        """Begin; input of the connection waits meanwhile."""
+        """Begin the import; input of the connection waits meanwhile."""
         self._connection.peer.mechanism = SCRAM
         self._connection.login.begin(self._connection, self)
         self._connection.services.authenticator.start(self)
@@ -85,10 +86,10 @@ class SaslLayer:
         self._has_frames = has_frames
         self._exchange = SaslExchange(connection.services, connection.peer, MECHANISMS, RESPONSE_MAX)
         self._additional_data: bytes = b""
-        """Proof for the client, with the outcome."""
+        """Proof for the client, sent with the outcome."""
 
     def begin(self) -> None:
-        """Answer the SASL header and offer the mechanisms, or log in a client that does without."""
+        """Answer the SASL header and offer the mechanisms, or log in a client that skips SASL."""
         if not self._has_frames:
             self._begin_without_frames()
             return
@@ -102,7 +103,7 @@ class SaslLayer:
             self.conclude(False)
 
     def on_frame(self, performative: Composite) -> None:
-        """Act on a SASL frame. Raises BrokerError."""
+        """Handle a SASL frame. Raises BrokerError."""
         connection = self._endpoint.connection
         if connection.ignores_input():
             return
@@ -128,7 +129,7 @@ class SaslLayer:
         self._exchange.carry_out(self._endpoint.connection, step)
 
     def conclude(self, accepted: bool) -> None:
-        """Tell the client that it is logged in, and the AMQP header follows; or refuse it, and close."""
+        """Report success to the client, and expect the AMQP header; or refuse the client, and close."""
         if accepted:
             self._endpoint.connection.move(ConnectionState.TUNE)
             self._send_outcome(OK)

@@ -1,8 +1,8 @@
 """Session: its links by handle, and the deliveries of all its outgoing links (section 2.5).
 
-Numbers of the ledger of unsettled deliveries are delivery-ids: number 1 has the delivery-id 0.
+Numbers in the ledger of unsettled deliveries follow delivery-ids: number 1 has the delivery-id 0.
 
-Its links (`SessionLinks`) are known by the peer's handle, with handles of ours, and by the consumer of a receiver.
+Links (`SessionLinks`) are found by the peer's handle, by the broker's handle, and by the consumer of a receiver.
 """
 
 from __future__ import annotations
@@ -46,20 +46,23 @@ HANDLE_MAX: Final = 1023
 
 
 class SessionLinks:
-    """Links of one session. Our handle of a link is the peer's, unless its handle-max does not permit that."""
+    """Links of one session.
+
+    The broker's handle of a link equals the peer's, unless the peer's handle-max does not permit that.
+    """
 
     def __init__(self, peer_handle_max: i64) -> None:
         self.by_handle: dict[int, Link] = {}
         """Links by the peer's handle, until the peer's detach."""
         self.ignored: set[int] = set()
-        """Handles of links that were refused, until the peer's detach."""
+        """Handles of refused links, until the peer's detach."""
         self._peer_handle_max: i64 = peer_handle_max
         self._receivers: dict[Consumer, Link] = {}
-        """Attached links whose receiver the peer is, by their consumer."""
+        """Attached links with the peer as receiver, by consumer."""
         self.senders: dict[Link, Producer] = {}
-        """Links whose sender the peer is, until the peer's detach, with their producers."""
+        """Links with the peer as sender, until the peer's detach, with their producers."""
         self._unsent: dict[Link, UnsentOutcomes] = {}
-        """Their deliveries whose sender does not know the outcome."""
+        """Deliveries of these links whose outcome the sender does not know."""
         self.coordinators: dict[Link, list[Producer]] = {}
         """Attached links to the transaction coordinator, with the producers of their lanes."""
 
@@ -72,7 +75,10 @@ class SessionLinks:
             raise HandleInUse(f"attach of link '{attach.text('name')}' with handle {handle}, which another link has")
 
     def free_handle(self, wanted: i64) -> i64:
-        """Return a handle for a new link: the wanted one if possible. Raises NotAllowed if the peer takes no more."""
+        """Return a handle for a new link: the wanted one if possible.
+
+        Raises NotAllowed if the peer allows no more links.
+        """
         most = self._peer_handle_max
         if most >= HANDLE_MAX:
             return wanted  # All links have the peer's handles.
@@ -90,18 +96,18 @@ class SessionLinks:
         link.session.endpoint.link_count += 1
 
     def add_receiver(self, link: Link, consumer: Consumer) -> None:
-        """Add an attached link whose receiver the peer is."""
+        """Add an attached link with the peer as receiver."""
         self.add(link)
         self._receivers[consumer] = link
 
     def add_sender(self, link: Link, producer: Producer, unsent: UnsentOutcomes) -> None:
-        """Add an attached link whose sender the peer is."""
+        """Add an attached link with the peer as sender."""
         self.add(link)
         self.senders[link] = producer
         self._unsent[link] = unsent
 
     def on_settled(self, first: i64, last: i64) -> i64:
-        """Forget deliveries whose senders have settled second; returns how many, and links, were looked at."""
+        """Forget deliveries whose senders have settled second; returns the number of links and deliveries examined."""
         looked_at: i64 = len(self.by_handle)
         for unsent in self._unsent.values():
             looked_at += unsent.on_settled(first, last)
@@ -121,15 +127,15 @@ class SessionLinks:
         return self._receivers.get(consumer)
 
     def has_receivers(self) -> bool:
-        """Return whether any link is attached whose receiver the peer is."""
+        """Return whether any attached link has the peer as receiver."""
         return len(self._receivers) > 0
 
     def forget_receiver(self, consumer: Consumer) -> None:
-        """Remove a link that is being detached from those of consumers."""
+        """Remove a link that is being detached from the table of consumers."""
         self._receivers.pop(consumer, None)
 
     def unlink(self) -> None:
-        """Drop all links: their session has ended."""
+        """Drop all links: the session has ended."""
         for link in self.by_handle.values():
             link.unlink()
         self.by_handle.clear()
@@ -138,10 +144,10 @@ class SessionLinks:
         self._unsent.clear()
 
     def end(self, session: AmqpSession, graceful: bool) -> None:
-        """Suspend the links whose terminus outlives the session, which ends.
+        """Suspend the links whose terminus outlives the ending session.
 
-        If the peer ends it (`graceful`), unsettled deliveries of the others get the default outcome of their source;
-        else they count as failed.
+        If the peer ends the session (`graceful`), unsettled deliveries of other links get the default outcome of their
+        source; else they count as failed.
         """
         suspended = session.endpoint.shared.suspended
         if graceful:
@@ -164,11 +170,11 @@ class SessionLinks:
 FLOW_WORK: Final = 1
 """Units of work of a flow."""
 LINKS_A_UNIT: Final = 8
-"""Links per unit of work that are asked whether a delivery is theirs."""
+"""Links asked per unit of work whether a delivery belongs to them."""
 
 
 class AmqpSession(ClientSession):
-    """Session of a connection. Our channel number is the peer's."""
+    """Session of a connection. The broker's channel number equals the peer's."""
 
     def __init__(self, engine: SessionEngine[AmqpSession], endpoint: Endpoint, channel: int, begin: Composite) -> None:
         super().__init__(engine, "ssn", channel)
@@ -178,12 +184,12 @@ class AmqpSession(ClientSession):
         """Delivery-id of the last delivery of the peer."""
         self.links = SessionLinks(begin.number("handle_max", 0xFFFFFFFF))
         self._last_link: Link | None = None
-        """The link of the last transfer, while it is among them."""
+        """Link of the last transfer; None after that link is gone."""
         self.writer = DeliveryWriter(self)
         self.settler = Settler(self)
         self._accepted = AcceptedRanges()
         self.transactions: int = 0
-        """Number of transactions that the session takes part in."""
+        """Number of transactions in which the session takes part."""
         self._flows: list[Link] = []
         """Links with a flow to write at the end of the turn."""
         self._session_flow_due: bool = False
@@ -197,7 +203,7 @@ class AmqpSession(ClientSession):
     # Performatives
 
     def on_performative(self, performative: Composite) -> None:
-        """Act on a detach. Raises BrokerError for errors that close the connection."""
+        """Handle a detach. Raises BrokerError for errors that close the connection."""
         try:
             if performative.code == DETACH:
                 self._on_detach(performative)
@@ -247,7 +253,7 @@ class AmqpSession(ClientSession):
             raise InvalidField(f"delivery {delivery_id} has no delivery-tag")
 
     def on_transfer(self, transfer: Transfer, data: bytes, end: i64) -> None:
-        """Act on a transfer that ends at `end`. Raises BrokerError for errors that close the connection."""
+        """Handle a transfer that ends at `end`. Raises BrokerError for errors that close the connection."""
         try:
             windows = self.windows
             windows.count_transfer()
@@ -262,7 +268,7 @@ class AmqpSession(ClientSession):
             self.on_error(error, TRANSFER, self.links.by_handle.get(transfer.handle))
 
     def _link_of(self, transfer: Transfer) -> Link | None:
-        """Return the link of a transfer; None if it is ignored. Raises UnattachedHandle."""
+        """Return the link of a transfer; None if the transfer is ignored. Raises UnattachedHandle."""
         handle = transfer.handle
         link = self.links.by_handle.get(int(handle))
         if link is None and handle not in self.links.ignored:
@@ -274,14 +280,17 @@ class AmqpSession(ClientSession):
         return link
 
     def ignore_delivery(self, delivery_id: i64) -> None:
-        """Count the delivery-id of an ignored transfer: its link was refused or detached. It may be `ABSENT`."""
+        """Count the delivery-id of an ignored transfer: its link was refused or detached.
+
+        The delivery-id may be `ABSENT`.
+        """
         if delivery_id != ABSENT:
             last = self.last_delivery_id
             if last == ABSENT or serial_distance(last, delivery_id) > 0:
                 self.last_delivery_id = delivery_id
 
     def on_flow(self, flow: Flow) -> None:
-        """Act on a flow. Raises BrokerError for errors that close the connection."""
+        """Handle a flow. Raises BrokerError for errors that close the connection."""
         link: Link | None = None
         try:
             self.broker.work.done += FLOW_WORK
@@ -300,7 +309,7 @@ class AmqpSession(ClientSession):
             self.on_error(error, FLOW, link)
 
     def on_error(self, error: BrokerError, performative: int, link: Link | None = None) -> None:
-        """End what an error ends. Raises it again if that is the connection."""
+        """End the scope of an error. Raises the error again if the scope is the connection."""
         scope = scope_of(error, performative, link is not None)
         if scope is Scope.CONNECTION:
             raise error
@@ -347,7 +356,7 @@ class AmqpSession(ClientSession):
         return len(self.links.coordinators) > 0 or self.transactions > 0
 
     def write_outcomes(self) -> None:
-        """Write the outcomes of all links that are ready."""
+        """Write the ready outcomes of all links."""
         for link, producer in self.links.senders.items():
             if producer.confirms.ready():
                 link.write_outcomes()
@@ -368,7 +377,7 @@ class AmqpSession(ClientSession):
     # Consuming
 
     def _window_open(self) -> bool:
-        """Return whether the peer takes transfer frames."""
+        """Return whether the peer accepts transfer frames."""
         return self.windows.remote_incoming_window > 0 and self.writer.is_empty()
 
     @override
@@ -393,7 +402,7 @@ class AmqpSession(ClientSession):
         self.on_written(batch)
 
     def on_disposition(self, disposition: Disposition) -> bool:
-        """Settle deliveries. Returns False if the disposition is to be repeated for those that are left.
+        """Settle deliveries. Returns False if the disposition is to be repeated for the remaining deliveries.
 
         Raises BrokerError for errors that close the connection.
         """
@@ -407,13 +416,19 @@ class AmqpSession(ClientSession):
         return True
 
     def _detach_for(self, disposition: Disposition, error: BrokerError) -> bool:
-        """Detach the receivers whose deliveries a refused disposition is about. Return False if it ends more."""
+        """Detach the receivers of the deliveries that a refused disposition names.
+
+        Return False if the error ends a larger scope.
+        """
         if scope_of(error, DISPOSITION) > Scope.LINK:
             return False
         return self.detach_receivers(disposition.first, disposition.last, error)
 
     def detach_receivers(self, first: i64, last: i64, error: BrokerError) -> bool:
-        """Detach the receivers of unsettled deliveries, by delivery-ids, with an error. Return False for none."""
+        """Detach the receivers of unsettled deliveries, by delivery-ids, with an error.
+
+        Return False if there are none.
+        """
         ids = self.writer.ids
         if ids.is_future(last):
             return False
@@ -444,7 +459,7 @@ class AmqpSession(ClientSession):
         if link is not None:
             own = consumer.own_timeout_s == timeout_s
             limit = "its own consumer-timeout" if own else f"the consumer-timeout of queue '{consumer.queue.name}'"
-            link.default_outcome = Outcome.FAILED  # Its deliveries return, whatever the default of its source.
+            link.default_outcome = Outcome.FAILED  # The deliveries return, whatever the default outcome of the source.
             link.detach(
                 PreconditionFailed(
                     f"a delivery on link '{link.link_name}' was not settled within the {round(timeout_s * 1000)} ms of "

@@ -15,11 +15,13 @@ from penstock.wire.amqp10.transfer import write_flow
 from penstock.wire.amqp10.values import serial_add, serial_distance
 
 INCOMING_WINDOW: Final = 4096
-"""Transfer frames that a peer may send before our next flow. Room is a matter of link credit: nothing is left unread,
-so the window is renewed as soon as half of it is used."""
+"""Transfer frames that a peer may send before the broker's next flow.
+
+Link credit limits the room: all input is read, so the window is renewed as soon as half of it is used.
+"""
 RENEW_AT: Final = 2048
 OUTGOING_WINDOW: Final = 0x7FFFFFFF
-"""Transfer frames that we announce to send: link credit and the peer's window bound them."""
+"""Transfer frames that the broker announces to send: link credit and the peer's window bound them."""
 
 
 class SessionWindows:
@@ -33,9 +35,9 @@ class SessionWindows:
         self.incoming_window: i64 = INCOMING_WINDOW
         """Transfer frames that the peer may still send."""
         self.next_outgoing_id: i64 = 0
-        """Transfer-id of our next transfer frame."""
+        """Transfer-id of the broker's next transfer frame."""
         self.remote_incoming_window: i64 = begin.number("incoming_window")
-        """Transfer frames that we may still send."""
+        """Transfer frames that the broker may still send."""
 
     def begin(self, remote_channel: int, handle_max: int) -> Composite:
         """Return the answer to the peer's begin."""
@@ -49,7 +51,7 @@ class SessionWindows:
         )
 
     def take(self, next_incoming_id: i64, incoming_window: i64, next_outgoing_id: i64) -> None:
-        """Take the peer's windows. Raises BrokerError if it has counted frames that were not sent."""
+        """Take the peer's windows. Raises BrokerError if the peer has counted frames that were not sent."""
         seen = next_incoming_id if next_incoming_id != ABSENT else 0
         under_way = serial_distance(seen, self.next_outgoing_id)
         if under_way < 0:
@@ -71,7 +73,7 @@ class SessionWindows:
             )
 
     def needs_renewal(self) -> bool:
-        """Return whether the peer must hear of more window."""
+        """Return whether the peer needs a renewed window."""
         return self.incoming_window < RENEW_AT
 
     def count_sent(self, frames: i64) -> None:
@@ -89,7 +91,7 @@ class SessionWindows:
         available: i64 = ABSENT,
         drain: bool = False,
     ) -> None:
-        """Write a flow of the session, or of one of its links; it renews the window."""
+        """Write a flow of the session, or of one of its links; the flow renews the window."""
         self.incoming_window = INCOMING_WINDOW
         write_flow(
             out,
@@ -106,7 +108,7 @@ class SessionWindows:
         )
 
     def flow(self, **link: object) -> Composite:
-        """Return a flow of a link that `write` cannot write, since it has properties; it renews the window."""
+        """Return a flow of a link with properties, which `write` cannot write; the flow renews the window."""
         self.incoming_window = INCOMING_WINDOW
         return composite(
             FLOW,

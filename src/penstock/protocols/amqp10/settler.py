@@ -1,6 +1,6 @@
-"""Settler: the outcomes that the receiver of a session's outgoing links gives their deliveries (section 2.7.6).
+"""Settler: applies the outcomes that the receivers of a session's outgoing links send for deliveries (section 2.7.6).
 
-A delivery that a transaction has settled is left out until the transaction ends (`Settler.retired`).
+A delivery that a transaction has settled is skipped until the transaction ends (`Settler.retired`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 RETIREMENTS_A_UNIT: Final = 4
-"""Deliveries that transactions have settled and that are looked at with one unit of work."""
+"""Deliveries settled by transactions that are examined per unit of work."""
 
 
 class Settler:
@@ -36,17 +36,18 @@ class Settler:
     def __init__(self, session: AmqpSession) -> None:
         self._session = session
         self.retired: dict[int, Retirement] = {}
-        """Deliveries that transactions have settled and that are unsettled until they end, by their numbers."""
+        """Deliveries that transactions have settled, by number; they stay unsettled until the transactions end."""
 
     def unlink(self) -> None:
-        """Drop the session, which has ended."""
+        """Drop the session: it has ended."""
         del self._session
 
     def on_disposition(self, disposition: Disposition) -> bool:
-        """Settle a range of deliveries. Those that are settled already are left out.
+        """Settle a range of deliveries. Deliveries that are settled already are skipped.
 
-        A receiver that settles second sends its outcome unsettled: we answer that we have settled. Returns False if the
-        disposition is to be repeated for those that are left. Raises NotAllowed for a delivery that was not sent yet.
+        A receiver that settles second sends its outcome unsettled: the broker answers that it has settled. Returns
+        False if the disposition is to be repeated for the remaining deliveries. Raises NotAllowed for a delivery that
+        was not sent yet.
         """
         session = self._session
         ids = session.writer.ids
@@ -67,7 +68,7 @@ class Settler:
         return True
 
     def _settle_around(self, first: i64, last: i64, disposition: Disposition) -> None:
-        """Settle a range but for the deliveries that a transaction has settled."""
+        """Settle a range except the deliveries that a transaction has settled."""
         session = self._session
         for begin, end in self.free_ranges(first, last, disposition.settled):
             numbers: list[i64] = []
@@ -79,7 +80,7 @@ class Settler:
                 self.write_settled(delivery_id, delivery_id, disposition.state_code == ACCEPTED)
 
     def write_settled(self, first: i64, last: i64, is_accepted: bool) -> None:
-        """Tell the receiver that we have settled deliveries as it has asked."""
+        """Report to the receiver that the broker has settled deliveries as asked."""
         session = self._session
         octets = ACCEPTED_STATE if is_accepted else NO_STATE
         write_disposition(session.connection.output.buffer, session.number, False, first, last, True, octets)
@@ -101,7 +102,7 @@ class Settler:
             self.settle_by_default(first, last)
 
     def _detach_full(self) -> None:
-        """Detach the links that have called too many messages undeliverable to remember them."""
+        """Detach links that have called more messages undeliverable than can be remembered."""
         session = self._session
         for consumer in list(session.consumers.values()):
             link = session.links.receiver_of(consumer)
@@ -129,8 +130,7 @@ class Settler:
     ) -> list[tuple[int, int]]:
         """Return the ranges between first and last without the deliveries that a transaction has settled.
 
-        If their receiver has settled them now (`settled`), that is recorded, and the default outcome of a link that
-        ends.
+        If the receiver has settled them now (`settled`), that is recorded, and the default outcome of an ending link.
         """
         retired = self.retired
         if first == last:
@@ -159,7 +159,7 @@ class Settler:
             settle_in_slices(session.broker, session, first, last, Outcome.ACCEPTED)
 
     def settle_by_default(self, first: i64, last: i64) -> None:
-        """Settle deliveries whose receiver has given no outcome: each gets the default of the source of its link."""
+        """Settle deliveries without an outcome of their receiver: each gets the default of its link's source."""
         session = self._session
         by_outcome: dict[Outcome, list[Batch]] = {}
         for batch in session.unsettled.detach(first, last):

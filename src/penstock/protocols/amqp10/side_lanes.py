@@ -1,12 +1,12 @@
-"""Side lanes of a link to the anonymous terminus: messages to one full target wait, and those to others pass.
+"""Side lanes of a link to the anonymous terminus: messages to one full target wait, and messages to other targets pass.
 
 Theory of operation. Confirms of one producer are in order, and so are its held publishes. So while the producer of such
-a link has publishes that wait (held, or with withheld confirms), messages to another target get a producer of their
-own, a lane. Messages to one target stay in order: as long as some of them wait, all further ones take the same lane.
-Order among different targets is nothing that AMQP 1.0 promises. A lane whose publishes are all decided is used again.
+a link has waiting publishes (held, or with withheld confirms), messages to another target get a producer of their own,
+a lane. Messages to one target stay in order: while some of them wait, all further ones take the same lane. AMQP 1.0
+promises no order among different targets. A lane is reused once all its publishes are decided.
 
-The hold budget bounds what waits, as on every link. A connection has at most `LANES_MAX` lanes. Beyond that, messages
-wait behind others, as they do on a link with one target.
+The hold budget bounds waiting publishes, as on every link. A connection has at most `LANES_MAX` lanes. Beyond that,
+messages wait behind others, as on a link with one target.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SideLane(LinkProducer):
         super().__init__(link, number)
         self.ids = DeliveryIds()
         self.place: tuple[str, str] = _NOWHERE
-        """Exchange and routing key of its messages."""
+        """Exchange and routing key of the lane's messages."""
 
     @override
     def on_confirms(self) -> None:
@@ -49,17 +49,17 @@ class SideLane(LinkProducer):
 
 
 class SideLanes:
-    """The lanes of one link, beside its own producer."""
+    """Lanes of one link, beside its own producer."""
 
     def __init__(self, link: Link, producer: Producer) -> None:
         self._link = link
         self._producer = producer
         self._place: tuple[str, str] = _NOWHERE
-        """Exchange and routing key of the messages for which the link's own producer was used last."""
+        """Exchange and routing key for which the link's own producer was used last."""
         self._lanes: list[SideLane] = []
 
     def lane_for(self, route: Route) -> SideLane | None:
-        """Return the lane for a message on a route; None if it takes the link's own producer."""
+        """Return the lane for a message on a route; None for the link's own producer."""
         envelope = route.envelope
         place = (envelope.exchange, envelope.routing_key)
         idle: SideLane | None = None
@@ -98,7 +98,7 @@ class SideLanes:
         return [lane.producer for lane in self._lanes]
 
     def end(self) -> list[Producer]:
-        """Remove all lanes: their link has ended. Returns their producers, which the caller closes."""
+        """Remove all lanes: their link has ended. Return their producers, which the caller closes."""
         producers = self.producers()
         self._link.session.endpoint.side_lanes -= len(producers)
         self._lanes = []

@@ -6,10 +6,10 @@
 | `apache.org:no-local-filter:list` | no messages that this connection has published; on a topic before the queue |
 | `distribution-mode` `copy` | browsing: the queue keeps its messages |
 
-On a topic, no-local means the connection of an exclusive subscription. For all others it means the container-id, which
-is the client identifier in JMS, on any connection: a durable subscription outlives its connections.
+On a topic, no-local applies to the connection of an exclusive subscription. For all other subscriptions it applies to
+the container-id (the client identifier in JMS) on any connection: a durable subscription outlives its connections.
 
-Filters that are not known are left out of the source in our attach, as section 3.5.3 wants it.
+Unknown filters are left out of the source in the broker's attach (section 3.5.3).
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ COPY: Final = "copy"
 
 
 class SourceFilters:
-    """Filters of one source. Raises InvalidField for a selector that is none."""
+    """Filters of one source. Raises InvalidField for an invalid selector."""
 
     def __init__(self, terminus: Composite, work: WorkMeter) -> None:
         self.browses: bool = terminus.text("distribution_mode") == COPY
         self.selector: str = ""
-        """Text of the selector; empty for none."""
+        """Text of the selector; empty without one."""
         self.no_local: bool = False
         self.binding_key: str | None = None
         """Routing key of a subscription; None if no filter names one."""
         self.granted: dict[object, object] = {}
-        """The filters that are in force, as they came."""
+        """Effective filters, as received."""
         for key, value in terminus.mapping("filter").items():
             if isinstance(value, Described) and self._take(value):
                 self.granted[key] = value
@@ -53,7 +53,7 @@ class SourceFilters:
         self._parsed: Selector | None = parse_selector(self.selector) if self.selector else None
 
     def _take(self, value: Described) -> bool:
-        """Take a filter; return whether it is known."""
+        """Take a filter; return whether the filter is known."""
         name = _name(value.descriptor)
         if name in NO_LOCAL:
             self.no_local = True
@@ -67,7 +67,7 @@ class SourceFilters:
         return False
 
     def take_messages(self) -> None:
-        """Ignore that the receiver asks for copies: a queue of its own has nothing else."""
+        """Ignore a request for copies: the receiver's own queue has no other reader."""
         self.browses = False
 
     def scan(self, session: ClientSession, consumer: Consumer, is_bound: bool) -> Scan | None:

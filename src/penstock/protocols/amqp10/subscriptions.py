@@ -7,15 +7,16 @@ r"""Subscriptions: queues bound to an exchange, for receivers on a topic (AMQP J
 | capability `global` | the same, without the container in its name | its last link |
 | all others | exclusive to the connection | its link |
 
-A durable subscription stays when its link is detached, or its connection lost. A link with a null source and the name
-of a durable subscription finds it again, and ends it when it is closed, as Qpid JMS does to unsubscribe. Such a link is
-refused while the subscription has consumers (`amqp:illegal-state`), and steals no link; meanwhile it is exclusive. The
-attach is refused and not the close, because Qpid JMS reads no error of a close.
+A durable subscription stays when its link is detached, or its connection is lost. A link with a null source and the
+name of a durable subscription finds the subscription again, and closing that link ends the subscription, as Qpid JMS
+does to unsubscribe. Such a link is refused while the subscription has consumers (`amqp:illegal-state`), and steals no
+link; meanwhile the subscription is exclusive. The broker refuses the attach instead of the close, because Qpid JMS
+reads no error of a close.
 
-The terms of a subscription are exchange, routing key, selector, no-local, and whether it is shared. An attach by its
-name with other terms is refused while it has consumers (`amqp:illegal-state`); else it replaces the subscription, as in
-JMS 2.0 (section 8.3). An unshared durable subscription has one consumer, and never becomes a shared one, nor a shared
-one an unshared one: the earlier one has to be ended first.
+The terms of a subscription are exchange, routing key, selector, no-local, and whether it is shared. While the
+subscription has consumers, an attach by its name with other terms is refused (`amqp:illegal-state`); else the attach
+replaces the subscription, as in JMS 2.0 (section 8.3). An unshared durable subscription has one consumer and never
+becomes shared, nor does a shared one become unshared: the earlier subscription must be ended first.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ SHARED: Final = "shared"
 GLOBAL: Final = "global"
 """Capabilities of a source (AMQP JMS mapping 1.0, section 5.2)."""
 EXPIRES_NEVER: Final = "never"
-"""Expiry policy of a terminus that stays (section 3.5.6)."""
+"""Expiry policy of a lasting terminus (section 3.5.6)."""
 
 
 class Subscription(LinkNode):
@@ -57,10 +58,11 @@ class Subscription(LinkNode):
         self.queue: Queue = queue
         self._lasting = lasting
         self.created: LinkNode | None = None
-        """The dynamic topic that its link has created with it; None for another."""
+        """Dynamic topic that the link has created with the subscription; None for other links."""
 
     def check_unused(self) -> None:
-        """Raise SubscriptionInUse if it has consumers: it cannot be ended under them (JMS 2.0, `unsubscribe`)."""
+        """Raise SubscriptionInUse if the subscription has consumers: it cannot be ended then (JMS 2.0,
+        `unsubscribe`)."""
         count = len(self.queue.consumers)
         if count:
             raise SubscriptionInUse(
@@ -137,7 +139,7 @@ class SubscriptionRequest:
             )
 
     def _differing(self, queue: Queue) -> str:
-        """Return the first term that differs from those of an existing subscription; empty if none does."""
+        """Return the first term that differs from the existing subscription; empty if none differs."""
         bindings = self._session.vhost.bindings.to(QUEUE, queue.name)
         first = ""
         for binding in bindings:
@@ -155,9 +157,9 @@ class SubscriptionRequest:
         return first
 
     def subscribe(self) -> Subscription:
-        """Return the subscription, which was checked; it is created, or replaced, at need. Raises BrokerError."""
+        """Return the checked subscription, created or replaced if needed. Raises BrokerError."""
         session, vhost, connection = self._session, self._session.vhost, self._session.connection
-        asker = Asker(connection.broker, connection.services, None, connection)  # Its permissions were checked.
+        asker = Asker(connection.broker, connection.services, None, connection)  # Permissions were checked.
         if not self._named:
             queue = declare_queue(asker, vhost, self._name, {}, exclusive=True)
         else:
@@ -175,7 +177,7 @@ def _is_shared(queue: Queue) -> bool:
 
 
 def _has_others(queue: Queue, stolen: Consumer | None) -> bool:
-    """Return whether a queue has consumers besides one that is being replaced."""
+    """Return whether a queue has consumers besides a consumer that is being replaced."""
     return any(consumer is not stolen for consumer in queue.consumers)
 
 
@@ -198,7 +200,7 @@ def find_subscription(session: ClientSession, container: str, link_name: str, ca
 
 
 def subscription_name(container: str, link_name: str, lasting: bool, is_global: bool) -> str:
-    """Return the name of a subscription's queue. Raises InvalidField if it is too long for one."""
+    """Return the name of a subscription's queue. Raises InvalidField if the name is too long for a queue."""
     base = link_name.partition("|")[0]  # Qpid JMS adds `|` and a number for further links of a shared subscription.
     owner = "" if is_global else f".{container}"
     name = f"{SUBSCRIPTION_PREFIX}{'' if lasting else '.volatile'}{owner}.{base}"
@@ -208,7 +210,8 @@ def subscription_name(container: str, link_name: str, lasting: bool, is_global: 
 
 
 def _binding_key(exchange: Exchange, node: Node, filters: SourceFilters) -> str:
-    """Return the routing key of a subscription: of the address, of a filter, or all messages of a topic exchange."""
+    """Return the routing key of a subscription: from the address, from a filter, or for all messages of a topic
+    exchange."""
     if not node.by_subject:
         return node.key
     if filters.binding_key is not None:

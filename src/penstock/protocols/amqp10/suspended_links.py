@@ -1,19 +1,19 @@
-"""Suspended links: unsettled deliveries of links that were detached without being closed, until they are resumed.
+"""Suspended links: unsettled deliveries of links that were detached without being closed, until their resumption.
 
 Theory of operation. A link has a key: virtual host, user, container, direction and name. Another attach with the key of
-an attached link steals that link (section 2.6.1). A link whose terminus outlives its detach is suspended by it, or by
-the end of its session or connection (section 2.6.13). It is kept until its terminus expires (section 3.5.6): the
-timeout begins with the event that the expiry policy names.
+an attached link steals that link (section 2.6.1). A link whose terminus outlives its detach is suspended by the detach,
+or by the end of its session or connection (section 2.6.13). The broker keeps the link until its terminus expires
+(section 3.5.6): the timeout begins with the event that the expiry policy names.
 
-A receiver's unacknowledged messages stay with it, and go to no other consumer. When it expires they return to their
-queue. Where the terminus lasts until its session ends, as by default, they stay in the session, which can still settle
-them, until the link is resumed or the session has ended. For a sender there are the outcomes that were not sent. A
-message in its queue is accepted, even if its outcome was withheld, or waits for fsync: nothing is kept across a
-restart. A held message is dropped as if it had never come.
+A receiver's unacknowledged messages stay with its link, and go to no other consumer. When the link expires, its
+messages return to their queue. If the terminus lasts until its session ends, as by default, the messages stay in the
+session. The session can still settle them, until the link is resumed or the session ends. A sender's link keeps the
+outcomes that were not sent. A message in its queue is accepted, even if its outcome is withheld or waits for fsync: no
+link survives a restart. A held message is dropped as if it had never come.
 
-Bounds: `PER_CONTAINER`, and two pools: of links, and of outcomes for senders. At a bound the link that has been
-suspended for longest expires: of the container, or of the user that has most. No link is suspended for longer than
-`LONGEST_S`, or the acknowledgement timeout of its queue.
+Bounds: `PER_CONTAINER`, and two pools: of links, and of outcomes for senders. At a bound the longest-suspended link
+expires: of the container, or of the user with the most. No link is suspended for longer than `LONGEST_S`, or the
+acknowledgement timeout of its queue.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ POLICY_CONNECTION: Final = "connection-close"
 POLICY_NEVER: Final = "never"
 """Expiry policies (section 3.5.6)."""
 SHARED: Final = "shared"
-"""Capability of a shared subscription: its messages are for all of its links, so it keeps none for one."""
+"""Capability of a shared subscription: its messages are for all of its links, so a suspended link keeps none."""
 
 
 class Expiry:
@@ -58,7 +58,10 @@ class Expiry:
                 self.policy, self.timeout_s = POLICY_DETACH, 0.0
 
     def suspends(self) -> bool:
-        """Return whether links are suspended. A session's end without a timeout, the default, ends them at once."""
+        """Return whether links are suspended.
+
+        A terminus that expires with its session and has no timeout, the default, expires at once.
+        """
         return self.timeout_s > 0 or self.policy == POLICY_NEVER or self.policy == POLICY_CONNECTION
 
     def lasts_for_session(self) -> bool:
@@ -80,36 +83,36 @@ class _Timer(TimerHandler):
 
 
 class SuspendedLink(PoolUnit):
-    """A suspended link: of a receiver with its unsettled messages, or of a sender with the outcomes of its own."""
+    """Suspended link: of a receiver with its unsettled messages, or of a sender with the outcomes of its messages."""
 
     def __init__(self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry) -> None:
         self.owner = owner
         self.holder = PoolHolder(key[1], key[0])
         self.timer: _Timer | None = None
-        """Its timer while it is suspended."""
+        """Timer while the link is suspended."""
         self.key = key
         self.expiry = expiry
         self.connection_number: int = 0
         self.session: object = None
-        """Session that it was attached on; None when that has ended."""
+        """Session that the link was attached on; None after that session has ended."""
         self.weight: i64 = 0
-        """Outcomes of its sender."""
+        """Outcomes of the sender."""
 
     def on_session_ended(self) -> bool:
-        """Prepare for the end of its session; returns whether it has anything to keep for its timeout."""
+        """Prepare for the end of the session; return whether the link keeps anything for its timeout."""
         return True
 
     def release(self) -> None:
-        """Give up its deliveries: it has expired, or its peer has lost the link's state."""
+        """Release the deliveries: the link has expired, or its peer has lost the link's state."""
         raise NotImplementedError
 
     def longest_s(self) -> float:
-        """Return the most seconds that it may be suspended."""
+        """Return the most seconds that the link may be suspended."""
         return LONGEST_S
 
 
 class SuspendedSender(SuspendedLink):
-    """Suspended link of a sender: the outcomes that it does not know yet, by delivery-tag."""
+    """Suspended link of a sender: outcomes that the sender does not know yet, by delivery-tag."""
 
     def __init__(self, owner: SuspendedLinks, key: LinkKey, expiry: Expiry, outcomes: dict[bytes, bytes]) -> None:
         super().__init__(owner, key, expiry)
@@ -123,23 +126,23 @@ class SuspendedSender(SuspendedLink):
 
 
 class SuspendedLinks:
-    """Attached links by key, and the suspended ones, of one broker."""
+    """Attached links by key, and suspended links, of one broker."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker: Final = broker
         self._attached: dict[LinkKey, Link] = {}
         self._suspended: dict[LinkKey, SuspendedLink] = {}
-        """The one that was suspended first comes first."""
+        """Suspended links by key, the longest-suspended first."""
         self._of_container: dict[tuple[str, str, str], dict[SuspendedLink, None]] = {}
         self._of_connection: dict[int, dict[SuspendedLink, None]] = {}
-        """Those whose timeout has not begun, by the number of the connection that they were attached on."""
+        """Suspended links whose timeout has not begun, by the number of their connection."""
         self.links = broker.pools.of(SUSPENDED)
         self.outcomes = broker.pools.of(OUTCOMES)
         """Outcomes of all suspended senders."""
         self._by_links = IdleUnits(self.links)
         self._by_outcomes = IdleUnits(self.outcomes)
         self.stored_tags = StoredTags(broker.gates, broker.pools)
-        """Room for the tags of senders that are attached."""
+        """Room for the tags of attached senders."""
 
     # Attached
 
@@ -148,7 +151,7 @@ class SuspendedLinks:
         return self._attached.get(key)
 
     def steal(self, key: LinkKey) -> None:
-        """Detach the attached link with this key: another takes its name."""
+        """Detach the attached link with this key: another link takes its name."""
         link = self._attached.get(key)
         if link is not None and link.session.is_open():
             link.detach(Fenced(f"link '{key[4]}' of container '{key[2]}' was attached again"), False)
@@ -158,14 +161,14 @@ class SuspendedLinks:
         self._attached[key] = link
 
     def forget(self, key: LinkKey, link: Link) -> None:
-        """Remove a link that is not attached any more."""
+        """Remove a link that is no longer attached."""
         if self._attached.get(key) is link:
             del self._attached[key]
 
     # Suspended
 
     def suspend(self, link: SuspendedLink, session: object, connection_number: int) -> None:
-        """Keep a link, after its detach."""
+        """Suspend a link, after its detach."""
         before = self.take(link.key)
         if before is not None:
             before.release()
@@ -219,7 +222,7 @@ class SuspendedLinks:
         return link
 
     def expire(self, link: SuspendedLink) -> None:
-        """Give up a suspended link."""
+        """Expire a suspended link."""
         if self._suspended.get(link.key) is link:
             self.take(link.key)
             link.release()

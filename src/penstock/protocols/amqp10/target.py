@@ -33,15 +33,15 @@ from penstock.wire.amqp10.sections import NO_EXPIRY, SUBJECT, TO, USER_ID, Secti
 from penstock.wire.amqp10.value_walk import u32
 
 SHARED_MAX: Final = 16
-"""Most targets that a connection remembers for further links; at the bound the oldest goes."""
+"""Most targets that a connection remembers for further links; at the bound the oldest target is dropped."""
 ROUTES_MAX: Final = 256
-"""Most routes that a link caches by subject and `to`; at the bound the oldest goes."""
+"""Most routes that a link caches by subject and `to`; at the bound the oldest route is dropped."""
 HEADER_OCTETS_A_UNIT: Final = 8
-"""Octets of properties that cost one unit of work when they are decoded for routing."""
+"""Bytes of properties per unit of work when they are decoded for routing."""
 COPIES: Final = b"x-cc"
 """Annotation with additional routing keys, as the header CC of AMQP 0-9-1 (RabbitMQ 4)."""
 DEFAULT_PRIORITY: Final = 4
-"""Priority of a message that does not name one (section 3.2.1)."""
+"""Priority of a message without a priority (section 3.2.1)."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -63,17 +63,17 @@ class Target:
         self._access = access
         self._user = access.user.encode()
         self._checked: i64 = access.epoch.count
-        """Number of changes of permissions at which its routes were checked."""
+        """Number of permission changes when the target's routes were checked."""
         self._origin = origin
-        """The connection, for no-local; None to publish without one."""
+        """The connection, for no-local; None to publish without an origin."""
         self._format = formats
         self.node: Node | None = node
-        """The queue or exchange of all its messages; None for the anonymous terminus."""
+        """Queue or exchange of all messages of the target; None for the anonymous terminus."""
         self._routes: dict[bytes, Route] = {}
-        """Routes of its messages, where these have different ones."""
+        """Cached routes of the target's messages, if messages have different routes."""
 
     def fixed_route(self) -> Route | None:
-        """Return the route of all its messages; None if it depends on the message."""
+        """Return the route of all messages of the target; None if the route depends on the message."""
         return None
 
     def _address_route(self, data: bytes, sections: Sections) -> Route:
@@ -81,12 +81,12 @@ class Target:
         raise NotImplementedError
 
     def review(self) -> None:
-        """Check its routes, after a change of permissions or for another link. Raises AccessRefused."""
+        """Check the target's routes, after a change of permissions or for another link. Raises AccessRefused."""
         self._routes.clear()
         self._checked = self._access.epoch.count
 
     def largest_message(self, most: i64) -> i64:
-        """Return the octets of the largest message that can ever fit into its queues, at most `most`."""
+        """Return the bytes of the largest message that can ever fit into the target's queues, at most `most`."""
         route = self.fixed_route()
         if route is None:
             return most
@@ -107,7 +107,7 @@ class Target:
             self.review()
         route = self._address_route(data, sections)
         if route.epoch != self.vhost.epoch:
-            check_route(self._access, self.vhost, route)  # Its exchange may be another one now, of another type.
+            check_route(self._access, self.vhost, route)  # The exchange may have been replaced by one of another type.
             self.vhost.refresh_route(route)
         if sections.properties != ABSENT:
             self._check_user(data, sections)
@@ -153,13 +153,16 @@ class Target:
         return own
 
     def _by_headers(self, route: Route, content: bytes) -> Route:
-        """Return a route of one message, which its application properties decide."""
+        """Return a route for one message, chosen by its application properties."""
         own = Route(route.envelope, route.mandatory, route.copies)
         resolve_message(self.vhost, own, self._format.headers(content), content, self._format)
         return own
 
     def _new_route(self, node: Node, subject: bytes) -> Route:
-        """Return the route of a message to a node. Raises BrokerError, also if the client may not publish there."""
+        """Return the route of a message to a node.
+
+        Raises BrokerError, also if the client may not publish to the node.
+        """
         try:
             key = routing_key(node, subject.decode())
         except UnicodeDecodeError:
@@ -243,7 +246,7 @@ class SubjectTarget(Target):
 
 
 class AnonymousTarget(Target):
-    """Target without an address: each message has its own in `to` (Anonymous Terminus for Message Routing)."""
+    """Target without an address: each message has an address in `to` (Anonymous Terminus for Message Routing)."""
 
     def __init__(
         self, vhost: VirtualHost, access: ConnectionAccess, formats: Amqp10Format, origin: Origin | None
@@ -274,9 +277,9 @@ def target_of(
     shared: SharedTargets,
     origin: Origin | None = None,
 ) -> Target:
-    """Return the target for an address; links with a fixed one share it.
+    """Return the target for an address; links with a fixed target share it.
 
-    Raises NotFound for one that names nothing, AccessRefused for one that the client may not publish to.
+    Raises NotFound for an address that names nothing, AccessRefused for an address that the client may not publish to.
     """
     if address.kind is AddressKind.ANONYMOUS:
         return AnonymousTarget(vhost, access, formats, origin)
@@ -294,13 +297,13 @@ def target_of(
 
 
 def _text(data: bytes, sections: Sections, index: i64) -> bytes:
-    """Return the octets of a property; empty if it is absent."""
+    """Return the bytes of a property; empty if it is absent."""
     pos = property_at(data, sections.properties, sections.end, index)
     return b"" if pos == ABSENT else _octets_at(data, pos)
 
 
 def _octets_at(data: bytes, pos: i64) -> bytes:
-    """Return the octets of the binary or string at `pos` of well-formed octets."""
+    """Return the bytes of the binary or string at `pos` of well-formed bytes."""
     if data[pos] < 0xB0:
         size: i64 = data[pos + 1]
         return data[pos + 2 : pos + 2 + size]

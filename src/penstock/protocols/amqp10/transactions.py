@@ -1,17 +1,17 @@
 """Transactions of one connection: messages and settlements that take effect together (part 4).
 
 Theory of operation. A transaction is a unit of work of the core (core/publish/unit_of_work.py). Its id is valid in all
-sessions of the connection. Each transaction has a `Coordinator` of its own, so that no commit waits for another one: a
-held commit may need the room that the next one frees.
+sessions of the connection. Each transaction has its own `Coordinator`, so that no commit waits for another: a held
+commit may need the room that the next commit frees.
 
-A message in a transaction gets its provisional outcome at once, within a transactional-state. One that is refused rolls
-the transaction back: nothing of it is applied, and its commit is rejected. A delivery that is settled in a transaction
-stays in the ledger of its session (`Settler.retired`). After a commit its receiver gets a settled disposition. After a
-rollback the delivery is as it was (section 4.4.2); one that its receiver has settled already gets the default outcome
-of its link, for nobody can settle it again.
+A message in a transaction gets its provisional outcome at once, within a transactional-state. A refused message rolls
+the transaction back: none of its work is applied, and its commit is rejected. A delivery that is settled in a
+transaction stays in the ledger of its session (`Settler.retired`). After a commit the receiver gets a settled
+disposition. After a rollback the delivery is unsettled as before (section 4.4.2). A delivery that its receiver has
+settled already gets the default outcome of its link, because nobody can settle it again.
 
-A transaction is overdue some time after its first message or settlement. One without any has no timeout: JMS declares
-the next transaction with each commit, however long nothing happens in it.
+A transaction is overdue some time after its first message or settlement. A transaction without any has no timeout: JMS
+declares the next transaction with each commit, however long it stays empty.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 
 TRANSACTIONS_MAX: Final = 1000
-"""Most transactions of a connection whose discharge is not answered yet. A session of JMS has two at most."""
+"""Most transactions of a connection whose discharge is not answered yet. A session of JMS has at most two."""
 RETIRED_AT_ONCE: Final = 4_000
-"""Deliveries of a disposition that are settled in a transaction at once; the rest follows in later turns."""
+"""Deliveries of a disposition that are settled in a transaction at once; the rest are settled in later turns."""
 RETIRED_MOST: Final = 32_768
-"""Most deliveries of a session that open transactions have settled: a disposition looks at all of them."""
+"""Most deliveries of a session that open transactions have settled: each disposition examines all of them."""
 
 
 class Retirement:
@@ -62,17 +62,17 @@ class Retirement:
     def __init__(self, session: AmqpSession, number: int, delivery_id: i64, outcome: Outcome, settled: bool) -> None:
         self.session = session
         self.number = number
-        """Number in the ledger of its session."""
+        """Number in the ledger of the session."""
         self.delivery_id: i64 = delivery_id
         self.outcome = outcome
         self.settled = settled
-        """True if the receiver has settled it, and so knows nothing of it any more."""
+        """True if the receiver has settled the delivery, and has forgotten it."""
         self.default: Outcome | None = None
-        """Default outcome of its link, once the link is gone."""
+        """Default outcome of the delivery's link, once the link is gone."""
 
 
 class ProvisionalOutcomes:
-    """Consecutive deliveries that a transaction has taken and whose provisional outcome is not written yet."""
+    """Consecutive deliveries of a transaction whose provisional outcome is not written yet."""
 
     __slots__ = ("session", "first", "last", "settled")
 
@@ -90,15 +90,15 @@ class Transaction(TimerHandler):
         super().__init__()
         self.transactions = transactions
         self.link: Link = link
-        """The coordinator link that declared it."""
+        """Coordinator link that declared the transaction."""
         self.txn_id = txn_id
         self.unit = coordinator.begin()
         self.discharge_id: i64 = ABSENT
-        """Delivery-id of its discharge; `ABSENT` while it is open."""
+        """Delivery-id of the discharge; `ABSENT` while the transaction is open."""
         self._commits: bool = False
-        """True if its discharge asked for a commit."""
+        """True if the discharge asked for a commit."""
         self._participants: dict[int, AmqpSession] = {}
-        """Sessions that have published or settled in it, by identity."""
+        """Sessions that have published or settled in the transaction, by identity."""
         self._retirements: list[Retirement] = []
         self._provisional: list[ProvisionalOutcomes] = []
         self._accepted_state: bytes = b""
@@ -106,7 +106,7 @@ class Transaction(TimerHandler):
     # Messages
 
     def publish(self, session: AmqpSession, producer: Producer, route: Route, content: bytes, charge: i64) -> None:
-        """Store a message until the commit. Raises BrokerError, and then the transaction is rolled back."""
+        """Store a message until the commit. Raises BrokerError after rolling the transaction back."""
         self._join(session)
         try:
             self.unit.add_publish(producer, route, content, charge)
@@ -152,7 +152,7 @@ class Transaction(TimerHandler):
     ) -> bool:
         """Settle ranges of deliveries at the commit. `settled` is true if the receiver has settled them.
 
-        Returns False if deliveries may be left: a disposition of very many is to be repeated then.
+        Returns False if deliveries may be left: a disposition of very many deliveries must then be repeated.
         """
         unit = self.unit
         before = len(unit.settlements)
@@ -163,7 +163,7 @@ class Transaction(TimerHandler):
             self._join(session)
             is_whole = self._record(session, ranges, outcome, headers_of(code, state, session.broker.formats))
         if unit.error is not None:
-            if settled:  # Nobody will settle them again.
+            if settled:  # The receiver will not settle them again.
                 for first, last in ranges:
                     session.settler.settle_by_default(first, last)
             return True
@@ -180,7 +180,7 @@ class Transaction(TimerHandler):
     ) -> bool:
         """Settle ranges of deliveries at the commit, or roll back because there are too many.
 
-        Returns False if it ended before the last one.
+        Returns False if the transaction ended before the last delivery.
         """
         left: i64 = RETIRED_AT_ONCE
         try:
@@ -201,7 +201,7 @@ class Transaction(TimerHandler):
     # End
 
     def _join(self, session: AmqpSession) -> None:
-        """Record that a session takes part."""
+        """Record that a session takes part in the transaction."""
         if id(session) not in self._participants:
             if not self._participants:
                 broker = session.broker
@@ -210,7 +210,7 @@ class Transaction(TimerHandler):
             session.transactions += 1
 
     def involves(self, session: AmqpSession) -> bool:
-        """Return whether a session takes part."""
+        """Return whether a session takes part in the transaction."""
         return id(session) in self._participants
 
     @override
@@ -244,14 +244,14 @@ class Transaction(TimerHandler):
             self.unit.commit()
 
     def reopen(self) -> None:
-        """Take messages and another discharge: its commit was refused, and its time begins anew."""
+        """Accept messages and another discharge: the commit was refused, and the timeout restarts."""
         self.discharge_id = ABSENT
         if self._participants:
             broker = self.link.session.broker
             broker.timers.add(self, broker.now + self.link.session.connection.limits.transaction_timeout_s)
 
     def end_session(self, session: AmqpSession) -> None:
-        """Roll back, because a session ends that took part. A commit that is held is refused."""
+        """Roll back, because a participating session ends. A held commit is refused."""
         error = TransactionRolledBack(f"the transaction was rolled back, because session {session.number} has ended")
         if self.discharge_id == ABSENT:
             self.fail(error)
@@ -271,12 +271,12 @@ class Transaction(TimerHandler):
         self.transactions.remove(self)
 
     def drop(self) -> None:
-        """Roll back without an answer, because its coordinator link ends; a commit that is held is dropped."""
+        """Roll back without an answer, because the coordinator link ends; a held commit is dropped."""
         self.unit.coordinator.end()
         self.end(False)
 
     def _settle(self) -> None:
-        """Tell the receivers of its deliveries that we have settled them (section 4.4.2)."""
+        """Report to the receivers of its deliveries that the broker has settled them (section 4.4.2)."""
         run: list[Retirement] = []
         for each in self._take_retirements():
             if each.settled:
@@ -288,13 +288,13 @@ class Transaction(TimerHandler):
         _write_settled(run)
 
     def _revert(self) -> None:
-        """Undo its settlements."""
+        """Undo the transaction's settlements."""
         for each in self._take_retirements():
             if each.settled:
                 _settle_by_default(each)
 
     def _take_retirements(self) -> list[Retirement]:
-        """Take its settlements from it and from the sessions."""
+        """Take the transaction's settlements from it and from the sessions."""
         taken = self._retirements
         self._retirements = []
         for each in taken:
@@ -311,7 +311,7 @@ class Posting:
         self.txn_id: bytes = state.octets("txn_id")
         self.transaction: Transaction | None = None
         self.error: BrokerError | None = None
-        """The error of an unknown transaction."""
+        """Error of an unknown transaction."""
         try:
             self.transaction = transactions.find(self.txn_id)
         except UnknownTransaction as unknown:
@@ -342,11 +342,11 @@ class Transactions:
 
     def __init__(self) -> None:
         self._declared: int = 0
-        """Number of transactions declared so far; ids are these numbers."""
+        """Number of transactions declared so far; transaction ids are these numbers."""
         self._live: dict[bytes, Transaction] = {}
         """Transactions whose discharge is not answered yet."""
         self._unwritten: list[Transaction] = []
-        """Those with provisional outcomes to write."""
+        """Transactions with provisional outcomes to write."""
 
     def check_room(self) -> None:
         """Check that one more transaction may be declared. Raises ResourceError."""
@@ -382,7 +382,10 @@ class Transactions:
         self._live.pop(transaction.txn_id, None)
 
     def end_session(self, session: AmqpSession) -> None:
-        """Roll back the transactions that a session took part in. It precedes the return of its deliveries."""
+        """Roll back the transactions that a session took part in.
+
+        The rollback precedes the return of the session's deliveries.
+        """
         for transaction in list(self._live.values()):
             if transaction.involves(session):
                 transaction.end_session(session)
@@ -412,10 +415,10 @@ def _follows(before: Retirement, after: Retirement) -> bool:
 
 
 def _write_settled(run: list[Retirement]) -> None:
-    """Tell a receiver that we have settled consecutive deliveries."""
+    """Report to a receiver that the broker has settled consecutive deliveries."""
     if not run:
         return
     session = run[0].session
-    if session.is_open() and session.links.has_receivers():  # A detached link hears it when it is resumed.
+    if session.is_open() and session.links.has_receivers():  # A detached link reports this when it is resumed.
         is_accepted = run[0].outcome is Outcome.ACCEPTED
         session.settler.write_settled(run[0].delivery_id, run[len(run) - 1].delivery_id, is_accepted)

@@ -14,34 +14,34 @@ from penstock.wire.amqp10.transfer import ACCEPTED_STATE
 from penstock.wire.amqp10.values import serial_add, serial_distance
 
 ATTACH_OCTETS: Final = 1024
-"""Bytes of the frame of an attach that are left for its other fields."""
+"""Bytes in the frame of an attach that are reserved for its other fields."""
 
 
 class UnsentOutcomes:
-    """Deliveries of one link by the numbers of its producer, and the outcomes that were sent but not settled."""
+    """Deliveries of one link by the numbers of its producer, and outcomes that were sent but not settled."""
 
     __slots__ = ("_total", "tags", "_awaited", "_awaited_tags", "resumed")
 
     def __init__(self, total: TagCount) -> None:
         self._total = total
         self.tags = DeliveryTags(total)
-        """Those of publishes whose outcome was not sent."""
+        """Tags of publishes whose outcome was not sent."""
         self._awaited: dict[int, tuple[bytes, bytes]] = {}
-        """Tag and state by delivery-id, of outcomes that their sender settles (rcv-settle-mode second)."""
+        """Tag and state by delivery-id, of outcomes that the sender settles (rcv-settle-mode second)."""
         self._awaited_tags: set[bytes] = set()
-        """Their tags."""
+        """Tags of these outcomes."""
         self.resumed: dict[bytes, bytes] = {}
         """States by tag that were decided before the link was resumed."""
 
     def follows(self, data: bytes, start: i64, stop: i64, number: i64) -> bool:
-        """Take the tag of a delivery that begins and return True if it follows from the number (`DeliveryTags`).
+        """Take the tag of a beginning delivery and return True if the tag follows from the number (`DeliveryTags`).
 
-        Return False, and do nothing, for any other tag, and while the connection stores some; see `take`.
+        Return False, and do nothing, for any other tag, and while the connection stores tags; see `take`.
         """
         return self._total.count == 0 and self.tags.follows(data, start, stop, number)
 
     def take(self, data: bytes, start: i64, stop: i64, number: i64, reported: i64) -> bool:
-        """Take the tag of a delivery that begins; return False if an unsettled one has it (`DeliveryTags.take`)."""
+        """Take the tag of a beginning delivery; return False if an unsettled delivery has it (`DeliveryTags.take`)."""
         if self._awaited or self.resumed:
             tag = data[start:stop]
             if tag in self._awaited_tags or tag in self.resumed:
@@ -49,7 +49,7 @@ class UnsentOutcomes:
         return self.tags.take(data, start, stop, number, reported)
 
     def end(self) -> None:
-        """Forget everything: the link has ended."""
+        """Drop all outcomes and tags: the link has ended."""
         self._total.remove(len(self._awaited) + len(self.resumed))
         self._awaited = {}
         self._awaited_tags = set()
@@ -76,7 +76,7 @@ class UnsentOutcomes:
             self._total.remove(1)
 
     def on_settled(self, first: i64, last: i64) -> i64:
-        """Forget deliveries that their sender has settled; returns how many were looked up."""
+        """Forget deliveries that the sender has settled; return the number of lookups."""
         awaited = self._awaited
         if not awaited:
             return 0
@@ -92,16 +92,16 @@ class UnsentOutcomes:
         return looked_at
 
     def take_resumed(self, tag: bytes) -> bytes | None:
-        """Take the state of a resumed delivery; None for one that is not known."""
+        """Take the state of a resumed delivery; None for an unknown delivery."""
         state = self.resumed.pop(tag, None)
         if state is not None:
             self._total.remove(1)
         return state
 
     def outcomes(self, producer: Producer) -> dict[bytes, bytes]:
-        """Return the states of all deliveries that are decided, by tag; those that are held are left out.
+        """Return the states of all decided deliveries, by tag; held publishes are left out.
 
-        A message that is in its queue is accepted, also if its outcome is withheld.
+        A message in its queue is accepted, also if its outcome is withheld.
         """
         confirms = producer.confirms
         undecided = set()
@@ -122,7 +122,7 @@ class UnsentOutcomes:
     ) -> tuple[dict[object, object], bool]:
         """Take over the outcomes of a suspended link for the deliveries that the sender still has.
 
-        Returns the unsettled map for our attach, and whether it is incomplete: all of it has to fit into a frame.
+        Return the unsettled map for the broker's attach, and whether it is incomplete: the map must fit into a frame.
         """
         states: dict[object, object] = {}
         room = max_frame_size - ATTACH_OCTETS

@@ -14,7 +14,7 @@ SCHEMES = ("postgresql://", "postgres://")
 
 
 def postgres_store(url: str, makes: bool = True) -> PostgresStore:
-    """Return the store at a URL, not yet opened. `makes` says whether a missing schema is created.
+    """Return the store at a URL, not yet opened. With `makes` a missing schema is created.
 
     Raises ConfigError if the URL is invalid or psycopg is missing.
     """

@@ -12,8 +12,8 @@ has taken the lease since. A broker that takes the lease waits for commits in pr
 
 A broker that has lost its session opens a new session and continues if it gets the lock and the epoch is still its own.
 
-A broker that stops in order writes 0 as its process. A broker that was killed, or cut off, does not: it may have
-delivered messages since its last commit.
+A broker that stops in order writes 0 as its process. A broker that was killed or cut off leaves its process number: it
+may have delivered messages since its last commit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.errors import StoreBusy, StoreError, StoreLost
 from penstock.store.postgres.session import IDLE_S, LOCK_NOT_AVAILABLE, SETTINGS, DatabaseAddress, Session
 
 CLASS: Final = int.from_bytes(b"Pnst", "big")
-"""First number of our locks; the second is the checksum of the schema's name."""
+"""First number of Penstock's locks; the second is the checksum of the schema's name."""
 NEVER: Final = 0
 """Epoch of an unused store: the first broker takes 1."""
 FENCE: Final = """
@@ -106,7 +106,7 @@ class Lease:
         """
         if not self.is_ours(session):
             raise self.lost(self.holder(session))
-        # The server may not know yet that our last session has ended; ending it now releases the lock.
+        # The server may not know yet that the last session has ended; ending it now releases the lock.
         session.ask(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %s "
             "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "

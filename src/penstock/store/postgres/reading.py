@@ -45,7 +45,10 @@ class Reading:
         self._damaged = damaged
 
     def records(self, table: Table, with_data: bool = False) -> Iterator[Any]:
-        """Return the intact records by key. The data of pages and pieces is left out unless requested."""
+        """Passes through tables; damaged records are collected in a list.
+
+        The data of pages and pieces is left out unless requested.
+        """
         data = "data" if with_data else table.head
         low = -1
         while True:
@@ -271,7 +274,7 @@ class Vacuum:
     def __init__(self, session: Session, deleted: int) -> None:
         self.session = session
         self.deleted = deleted
-        """Bytes that were deleted when it began."""
+        """Bytes deleted before the vacuum began."""
         try:
             session.send(b"VACUUM rows, pieces")
         except BaseException:

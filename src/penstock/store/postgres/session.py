@@ -95,7 +95,7 @@ class DatabaseAddress:
         parameters = [each for each in query.split("&") if each]
         ours = [each for each in parameters if each.startswith("schema=")]
         self.schema = unquote(ours[-1].removeprefix("schema=")) if ours else SCHEMA
-        """Schema with our tables."""
+        """Schema with Penstock's tables."""
         if not 1 <= len(self.schema.encode()) <= NAME_OCTETS or self.schema.startswith("pg_") or "\0" in self.schema:
             raise ConfigError(
                 f"schema '{self.schema}' of the store's URL: a name has 1 to {NAME_OCTETS} bytes "
@@ -146,7 +146,7 @@ def _understood(url: str) -> dict[str, str | int | None]:
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 FENCED: Final = "PN409"
-"""SQLSTATE of our own: a newer holder has the lease. Classes from I to Z are reserved for applications."""
+"""SQLSTATE of Penstock: a newer holder has the lease. Classes from I to Z are reserved for applications."""
 DISK_FULL: Final = "53100"
 LOCK_NOT_AVAILABLE: Final = "55P03"
 DAMAGED: Final = ("XX001", "XX002")
@@ -405,7 +405,7 @@ class Session:
         poll = select.poll()
         poll.register(connection.socket, select.POLLIN | select.POLLOUT)
         while connection.flush():
-            # Read meanwhile, or both sides would wait for each other to read.
+            # Read meanwhile, or both sides would wait for the other to read.
             if any(event & ~select.POLLOUT for _, event in poll.poll()):
                 connection.consume_input()
         poll.modify(connection.socket, select.POLLIN)

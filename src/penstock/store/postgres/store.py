@@ -122,7 +122,7 @@ class PostgresStore(Store, Leased):
         return "another broker" if self.holder is None else str(self.holder)
 
     def close(self) -> None:
-        """Release the lease. On return the next broker holds it, if the server answers."""
+        """Release the lease. On return the next broker holds the lease, if the server answers."""
         # If the server does not answer, the next broker treats this broker as killed.
         last = [self._lease.leaving()] if self._is_open and self._has_all else []
         self._is_open = False
@@ -194,8 +194,8 @@ class PostgresStore(Store, Leased):
     def reclaim_space(self, idle: bool = True) -> bool:
         """Do a bounded step of housekeeping; return whether there is more. Raises StoreError, StoreLost.
 
-        It also keeps the session open and checks the lease: call it about once a second while there are no writes. The
-        space of a busy store is left to the autovacuum of the server.
+        The step also keeps the session open and checks the lease: call it about once a second while there are no
+        writes. The space of a busy store is left to the autovacuum of the server.
         """
         if not idle:
             return False
@@ -208,7 +208,7 @@ class PostgresStore(Store, Leased):
         return self._space.reclaim(session)
 
     def usage(self) -> Usage:
-        """Return the disk usage on the server. Clients cannot query free space there."""
+        """Return the disk usage on the server. Clients cannot query free space on the server."""
         return self._again(lambda: self._space.measure(self._connected()), "read")
 
     # Session
@@ -277,7 +277,7 @@ class PostgresStore(Store, Leased):
             raise (self._give_up() if isinstance(failure, StoreLost) else failure) from None
 
     def _give_up(self) -> StoreLost:
-        """Return the exception to raise when another broker has the lease. All later calls raise it too."""
+        """Return the exception to raise when another broker has the lease. All later calls raise the same exception."""
         holder = None
         if self._session is not None:
             with contextlib.suppress(psycopg.Error):  # The holder is not named.

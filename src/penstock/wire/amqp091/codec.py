@@ -1,7 +1,7 @@
 """Codec of AMQP 0-9-1 frames, methods and field tables.
 
 All functions here are on the cold path: declarations, subscriptions, errors. The modules that handle many publishes,
-deliveries and acknowledgements read and write those in place.
+deliveries and acknowledgements read and write those frames in place.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _read_field(reader: FieldReader, kind: str) -> object:
 
 
 def encode_method(id_: int, /, **args: object) -> bytes:
-    """The payload of a method frame; fields that are not given are zero, empty or false.
+    """The payload of a method frame; omitted fields are zero, empty or false.
 
     Raises `CodecError` for a value that does not fit its field, `TypeError` for an unknown field.
     """
@@ -136,7 +136,7 @@ def encode_method(id_: int, /, **args: object) -> bytes:
 
 
 def _write_bits(out: bytearray, bits: list[bool]) -> None:
-    """Append and clear consecutive bits: eight to an byte, the first one lowest."""
+    """Append and clear consecutive bits: eight to a byte, the lowest first."""
     for start in range(0, len(bits), 8):
         octet = 0
         for position, bit in enumerate(bits[start : start + 8]):
@@ -178,7 +178,7 @@ def method_frame(channel: int, id_: int, /, **args: object) -> bytes:
 
 
 def decode_table(data: bytes, pos: int) -> tuple[dict[str, object], int]:
-    """Read the field table that starts at `pos`; returns it and the position after it. Raises `CodecError`."""
+    """Read the field table that starts at `pos`; return the table and the position after it. Raises `CodecError`."""
     reader = FieldReader(data, pos)
     table = reader.table()
     return table, reader.pos

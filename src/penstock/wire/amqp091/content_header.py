@@ -153,7 +153,7 @@ HEADERS_FLAG: Final = 1 << 13
 """The flag of the headers table (section 1.8.1)."""
 
 _NO_MEANING: Final = 0b11
-"""Bit 0 would continue the flags in a second word, bit 1 is unassigned: neither exists in class basic."""
+"""Bit 0 would continue the flags in a second word, bit 1 is unassigned: class basic has neither."""
 
 SHORTSTR: Final = -1
 TABLE: Final = -2

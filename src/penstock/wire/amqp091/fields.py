@@ -29,7 +29,7 @@ class CodecError(PenstockError):
     """Bytes that are not valid AMQP 0-9-1, or a value that AMQP 0-9-1 cannot carry.
 
     `reason` describes the fault in one sentence, `code` is the reply code to close the connection with. The AMQP 1.0
-    condition and HTTP status are those of the code.
+    condition and HTTP status are the code's.
     """
 
     def __init__(self, reason: str, code: ReplyCode = ReplyCode.FRAME_ERROR) -> None:
@@ -401,7 +401,7 @@ def _utf8(text: str) -> bytes:
 
 
 def encode_shortstr(text: str) -> bytes:
-    """Encode a short string. Raises `CodecError` for a text that is too long: names are checked on input."""
+    """Encode a short string. Raises `CodecError` for a text that is too long: names are checked when they arrive."""
     encoded = text.encode()
     if len(encoded) > 255:
         raise unfit("a short string", text)

@@ -1,9 +1,9 @@
 """Constants and method table of AMQP 0-9-1, with the extensions of RabbitMQ that clients rely on.
 
-The table `METHODS` defines the fields of every method, and the codec reads only this table. Field types are those of
-the specification (section 4.2.5) without their domains: octet, short, long, longlong, shortstr, longstr, bit, table.
+The table `METHODS` defines the fields of every method, and the codec reads only this table. Field types are the
+specification's (section 4.2.5) without their domains: octet, short, long, longlong, shortstr, longstr, bit, table.
 Names are the specification's with underscores for hyphens. The field that RabbitMQ's confirm.select calls `nowait` is
-`no_wait` here as everywhere else. Consecutive bits share octets (section 4.2.5.2).
+`no_wait` here as everywhere else. Consecutive bits share bytes (section 4.2.5.2).
 """
 
 from __future__ import annotations

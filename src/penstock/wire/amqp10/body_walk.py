@@ -116,7 +116,7 @@ class BodyWalk:
             raise CodecError(f"the last section of a body ends {self._left} bytes before its size")
 
     def _begin(self, start: bytes, position: i64) -> i64:
-        """Begin the section whose first bytes are given. Return how many were used; 0 if more are needed."""
+        """Begin the section whose first bytes are given. Return how many bytes were used; 0 if more are needed."""
         n: i64 = len(start)
         if n < 5:
             return 0

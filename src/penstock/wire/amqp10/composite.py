@@ -126,7 +126,7 @@ def decode_performative(data: bytes, pos: int = 0, end: int = -1) -> tuple[Compo
 
 
 def leading_fields(data: bytes, pos: int, end: int) -> dict[str, object]:
-    """Return the fields of a malformed performative, by name, up to the first one that cannot be read."""
+    """Return the fields of a malformed performative, by name, up to the first that cannot be read."""
     fields: dict[str, object] = {}
     reader = ValueReader(data, pos, end)
     try:
@@ -201,7 +201,7 @@ def read_field(reader: ValueReader, field: FieldSpec, depth: int) -> object:
 
 
 def _choice(field: FieldSpec, value: str) -> str:
-    """Return the choice for another spelling of it: RabbitMQ's .NET client writes LINK_DETACH."""
+    """Return the choice that a value spells differently: RabbitMQ's .NET client writes LINK_DETACH."""
     if value in field.choices:
         return value
     spelled = value.lower().replace("_", "-")
@@ -269,7 +269,7 @@ def _check(field: FieldSpec, value: object) -> None:
 
 
 def composite(descriptor: int, /, **fields: object) -> Composite:
-    """Return a composite; fields that are not given are absent. Raises TypeError for an unknown field."""
+    """Return a composite; omitted fields are absent. Raises TypeError for an unknown field."""
     # Not `code`, a field of sasl-outcome: compiled, even a positional-only name takes up the keyword.
     spec = COMPOSITES[descriptor]
     unknown = set(fields) - {field.name for field in spec.fields}

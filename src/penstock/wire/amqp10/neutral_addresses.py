@@ -17,7 +17,7 @@ HEX_DIGITS: Final = frozenset("0123456789abcdefABCDEF")
 
 
 def quoted(name: str) -> str:
-    """Return a name percent-encoded; parts that are not UTF-8 are replaced. Importing urllib for it takes 3 ms."""
+    """Return a name percent-encoded; parts that are not UTF-8 are replaced. Importing urllib for this takes 3 ms."""
     octets = name.encode(errors="replace")
     if not octets.rstrip(_UNRESERVED):
         return name
@@ -25,7 +25,7 @@ def quoted(name: str) -> str:
 
 
 def queue_address(queue: str) -> str:
-    """Return the address of a queue, such as that of a dynamic node."""
+    """Return the address of a queue, such as a dynamic node."""
     return QUEUES + quoted(queue)
 
 

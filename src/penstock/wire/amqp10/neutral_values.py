@@ -1,4 +1,4 @@
-"""Conversion of neutral values to those of AMQP 1.0 and back, as in RabbitMQ 4."""
+"""Conversion of neutral values to values of AMQP 1.0 and back, as in RabbitMQ 4."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def uuid_text(octets: bytes) -> str:
 
 
 def to_amqp10(value: object) -> object:
-    """Return a neutral value as one of AMQP 1.0."""
+    """Return a neutral value as a value of AMQP 1.0."""
     if isinstance(value, bool) or value is None or isinstance(value, (str, bytes, float)):
         return value
     if isinstance(value, int):
@@ -98,7 +98,7 @@ def milliseconds_of(moment: datetime) -> int:
 
 
 def symbol_or_text(key: str) -> object:
-    """Return the key of a map as a symbol, as RabbitMQ does; a key that is not ASCII as a string."""
+    """Return the key of a map as a symbol, as in RabbitMQ; a key that is not ASCII becomes a string."""
     return Symbol(key) if key.isascii() else key
 
 

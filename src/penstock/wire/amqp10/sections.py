@@ -89,7 +89,7 @@ _DATA32: Final = 0x005375B0
 class Sections:
     """Positions of the sections of the last message that was walked, and the fields of its header.
 
-    The position of a section is that of its value; `ABSENT` without one. Its descriptor lies before it.
+    The position of a section is its value's; `ABSENT` without a section. The descriptor lies before the value.
     """
 
     __slots__ = (
@@ -165,7 +165,7 @@ class Sections:
         self.end = end
 
     def walk(self, data: bytes, pos: i64, end: i64) -> None:
-        """Walk over the sections from `pos` to `end`. Raises CodecError unless they are exactly one message."""
+        """Walk over the sections from `pos` to `end`. Raises CodecError unless the bytes are exactly one message."""
         if pos >= end:
             raise CodecError("a message without a section")
         if data_alone(data, pos, end) > 0:
@@ -199,7 +199,10 @@ class Sections:
             pos = after
 
     def _set_alone(self, pos: i64, end: i64) -> None:
-        """Record a message that is one data section. After another at the same position only its end differs."""
+        """Record a message that is one data section.
+
+        After another such message at the same position only the end differs.
+        """
         self._clear(pos, end)
         self._is_alone = True
         self.body_code = DATA

@@ -1,8 +1,9 @@
 """Constants and composites of AMQP 1.0, from the tables of the specification (OASIS Standard, 29 October 2012).
 
 The table `COMPOSITES` defines the fields of every composite, and the codec reads only this table. Names are the
-specification's with underscores for hyphens. In a signature, `!` marks a mandatory field and `*` one with multiple
-values; `=` begins a default. A type in brackets is a role that composites provide: the field takes any of them.
+specification's with underscores for hyphens. In a signature, `!` marks a mandatory field and `*` a field with multiple
+values; `=` begins a default. A type in brackets is a role that composites provide: the field takes any composite with
+the role.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ MESSAGE_ID: Final = "message-id"
 
 
 class Domain:
-    """A restricted type: a primitive one with bounds."""
+    """A restricted type: a primitive type with bounds."""
 
     __slots__ = ("kind", "largest", "choices")
 
@@ -265,7 +266,7 @@ COMPOSITES: Final[dict[int, CompositeSpec]] = {
 }
 """Every composite that the codec knows, by descriptor."""
 BY_SYMBOL: Final[dict[Symbol, CompositeSpec]] = {spec.symbol: spec for spec in COMPOSITES.values()}
-"""The same by symbolic descriptor."""
+"""The same composites by symbolic descriptor."""
 CODES_BY_SYMBOL: Final[dict[Symbol, int]] = {
     **{spec.symbol: spec.code for spec in COMPOSITES.values()},
     **{Symbol(f"amqp:{name}:{SECTION_TYPES[code]}"): code for code, name in SECTIONS.items()},

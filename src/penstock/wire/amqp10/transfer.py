@@ -38,7 +38,7 @@ class TransferForm:
         self.id_at: i64 = 0
         """Position of the delivery-id, which has four bytes."""
         self.handle: i64 = 0
-        """The eight bytes before the delivery-id, if they are not among the first: the handle has four bytes."""
+        """The eight bytes before the delivery-id, unless they are among the first: then the handle has four bytes."""
         self.tag: i64 = 0
         """The eight bytes from there on, except the delivery-id and the first byte of the tag."""
         self.stop: i64 = 0
@@ -84,7 +84,7 @@ class Transfer:
         self.handle: i64 = ABSENT
         self.delivery_id: i64 = ABSENT
         self.tag_start: i64 = 0
-        """The bytes of the delivery tag in the frame; both are 0 if it is absent."""
+        """Position of the delivery tag in the frame; both values are 0 without a tag."""
         self.tag_stop: i64 = 0
         self.message_format: i64 = ABSENT
         self.settled: i64 = ABSENT
@@ -118,7 +118,7 @@ class Transfer:
         self.payload = cursor.pos
 
     def read_usual(self, data: bytes, pos: i64, end: i64) -> bool:
-        """Read the transfer at `pos` if it has the usual form of most clients; returns whether it has.
+        """Read the transfer at `pos` if it has the usual form of most clients; return whether it has.
 
         In this form there is no field after `settled`, and each field is in a usual form. Otherwise the fields are
         undefined.
@@ -195,7 +195,7 @@ class Transfer:
         return True
 
     def _read_usual_end(self, data: bytes, at: i64, stop: i64, count: i64) -> bool:
-        """Read what follows the tag, up to `stop`; `count` is the number of all fields."""
+        """Read the fields after the tag, up to `stop`; `count` is the number of all fields."""
         if count < 3 or count > 5:
             return False
         self.message_format = ABSENT
@@ -243,7 +243,7 @@ class Transfer:
 def write_delivery(
     out: BytesWriter, channel: i64, handle: i64, delivery_id: i64, tag: i64, settled: bool, more: bool, octets: i64
 ) -> None:
-    """Write the first frame of a delivery up to its payload, which has `octets` and which the caller writes.
+    """Write the first frame of a delivery up to its payload of `octets` bytes, which the caller writes.
 
     The delivery tag is a number of eight bytes: it stays unique when a link moves to another session.
     """
@@ -295,7 +295,7 @@ def write_delivery_head(
 
 
 def write_continuation(out: BytesWriter, channel: i64, handle: i64, more: bool, octets: i64) -> None:
-    """Write a further frame of a delivery up to its payload, which has `octets` and which the caller writes."""
+    """Write a further frame of a delivery up to its payload of `octets` bytes, which the caller writes."""
     start = begin_performative(out, channel, TRANSFER)
     put_uint(out, handle)
     if more:

@@ -147,8 +147,9 @@ _KEYS: Final = codes_of(
 
 
 def value_end(data: bytes, pos: i64, end: i64, depth: i64 = 1) -> i64:
-    """Return the end of the value at `pos`; `UNFIT` if it is malformed, or extends beyond `end`. It lies `depth`
-    deep.
+    """Return the end of the value at `pos`; `UNFIT` if it is malformed, or extends beyond `end`.
+
+    The value lies `depth` deep.
     """
     while True:
         if pos >= end:

@@ -60,7 +60,7 @@ _FULL: Final[dict[str, int]] = {
 _SMALL: Final[dict[str, int]] = {values.UINT: 0x52, values.ULONG: 0x53, values.INT: 0x54, values.LONG: 0x55}
 """Format code of the form with one byte."""
 _ZERO: Final[dict[str, int]] = {values.UINT: 0x43, values.ULONG: 0x44}
-"""Format code of the form without an byte."""
+"""Format code of the form without a byte."""
 _SIZED: Final[dict[str, tuple[int, int]]] = {
     values.BINARY: (BINARY8, BINARY32),
     values.STRING: (STRING8, STRING32),
@@ -181,7 +181,7 @@ def _write_sized(out: BytesWriter, kind: str, value: object, depth: int) -> None
 
 
 def _write_content(out: BytesWriter, count: int, content: bytes, width: int) -> None:
-    """Append size, count and content; a negative count means that the type has none."""
+    """Append size, count and content; a negative count means that the type has no count."""
     size = len(content) if count < 0 else len(content) + width
     if size > _UINT32_MAX:
         raise CodecError(f"a value of {size} bytes is too large", INVALID_FIELD)

@@ -114,7 +114,7 @@ class Described:
 
     def __init__(self, descriptor: object, value: object) -> None:
         self.descriptor: Final = descriptor
-        """A ulong or a symbol; the specification reserves others."""
+        """A ulong or a symbol; the specification reserves other types."""
         self.value: Final = value
 
     def __eq__(self, other: object) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from penstock.client.engine.amqp091.body_window import PERIOD, PREFETCH_LIMIT, BodyWindow
 
 
-def test_prefetch_is_one_before_the_first_message() -> None:
+def test_prefetch_is_1_before_the_first_message() -> None:
     assert BodyWindow(1000, 100).prefetch() == 1
 
 
@@ -27,7 +27,7 @@ def test_prefetch_fits_the_field_of_basic_qos() -> None:
     assert window.prefetch() == PREFETCH_LIMIT == 2**16 - 1
 
 
-def test_largest_message_counts_for_one_period_and_the_next() -> None:
+def test_largest_message_counts_for_a_period_and_the_next() -> None:
     window = BodyWindow(1000, 500)
     window.observe(500)
     for _ in range(2 * PERIOD - 1):

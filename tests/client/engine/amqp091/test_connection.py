@@ -62,7 +62,7 @@ def test_malformed_input_breaks_the_connection_off(octets: bytes, text: str) -> 
     assert text in str(engine.fault)
 
 
-def test_input_byte_by_byte_is_read_as_in_one_piece() -> None:
+def test_input_byte_by_byte_is_read_like_a_single_read() -> None:
     engine = begun()
     for octet in start(b"PLAIN"):
         engine.receive(bytes([octet]), 0.0)

@@ -157,7 +157,7 @@ def test_window_is_kept_and_all_messages_come_once_and_in_order(
 
 
 @pytest.mark.parametrize("size", [100, 10_000])
-def test_messages_of_one_size_are_never_returned(size: int) -> None:
+def test_messages_of_the_same_size_are_never_returned(size: int) -> None:
     window = 100_000
     broker = CountingBroker([size] * 3000, 500, window)
     most = 0
@@ -172,7 +172,7 @@ def test_messages_of_one_size_are_never_returned(size: int) -> None:
     assert min(window, 500 * size) <= most <= window + size
 
 
-def test_large_message_among_small_ones_returns_each_at_most_once() -> None:
+def test_large_message_among_small_messages_returns_each_at_most_once() -> None:
     broker = CountingBroker([10] * 50 + [900] * 100 + [10] * 3000, 100, 1000)
     for number in range(3150):
         broker.pass_all()
@@ -221,7 +221,7 @@ def test_lost_connection_ends_the_return_of_messages_over_the_window() -> None:
         ({"arguments": {"x-stream-offset": "next"}}, "a receiver with arguments"),
     ],
 )
-def test_receiver_with_one_consumer_for_ever_warns_of_its_window(terms: dict[str, object], what: str) -> None:
+def test_receiver_with_a_permanent_consumer_warns_of_the_window(terms: dict[str, object], what: str) -> None:
     """A second exclusive consumer would be refused, and one of a stream would begin elsewhere."""
     engine = opened_091()
     engine.receiver(ReceiverTerms("q", window_bytes=1000, is_window_chosen=True, **terms))  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ def test_address_of_a_queue_follows_the_properties_of_the_broker(
     ("queue", "capabilities"),
     [("orders", ["queue"]), ("a/b", ["queue"]), ("address::queue", []), ("/topic/orders", [])],
 )
-def test_terminus_of_a_queue_says_that_it_is_one(queue: str, capabilities: list[str]) -> None:
+def test_terminus_of_a_queue_has_the_queue_capability(queue: str, capabilities: list[str]) -> None:
     assert capabilities_of(queue) == capabilities
 
 

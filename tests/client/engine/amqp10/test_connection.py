@@ -46,7 +46,7 @@ def test_missing_mechanism_is_a_refused_login() -> None:
 
 
 @pytest.mark.parametrize(("code", "kind"), [(1, LoginRefused), (2, ConnectError), (4, ConnectError)])
-def test_outcome_of_the_login_says_whether_another_attempt_helps(code: int, kind: type[Exception]) -> None:
+def test_outcome_of_the_login_shows_whether_another_attempt_helps(code: int, kind: type[Exception]) -> None:
     engine = begun()
     engine.receive(mechanisms("PLAIN"), 0.0)
     assert b"\0guest\0guest" in engine.take_output()

@@ -39,12 +39,12 @@ def test_login_by_a_certificate(tmp_path: Path) -> None:
         penstock.sync.connect(url, user="", tls=tls, mechanism="EXTERNAL").close()
 
 
-def test_virtual_host_that_is_not_there_is_a_refused_login(broker_url: str) -> None:
+def test_virtual_host_that_does_not_exist_is_a_refused_login(broker_url: str) -> None:
     with pytest.raises(LoginRefused, match="nowhere"):
         penstock.sync.connect(url_of(broker_url, "amqp10"), virtual_host="nowhere")
 
 
-def test_broker_that_closes_says_why() -> None:
+def test_broker_that_closes_reports_the_reason() -> None:
     def script(peer: Peer) -> None:
         far = Amqp10Peer(peer)
         far.greet()
@@ -57,7 +57,7 @@ def test_broker_that_closes_says_why() -> None:
         until_its_end(where.port)
 
 
-def test_broker_that_wants_signs_of_life_gets_them() -> None:
+def test_broker_that_wants_heartbeats_gets_heartbeats() -> None:
     heard: list[int] = []
 
     def script(peer: Peer) -> None:

@@ -66,7 +66,7 @@ def test_prefetch_counts_unsettled_messages(broker_url: str) -> None:
             assert [each.body for each in came] == [b"%d" % i for i in range(150)]
 
 
-def test_drain_shows_that_nothing_waits_only_where_there_was_credit(broker_url: str) -> None:
+def test_drain_shows_an_empty_queue_only_after_credit(broker_url: str) -> None:
     with penstock.sync.connect(url_of(broker_url, "amqp10")) as connection:
         queue = stocked(connection, 30)
         with connection.receiver(queue, prefetch=10) as receiver:
@@ -86,7 +86,7 @@ def test_drain_shows_that_nothing_waits_only_where_there_was_credit(broker_url: 
             assert receiver.count() is None
 
 
-def test_ended_receiver_says_the_condition(broker_url: str) -> None:
+def test_ended_receiver_reports_the_condition(broker_url: str) -> None:
     with penstock.sync.connect(url_of(broker_url, "amqp10")) as connection:
         with pytest.raises(LinkClosed, match=r"\(amqp:not-found\)") as missing:
             connection.receiver("client-nowhere")
@@ -156,7 +156,7 @@ def test_address_of_artemis_has_no_capability() -> None:
         (spec.TRANSFER, {"handle": 7}, ConnectionClosed, "has no session"),
     ],
 )
-def test_answers_to_an_attach_that_are_none(
+def test_answers_to_an_attach_that_are_invalid(
     code: int, fields: dict[str, object], error: type[ClientError], text: str
 ) -> None:
     def script(peer: Amqp10Peer) -> None:
@@ -186,7 +186,7 @@ def test_transfers_out_of_turn(numbers: tuple[int | None, ...], text: str) -> No
             receiver.receive(30)
 
 
-def test_message_that_is_malformed_ends_its_link_alone() -> None:
+def test_malformed_message_ends_only_the_link() -> None:
     def script(peer: Amqp10Peer) -> None:
         for _ in range(2):
             peer.attach()

@@ -94,7 +94,7 @@ WRONG_FIRSTS: dict[str, str | bytes] = {
 
 
 @pytest.mark.parametrize("lie", WRONG_FIRSTS)
-def test_first_message_that_is_wrong_ends_the_login(lie: str) -> None:
+def test_wrong_first_message_ends_the_login(lie: str) -> None:
     server = Server()
     server.begin()
     assert AMQP_HEADER not in said(server.engine, challenge(WRONG_FIRSTS[lie]))

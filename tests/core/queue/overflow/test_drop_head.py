@@ -17,7 +17,7 @@ def test_drop_head_drops_as_many_of_the_oldest_as_the_newest_needs() -> None:
     assert told(producer) == [(1, 4, True)]
 
 
-def test_drop_head_drops_nothing_that_a_consumer_has() -> None:
+def test_drop_head_drops_no_delivered_message() -> None:
     house = House("a", capacity_messages=2, overflow="drop-head")
     queue = house.vhost.queues["a"]
     house.publish_now("a", 100, count=2)

@@ -11,7 +11,7 @@ from tests.support.broker_fixture import House
 @pytest.mark.parametrize(("overflow", "settled", "refused"), [
     ("drop-head", 0, True), ("drop-head", 1, False), ("ring-strict", 1, True), ("ring-strict", 2, False),
 ])  # fmt: skip
-def test_commit_is_judged_with_its_settlements_done_and_the_question_changes_nothing(
+def test_commit_is_judged_after_the_settlements_and_the_judgement_changes_nothing(
     overflow: str, settled: int, refused: bool
 ) -> None:
     house = House("a", capacity_messages=2, overflow=overflow)
