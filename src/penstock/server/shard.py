@@ -122,7 +122,7 @@ class Shard:
         if self.settings.traces_endpoint is not None:
             driver.tracer = HoldTracer(driver.broker, collector_at(self.settings.traces_endpoint))
         driver.scheduler.entries.clock = loop_clock()
-        self._event_loop = EventLoop(driver, loop, self._flow_log, None, self._audit_log)
+        self._event_loop = EventLoop(driver, loop, self._flow_log, self._audit_log)
         self._event_loop.readiness.resting = True  # No turn runs before `restore`.
         _set_latency_target(self.settings)
 
