@@ -48,23 +48,11 @@ READING: Final = ReadState.READING
 
 
 class Readiness:
-    """Readiness of the broker for clients, and for turns."""
+    """Readiness of the broker for clients."""
 
     def __init__(self) -> None:
         self.obstacle: str = "it is starting"
         """Reason why no clients are served; empty while clients are served."""
-        self.resting: bool = False
-        """True if turns are suspended: the store is awaited or recovered, and no client is connected yet; or the loop
-        has hung and released its lease of the store (loop_watch.py).
-        """
-
-    def suspend(self) -> None:
-        """Suspend turns; the present turn ends. Any thread may call this."""
-        self.resting = True
-
-    def resume(self) -> None:
-        """Resume turns."""
-        self.resting = False
 
 
 class EventLoop:
@@ -99,6 +87,10 @@ class EventLoop:
         self._to_write: deque[Connection] = deque()
         """Connections with output, in the order of their first output."""
         self.readiness = Readiness()
+        self._suspended: bool = False
+        """True if no turn runs: the store is awaited or restored, and no client is connected yet; or the loop has hung
+        and released its lease of the store (loop_watch.py).
+        """
         self.slices = Slices(loop, self._look)
         """Queue of monitoring requests."""
         self._began: float = 0.0
@@ -178,6 +170,14 @@ class EventLoop:
 
     # Turns
 
+    def suspend(self) -> None:
+        """Run no turn until `resume`; the present turn ends. Any thread may call this."""
+        self._suspended = True
+
+    def resume(self) -> None:
+        """Run turns again."""
+        self._suspended = False
+
     def schedule(self) -> None:
         """Schedule a turn in this pass of the loop, once."""
         if not self._scheduled:
@@ -194,7 +194,7 @@ class EventLoop:
         use little wait for only one share of such input, and not for another behind their own input.
         """
         self._scheduled = False
-        if self.readiness.resting:
+        if self._suspended:
             return
         driver = self.driver
         start = self._time()
@@ -339,7 +339,7 @@ class EventLoop:
     def _tick(self) -> None:
         due = self._ticking.when()
         self._ticking = self.loop.call_later(TICK_S, self._tick)
-        if self.readiness.resting:
+        if self._suspended:
             return
         now = self.loop.time()
         self.driver.begin(now)
@@ -396,7 +396,7 @@ class EventLoop:
         self.readiness.obstacle = "it is stopping"
         self.driver.begin(self.loop.time())
         self.driver.broker.stopping = True
-        self.readiness.resume()  # The ends of connections need turns.
+        self.resume()  # The ends of connections need turns.
         self.driver.end_lingering()
         for connection in list(self.driver.connections.values()):
             connection.shut_down()
