@@ -32,6 +32,7 @@ INTERFACES = {
     "RoomHolder": "what an amount asks those that have reserved room in it",
     "Runner": "what publishers and receivers of the client use of their connection",
     "SecuredProtocol": "what the layer of TLS tells the protocol above it",
+    "ServedDriver": "what services for connections use of the driver",
     "Shell": "what an operation of the client asks the object that it is called on",
     "TimerHandler": "what timers call; has its live entry",
     "Topology": "what gates use of a virtual host",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.connections.login import Verification
-from penstock.driver.driver import DriverServices
+from penstock.driver.services import DriverServices
 from penstock.errors import StartError
 from penstock.server.event_loop import EventLoop
 from penstock.server.logins import Logins

@@ -7,7 +7,6 @@ leave in one write per connection.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -24,9 +23,9 @@ from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.entry_times import END, TICK
 from penstock.flow.work import UNITS_A_TURN
-from penstock.logs.ids import DEBUG, LATE_LOOP, level_of
+from penstock.logs.ids import LATE_LOOP
 from penstock.server.collector import FREEZER
-from penstock.server.log_formats import ADMITTED
+from penstock.server.log_feed import LogFeed
 from penstock.server.record_log import RecordLog
 from penstock.server.slices import Slices
 from penstock.server.store_writer import StoreWriter
@@ -45,38 +44,15 @@ persistence/restore.py).
 TICK_S: Final = 1.0
 """Seconds between two ticks for heartbeats and time-outs."""
 
-LINES_A_TURN: Final = 100
-"""Log lines handed over at once, which takes some milliseconds: there may be thousands, from as many queues."""
-GATHER_S: Final = 0.02
-LINES_AT_ONCE: Final = 100
-"""Number of log lines within GATHER_S seconds above which further lines are written together.
-
-A gate may open and close a thousand times a second, and writing each line separately is slow.
-"""
-
 READING: Final = ReadState.READING
-
-log = logging.getLogger("penstock")
 
 
 class Readiness:
-    """Readiness of the broker for clients, and for turns."""
+    """Readiness of the broker for clients."""
 
     def __init__(self) -> None:
         self.obstacle: str = "it is starting"
         """Reason why no clients are served; empty while clients are served."""
-        self.resting: bool = False
-        """True if turns are suspended: the store is awaited or recovered, and no client is connected yet; or the loop
-        has hung and released its lease of the store (loop_watch.py).
-        """
-
-    def suspend(self) -> None:
-        """Suspend turns; the present turn ends. Any thread may call this."""
-        self.resting = True
-
-    def resume(self) -> None:
-        """Resume turns."""
-        self.resting = False
 
 
 class EventLoop:
@@ -87,14 +63,12 @@ class EventLoop:
         driver: BrokerDriver,
         loop: asyncio.AbstractEventLoop,
         flow_log: RecordLog | None = None,
-        store_writer: StoreWriter | None = None,
         audit_log: RecordLog | None = None,
     ) -> None:
         self.driver = driver
         self.loop = loop
-        self.flow_log = flow_log
-        self.audit_log = audit_log
-        self.store_writer = store_writer
+        self._log_feed = LogFeed(driver, loop, flow_log, audit_log)
+        self.store_writer: StoreWriter | None = None
         """Store writer; None without a store."""
         self.buffers = ReadBuffers(driver.connection_limits.pulse_bytes)
         self.transports: dict[int, Transport] = {}
@@ -110,18 +84,17 @@ class EventLoop:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
         self._ticking = loop.call_later(TICK_S, self._tick)
-        self._log_batch_timer: asyncio.TimerHandle | None = None
-        """Timer of the present batch of log lines."""
-        self._lines: int = 0
-        """Number of log lines in that batch."""
         self._to_write: deque[Connection] = deque()
         """Connections with output, in the order of their first output."""
         self.readiness = Readiness()
+        self._suspended: bool = False
+        """True if no turn runs: the store is awaited or restored, and no client is connected yet; or the loop has hung
+        and released its lease of the store (loop_watch.py).
+        """
         self.slices = Slices(loop, self._look)
         """Queue of monitoring requests."""
         self._began: float = 0.0
         """Time of the first input since the last turn; 0.0 without one."""
-        self._wall_offset = wall_clock(loop)() - loop.time()
         self.started: float = loop.time()
         driver.stats.times.start(self.started)
         self.listeners: list[tuple[str, str, int]] = []
@@ -197,6 +170,14 @@ class EventLoop:
 
     # Turns
 
+    def suspend(self) -> None:
+        """Run no turn until `resume`; the present turn ends. Any thread may call this."""
+        self._suspended = True
+
+    def resume(self) -> None:
+        """Run turns again."""
+        self._suspended = False
+
     def schedule(self) -> None:
         """Schedule a turn in this pass of the loop, once."""
         if not self._scheduled:
@@ -213,7 +194,7 @@ class EventLoop:
         use little wait for only one share of such input, and not for another behind their own input.
         """
         self._scheduled = False
-        if self.readiness.resting:
+        if self._suspended:
             return
         driver = self.driver
         start = self._time()
@@ -267,7 +248,7 @@ class EventLoop:
             known = self._publishing.pop(id(publication), None)
             if known is not None and not known.done():
                 known.set_result(None)
-        self._flush_logs()
+        self._log_feed.flush()
 
     def when_published(self, publication: SinglePublish) -> asyncio.Future[None]:
         """Return a future for the outcome of a single message; call `forget` afterwards."""
@@ -307,37 +288,6 @@ class EventLoop:
     def forget(self, publication: SinglePublish) -> None:
         """Drop the future of a message."""
         self._publishing.pop(id(publication), None)
-
-    def _flush_logs(self) -> None:
-        """Pass log lines and the records of the flow log and the audit log to their writers."""
-        if self._lines < LINES_AT_ONCE and not self.driver.log_queue.is_empty():
-            self._log()
-            if self._log_batch_timer is None:
-                self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
-        if self.flow_log is not None:
-            records = self.driver.take_records()
-            if records:
-                self.flow_log.put(records)
-        if self.audit_log is not None and self.driver.audit.has_records():
-            self.audit_log.put(self.driver.audit.take())
-
-    def _log(self) -> None:
-        least = log.getEffectiveLevel()
-        for line in self.driver.log_queue.take(LINES_A_TURN):
-            self._lines += 1
-            level = DEBUG if line.quiet else level_of(str(line.fields.get("id", "")))
-            if level >= least:  # Like log.log, with the time of the event.
-                record = log.makeRecord(log.name, level, __file__, 0, line.text, (), None, extra=line.fields | ADMITTED)
-                record.created = line.now + self._wall_offset
-                record.msecs = record.created % 1.0 * 1000
-                log.handle(record)
-
-    def _gathered(self) -> None:
-        self._lines = 0
-        self._log_batch_timer = None
-        self._flush_logs()
-        if not self.driver.log_queue.is_empty() and self._log_batch_timer is None:
-            self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
 
     def _write_some(self, to_write: deque[Connection]) -> None:
         """Write output of connections. Large messages, within the work of a turn, are written after other replies."""
@@ -389,16 +339,16 @@ class EventLoop:
     def _tick(self) -> None:
         due = self._ticking.when()
         self._ticking = self.loop.call_later(TICK_S, self._tick)
-        if self.readiness.resting:
+        if self._suspended:
             return
         now = self.loop.time()
         self.driver.begin(now)
         self.driver.scheduler.entries.begin(now)
         self._log_lateness(now - due)
         wall_time = wall_clock(self.loop)
-        self._wall_offset = wall_time() - now
+        self._log_feed.wall_offset = wall_time() - now
         if self.driver.recorder is not None:
-            self.driver.recorder.wall_offset = self._wall_offset
+            self.driver.recorder.wall_offset = self._log_feed.wall_offset
         broker = self.driver.broker
         broker.wall_offset = stepped(broker.wall_offset, self.loop.time(), wall_time(), self.loop.time())
         self.driver.tick()
@@ -446,7 +396,7 @@ class EventLoop:
         self.readiness.obstacle = "it is stopping"
         self.driver.begin(self.loop.time())
         self.driver.broker.stopping = True
-        self.readiness.resume()  # The ends of connections need turns.
+        self.resume()  # The ends of connections need turns.
         self.driver.end_lingering()
         for connection in list(self.driver.connections.values()):
             connection.shut_down()
@@ -469,12 +419,8 @@ class EventLoop:
         for transport in [*self.transports.values(), *self.leaving]:
             transport.abort()
         self.driver.tick()
-        self._flush_logs()
-        while not self.driver.log_queue.is_empty():
-            self._log()
+        self._log_feed.stop()
         self._ticking.cancel()
-        if self._log_batch_timer is not None:
-            self._log_batch_timer.cancel()
         if self._timer is not None:
             self._timer.cancel()
 

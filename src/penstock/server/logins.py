@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from penstock.access.back_end import ServedUsers
 from penstock.connections.login_limits import SHARES
-from penstock.driver.driver import BrokerDriver, DriverServices
+from penstock.driver.driver import BrokerDriver
+from penstock.driver.services import DriverServices
 from penstock.errors import StartError
 from penstock.server.event_loop import EventLoop
 from penstock.server.login_threads import LoginPools, default_threads

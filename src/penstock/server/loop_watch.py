@@ -70,7 +70,7 @@ class LoopWatch:
 
     def _release(self) -> None:
         self._released = True
-        self._event_loop.readiness.suspend()  # Before the release: later turns might deliver twice.
+        self._event_loop.suspend()  # Before the release: later turns might deliver twice.
         self._store.release_lease()
         log(  # After the release: the loop may hang in the log.
             LEASE_RELEASED,
@@ -84,5 +84,5 @@ class LoopWatch:
 
     def _run_again(self) -> None:
         if not self._released:  # It may have hung again.
-            self._event_loop.readiness.resume()
+            self._event_loop.resume()
             self._event_loop.schedule()

@@ -122,8 +122,8 @@ class Shard:
         if self.settings.traces_endpoint is not None:
             driver.tracer = HoldTracer(driver.broker, collector_at(self.settings.traces_endpoint))
         driver.scheduler.entries.clock = loop_clock()
-        self._event_loop = EventLoop(driver, loop, self._flow_log, None, self._audit_log)
-        self._event_loop.readiness.resting = True  # No turn runs before `restore`.
+        self._event_loop = EventLoop(driver, loop, self._flow_log, self._audit_log)
+        self._event_loop.suspend()  # No turn runs before `restore`.
         _set_latency_target(self.settings)
 
     async def hold_store(self) -> None:
@@ -138,7 +138,7 @@ class Shard:
 
     async def restore(self) -> None:
         """Restore durable data, and begin to record. Raises StoreError."""
-        self.event_loop.readiness.resting = False
+        self.event_loop.resume()
         if self.store_writer is not None:
             await self.store_writer.recover()
         if self.driver.recorder is not None:

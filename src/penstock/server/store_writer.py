@@ -163,7 +163,7 @@ class StoreWriter:
 
         A recovery may be cancelled between two steps: then nothing was written. Raises StoreError.
         """
-        self._event_loop.readiness.resting = True
+        self._event_loop.suspend()
         gc.disable()  # Restored objects are permanent: garbage collections would cost more than the recovery.
         try:
             await self._recover()
@@ -171,7 +171,7 @@ class StoreWriter:
             gc.freeze()
             gc.unfreeze()  # Both move them to the oldest generation at once.
             gc.enable()
-            self._event_loop.readiness.resting = False
+            self._event_loop.resume()
         self.state = WRITER_STATES.move(self.state, WriterState.IDLE)
         self._thread.start()
 

@@ -85,7 +85,7 @@ class FaultyShard(Shard):
 
         A transaction that is being written is finished first, because its thread cannot be killed.
         """
-        self.event_loop.readiness.suspend()
+        self.event_loop.suspend()
         self.event_loop.stop()
         await asyncio.sleep(0)  # asyncio closes the aborted sockets in its next pass.
         if self.store_writer is not None:
@@ -148,7 +148,7 @@ class FaultyBroker(ServedBroker):
 
     async def crash(self) -> None:
         """End as after a power cut: clients get no close, and changes that are not in the store are lost."""
-        self.shard.event_loop.readiness.suspend()  # No turn runs any more.
+        self.shard.event_loop.suspend()  # No turn runs any more.
         await self.node.stop_accepting()
         await self.shard.crash()
         self.node.release()
