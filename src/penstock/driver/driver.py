@@ -59,6 +59,7 @@ from penstock.management import gate_lines
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
 from penstock.management.node import Certificates, Node, StartSettings
+from penstock.management.process_facts import ProcessFacts
 from penstock.management.refusals import RefusedPublishes, RefusedRequests
 from penstock.operations.management_paths import ManagementPaths
 from penstock.operations.table import OPERATIONS
@@ -250,8 +251,7 @@ class BrokerDriver(Node):
         self.single_publishes = SinglePublishes(broker, policy)
         self.touched: list[Connection] = []
         """Connections with pending output."""
-        self.connected: int = 0
-        """Number of all connections since the start."""
+        self.connected = 0
         self.silent: list[Connection] = []
         """Connections without heartbeats from their peer; the event loop closes them."""
         self.recorder = None
@@ -262,6 +262,7 @@ class BrokerDriver(Node):
         """Seconds from which a turn is logged as slow."""
         self.certificates = Certificates()
         self.start_settings = StartSettings()
+        self.process = ProcessFacts()
         self.has_users_elsewhere = False
         self.stats = StatsSampler(broker)
 

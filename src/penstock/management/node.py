@@ -14,6 +14,7 @@ from penstock.describe.table import DescribedNode
 from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.hold_spans import HoldTracer
+from penstock.management.process_facts import ProcessFacts
 from penstock.management.refusals import RefusedPublishes
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ class Node(DescribedNode):
     """Certificates of the listeners."""
     start_settings: StartSettings
     """Start-up settings, for people."""
+    process: ProcessFacts
+    """Facts about the process."""
+    connected: int
+    """Number of all connections since the start."""
     recorder: Recorder | None
     """Recorder of the flow log; None without one."""
     tracer: HoldTracer | None
