@@ -19,7 +19,9 @@ from penstock.operations import (
     blocks,
     connections,
     definitions_import,
+    health,
     limits,
+    node,
     parameters,
     permissions,
     policies,
@@ -73,6 +75,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *vhosts.OPERATIONS,
     *topology.OPERATIONS,
     *definitions_import.OPERATIONS,
+    *node.OPERATIONS,
+    *health.OPERATIONS,
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""

@@ -19,9 +19,9 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import BrokerError
 from penstock.flow.pool import PoolHolder
-from penstock.management.operation import ANYWHERE, CHANGES, Answer, Need, Operation, Route, need_at
+from penstock.management.operation import ANYWHERE, CHANGES, FAILED, Answer, Need, Operation, Route, Waiting, need_at
 from penstock.operations.table import OPERATIONS
-from penstock.server.http import messages, metrics, node, objects, probes, stand_ins
+from penstock.server.http import messages, metrics, node, objects, stand_ins
 from penstock.server.http.console import pages, stream
 from penstock.server.http.login import login, refusal_of
 from penstock.server.http.objects import one
@@ -57,7 +57,10 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
         if answer is None:
             raise not_found()
         if not route.silent:
-            return one(request, answer) if isinstance(answer, dict) else json_response(answer)
+            response = one(request, answer) if isinstance(answer, dict) else json_response(answer)
+            if route.verdict and isinstance(answer, dict) and answer.get("status") == FAILED:
+                response.status_code = 503
+            return response
         assert isinstance(answer, dict)
         is_new = operation.before is not None and request.before is None
         headers = {"Location": str(answer["location"])} if "location" in answer else {}
@@ -70,8 +73,10 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
 
 async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer:
     answer = operation.run(request.driver, asked)
-    if answer is None or isinstance(answer, dict | list):
+    if answer is None or isinstance(answer, dict | list | str):
         return answer
+    if isinstance(answer, Waiting):
+        return await request.waited(answer.steps)
     return await request.in_steps(answer, operation.how == CHANGES)
 
 
@@ -104,7 +109,13 @@ HEALTH_CHECKS: Final = ("/health/checks/", "/healthchecks/", "/aliveness-test/")
 """Path prefixes that are answered whatever the number of connections."""
 BUSY: Final = {"Retry-After": "1", "Connection": "close"}
 
-STATUS_WORDS: Final = {400: "bad_request", 401: "not_authorised", 404: "not_found", 500: "internal_error"}
+STATUS_WORDS: Final = {
+    400: "bad_request",
+    401: "not_authorised",
+    404: "not_found",
+    405: "method_not_allowed",
+    500: "internal_error",
+}
 """RabbitMQ's word for each status of an error of the broker."""
 
 NO_RABBITMQADMIN: Final = (
@@ -130,10 +141,6 @@ class Own:
 OF_CONNECTION: Final = "own connection, or the tag monitoring"
 OF_CLOSING: Final = "own connection, or the tag administrator"
 OWN: Final = (
-    Own("GET /overview", MANAGEMENT, node.overview),
-    Own("GET /cluster-name", MANAGEMENT, node.cluster_name),
-    Own("GET /nodes", MONITORING, node.nodes),
-    Own("GET /nodes/{name}", MONITORING, node.node),
     Own("GET /nodes/{node}/memory", MONITORING, stand_ins.memory),
     Own("GET /nodes/{node}/memory/relative", MONITORING, stand_ins.memory_relative),
     Own("GET /nodes/{node}/memory/ets /nodes/{node}/memory/ets/relative /nodes/{node}/memory/ets/{filter} "
@@ -154,7 +161,6 @@ OWN: Final = (
     Own("POST /vhosts/{vhost}/start/{node}", ADMINISTRATOR, stand_ins.start_vhost, audited=False),
     Own("GET /queues/quorum/{vhost}/{name}/status", MANAGEMENT, stand_ins.quorum_status),
     Own("GET /auth", MANAGEMENT, node.auth),
-    Own("GET /version", MANAGEMENT, node.version),
     Own("GET /whoami", MANAGEMENT, objects.whoami),
     Own("GET /users", ADMINISTRATOR, objects.users),
     Own("GET /users/without-permissions", ADMINISTRATOR, objects.users_without_permissions),
@@ -187,29 +193,7 @@ OWN: Final = (
         audited=False),
     Own("GET /bindings /bindings/{vhost}", MANAGEMENT, objects.of_kind("bindings")),
     Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, objects.bindings_between),
-    Own("GET /aliveness-test/{vhost}", MANAGEMENT, probes.aliveness),
-    Own("GET /healthchecks/node /health/checks/alarms /health/checks/local-alarms", MANAGEMENT, probes.alarms),
-    Own("GET /healthchecks/node/{node}", MANAGEMENT, stand_ins.node_alarms),
-    Own("GET /health/checks/metadata-store/initialized /health/checks/metadata-store/initialized/with-data "
-        "/health/checks/reached-target-cluster-size", MANAGEMENT, stand_ins.initialised),
-    Own("GET /health/checks/quorum-queues-without-elected-leaders/all-vhosts "
-        "/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern} "
-        "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost} "
-        "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}",
-        MANAGEMENT, stand_ins.leaders, vhost=ANYWHERE),
-    Own("GET /health/checks/certificate-expiration/{within}/{unit}", MANAGEMENT, probes.certificates),
-    Own("GET /health/checks/port-listener/{port}", MANAGEMENT, probes.port_listener),
-    Own("GET /health/checks/protocol-listener/{protocol}", MANAGEMENT, probes.protocol_listener),
-    Own("GET /health/checks/virtual-hosts", MANAGEMENT, probes.virtual_hosts),
-    Own("GET /health/checks/ready /health/checks/ready-to-serve-clients /health/checks/is-in-service", MANAGEMENT,
-        probes.ready),
-    Own("GET /health/checks/below-node-connection-limit", MANAGEMENT, probes.connections),
-    Own("GET /health/checks/node-is-quorum-critical /health/checks/node-is-mirror-sync-critical", MANAGEMENT,
-        probes.alone),
     Own("GET /penstock/events", MONITORING, stream.events),
-    Own("GET /penstock/history", MONITORING, node.of_node),
-    Own("GET /penstock/history/{vhost}", MANAGEMENT, node.of_vhost),
-    Own("GET /penstock/history/{vhost}/{name}", MANAGEMENT, node.of_queue),
     Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, objects.of_kind("cursors")),
     *(Own(f"{method} {where.split()[-1]}", MANAGEMENT, stand_ins.read_only(sentence), vhost=ANYWHERE, audited=False)
       for where, sentence in stand_ins.REFUSED.items() for method in where.split()[:-1]),
@@ -242,7 +226,7 @@ def _table() -> dict[str, dict[str, Place]]:
 
 
 PREPARED: Final = {"user.declare": objects.hash_given}
-"""Functions that read what only the server can read, by operation."""
+"""Preprocessing that needs threads (password hashing), by operation."""
 TABLE: Final = _table()
 """Routes below /api: RabbitMQ's paths and methods, and our own, which begin with /penstock."""
 

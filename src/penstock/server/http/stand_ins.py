@@ -16,9 +16,8 @@ from penstock.core.queue.types import QUORUM
 from penstock.describe.session import session_in_full
 from penstock.describe.table import API_VERSION, Row
 from penstock.server.http.login import check_own
-from penstock.server.http.node import used_memory
 from penstock.server.http.objects import connection_of, reading_of
-from penstock.server.http.probes import alarms, status
+from penstock.server.http.probes import status
 from penstock.server.http.request import (
     ApiRequest,
     Handler,
@@ -28,6 +27,7 @@ from penstock.server.http.request import (
     no_content,
     not_found,
 )
+from penstock.server.process_facts import used_memory
 
 AMQP10: Final = "AMQP 1.0"
 """Protocol of a connection with sessions, as its engine names it."""
@@ -214,12 +214,6 @@ async def ets_memory(request: ApiRequest) -> Response:
     return json_response({"ets_tables_memory": "no_tables"})
 
 
-async def node_alarms(request: ApiRequest) -> Response:
-    """Report whether a gate of the node is closed, as the health check without a node."""
-    _check_node(request)
-    return await alarms(request)
-
-
 async def attempts(request: ApiRequest) -> Response:
     """Show the logins since the start, by protocol: accepted and refused."""
     _check_node(request)
@@ -274,18 +268,6 @@ async def quorum_status(request: ApiRequest) -> Response:
         "Machine Version": 0,
     }
     return json_response([row])
-
-
-async def leaders(request: ApiRequest) -> Response:
-    """Report whether quorum queues have a leader: each has this node."""
-    if "vhost" in request.http_request.path_params:
-        request.live_vhost()
-    return status()
-
-
-async def initialised(request: ApiRequest) -> Response:
-    """Report whether the metadata store is initialised, or the cluster as large as it shall be: both are so."""
-    return status()
 
 
 # Sessions of AMQP 1.0
