@@ -9,6 +9,7 @@
     │   ├── ResourceLocked          channel
     │   ├── PreconditionFailed      channel
     │   │   └── NotSupported        channel      a kind of object or a policy that this broker does not have
+    │   │       └── NotServed       channel      a request of RabbitMQ's HTTP API that this broker does not serve
     │   ├── InvalidField            channel
     │   ├── ConsumerCancelled       channel      a consumer that the broker has cancelled
     │   ├── SubscriptionInUse       channel      other terms than those of a subscription
@@ -100,6 +101,8 @@ class BrokerError(PenstockError):
     """
     finer_condition: str = ""
     """AMQP 1.0 error condition, if AMQP 1.0 distinguishes errors of one code; otherwise the condition of the code."""
+    finer_status: ClassVar[int] = 0
+    """HTTP status, if HTTP distinguishes errors of one code; otherwise the status of the code."""
     retriable: ClassVar[bool] = False
     """True if the same request may succeed later."""
 
@@ -116,7 +119,7 @@ class BrokerError(PenstockError):
     @property
     def http_status(self) -> int:
         """HTTP status."""
-        return CODES[self.code].http_status
+        return self.finer_status or CODES[self.code].http_status
 
     @property
     def reply_text(self) -> str:
@@ -183,6 +186,12 @@ class NotSupported(PreconditionFailed):
 
     ends = "link"
     finer_condition = "amqp:not-implemented"
+
+
+class NotServed(NotSupported):
+    """A request of RabbitMQ's HTTP API that Penstock does not serve; the text gives the reason or another way."""
+
+    finer_status = 405
 
 
 class InvalidField(BrokerError):
