@@ -27,6 +27,7 @@ from penstock.operations import (
     policies,
     settings,
     spark,
+    stand_ins,
     topology,
     users,
     vhosts,
@@ -77,6 +78,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *definitions_import.OPERATIONS,
     *node.OPERATIONS,
     *health.OPERATIONS,
+    *stand_ins.OPERATIONS,
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""

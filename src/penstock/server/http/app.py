@@ -103,7 +103,6 @@ async def _asked(request: ApiRequest, operation: Operation, route: Route, prepar
 
 
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
-ACTIONS: Final = stand_ins.read_only("there is one node, so there is nothing to synchronise")
 
 HEALTH_CHECKS: Final = ("/health/checks/", "/healthchecks/", "/aliveness-test/")
 """Path prefixes that are answered whatever the number of connections."""
@@ -141,26 +140,6 @@ class Own:
 OF_CONNECTION: Final = "own connection, or the tag monitoring"
 OF_CLOSING: Final = "own connection, or the tag administrator"
 OWN: Final = (
-    Own("GET /nodes/{node}/memory", MONITORING, stand_ins.memory),
-    Own("GET /nodes/{node}/memory/relative", MONITORING, stand_ins.memory_relative),
-    Own("GET /nodes/{node}/memory/ets /nodes/{node}/memory/ets/relative /nodes/{node}/memory/ets/{filter} "
-        "/nodes/{node}/memory/ets/{filter}/relative", MONITORING, stand_ins.ets_memory),
-    Own("GET /auth/attempts/{node}", MONITORING, stand_ins.attempts),
-    Own("GET /auth/attempts/{node}/source", MONITORING, stand_ins.attempts_by_source),
-    Own("GET /extensions", MANAGEMENT, stand_ins.extensions),
-    Own("GET /feature-flags", ADMINISTRATOR, stand_ins.feature_flags),
-    Own("PUT /feature-flags/{name}/enable", ADMINISTRATOR, stand_ins.enable_feature, audited=False),
-    Own("GET /deprecated-features", MONITORING, stand_ins.deprecated_features),
-    Own("GET /deprecated-features/used", MONITORING, stand_ins.none),
-    Own("GET /federation-links /federation-links/{vhost} /federation-links/state/down "
-        "/federation-links/{vhost}/state/down /shovels /shovels/{vhost} "
-        "/stream/connections /stream/connections/{vhost} /stream/consumers /stream/consumers/{vhost} "
-        "/stream/publishers /stream/publishers/{vhost} /stream/publishers/{vhost}/{queue}",
-        MONITORING, stand_ins.none, vhost=ANYWHERE),
-    Own("POST /rebalance/queues", ADMINISTRATOR, stand_ins.rebalance, audited=False),
-    Own("POST /vhosts/{vhost}/start/{node}", ADMINISTRATOR, stand_ins.start_vhost, audited=False),
-    Own("GET /queues/quorum/{vhost}/{name}/status", MANAGEMENT, stand_ins.quorum_status),
-    Own("GET /auth", MANAGEMENT, node.auth),
     Own("GET /whoami", MANAGEMENT, objects.whoami),
     Own("GET /users", ADMINISTRATOR, objects.users),
     Own("GET /users/without-permissions", ADMINISTRATOR, objects.users_without_permissions),
@@ -184,7 +163,6 @@ OWN: Final = (
     Own("GET /queues/{vhost}/{name}", MANAGEMENT, objects.queue),
     Own("GET /queues/{vhost}/{name}/bindings", MANAGEMENT, objects.bindings_of_queue),
     Own("POST /queues/{vhost}/{name}/get", MANAGEMENT, messages.get, "read queue", audited=False),
-    Own("POST /queues/{vhost}/{name}/actions", ADMINISTRATOR, ACTIONS),
     Own("GET /exchanges /exchanges/{vhost}", MANAGEMENT, objects.of_kind("exchanges")),
     Own("GET /exchanges/{vhost}/{name}", MANAGEMENT, objects.exchange),
     Own("GET /exchanges/{vhost}/{name}/bindings/source", MANAGEMENT, objects.bindings_from_exchange),
@@ -195,8 +173,6 @@ OWN: Final = (
     Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, objects.bindings_between),
     Own("GET /penstock/events", MONITORING, stream.events),
     Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, objects.of_kind("cursors")),
-    *(Own(f"{method} {where.split()[-1]}", MANAGEMENT, stand_ins.read_only(sentence), vhost=ANYWHERE, audited=False)
-      for where, sentence in stand_ins.REFUSED.items() for method in where.split()[:-1]),
     Own("GET /penstock/leases /penstock/leases/{vhost}", MANAGEMENT, objects.of_kind("leases")),
     Own("GET /penstock/sinks /penstock/sinks/{vhost}", MANAGEMENT, objects.of_kind("sinks")),
 )  # fmt: skip
@@ -284,11 +260,12 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
                 answer.headers["Connection"] = "close"
             return answer
         except HttpError as error:
-            if error.status == 405:
-                error.headers = {"Allow": ", ".join(name for name in places if name == "GET")}
             return error.answer()
         except BrokerError as error:
-            return refused(error).answer()
+            answer = refused(error)
+            if answer.status == 405:
+                answer.headers = {"Allow": ", ".join(name for name in places if name == "GET")}
+            return answer.answer()
         except RecursionError:
             return bad_request("nested too deeply").answer()
         except Exception as unexpected:

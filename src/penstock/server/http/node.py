@@ -22,12 +22,6 @@ from penstock.server.http.request import (
     overflow_header,
 )
 
-
-async def auth(request: ApiRequest) -> Response:
-    """Return how the console logs in: with a password, never by a redirect to an OAuth provider."""
-    return json_response({"oauth_enabled": False})
-
-
 EXPORTED_AT_ONCE: Final = 100
 """Items of an export formatted per slice."""
 IMPORT_OPTIONS: Final = frozenset({"skip_refused", "streams_as_queues"})
