@@ -29,9 +29,21 @@ class Waiting:
         self.steps = steps
 
 
-Found = Answer | Steps[Answer] | Waiting
+class Pages:
+    """Answer too long for one piece: a row, followed by named lists whose rows are read some at a time.
+
+    The plane writes some rows before it reads the next ones. The control exchange has none: its clients ask for pages.
+    """
+
+    def __init__(self, head: Row, lists: Iterable[tuple[str, Iterable[list[Row]]]]) -> None:
+        self.head = head
+        """Fields before the lists; at least one."""
+        self.lists = lists
+
+
+Found = Answer | Steps[Answer] | Waiting | Pages
 Run = Callable[["Node", "ControlRequest"], Found]
-"""Function that carries out an operation: at once, in steps, or in steps that wait."""
+"""Function that carries out an operation: at once, in steps, in steps that wait, or while its answer is written."""
 Before = Callable[["Node", "ControlRequest"], object]
 """Function that returns the state that an operation is about to change; None for none."""
 CHANGES: Final = "changes"

@@ -18,6 +18,7 @@ from penstock.management.redaction import answer_why
 from penstock.operations import (
     blocks,
     connections,
+    definitions_export,
     definitions_import,
     health,
     limits,
@@ -75,6 +76,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *limits.OPERATIONS,
     *vhosts.OPERATIONS,
     *topology.OPERATIONS,
+    *definitions_export.OPERATIONS,
     *definitions_import.OPERATIONS,
     *node.OPERATIONS,
     *health.OPERATIONS,

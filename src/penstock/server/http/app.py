@@ -5,7 +5,7 @@ Of an operation at a route the handler is derived: its fields from path, query a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 from starlette.applications import Starlette
@@ -19,7 +19,18 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import BrokerError
 from penstock.flow.pool import PoolHolder
-from penstock.management.operation import ANYWHERE, CHANGES, FAILED, Answer, Need, Operation, Route, Waiting, need_at
+from penstock.management.operation import (
+    ANYWHERE,
+    CHANGES,
+    FAILED,
+    Answer,
+    Need,
+    Operation,
+    Pages,
+    Route,
+    Waiting,
+    need_at,
+)
 from penstock.operations.table import OPERATIONS
 from penstock.server.http import messages, metrics, node, objects, stand_ins
 from penstock.server.http.console import pages, stream
@@ -30,9 +41,11 @@ from penstock.server.http.request import (
     ApiRequest,
     Handler,
     HttpError,
+    LongAnswer,
     Service,
     bad_request,
     http_actor,
+    json_octets,
     json_response,
     no_content,
     not_found,
@@ -54,6 +67,8 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
                 raise not_found()
         answer = await _answer(request, operation, asked)
         request.before = asked.before
+        if isinstance(answer, Pages):
+            return LongAnswer(_written(request, answer), request.http_request)
         if answer is None:
             raise not_found()
         if not route.silent:
@@ -71,13 +86,28 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
     return carry_out
 
 
-async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer:
+async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer | Pages:
     answer = operation.run(request.driver, asked)
-    if answer is None or isinstance(answer, dict | list | str):
+    if answer is None or isinstance(answer, dict | list | str | Pages):
         return answer
     if isinstance(answer, Waiting):
         return await request.waited(answer.steps)
     return await request.in_steps(answer, operation.how == CHANGES)
+
+
+async def _written(request: ApiRequest, pages: Pages) -> AsyncIterator[bytes]:
+    """Write an answer in parts: its rows are read as they are written."""
+    yield json_octets(pages.head).removesuffix(b"}")
+    for name, parts in pages.lists:
+        yield b',"%b":[' % name.encode()
+        before = b""
+        for rows in parts:
+            if rows:
+                yield before + b",".join([json_octets(row) for row in rows])
+                before = b","
+            await request.pause()
+        yield b"]"
+    yield b"}"
 
 
 async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:
@@ -147,7 +177,6 @@ OWN: Final = (
     Own("GET /auth/hash_password/{password}", ADMINISTRATOR, objects.password_hash),
     Own("GET /vhosts", MANAGEMENT, objects.vhosts),
     Own("GET /vhosts/{vhost}", ADMINISTRATOR, objects.vhost),
-    Own("GET /definitions /definitions/{vhost} /all-configuration", ADMINISTRATOR, node.export),
     Own("POST /definitions /definitions/{vhost} /all-configuration", ADMINISTRATOR, node.import_),
     Own("GET /connections /vhosts/{vhost}/connections", MANAGEMENT, objects.of_kind("connections")),
     Own("GET /connections/{name}", MANAGEMENT, objects.connection, OF_CONNECTION),
@@ -197,7 +226,8 @@ def _table() -> dict[str, dict[str, Place]]:
             for path in route.paths:
                 tag = operation.tag if route.tag is None else route.tag
                 need = need_at(path, tag, operation.permissions, route.vhost)
-                table.setdefault(path, {})[route.method] = Place(derived, need, operation.audited)
+                audited = operation.audited and route.method != "GET"
+                table.setdefault(path, {})[route.method] = Place(derived, need, audited)
     return table
 
 
@@ -262,10 +292,10 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
         except HttpError as error:
             return error.answer()
         except BrokerError as error:
-            answer = refused(error)
-            if answer.status == 405:
-                answer.headers = {"Allow": ", ".join(name for name in places if name == "GET")}
-            return answer.answer()
+            found = refused(error)
+            if found.status == 405:
+                found.headers = {"Allow": ", ".join(name for name in places if name == "GET")}
+            return found.answer()
         except RecursionError:
             return bad_request("nested too deeply").answer()
         except Exception as unexpected:
