@@ -15,6 +15,8 @@
     │   ├── SubscriptionInUse       channel      other terms than those of a subscription
     │   ├── Fenced                  nothing      a newer holder took over (control operations, links)
     │   ├── ResourceError           channel      a limit was reached
+    │   │   ├── HeldTooLong         channel      a publish over HTTP whose gate was closed for too long
+    │   │   └── NotOnDisk           channel      a publish over HTTP that is in its queue, and not on the disk in time
     │   ├── TransferLimitExceeded   channel      sent without credit
     │   ├── PeerFrameTooSmall       connection   a performative that does not fit into a frame of the peer
     │   ├── TransferViolation       connection   a transfer that contradicts the state of its link
@@ -103,6 +105,8 @@ class BrokerError(PenstockError):
     """AMQP 1.0 error condition, if AMQP 1.0 distinguishes errors of one code; otherwise the condition of the code."""
     finer_status: ClassVar[int] = 0
     """HTTP status, if HTTP distinguishes errors of one code; otherwise the status of the code."""
+    finer_word: ClassVar[str] = ""
+    """Name of the error over HTTP, if HTTP distinguishes errors of one status; otherwise the word of the status."""
     retriable: ClassVar[bool] = False
     """True if the same request may succeed later."""
 
@@ -267,6 +271,21 @@ class ResourceError(BrokerError):
     closes = "channel"
     ends = "delivery"
     retriable = True
+
+
+class HeldTooLong(ResourceError):
+    """A publish over HTTP whose gate was closed for its whole hold deadline; it is in no queue."""
+
+    finer_status = 503
+    finer_word = "held_too_long"
+    retriable = True
+
+
+class NotOnDisk(ResourceError):
+    """A publish over HTTP that is in its queue, and that the disk did not confirm in time."""
+
+    finer_status = 503
+    finer_word = "not_on_disk"
 
 
 class TransferLimitExceeded(BrokerError):

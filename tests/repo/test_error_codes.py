@@ -120,7 +120,7 @@ def test_http_server_answers_with_the_status_of_the_error_table(error: type[Brok
     answer = refused(error("a reason"))
     assert (answer.status, answer.error) == (
         error.finer_status or CODES[error.code].http_status,
-        STATUS_WORDS[answer.status],
+        error.finer_word or STATUS_WORDS[answer.status],
     )
     assert str(answer) == "a reason"
 

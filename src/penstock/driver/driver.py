@@ -377,11 +377,10 @@ class BrokerDriver(Node):
         return drained or connection.in_line or len(output.sources) > 0 or len(self.broker.waiting) > 0
 
     def has_notices(self) -> bool:
-        """Return whether there are notices besides output: silent or unblocked connections, outcomes, records."""
+        """Return whether there are notices besides output: silent or unblocked connections, records."""
         return (
             len(self.silent) > 0
             or self.notifier.has_unblocked()
-            or self.single_publishes.has_done()
             or not self.log_queue.is_empty()
             or (self.recorder is not None and self.recorder.has_records())
             or self.audit.has_records()

@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.connections.connection import Connection
+from penstock.connections.single_publish import SinglePublishes
 from penstock.connections.slowed_connections import SlowedConnections
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode
@@ -84,6 +85,8 @@ class Node(DescribedNode):
     """Start-up settings, for people."""
     process: ProcessFacts
     """Facts about the process."""
+    single_publishes: SinglePublishes
+    """Publishes without a channel."""
     connected: int
     """Number of all connections since the start."""
     recorder: Recorder | None

@@ -98,7 +98,9 @@ class Route(NamedTuple):
     queried: bool = False
     """True if the query names the virtual host (default /), which the user must be able to enter."""
     body: bool | None = None
-    """Whether a body is read; None: if the method is PUT or POST."""
+    """True to read a body, False to read none; None reads one for PUT and POST."""
+    body_most: int = 0
+    """Most bytes of a body; 0 for the bound of most paths."""
     flags: tuple[str, ...] = ()
     """Fields that may be the texts true and false, as in the query and as rabbitmqadmin sends them."""
     silent: bool = False

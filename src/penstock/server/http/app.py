@@ -5,7 +5,7 @@ Of an operation at a route the handler is derived: its fields from path, query a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 from starlette.applications import Starlette
@@ -32,11 +32,13 @@ from penstock.management.operation import (
     need_at,
 )
 from penstock.operations.table import OPERATIONS
-from penstock.server.http import messages, metrics, node, objects, stand_ins
+from penstock.server.http import metrics, node, objects, stand_ins
+from penstock.server.http.answers import pages_octets, rows_octets
 from penstock.server.http.console import pages, stream
 from penstock.server.http.login import login, refusal_of
 from penstock.server.http.objects import one
 from penstock.server.http.request import (
+    BODY_MOST,
     DEFAULT_EXCHANGE,
     ApiRequest,
     Handler,
@@ -45,7 +47,6 @@ from penstock.server.http.request import (
     Service,
     bad_request,
     http_actor,
-    json_octets,
     json_response,
     no_content,
     not_found,
@@ -68,10 +69,12 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
         answer = await _answer(request, operation, asked)
         request.before = asked.before
         if isinstance(answer, Pages):
-            return LongAnswer(_written(request, answer), request.http_request)
+            return LongAnswer(pages_octets(request, answer), request.http_request)
         if answer is None:
             raise not_found()
         if not route.silent:
+            if isinstance(answer, list):
+                return Response(await rows_octets(request, answer), media_type="application/json")
             response = one(request, answer) if isinstance(answer, dict) else json_response(answer)
             if route.verdict and isinstance(answer, dict) and answer.get("status") == FAILED:
                 response.status_code = 503
@@ -95,24 +98,9 @@ async def _answer(request: ApiRequest, operation: Operation, asked: ControlReque
     return await request.in_steps(answer, operation.how == CHANGES)
 
 
-async def _written(request: ApiRequest, pages: Pages) -> AsyncIterator[bytes]:
-    """Write an answer in parts: its rows are read as they are written."""
-    yield json_octets(pages.head).removesuffix(b"}")
-    for name, parts in pages.lists:
-        yield b',"%b":[' % name.encode()
-        before = b""
-        for rows in parts:
-            if rows:
-                yield before + b",".join([json_octets(row) for row in rows])
-                before = b","
-            await request.pause()
-        yield b"]"
-    yield b"}"
-
-
 async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:
     """Return the request of an operation, whose fields are parts of the path, of the query and of the body."""
-    body = await request.fields(*route.needed) if route.reads_body else {}
+    body = await request.fields(*route.needed, most=route.body_most or BODY_MOST) if route.reads_body else {}
     if prepare is not None:
         body = dict(body)
         await prepare(body)
@@ -191,13 +179,10 @@ OWN: Final = (
     Own("GET /queues /queues/detailed /queues/{vhost}", MANAGEMENT, objects.queues),
     Own("GET /queues/{vhost}/{name}", MANAGEMENT, objects.queue),
     Own("GET /queues/{vhost}/{name}/bindings", MANAGEMENT, objects.bindings_of_queue),
-    Own("POST /queues/{vhost}/{name}/get", MANAGEMENT, messages.get, "read queue", audited=False),
     Own("GET /exchanges /exchanges/{vhost}", MANAGEMENT, objects.of_kind("exchanges")),
     Own("GET /exchanges/{vhost}/{name}", MANAGEMENT, objects.exchange),
     Own("GET /exchanges/{vhost}/{name}/bindings/source", MANAGEMENT, objects.bindings_from_exchange),
     Own("GET /exchanges/{vhost}/{name}/bindings/destination", MANAGEMENT, objects.bindings_to_exchange),
-    Own("POST /exchanges/{vhost}/{name}/publish", MANAGEMENT, messages.publish, "write exchange", "write topic",
-        audited=False),
     Own("GET /bindings /bindings/{vhost}", MANAGEMENT, objects.of_kind("bindings")),
     Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, objects.bindings_between),
     Own("GET /penstock/events", MONITORING, stream.events),
@@ -336,7 +321,8 @@ async def _on_disk(service: Service, before: int) -> None:
 
 def refused(error: BrokerError) -> HttpError:
     """Return the HTTP error for an error of the broker, in RabbitMQ's words."""
-    return HttpError(error.http_status, STATUS_WORDS[error.http_status], str(error))
+    headers = {"Retry-After": "1"} if error.retriable and error.http_status == 503 else None
+    return HttpError(error.http_status, error.finer_word or STATUS_WORDS[error.http_status], str(error), headers)
 
 
 async def _unknown(http_request: Request, error: Exception) -> Response:

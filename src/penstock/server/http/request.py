@@ -38,8 +38,6 @@ Told = TypeVar("Told")
 
 BODY_MOST: Final = 128 * 1024
 """Most octets of a request body, other than messages and definitions."""
-MESSAGE_MOST: Final = 4 * 1024 * 1024
-"""Most octets of the body of a publish; larger messages need AMQP."""
 BODY_S: Final = 30.0
 """Seconds that a body may take to arrive."""
 SEND_S: Final = 30.0
@@ -333,7 +331,9 @@ class ApiRequest:
         return self._request(vhost, name)
 
     def _request(self, vhost: VirtualHost | None, name: str) -> Control:
-        return Control(vhost, None, None, None, b"{}", ConnectionAccess(self.rules, self.user, name))
+        request = Control(vhost, None, None, None, b"{}", ConnectionAccess(self.rules, self.user, name))
+        request.peer = http_actor(self.http_request, self.user).address
+        return request
 
     # The body
 
