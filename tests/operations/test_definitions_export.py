@@ -10,7 +10,7 @@ from penstock.core.settings.policy_reader import read_policy
 from penstock.describe.lists import Item
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed
-from penstock.management.operation import Pages
+from penstock.management.operation import Streamed
 from penstock.operations import definitions_export
 from tests.support.driven_connection import Dialogue, make_full_driver
 from tests.support.exports import exported, items_of
@@ -109,7 +109,7 @@ def test_whole_export_reads_rows_as_they_are_written(driver: BrokerDriver) -> No
     for number in range(300):
         vhost.declare_queue(f"many{number}", {}, False, False, None, None)
     found = definitions_export.export(driver, request_of(driver, **WHOLE))
-    assert isinstance(found, Pages)
+    assert isinstance(found, Streamed)
     parts = dict(found.lists)["queues"]
     first = next(iter(parts))
     driver.broker.delete_queue(vhost.queues["many299"])

@@ -11,7 +11,7 @@ from penstock.connections.connection import Connection
 from penstock.connections.control_request import ControlRequest
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
-from penstock.management.operation import Operation, Pages, Waiting
+from penstock.management.operation import Operation, Streamed, Waiting
 from penstock.operations.table import CONTROL, OPERATIONS
 from tests.support.access_of import access_of
 
@@ -31,7 +31,7 @@ def ask(
     found = row.run(driver, request)
     if found is None or isinstance(found, dict | list | str):
         return found
-    if isinstance(found, Pages):
+    if isinstance(found, Streamed):
         return {**found.head, **{name: [row for rows in parts for row in rows] for name, parts in found.lists}}
     return finish_waits(driver, found) if isinstance(found, Waiting) else finish(found)
 

@@ -29,7 +29,7 @@ class Waiting:
         self.steps = steps
 
 
-class Pages:
+class Streamed:
     """Answer too long for one piece: a row, followed by named lists whose rows are read some at a time.
 
     The plane writes some rows before it reads the next ones. The control exchange has none: its clients ask for pages.
@@ -41,8 +41,8 @@ class Pages:
         self.lists = lists
 
 
-Found = Answer | Steps[Answer] | Waiting | Pages
-Run = Callable[["Node", "ControlRequest"], Found]
+Carried = Answer | Steps[Answer] | Waiting | Streamed
+Run = Callable[["Node", "ControlRequest"], Carried]
 """Function that carries out an operation: at once, in steps, in steps that wait, or while its answer is written."""
 Before = Callable[["Node", "ControlRequest"], object]
 """Function that returns the state that an operation is about to change; None for none."""

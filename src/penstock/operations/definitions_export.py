@@ -21,7 +21,7 @@ from penstock.describe.vhost import BINDING, EXCHANGE, parameter_row, policy_row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
-from penstock.management.operation import LOOKS, Found, Operation, Pages, Route
+from penstock.management.operation import LOOKS, Carried, Operation, Route, Streamed
 from penstock.operations.users import exported_user
 from penstock.settings.table import SettingValue
 
@@ -181,12 +181,12 @@ ROWS: Final[tuple[tuple[type, Callable[[Any], Row]], ...]] = (
 )
 
 
-def export(node: Node, request: ControlRequest) -> Found:
+def export(node: Node, request: ControlRequest) -> Carried:
     """Return a page of the definitions, or with `whole` all of them."""
     if not request.flag("whole"):
         return answer_export(node, request)
     only = None if request.flag("everywhere") else request.vhost
-    return Pages(head(node, only is None), _lists(node, only, request.flag("for_rabbitmq")))
+    return Streamed(head(node, only is None), _lists(node, only, request.flag("for_rabbitmq")))
 
 
 def _lists(node: Node, only: VirtualHost | None, for_rabbitmq: bool) -> Iterator[tuple[str, Iterator[list[Row]]]]:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.describe.table import Row
-from penstock.management.operation import Pages
-from penstock.server.http.answers import ROWS_AT_ONCE, TEXT_AT_ONCE, pages_parts, rows_parts
+from penstock.management.operation import Streamed
+from penstock.server.http.answers import ROWS_AT_ONCE, TEXT_AT_ONCE, rows_parts, streamed_parts
 
 values = st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="utf-8"))
 rows_of = st.lists(
@@ -78,14 +78,14 @@ def test_text_of_many_bytes_is_several_parts() -> None:
         {"a": [[{"x": 1}], [], [{"x": 2}]], "b": [[{"y": "ü"}]]},
     ],
 )
-def test_pages_in_parts_are_the_json_of_head_and_lists(lists: dict[str, list[list[Row]]]) -> None:
-    pages = Pages({"head": "h"}, [(name, iter(parts)) for name, parts in lists.items()])
+def test_streamed_answer_is_the_json_of_head_and_lists(lists: dict[str, list[list[Row]]]) -> None:
+    streamed = Streamed({"head": "h"}, [(name, iter(parts)) for name, parts in lists.items()])
     whole: dict[str, Any] = {name: [row for rows in parts for row in rows] for name, parts in lists.items()}
-    found = json.loads(b"".join(pages_parts(pages)))
+    found = json.loads(b"".join(streamed_parts(streamed)))
     assert (found, list(found)) == ({"head": "h", **whole}, ["head", *lists])
 
 
-def test_rows_of_pages_are_read_as_they_are_written() -> None:
+def test_rows_of_a_streamed_answer_are_read_as_they_are_written() -> None:
     read: list[int] = []
 
     def rows() -> Iterator[list[Row]]:
@@ -93,7 +93,7 @@ def test_rows_of_pages_are_read_as_they_are_written() -> None:
             read.append(number)
             yield [{"number": number}]
 
-    parts = pages_parts(Pages({"head": 1}, [("numbers", rows())]))
+    parts = streamed_parts(Streamed({"head": 1}, [("numbers", rows())]))
     for number in range(3):
         next(parts)
         assert read == list(range(number + 1))

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Final
 
 from penstock.describe.table import Row
-from penstock.management.operation import Pages
+from penstock.management.operation import Streamed
 from penstock.server.http.request import ApiRequest, json_octets
 
 TEXT_AT_ONCE: Final = 96 * 1024
@@ -17,18 +17,18 @@ ROWS_AT_ONCE: Final = 50
 """Rows of an answer that are encoded per slice; fewer if their texts are long."""
 
 
-async def pages_octets(request: ApiRequest, pages: Pages) -> AsyncIterator[bytes]:
+async def streamed_octets(request: ApiRequest, streamed: Streamed) -> AsyncIterator[bytes]:
     """Write an answer whose rows are read as they are written."""
-    for part in pages_parts(pages):
+    for part in streamed_parts(streamed):
         if part:
             yield part
         await request.pause()
 
 
-def pages_parts(pages: Pages) -> Iterator[bytes]:
+def streamed_parts(streamed: Streamed) -> Iterator[bytes]:
     """Yield an answer in parts; one is empty where the rows that were read have nothing to show."""
-    before = json_octets(pages.head).removesuffix(b"}")
-    for name, parts in pages.lists:
+    before = json_octets(streamed.head).removesuffix(b"}")
+    for name, parts in streamed.lists:
         before += b',"%b":[' % name.encode()
         for rows in parts:
             if rows:

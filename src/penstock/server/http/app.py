@@ -26,14 +26,14 @@ from penstock.management.operation import (
     Answer,
     Need,
     Operation,
-    Pages,
     Route,
+    Streamed,
     Waiting,
     need_at,
 )
 from penstock.operations.table import OPERATIONS
-from penstock.server.http import metrics, node, objects, stand_ins
-from penstock.server.http.answers import pages_octets, rows_octets
+from penstock.server.http import metrics, node, objects, sessions
+from penstock.server.http.answers import rows_octets, streamed_octets
 from penstock.server.http.console import pages, stream
 from penstock.server.http.login import login, refusal_of
 from penstock.server.http.objects import one
@@ -68,8 +68,8 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
                 raise not_found()
         answer = await _answer(request, operation, asked)
         request.before = asked.before
-        if isinstance(answer, Pages):
-            return LongAnswer(pages_octets(request, answer), request.http_request)
+        if isinstance(answer, Streamed):
+            return LongAnswer(streamed_octets(request, answer), request.http_request)
         if answer is None:
             raise not_found()
         if not route.silent:
@@ -89,9 +89,9 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
     return carry_out
 
 
-async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer | Pages:
+async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer | Streamed:
     answer = operation.run(request.driver, asked)
-    if answer is None or isinstance(answer, dict | list | str | Pages):
+    if answer is None or isinstance(answer, dict | list | str | Streamed):
         return answer
     if isinstance(answer, Waiting):
         return await request.waited(answer.steps)
@@ -142,7 +142,7 @@ NO_RABBITMQADMIN: Final = (
 
 
 class Own:
-    """Paths with a handler written for HTTP: it answers with objects of lists, or with content that only HTTP has."""
+    """Paths with a handler written for HTTP: lists, and content that only HTTP has (decision 159)."""
 
     def __init__(
         self, where: str, tag: str, handler: Handler, *permissions: str, vhost: str | None = None, audited: bool = True
@@ -170,7 +170,7 @@ OWN: Final = (
     Own("GET /connections/{name}", MANAGEMENT, objects.connection, OF_CONNECTION),
     Own("DELETE /connections/{name}", MANAGEMENT, objects.close_connection, OF_CLOSING),
     Own("GET /connections/{name}/channels", MANAGEMENT, objects.channels_of_connection, OF_CONNECTION),
-    Own("GET /connections/{name}/sessions", MANAGEMENT, stand_ins.sessions, OF_CONNECTION),
+    Own("GET /connections/{name}/sessions", MANAGEMENT, sessions.sessions, OF_CONNECTION),
     Own("GET /connections/username/{user}", MANAGEMENT, objects.connections_of_user, OF_CONNECTION),
     Own("DELETE /connections/username/{user}", MANAGEMENT, objects.close_connections_of_user, OF_CLOSING),
     Own("GET /channels /vhosts/{vhost}/channels", MANAGEMENT, objects.of_kind("channels")),
