@@ -130,7 +130,7 @@ def test_path_of_an_export_stands_for_the_fields_of_all(query: dict[str, object]
     (row,) = definitions_export.OPERATIONS
     (route,) = row.routes
     assert route.read is not None
-    assert route.read(query) == fields
+    assert route.read({**route.fixed, **query}) == fields
     assert "whole" not in row.fields, "a client of the control exchange asks page by page"
     with pytest.raises(PreconditionFailed, match="for must be rabbitmq, or be left out"):
-        route.read({"for": "kafka"})
+        route.read({**route.fixed, "for": "kafka"})

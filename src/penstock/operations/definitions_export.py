@@ -245,13 +245,14 @@ def _of_path(fields: Row) -> Row:
     reader = fields.get("for")
     if reader not in (None, RABBITMQ):
         raise PreconditionFailed(f"for must be {RABBITMQ}, or be left out")
-    return {"whole": True, "everywhere": "vhost" not in fields, "for_rabbitmq": reader == RABBITMQ}
+    return {"whole": fields["whole"], "everywhere": "vhost" not in fields, "for_rabbitmq": reader == RABBITMQ}
 
 
 PAGE_FIELDS: Final = ("section", "after", "count", "everywhere", "for_rabbitmq")
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("definitions.export", export, PAGE_FIELDS, how=LOOKS, routes=(
         Route("GET /definitions /definitions/{vhost} /all-configuration", "Export the definitions of all virtual hosts "
-              "or of one; `for=rabbitmq` leaves out entries that RabbitMQ refuses.", query=("for",), read=_of_path),
+              "or of one; `for=rabbitmq` leaves out entries that RabbitMQ refuses.", query=("for",), read=_of_path,
+              fixed={"whole": True}),
     )),
 )  # fmt: skip
