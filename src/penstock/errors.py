@@ -278,14 +278,14 @@ class HeldTooLong(ResourceError):
 
     finer_status = 503
     finer_word = "held_too_long"
-    retriable = True
 
 
 class NotOnDisk(ResourceError):
-    """A publish over HTTP that is in its queue, and that the disk did not confirm in time."""
+    """A publish over HTTP that is in its queue, and that the disk did not confirm in time; again would be twice."""
 
     finer_status = 503
     finer_word = "not_on_disk"
+    retriable = False
 
 
 class TransferLimitExceeded(BrokerError):

@@ -39,7 +39,6 @@ async def paths_besides_the_api() -> set[str]:
     """Return the paths of the application that are not below /api."""
     async with in_process(http="127.0.0.1:0") as broker:
         loop = broker.shard.event_loop
-        assert loop is not None
         app = make_app(Service(loop), MetricsService(loop, 1, broker.driver.broker.pools))._app  # type: ignore[attr-defined]
         assert isinstance(app, Starlette)
         routes = [route for route in app.routes if isinstance(route, Route)]
