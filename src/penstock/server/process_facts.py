@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import resource
+import sys
 import threading
 from functools import partial
 
@@ -23,7 +23,7 @@ class ServerFacts(ProcessFacts):
     def __init__(self, event_loop: EventLoop) -> None:
         super().__init__()
         self.pid = os.getpid()
-        self.python = platform.python_version()
+        self.python = sys.version.split()[0]
         self.listeners = event_loop.listeners
         self._event_loop = event_loop
         self._sampling: Wait | None = None
