@@ -9,11 +9,14 @@
     │   ├── ResourceLocked          channel
     │   ├── PreconditionFailed      channel
     │   │   └── NotSupported        channel      a kind of object or a policy that this broker does not have
+    │   │       └── NotServed       channel      a request of RabbitMQ's HTTP API that this broker does not serve
     │   ├── InvalidField            channel
     │   ├── ConsumerCancelled       channel      a consumer that the broker has cancelled
     │   ├── SubscriptionInUse       channel      other terms than those of a subscription
     │   ├── Fenced                  nothing      a newer holder took over (control operations, links)
     │   ├── ResourceError           channel      a limit was reached
+    │   │   ├── HeldTooLong         channel      a publish over HTTP whose gate was closed for too long
+    │   │   └── NotOnDisk           channel      a publish over HTTP that is in its queue, and not on the disk in time
     │   ├── TransferLimitExceeded   channel      sent without credit
     │   ├── PeerFrameTooSmall       connection   a performative that does not fit into a frame of the peer
     │   ├── TransferViolation       connection   a transfer that contradicts the state of its link
@@ -100,6 +103,10 @@ class BrokerError(PenstockError):
     """
     finer_condition: str = ""
     """AMQP 1.0 error condition, if AMQP 1.0 distinguishes errors of one code; otherwise the condition of the code."""
+    finer_status: ClassVar[int] = 0
+    """HTTP status, if HTTP distinguishes errors of one code; otherwise the status of the code."""
+    finer_word: ClassVar[str] = ""
+    """Name of the error over HTTP, if HTTP distinguishes errors of one status; otherwise the word of the status."""
     retriable: ClassVar[bool] = False
     """True if the same request may succeed later."""
 
@@ -116,7 +123,7 @@ class BrokerError(PenstockError):
     @property
     def http_status(self) -> int:
         """HTTP status."""
-        return CODES[self.code].http_status
+        return self.finer_status or CODES[self.code].http_status
 
     @property
     def reply_text(self) -> str:
@@ -183,6 +190,12 @@ class NotSupported(PreconditionFailed):
 
     ends = "link"
     finer_condition = "amqp:not-implemented"
+
+
+class NotServed(NotSupported):
+    """A request of RabbitMQ's HTTP API that Penstock does not serve; the text gives the reason or another way."""
+
+    finer_status = 405
 
 
 class InvalidField(BrokerError):
@@ -258,6 +271,21 @@ class ResourceError(BrokerError):
     closes = "channel"
     ends = "delivery"
     retriable = True
+
+
+class HeldTooLong(ResourceError):
+    """A publish over HTTP whose gate was closed for its whole hold deadline; it is in no queue."""
+
+    finer_status = 503
+    finer_word = "held_too_long"
+
+
+class NotOnDisk(ResourceError):
+    """A publish over HTTP that is in its queue, and that the disk did not confirm in time; again would be twice."""
+
+    finer_status = 503
+    finer_word = "not_on_disk"
+    retriable = False
 
 
 class TransferLimitExceeded(BrokerError):

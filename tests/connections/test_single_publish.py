@@ -32,8 +32,10 @@ def test_single_messages_in_a_loop_do_not_fill_the_zone_of_a_closed_gate(driver:
     at(driver, 105.0)
     fourth = send(driver)
     assert (queue.messages, len(fourth.producer.outbox)) == (3, 1)
+    assert not fourth.known.is_over
     at(driver, 110.0)
-    assert driver.single_publishes.take_done() == [first, second, third, fourth]
+    assert all(publication.known.is_over for publication in (first, second, third, fourth))
+    assert fourth.known.timeout_s == 2 * 5.0
     assert [publication.refusal for publication in (first, second, third)] == [""] * 3
     assert (fourth.retriable, "refused after its hold deadline of 5 s" in fourth.refusal) == (True, True)
     queue.purge(driver.broker.now)

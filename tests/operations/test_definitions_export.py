@@ -9,9 +9,12 @@ import pytest
 from penstock.core.settings.policy_reader import read_policy
 from penstock.describe.lists import Item
 from penstock.driver.driver import BrokerDriver
+from penstock.errors import PreconditionFailed
+from penstock.management.operation import Streamed
 from penstock.operations import definitions_export
 from tests.support.driven_connection import Dialogue, make_full_driver
 from tests.support.exports import exported, items_of
+from tests.support.operation_calls import ask, request_of
 
 
 @pytest.fixture
@@ -78,3 +81,56 @@ def test_export_for_rabbitmq_has_only_entries_that_rabbitmq_accepts(driver: Brok
     assert told("queues")["refusing"]["arguments"]["x-overflow"] == "reject-publish"
     whole = exported(driver, "policies", vhost)
     assert {each["name"]: each["definition"] for each in whole} == given
+
+
+WHOLE = {"whole": True, "everywhere": True}
+
+
+def test_whole_export_has_the_head_and_all_pages_of_each_section(driver: BrokerDriver) -> None:
+    whole = ask(driver, "definitions.export", WHOLE)
+    pages = ask(driver, "definitions.export", {"everywhere": True})
+    assert list(whole)[-len(pages["sections"]) :] == pages.pop("sections") == list(definitions_export.SECTIONS)
+    assert pages.items() <= whole.items()
+    for section in definitions_export.SECTIONS:
+        page = ask(driver, "definitions.export", {"everywhere": True, "section": section})
+        assert (whole[section], page["next"]) == (page["items"], None), section
+    assert len(whole["queues"]) == 12
+
+
+def test_whole_export_of_a_virtual_host_has_no_sections_of_all(driver: BrokerDriver) -> None:
+    whole = ask(driver, "definitions.export", {"whole": True})
+    assert definitions_export.FOR_ALL[0] not in whole
+    assert len(whole["queues"]) == 7
+    assert all("vhost" not in queue for queue in whole["queues"])
+
+
+def test_whole_export_reads_rows_as_they_are_written(driver: BrokerDriver) -> None:
+    vhost = driver.broker.vhosts["/"]
+    for number in range(300):
+        vhost.declare_queue(f"many{number}", {}, False, False, None, None)
+    found = definitions_export.export(driver, request_of(driver, **WHOLE))
+    assert isinstance(found, Streamed)
+    parts = dict(found.lists)["queues"]
+    first = next(iter(parts))
+    driver.broker.delete_queue(vhost.queues["many299"])
+    rest = [row for rows in parts for row in rows]
+    assert 0 < len(first) < 300
+    assert "many299" not in {row["name"] for row in rest}
+    assert len(first) + len(rest) == 7 + 5 + 300 - 1
+
+
+@pytest.mark.parametrize(
+    ("query", "fields"),
+    [
+        ({}, {"whole": True, "everywhere": True, "for_rabbitmq": False}),
+        ({"vhost": "/", "for": "rabbitmq"}, {"whole": True, "everywhere": False, "for_rabbitmq": True}),
+    ],
+)
+def test_path_of_an_export_stands_for_the_fields_of_all(query: dict[str, object], fields: dict[str, object]) -> None:
+    (row,) = definitions_export.OPERATIONS
+    (route,) = row.routes
+    assert route.read is not None
+    assert route.read({**route.fixed, **query}) == fields
+    assert "whole" not in row.fields, "a client of the control exchange asks page by page"
+    with pytest.raises(PreconditionFailed, match="for must be rabbitmq, or be left out"):
+        route.read({**route.fixed, "for": "kafka"})

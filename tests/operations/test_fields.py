@@ -27,7 +27,7 @@ def test_fields_that_handlers_read_are_in_the_table() -> None:
     assert len(read) > 50
     routes = [route for row in OPERATIONS for route in row.routes]
     parts = {part for route in routes for path in route.paths for part in re.findall(r"{(\w+)}", path)}
-    queries = {name for route in routes for name in route.query}
+    queries = {name for route in routes for name in (*route.query, *route.fixed)}
     bodies = {name for path in PATHS for name in path.body}
     assert read - OF_BLOCKS <= {name for row in OPERATIONS for name in row.fields} | parts | queries | bodies
 

@@ -118,7 +118,10 @@ def test_amqp10_conditions_have_an_error_each() -> None:
 @pytest.mark.parametrize("error", [each for each in subclasses(BrokerError) if each not in FROM_CODEC])
 def test_http_server_answers_with_the_status_of_the_error_table(error: type[BrokerError]) -> None:
     answer = refused(error("a reason"))
-    assert (answer.status, answer.error) == (CODES[error.code].http_status, STATUS_WORDS[answer.status])
+    assert (answer.status, answer.error) == (
+        error.finer_status or CODES[error.code].http_status,
+        error.finer_word or STATUS_WORDS[answer.status],
+    )
     assert str(answer) == "a reason"
 
 

@@ -8,7 +8,7 @@ import functools
 
 from penstock.cli.common import Feed
 from penstock.flow.work import LOOKING_SHARE
-from penstock.server.http import messages
+from penstock.operations import messages
 from penstock.server.slices import Slices
 from tests.support.brokers import in_process
 from tests.support.http_client import Web, received

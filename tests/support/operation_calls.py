@@ -11,7 +11,7 @@ from penstock.connections.connection import Connection
 from penstock.connections.control_request import ControlRequest
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
-from penstock.management.operation import Operation
+from penstock.management.operation import Operation, Streamed, Waiting
 from penstock.operations.table import CONTROL, OPERATIONS
 from tests.support.access_of import access_of
 
@@ -29,7 +29,22 @@ def ask(
     request = ControlRequest(driver.broker.vhosts[vhost], connection, None, None, b"{}", access)
     request.fields = dict(fields)
     found = row.run(driver, request)
-    return found if found is None or isinstance(found, dict | list) else finish(found)
+    if found is None or isinstance(found, dict | list | str):
+        return found
+    if isinstance(found, Streamed):
+        return {**found.head, **{name: [row for rows in parts for row in rows] for name, parts in found.lists}}
+    return finish_waits(driver, found) if isinstance(found, Waiting) else finish(found)
+
+
+def finish_waits(driver: BrokerDriver, waiting: Waiting) -> Any:
+    """Do all steps of an operation that waits, with a turn of the broker at each wait; its time is up afterwards."""
+    while True:
+        try:
+            wait = next(waiting.steps)
+        except StopIteration as end:
+            return end.value
+        if wait is not None and not wait.is_over:
+            driver.run_turn()
 
 
 def asked(driver: BrokerDriver, operation: str, **fields: object) -> Any:

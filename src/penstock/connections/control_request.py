@@ -69,6 +69,8 @@ class ControlRequest:
         """Rules of the requester in the virtual host."""
         self.connection = connection
         """Connection of the requester; None for HTTP."""
+        self.peer: str = ""
+        """Address of a requester without a connection: host and port; empty if unknown."""
         self.reply_to = reply_to
         self.correlation_id = correlation_id
         self.fields = _parse(body)

@@ -27,7 +27,7 @@ from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, Precond
 from penstock.flow.gate import Refusal
 from penstock.flow.level import OVERHEAD
 from penstock.flow.series import Tally
-from penstock.flow.timers import NEVER
+from penstock.flow.wait import Wait
 from penstock.settings.pools import HTTP_HELD
 
 ORIGINS_MOST: Final = 1_000
@@ -45,8 +45,6 @@ class SinglePublishes:
         self.hold_budget = HoldBudget(HTTP_HELD.limit)
         self.pool = broker.pools.of(HTTP_HELD)
         """Bytes (charges) of held publishes."""
-        self._done: list[SinglePublish] = []
-        """Publishes whose outcome is known and not taken yet."""
         self._origins: dict[str, ConnectionGates] = {}
         """Origins by user, the least recently used first."""
 
@@ -70,24 +68,9 @@ class SinglePublishes:
                 self.broker.gates.remove_connection(origin)
                 return
 
-    def finish(self, publish: SinglePublish) -> None:
-        """Add a publish with a known outcome."""
-        self._done.append(publish)
-
-    def has_done(self) -> bool:
-        """Return whether publishes with a known outcome are waiting."""
-        return len(self._done) > 0
-
-    def take_done(self) -> list[SinglePublish]:
-        """Take the publishes with a known outcome."""
-        done = self._done
-        if done:
-            self._done = []
-        return done
-
 
 class SinglePublish(ProducerListener):
-    """One publish in progress, with its producer; `take_done` returns it when its outcome is known."""
+    """One publish in progress, with its producer; `known` ends when its outcome is known."""
 
     def __init__(self, publishes: SinglePublishes, access: ConnectionAccess, peer: str) -> None:
         super().__init__()
@@ -113,8 +96,8 @@ class SinglePublish(ProducerListener):
         self.done: bool = False
         self._sinks = [publishes.broker.gates.counts_of_user(user)]
         """Tallies of the user and the virtual host."""
-        self.timeout_s: float = NEVER
-        """Seconds that the sender waits for an answer: the hold deadline, and as long again for the disk."""
+        self.known: Wait = Wait()
+        """Wait for the outcome: for the hold deadline, and as long again for the disk."""
 
     def send(self, vhost: VirtualHost, exchange: str, key: str, properties: Properties, body: bytes) -> None:
         """Publish; call it once.
@@ -150,7 +133,7 @@ class SinglePublish(ProducerListener):
             properties.headers = {name: value for name, value in headers.items() if name != BCC}
             content = message_format.encode(properties, body)
         self.target = admission.describe_target(route)
-        self.timeout_s = 2 * admission.hold_deadline_s(route.queues)
+        self.known.timeout_s = 2 * admission.hold_deadline_s(route.queues)
         self.producer.publish(route, content, charge)
         if self.producer.outbox:
             pool = self._publishes.pool
@@ -212,4 +195,4 @@ class SinglePublish(ProducerListener):
         if not self.done:
             self._give_back()
             self.done = True
-            self._publishes.finish(self)
+            self.known.end()

@@ -44,6 +44,7 @@ from penstock.management import gate_lines
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
 from penstock.management.node import Certificates, StartSettings
+from penstock.management.process_facts import ProcessFacts
 from penstock.management.refusals import RefusedPublishes, RefusedRequests
 from penstock.operations.table import OPERATIONS
 from penstock.protocols import standard_protocols
@@ -92,8 +93,7 @@ class BrokerDriver(ServedDriver):
         self.name = "penstock@localhost"  # The server knows the host's name.
         self.single_publishes = SinglePublishes(broker, policy)
         self.touched = []
-        self.connected: int = 0
-        """Number of all connections since the start."""
+        self.connected = 0
         self.silent = []
         self.recorder = None
         self.tracer = None
@@ -103,6 +103,7 @@ class BrokerDriver(ServedDriver):
         """Seconds from which a turn is logged as slow."""
         self.certificates = Certificates()
         self.start_settings = StartSettings()
+        self.process = ProcessFacts()
         self.has_users_elsewhere = False
         self.stats = StatsSampler(broker)
 
@@ -217,11 +218,10 @@ class BrokerDriver(ServedDriver):
         return drained or connection.in_line or len(output.sources) > 0 or len(self.broker.waiting) > 0
 
     def has_notices(self) -> bool:
-        """Return whether there are notices besides output: silent or unblocked connections, outcomes, records."""
+        """Return whether there are notices besides output: silent or unblocked connections, records."""
         return (
             len(self.silent) > 0
             or self.notifier.has_unblocked()
-            or self.single_publishes.has_done()
             or not self.log_queue.is_empty()
             or (self.recorder is not None and self.recorder.has_records())
             or self.audit.has_records()

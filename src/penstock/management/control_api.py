@@ -59,7 +59,7 @@ from penstock.flow.work import Steps
 from penstock.logs.ids import REPLY_DROPPED
 from penstock.management.json_reader import OCTETS_A_UNIT, text_steps
 from penstock.management.node import Node
-from penstock.management.operation import CHANGES, LOOKS, Answer, Operation
+from penstock.management.operation import CHANGES, LOOKS, Answer, Operation, Streamed, Waiting
 from penstock.ranges.service import RangeService
 from penstock.texts import worded
 
@@ -134,7 +134,8 @@ class ControlApi(Replies):
     def _carry_out(self, row: Operation, request: ControlRequest, connection: Connection) -> None:
         self._note_before(row, request)
         answer = row.run(self.node, request)
-        if answer is None or isinstance(answer, (dict, list)):
+        assert not isinstance(answer, (Waiting, Streamed)), f"'{row.name}' has an answer that only HTTP can give"
+        if answer is None or isinstance(answer, (dict, list, str)):
             self._audit(row, request, answer)
             if answer is not None:
                 self.answer(request, answer)

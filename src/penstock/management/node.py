@@ -8,12 +8,14 @@ from mypy_extensions import mypyc_attr
 from typing_extensions import override
 
 from penstock.connections.connection import Connection
+from penstock.connections.single_publish import SinglePublishes
 from penstock.connections.slowed_connections import SlowedConnections
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode
 from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.hold_spans import HoldTracer
+from penstock.management.process_facts import ProcessFacts
 from penstock.management.refusals import RefusedPublishes
 
 if TYPE_CHECKING:
@@ -81,6 +83,12 @@ class Node(DescribedNode):
     """Certificates of the listeners."""
     start_settings: StartSettings
     """Start-up settings, for people."""
+    process: ProcessFacts
+    """Facts about the process."""
+    single_publishes: SinglePublishes
+    """Publishes without a channel."""
+    connected: int
+    """Number of all connections since the start."""
     recorder: Recorder | None
     """Recorder of the flow log; None without one."""
     tracer: HoldTracer | None

@@ -14,15 +14,36 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.lists import seen_vhosts
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
+from penstock.flow.wait import Waits
 from penstock.flow.work import Steps
 from penstock.management.node import Node
 
-Answer = Row | list[Row] | None
-Run = Callable[["Node", "ControlRequest"], Answer | Steps[Answer]]
-"""Function that carries out an operation: at once, or in steps.
+Answer = Row | list[Row] | str | None
+"""None: the operation answers by itself; over HTTP: the object is not there."""
 
-None: it answers by itself; over HTTP: the object is not there.
-"""
+
+class Waiting:
+    """Answer of an operation whose steps wait for events. The control exchange has none."""
+
+    def __init__(self, steps: Waits[Answer]) -> None:
+        self.steps = steps
+
+
+class Streamed:
+    """Answer too long for one piece: a row, followed by named lists whose rows are read some at a time.
+
+    The plane writes some rows before it reads the next ones. The control exchange has none: its clients ask for pages.
+    """
+
+    def __init__(self, head: Row, lists: Iterable[tuple[str, Iterable[list[Row]]]]) -> None:
+        self.head = head
+        """Fields before the lists; at least one."""
+        self.lists = lists
+
+
+Carried = Answer | Steps[Answer] | Waiting | Streamed
+Run = Callable[["Node", "ControlRequest"], Carried]
+"""Function that carries out an operation: at once, in steps, in steps that wait, or while its answer is written."""
 Before = Callable[["Node", "ControlRequest"], object]
 """Function that returns the state that an operation is about to change; None for none."""
 CHANGES: Final = "changes"
@@ -76,12 +97,16 @@ class Route(NamedTuple):
     vhost: str | None = None
     queried: bool = False
     """True if the query names the virtual host (default /), which the user must be able to enter."""
-    body: bool = False
-    """True if a body is read though the method is neither PUT nor POST."""
+    body: bool | None = None
+    """True to read a body, False to read none; None reads one for PUT and POST."""
+    body_most: int = 0
+    """Most bytes of a body; 0 for the bound of most paths."""
     flags: tuple[str, ...] = ()
     """Fields that may be the texts true and false, as in the query and as rabbitmqadmin sends them."""
     silent: bool = False
     """True if the answer has no body: 201 where something was created, else 204."""
+    verdict: bool = False
+    """True if the answer is the verdict of a health check: 503 for one that failed."""
 
     @property
     def method(self) -> str:
@@ -91,7 +116,7 @@ class Route(NamedTuple):
     @property
     def reads_body(self) -> bool:
         """True if a body is read."""
-        return self.body or self.method in ("PUT", "POST")
+        return self.method in ("PUT", "POST") if self.body is None else self.body
 
     @property
     def paths(self) -> list[str]:
@@ -127,6 +152,16 @@ def looking(
 T = TypeVar("T")
 ROW_WORK: Final = 5
 """Units of work per listed row."""
+
+
+FAILED: Final = "failed"
+"""Status of the verdict of a health check that failed; that of others is `ok`."""
+
+
+def verdict(reason: str = "", **named: object) -> Row:
+    """Return the verdict of a health check: it is passed without a reason."""
+    passed: Row = {"status": FAILED, "reason": reason} if reason else {"status": "ok"}
+    return {**passed, **named}
 
 
 def rows_steps(node: Node, subjects: Iterable[T], row: Callable[[T], Row]) -> Steps[list[Row]]:

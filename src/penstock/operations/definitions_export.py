@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from penstock.access.user import User
@@ -21,6 +21,7 @@ from penstock.describe.vhost import BINDING, EXCHANGE, parameter_row, policy_row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
+from penstock.management.operation import LOOKS, Carried, Operation, Route, Streamed
 from penstock.operations.users import exported_user
 from penstock.settings.table import SettingValue
 
@@ -35,6 +36,10 @@ FOR_ALL: Final = ("vhosts", *USERS, "global_parameters", "settings")
 """Sections of an export of all virtual hosts only."""
 EXPORTED_AT_ONCE: Final = 10
 """Items that are made plain data per step."""
+WRITTEN_AT_ONCE: Final = 100
+"""Items of a whole export that are made plain data, and written, at once."""
+RABBITMQ: Final = "rabbitmq"
+"""Value of `for` in an export for RabbitMQ."""
 
 
 def head(node: Node, everywhere: bool) -> Row:
@@ -176,6 +181,37 @@ ROWS: Final[tuple[tuple[type, Callable[[Any], Row]], ...]] = (
 )
 
 
+def export(node: Node, request: ControlRequest) -> Carried:
+    """Return a page of the definitions, or with `whole` all of them."""
+    if not request.flag("whole"):
+        return answer_export(node, request)
+    only = None if request.flag("everywhere") else request.vhost
+    return Streamed(head(node, only is None), _lists(node, only, request.flag("for_rabbitmq")))
+
+
+def _lists(node: Node, only: VirtualHost | None, for_rabbitmq: bool) -> Iterator[tuple[str, Iterator[list[Row]]]]:
+    for section in SECTIONS:
+        if only is None or section not in FOR_ALL:
+            yield section, _rows(node, section, only, for_rabbitmq)
+
+
+def _rows(node: Node, section: str, only: VirtualHost | None, for_rabbitmq: bool) -> Iterator[list[Row]]:
+    """Yield the rows of a section, some at a time, each once. Items created meanwhile may be missing."""
+    some: list[Item] = []
+    seen = 0
+    for vhost, subjects in groups(node, section, only):
+        group = list(subjects)
+        for start in range(0, len(group) or 1, WRITTEN_AT_ONCE):
+            part = group[start : start + WRITTEN_AT_ONCE]
+            some += [Item("", vhost, subject) for subject in part]
+            seen += 1 + len(part)
+            if seen >= WRITTEN_AT_ONCE:
+                yield exported(some, only is None, for_rabbitmq)
+                some = []
+                seen = 0
+    yield exported(some, only is None, for_rabbitmq)
+
+
 def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
     """Answer definitions.export: the head without a section, else a page of it.
 
@@ -202,3 +238,21 @@ def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object
         if node.broker.work.spend(EXPORTED_AT_ONCE * ITEM_WORK):
             yield
     return {"items": items, "next": following}
+
+
+def _of_path(fields: Row) -> Row:
+    """Return the fields of an export of all that a path of HTTP stands for. Raises PreconditionFailed (406)."""
+    reader = fields.get("for")
+    if reader not in (None, RABBITMQ):
+        raise PreconditionFailed(f"for must be {RABBITMQ}, or be left out")
+    return {"whole": fields["whole"], "everywhere": "vhost" not in fields, "for_rabbitmq": reader == RABBITMQ}
+
+
+PAGE_FIELDS: Final = ("section", "after", "count", "everywhere", "for_rabbitmq")
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    Operation("definitions.export", export, PAGE_FIELDS, how=LOOKS, routes=(
+        Route("GET /definitions /definitions/{vhost} /all-configuration", "Export the definitions of all virtual hosts "
+              "or of one; `for=rabbitmq` leaves out entries that RabbitMQ refuses.", query=("for",), read=_of_path,
+              fixed={"whole": True}),
+    )),
+)  # fmt: skip

@@ -20,9 +20,8 @@ from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.node import Node
-from penstock.management.operation import LOOKS, Operation
+from penstock.management.operation import Operation
 from penstock.operations import limits, parameters, permissions, policies, settings, topology, users, vhosts
-from penstock.operations.definitions_export import answer_export
 from penstock.operations.definitions_kinds import (
     ENTRY_WORK,
     REFUSED,
@@ -419,8 +418,4 @@ def _named_in(entries: list[Entry], text: str) -> Entry | None:
     return named[0] if len(named) == 1 else None
 
 
-PAGE_FIELDS: Final = ("section", "after", "count", "everywhere", "for_rabbitmq")
-OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation("definitions.export", answer_export, PAGE_FIELDS, how=LOOKS),
-    Operation(IMPORT, answer_import, FIELDS),
-)
+OPERATIONS: Final[tuple[Operation, ...]] = (Operation(IMPORT, answer_import, FIELDS),)

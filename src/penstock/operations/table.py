@@ -18,13 +18,18 @@ from penstock.management.redaction import answer_why
 from penstock.operations import (
     blocks,
     connections,
+    definitions_export,
     definitions_import,
+    health,
     limits,
+    messages,
+    node,
     parameters,
     permissions,
     policies,
     settings,
     spark,
+    stand_ins,
     topology,
     users,
     vhosts,
@@ -72,7 +77,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *limits.OPERATIONS,
     *vhosts.OPERATIONS,
     *topology.OPERATIONS,
+    *definitions_export.OPERATIONS,
     *definitions_import.OPERATIONS,
+    *messages.OPERATIONS,
+    *node.OPERATIONS,
+    *health.OPERATIONS,
+    *stand_ins.OPERATIONS,
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""

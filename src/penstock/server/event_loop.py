@@ -13,13 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.connections.callbacks import DurableCallback, PageLoadCallback
+from penstock.connections.callbacks import DurableCallback
 from penstock.connections.connection import GIVEN_UP, Connection
 from penstock.connections.log_line import HANDSHAKE, LogLine
 from penstock.connections.peer import Peer
-from penstock.connections.single_publish import SinglePublish
 from penstock.core.publish.held import ENDED
-from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.driver.entry_times import END, TICK
 from penstock.flow.work import UNITS_A_TURN
@@ -99,8 +97,6 @@ class EventLoop:
         driver.stats.times.start(self.started)
         self.listeners: list[tuple[str, str, int]] = []
         """Listeners: protocol (amqp, http), host and port."""
-        self._publishing: dict[int, asyncio.Future[None]] = {}
-        """Futures of single messages whose outcome is awaited."""
 
     # Callbacks of transports
 
@@ -244,18 +240,7 @@ class EventLoop:
             transport = self.transports.get(connection.number)
             if transport is not None and not connection.input_paused and not connection.may_pause():
                 transport.resume()
-        for publication in driver.single_publishes.take_done():
-            known = self._publishing.pop(id(publication), None)
-            if known is not None and not known.done():
-                known.set_result(None)
         self._log_feed.flush()
-
-    def when_published(self, publication: SinglePublish) -> asyncio.Future[None]:
-        """Return a future for the outcome of a single message; call `forget` afterwards."""
-        known: asyncio.Future[None] = self.loop.create_future()
-        self._publishing[id(publication)] = known
-        self.schedule()
-        return known
 
     async def on_disk(self, before: int) -> None:
         """Wait until the changes after the first `before` ones are durable; without a store, return at once.
@@ -276,18 +261,6 @@ class EventLoop:
             finally:
                 if not known.done():
                     journal.cancel_wait(awaiting)
-
-    async def in_memory(self, queue: Queue) -> None:
-        """Wait until the next message of a queue is in memory, if any is on the disk."""
-        while not queue.available() and queue.pager is not None and queue.pager.messages:
-            known = self.loop.create_future()
-            queue.pager.waiters.append(PageLoadCallback(partial(_wake, known)))
-            self.schedule()
-            await known
-
-    def forget(self, publication: SinglePublish) -> None:
-        """Drop the future of a message."""
-        self._publishing.pop(id(publication), None)
 
     def _write_some(self, to_write: deque[Connection]) -> None:
         """Write output of connections. Large messages, within the work of a turn, are written after other replies."""

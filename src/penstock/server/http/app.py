@@ -19,17 +19,31 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import BrokerError
 from penstock.flow.pool import PoolHolder
-from penstock.management.operation import ANYWHERE, CHANGES, Answer, Need, Operation, Route, need_at
+from penstock.management.operation import (
+    ANYWHERE,
+    CHANGES,
+    FAILED,
+    Answer,
+    Need,
+    Operation,
+    Route,
+    Streamed,
+    Waiting,
+    need_at,
+)
 from penstock.operations.table import OPERATIONS
-from penstock.server.http import messages, metrics, node, objects, probes, stand_ins
+from penstock.server.http import metrics, node, objects, sessions
+from penstock.server.http.answers import rows_octets, streamed_octets
 from penstock.server.http.console import pages, stream
 from penstock.server.http.login import login, refusal_of
 from penstock.server.http.objects import one
 from penstock.server.http.request import (
+    BODY_MOST,
     DEFAULT_EXCHANGE,
     ApiRequest,
     Handler,
     HttpError,
+    LongAnswer,
     Service,
     bad_request,
     http_actor,
@@ -54,10 +68,17 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
                 raise not_found()
         answer = await _answer(request, operation, asked)
         request.before = asked.before
+        if isinstance(answer, Streamed):
+            return LongAnswer(streamed_octets(request, answer), request.http_request)
         if answer is None:
             raise not_found()
         if not route.silent:
-            return one(request, answer) if isinstance(answer, dict) else json_response(answer)
+            if isinstance(answer, list):
+                return Response(await rows_octets(request, answer), media_type="application/json")
+            response = one(request, answer) if isinstance(answer, dict) else json_response(answer)
+            if route.verdict and isinstance(answer, dict) and answer.get("status") == FAILED:
+                response.status_code = 503
+            return response
         assert isinstance(answer, dict)
         is_new = operation.before is not None and request.before is None
         headers = {"Location": str(answer["location"])} if "location" in answer else {}
@@ -68,16 +89,18 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
     return carry_out
 
 
-async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer:
+async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer | Streamed:
     answer = operation.run(request.driver, asked)
-    if answer is None or isinstance(answer, dict | list):
+    if answer is None or isinstance(answer, dict | list | str | Streamed):
         return answer
+    if isinstance(answer, Waiting):
+        return await request.waited(answer.steps)
     return await request.in_steps(answer, operation.how == CHANGES)
 
 
 async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:
     """Return the request of an operation, whose fields are parts of the path, of the query and of the body."""
-    body = await request.fields(*route.needed) if route.reads_body else {}
+    body = await request.fields(*route.needed, most=route.body_most or BODY_MOST) if route.reads_body else {}
     if prepare is not None:
         body = dict(body)
         await prepare(body)
@@ -98,13 +121,18 @@ async def _asked(request: ApiRequest, operation: Operation, route: Route, prepar
 
 
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
-ACTIONS: Final = stand_ins.read_only("there is one node, so there is nothing to synchronise")
 
 HEALTH_CHECKS: Final = ("/health/checks/", "/healthchecks/", "/aliveness-test/")
 """Path prefixes that are answered whatever the number of connections."""
 BUSY: Final = {"Retry-After": "1", "Connection": "close"}
 
-STATUS_WORDS: Final = {400: "bad_request", 401: "not_authorised", 404: "not_found", 500: "internal_error"}
+STATUS_WORDS: Final = {
+    400: "bad_request",
+    401: "not_authorised",
+    404: "not_found",
+    405: "method_not_allowed",
+    500: "internal_error",
+}
 """RabbitMQ's word for each status of an error of the broker."""
 
 NO_RABBITMQADMIN: Final = (
@@ -114,7 +142,7 @@ NO_RABBITMQADMIN: Final = (
 
 
 class Own:
-    """Paths with a handler written for HTTP: it answers with objects of lists, or with content that only HTTP has."""
+    """Paths with a handler written for HTTP: lists, and content that only HTTP has (decision 159)."""
 
     def __init__(
         self, where: str, tag: str, handler: Handler, *permissions: str, vhost: str | None = None, audited: bool = True
@@ -130,31 +158,6 @@ class Own:
 OF_CONNECTION: Final = "own connection, or the tag monitoring"
 OF_CLOSING: Final = "own connection, or the tag administrator"
 OWN: Final = (
-    Own("GET /overview", MANAGEMENT, node.overview),
-    Own("GET /cluster-name", MANAGEMENT, node.cluster_name),
-    Own("GET /nodes", MONITORING, node.nodes),
-    Own("GET /nodes/{name}", MONITORING, node.node),
-    Own("GET /nodes/{node}/memory", MONITORING, stand_ins.memory),
-    Own("GET /nodes/{node}/memory/relative", MONITORING, stand_ins.memory_relative),
-    Own("GET /nodes/{node}/memory/ets /nodes/{node}/memory/ets/relative /nodes/{node}/memory/ets/{filter} "
-        "/nodes/{node}/memory/ets/{filter}/relative", MONITORING, stand_ins.ets_memory),
-    Own("GET /auth/attempts/{node}", MONITORING, stand_ins.attempts),
-    Own("GET /auth/attempts/{node}/source", MONITORING, stand_ins.attempts_by_source),
-    Own("GET /extensions", MANAGEMENT, stand_ins.extensions),
-    Own("GET /feature-flags", ADMINISTRATOR, stand_ins.feature_flags),
-    Own("PUT /feature-flags/{name}/enable", ADMINISTRATOR, stand_ins.enable_feature, audited=False),
-    Own("GET /deprecated-features", MONITORING, stand_ins.deprecated_features),
-    Own("GET /deprecated-features/used", MONITORING, stand_ins.none),
-    Own("GET /federation-links /federation-links/{vhost} /federation-links/state/down "
-        "/federation-links/{vhost}/state/down /shovels /shovels/{vhost} "
-        "/stream/connections /stream/connections/{vhost} /stream/consumers /stream/consumers/{vhost} "
-        "/stream/publishers /stream/publishers/{vhost} /stream/publishers/{vhost}/{queue}",
-        MONITORING, stand_ins.none, vhost=ANYWHERE),
-    Own("POST /rebalance/queues", ADMINISTRATOR, stand_ins.rebalance, audited=False),
-    Own("POST /vhosts/{vhost}/start/{node}", ADMINISTRATOR, stand_ins.start_vhost, audited=False),
-    Own("GET /queues/quorum/{vhost}/{name}/status", MANAGEMENT, stand_ins.quorum_status),
-    Own("GET /auth", MANAGEMENT, node.auth),
-    Own("GET /version", MANAGEMENT, node.version),
     Own("GET /whoami", MANAGEMENT, objects.whoami),
     Own("GET /users", ADMINISTRATOR, objects.users),
     Own("GET /users/without-permissions", ADMINISTRATOR, objects.users_without_permissions),
@@ -162,13 +165,12 @@ OWN: Final = (
     Own("GET /auth/hash_password/{password}", ADMINISTRATOR, objects.password_hash),
     Own("GET /vhosts", MANAGEMENT, objects.vhosts),
     Own("GET /vhosts/{vhost}", ADMINISTRATOR, objects.vhost),
-    Own("GET /definitions /definitions/{vhost} /all-configuration", ADMINISTRATOR, node.export),
     Own("POST /definitions /definitions/{vhost} /all-configuration", ADMINISTRATOR, node.import_),
     Own("GET /connections /vhosts/{vhost}/connections", MANAGEMENT, objects.of_kind("connections")),
     Own("GET /connections/{name}", MANAGEMENT, objects.connection, OF_CONNECTION),
     Own("DELETE /connections/{name}", MANAGEMENT, objects.close_connection, OF_CLOSING),
     Own("GET /connections/{name}/channels", MANAGEMENT, objects.channels_of_connection, OF_CONNECTION),
-    Own("GET /connections/{name}/sessions", MANAGEMENT, stand_ins.sessions, OF_CONNECTION),
+    Own("GET /connections/{name}/sessions", MANAGEMENT, sessions.sessions, OF_CONNECTION),
     Own("GET /connections/username/{user}", MANAGEMENT, objects.connections_of_user, OF_CONNECTION),
     Own("DELETE /connections/username/{user}", MANAGEMENT, objects.close_connections_of_user, OF_CLOSING),
     Own("GET /channels /vhosts/{vhost}/channels", MANAGEMENT, objects.of_kind("channels")),
@@ -177,42 +179,14 @@ OWN: Final = (
     Own("GET /queues /queues/detailed /queues/{vhost}", MANAGEMENT, objects.queues),
     Own("GET /queues/{vhost}/{name}", MANAGEMENT, objects.queue),
     Own("GET /queues/{vhost}/{name}/bindings", MANAGEMENT, objects.bindings_of_queue),
-    Own("POST /queues/{vhost}/{name}/get", MANAGEMENT, messages.get, "read queue", audited=False),
-    Own("POST /queues/{vhost}/{name}/actions", ADMINISTRATOR, ACTIONS),
     Own("GET /exchanges /exchanges/{vhost}", MANAGEMENT, objects.of_kind("exchanges")),
     Own("GET /exchanges/{vhost}/{name}", MANAGEMENT, objects.exchange),
     Own("GET /exchanges/{vhost}/{name}/bindings/source", MANAGEMENT, objects.bindings_from_exchange),
     Own("GET /exchanges/{vhost}/{name}/bindings/destination", MANAGEMENT, objects.bindings_to_exchange),
-    Own("POST /exchanges/{vhost}/{name}/publish", MANAGEMENT, messages.publish, "write exchange", "write topic",
-        audited=False),
     Own("GET /bindings /bindings/{vhost}", MANAGEMENT, objects.of_kind("bindings")),
     Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, objects.bindings_between),
-    Own("GET /aliveness-test/{vhost}", MANAGEMENT, probes.aliveness),
-    Own("GET /healthchecks/node /health/checks/alarms /health/checks/local-alarms", MANAGEMENT, probes.alarms),
-    Own("GET /healthchecks/node/{node}", MANAGEMENT, stand_ins.node_alarms),
-    Own("GET /health/checks/metadata-store/initialized /health/checks/metadata-store/initialized/with-data "
-        "/health/checks/reached-target-cluster-size", MANAGEMENT, stand_ins.initialised),
-    Own("GET /health/checks/quorum-queues-without-elected-leaders/all-vhosts "
-        "/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern} "
-        "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost} "
-        "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}",
-        MANAGEMENT, stand_ins.leaders, vhost=ANYWHERE),
-    Own("GET /health/checks/certificate-expiration/{within}/{unit}", MANAGEMENT, probes.certificates),
-    Own("GET /health/checks/port-listener/{port}", MANAGEMENT, probes.port_listener),
-    Own("GET /health/checks/protocol-listener/{protocol}", MANAGEMENT, probes.protocol_listener),
-    Own("GET /health/checks/virtual-hosts", MANAGEMENT, probes.virtual_hosts),
-    Own("GET /health/checks/ready /health/checks/ready-to-serve-clients /health/checks/is-in-service", MANAGEMENT,
-        probes.ready),
-    Own("GET /health/checks/below-node-connection-limit", MANAGEMENT, probes.connections),
-    Own("GET /health/checks/node-is-quorum-critical /health/checks/node-is-mirror-sync-critical", MANAGEMENT,
-        probes.alone),
     Own("GET /penstock/events", MONITORING, stream.events),
-    Own("GET /penstock/history", MONITORING, node.of_node),
-    Own("GET /penstock/history/{vhost}", MANAGEMENT, node.of_vhost),
-    Own("GET /penstock/history/{vhost}/{name}", MANAGEMENT, node.of_queue),
     Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, objects.of_kind("cursors")),
-    *(Own(f"{method} {where.split()[-1]}", MANAGEMENT, stand_ins.read_only(sentence), vhost=ANYWHERE, audited=False)
-      for where, sentence in stand_ins.REFUSED.items() for method in where.split()[:-1]),
     Own("GET /penstock/leases /penstock/leases/{vhost}", MANAGEMENT, objects.of_kind("leases")),
     Own("GET /penstock/sinks /penstock/sinks/{vhost}", MANAGEMENT, objects.of_kind("sinks")),
 )  # fmt: skip
@@ -237,12 +211,13 @@ def _table() -> dict[str, dict[str, Place]]:
             for path in route.paths:
                 tag = operation.tag if route.tag is None else route.tag
                 need = need_at(path, tag, operation.permissions, route.vhost)
-                table.setdefault(path, {})[route.method] = Place(derived, need, operation.audited)
+                audited = operation.audited and route.method != "GET"
+                table.setdefault(path, {})[route.method] = Place(derived, need, audited)
     return table
 
 
 PREPARED: Final = {"user.declare": objects.hash_given}
-"""Functions that read what only the server can read, by operation."""
+"""Preprocessing that needs threads (password hashing), by operation."""
 TABLE: Final = _table()
 """Routes below /api: RabbitMQ's paths and methods, and our own, which begin with /penstock."""
 
@@ -300,11 +275,12 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
                 answer.headers["Connection"] = "close"
             return answer
         except HttpError as error:
-            if error.status == 405:
-                error.headers = {"Allow": ", ".join(name for name in places if name == "GET")}
             return error.answer()
         except BrokerError as error:
-            return refused(error).answer()
+            found = refused(error)
+            if found.status == 405:
+                found.headers = {"Allow": ", ".join(name for name in places if name == "GET")}
+            return found.answer()
         except RecursionError:
             return bad_request("nested too deeply").answer()
         except Exception as unexpected:
@@ -345,7 +321,8 @@ async def _on_disk(service: Service, before: int) -> None:
 
 def refused(error: BrokerError) -> HttpError:
     """Return the HTTP error for an error of the broker, in RabbitMQ's words."""
-    return HttpError(error.http_status, STATUS_WORDS[error.http_status], str(error))
+    headers = {"Retry-After": "1"} if error.retriable and error.http_status == 503 else None
+    return HttpError(error.http_status, error.finer_word or STATUS_WORDS[error.http_status], str(error), headers)
 
 
 async def _unknown(http_request: Request, error: Exception) -> Response:

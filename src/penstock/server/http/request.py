@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote
 
@@ -23,6 +24,8 @@ from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused
 from penstock.flow.pool import PoolHolder
+from penstock.flow.timers import NEVER
+from penstock.flow.wait import Wait, Waits
 from penstock.flow.work import Steps
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.operation import Route
@@ -35,8 +38,6 @@ Told = TypeVar("Told")
 
 BODY_MOST: Final = 128 * 1024
 """Most octets of a request body, other than messages and definitions."""
-MESSAGE_MOST: Final = 4 * 1024 * 1024
-"""Most octets of the body of a publish; larger messages need AMQP."""
 BODY_S: Final = 30.0
 """Seconds that a body may take to arrive."""
 SEND_S: Final = 30.0
@@ -200,6 +201,42 @@ class ApiRequest:
         """Run a long job in steps; see `result_of`. One that changes something completes even without its client."""
         return await result_of(self.event_loop, steps, changes)
 
+    async def waited(self, steps: Waits[Told]) -> Told:
+        """Carry out an operation whose steps wait for events: each step in a slice of this request.
+
+        Raises HttpError (400) if the client goes away during a wait; the operation ends there.
+        """
+        try:
+            while True:
+                self.begin()
+                try:
+                    wait = next(steps)
+                except StopIteration as end:
+                    found: Told = end.value
+                    return found
+                if wait is None:
+                    await self.pause()
+                elif not wait.is_over:
+                    self.end()
+                    await self._until(wait)
+        finally:
+            self.begin()
+            steps.close()
+
+    async def _until(self, wait: Wait) -> None:
+        """Wait until an event or its time. Raises HttpError (400) if the client goes away first."""
+        known: asyncio.Future[None] = self.event_loop.loop.create_future()
+        wait.subscribe(partial(_wake, known))
+        gone = asyncio.ensure_future(until_gone(self.http_request.receive))
+        try:
+            timeout = None if wait.timeout_s == NEVER else wait.timeout_s
+            await asyncio.wait((known, gone), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done() and not known.done():
+                raise HttpError(400, "bad_request", "the client went away")
+        finally:
+            known.cancel()
+            gone.cancel()
+
     def begin_turn(self) -> None:
         """Set the time at which later reads are made."""
         self.driver.begin(self.event_loop.loop.time())
@@ -294,7 +331,9 @@ class ApiRequest:
         return self._request(vhost, name)
 
     def _request(self, vhost: VirtualHost | None, name: str) -> Control:
-        return Control(vhost, None, None, None, b"{}", ConnectionAccess(self.rules, self.user, name))
+        request = Control(vhost, None, None, None, b"{}", ConnectionAccess(self.rules, self.user, name))
+        request.peer = http_actor(self.http_request, self.user).address
+        return request
 
     # The body
 
@@ -380,6 +419,11 @@ async def until_gone(receive: Receive) -> None:
     """Wait until the client of a request has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _wake(known: asyncio.Future[None]) -> None:
+    if not known.done():
+        known.set_result(None)
 
 
 def is_forwarded(http_request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Health checks under RabbitMQ's paths."""
+"""Health checks over HTTP: 200 for one that is passed, 503 for one that failed."""
 
 from __future__ import annotations
 

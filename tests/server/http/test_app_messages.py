@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import socket
 import threading
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, serving, settings_file
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background, in_process, serving, settings_file
 from tests.support.http_client import Answer, Web
 
 EVERYTHING = {
@@ -209,3 +210,15 @@ def test_users_rate_counts_all_that_comes_by_http(tmp_path: Path) -> None:
         web.declare("q", **{"hold-deadline": 0.2})
         assert [web.publish("q").status for _ in range(3)] == [200, 200, 503]
         assert web.queue("q")["messages"] == 2
+
+
+async def test_publish_whose_confirm_does_not_come_in_time_is_answered_with_503() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+        await asyncio.to_thread(web.declare, "q", **{"hold-deadline": 0.2})
+        broker.shard.event_loop.readiness.suspend()  # No turn confirms it.
+        answer = await asyncio.to_thread(web.publish, "q")
+        broker.shard.event_loop.readiness.resume()
+        assert (answer.status, answer.json["error"]) == (503, "not_on_disk")
+        assert "retry-after" not in answer.headers
+        assert "it may be lost if the broker stops" in answer.reason

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from penstock.content.properties import Properties
-from penstock.server.http import messages
+from penstock.operations import messages
 from tests.support.brokers import in_process
 from tests.support.http_client import Answer, Web
 from tests.support.loop_steps import steps_of
