@@ -4,8 +4,8 @@ A stream requests its slices together, in order, and a block has as many of them
 case. While Spark processes one batch, the broker prepares the next: one request is always ahead, and never more, so
 that a task holds two blocks at most. Reading removes nothing at the broker, and a range may be read again.
 
-A task of a batch read may start after the end of its lease. It waited for a core, its broker was restarted, or Spark
-reads the frame again for each batch of a stream. Then the task opens a lease for its own range.
+A task of a batch read may start after the end of its lease. The task waited for a core, its broker was restarted, or
+Spark reads the frame again for each batch of a stream. Then the task opens a lease for its own range.
 """
 
 import json

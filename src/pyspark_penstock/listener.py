@@ -2,8 +2,8 @@
 log.
 
 Spark has no metrics of Python sources. So the listener sends each progress to the brokers (`query.progress`), which
-know the cursors of a query. It logs the answers: INFO for each progress, at most one a second and query. The brokers
-record them as well, if they write a flow log.
+know the cursors of a query. The listener logs the answers: INFO for each progress, at most one a second and query. The
+brokers record them as well, if they write a flow log.
 
 A listener never delays a query for long, and never ends one: a broker that does not answer is logged once, and not
 asked for `PAUSE_SECONDS`. The listener is pickled for Spark Connect, where it runs on the server.

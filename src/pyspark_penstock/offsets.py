@@ -17,9 +17,9 @@ longer subscribed keeps its key, and positions never go backwards.
 Ends of batches have the id of their query and its cursor, ``"id": "7c3e...", "cursor": "billing"``. By the id the
 broker recognises a restarted query, and by the name it finds a cursor that the query has left for another.
 
-They also have their *cut*, ``"cut": {"way": 1, "minPartitions": 2, "maxRecordsPerPartition": 200000}``: the options by
-which the batch was divided into partitions, and the number of the dividing function. A batch that is run again is cut
-by these options, and not by the options of the restart. Offsets of earlier versions have no cut.
+Ends of batches also have their *cut*, ``"cut": {"way": 1, "minPartitions": 2, "maxRecordsPerPartition": 200000}``: the
+options by which the batch was divided into partitions, and the number of the dividing function. A batch that is run
+again is cut by these options, and not by the options of the restart. Offsets of earlier versions have no cut.
 """
 
 from collections.abc import Iterable, Mapping

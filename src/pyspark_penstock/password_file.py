@@ -1,6 +1,6 @@
 """Password or token in a file, which is read again at each login, so that it may be renewed while a query runs.
 
-Only the path of the file is an option. Its content is in no option, plan, log or page of Spark.
+Only the path of the file is an option. The content of the file is in no option, plan, log or page of Spark.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Metrics of a source under the names of Spark's Kafka source, computed from a query's progress.
 
 Spark has no metrics of sources in Python (its interface ``ReportsSourceMetrics`` is for the JVM), so that the field
-``metrics`` of a progress stays empty. They are computed from the offsets of the progress.
+``metrics`` of a progress stays empty. The metrics are computed from the offsets of the progress.
 """
 
 import json

@@ -104,7 +104,7 @@ class SpreadSender:
     def _timed(self, sender: Sender, work: Callable[[], Result]) -> Result:
         """Return the result of a sender's work.
 
-        Its time does not count as a wait of the other senders for their targets.
+        The sender's time does not count as a wait of the other senders for their targets.
         """
         began = time.monotonic()
         result = work()

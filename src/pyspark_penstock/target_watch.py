@@ -3,8 +3,8 @@
 A firewall that forgets a connection drops its packets silently, and TCP detects that only after a quarter of an hour.
 To a task this looks like a full target: no confirm arrives. So a waiting task asks the broker, on a separate
 connection, for the state of the first connection (`sink.waiting`). A connection counts as forgotten if the broker does
-not know it. It also counts as forgotten if it has no block under way, and has received nothing since the previous
-request, for the time of `publishCheck`. Slow networks, slow disks and closed gates do not count.
+not know it. A connection also counts as forgotten if it has no block under way, and has received nothing since the
+previous request, for the time of `publishCheck`. Slow networks, slow disks and closed gates do not count.
 """
 
 import os

@@ -70,8 +70,8 @@ class Profile:
         self.flow_with_confirms = flow_with_confirms
         """True if channel.flow is for channels with confirms too: the client has announced the capability.
 
-        RabbitMQ's Java client does not announce it by default. Its ConfirmListener runs in the reading thread: a
-        listener that publishes would wait for itself.
+        RabbitMQ's Java client does not announce it by default. The ConfirmListener of that client runs in the reading
+        thread: a listener that publishes would wait for itself.
         """
         self.exact_flow = exact_flow
         """True if confirms are never withheld, and the client is never asked to resume while a gate is closed."""

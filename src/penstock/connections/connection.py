@@ -505,7 +505,7 @@ class Connection(Worker):
     def hung_up(self) -> None:
         """Handle the end of input: the peer has closed its side and all received bytes were handled.
 
-        This counts as a close by the client, but nothing more reaches the peer.
+        The end counts as a close by the client, but no more output reaches the peer.
         """
         if self.state is ConnectionState.RUNNING:
             self.times.ending = HUNG_UP

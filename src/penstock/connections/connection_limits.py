@@ -80,8 +80,8 @@ class ConnectionLimits:
     def hold_bytes_most(self, deadline_s: float) -> int:
         """Return the bytes (charges) at which the next publish of a connection that only publishes is refused.
 
-        This is the sum of the bytes held before connection.blocked and after it, the bytes read by pulses in the worst
-        case, and one message.
+        The number is the sum of the bytes held before connection.blocked and after it, the bytes read by pulses in the
+        worst case, and one message.
         """
         pulses = self.pulsing_s(deadline_s) / self.pulse_s
         pulsed = int(pulses * self.pulse_bytes) * CHARGE_PER_OCTET

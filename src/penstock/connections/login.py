@@ -54,7 +54,7 @@ class Verification:
         """True if the result is no longer needed."""
 
     def run(self) -> None:
-        """Run the slow part. It runs in a thread, and must not raise."""
+        """Run the slow part. The method runs in a thread, and must not raise."""
         raise NotImplementedError
 
     def conclude(self) -> None:

@@ -10,7 +10,7 @@ The number of waiting answers is bounded by address, by user name, and by both. 
 checked and the login is refused at once. So an address has `WAITING_MOST` guesses per delay, and a user name
 `USER_WAITING_MOST`.
 
-These must not be locked out:
+The following must not be locked out:
 
 - A user at other addresses than the attacker's: at an address where the user has logged in before, failures and waiting
   answers of other addresses do not count.
@@ -41,12 +41,12 @@ Clients that open sockets and never log in affect others as follows:
   if all are younger.
 - This machine has a share of its own, so an operator always gets in.
 
-A connection with an unfinished TLS handshake is dropped first. Its client has sent its hello, but may be unable to
+A connection with an unfinished TLS handshake is dropped first. The client has sent its hello, but may be unable to
 answer. Such connections have at most half of an address's bound, so that clients of the address without TLS get in
 during a flood of hellos. Beyond, the oldest of them is dropped, however young it is.
 
-A connection whose credentials are being verified is dropped after connections that have sent none. This applies to a
-reasonable number per address, `VERIFYING_SPARED`. Otherwise a flood of logins would lock all other clients out.
+A connection whose credentials are being verified is dropped after connections that have sent none. The order applies to
+a reasonable number per address, `VERIFYING_SPARED`. Otherwise a flood of logins would lock all other clients out.
 
 **Open connections** are limited in total, by network, user and virtual host, and channels by user. Connections of this
 machine have no limit by network.

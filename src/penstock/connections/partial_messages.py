@@ -1,9 +1,9 @@
 """Accounting of messages that arrive in pieces, with bounds per connection and for the node.
 
 Theory of operation. The received part of an incomplete message is memory that no queue's capacity covers. This memory
-is counted per message, per connection, for the node and in the node's memory gate. It is released when the message is
-complete or was dropped. A channel of AMQP 0-9-1 has at most one such message, a session of AMQP 1.0 one for each of its
-links.
+is counted per message, per connection, for the node and in the node's memory gate. The memory is released when the
+message is complete or was dropped. A channel of AMQP 0-9-1 has at most one such message, a session of AMQP 1.0 one for
+each of its links.
 
 A connection has a bound into which its largest message always fits. Beyond it the sender of the next piece is closed
 (506): a channel, or a link. The node has a bound too, as a pool. Beyond it the largest message is dropped: of the

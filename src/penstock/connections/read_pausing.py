@@ -4,9 +4,9 @@ A connection that only publishes is paused when its hold budget is used up, and 
 and closes arrive.
 
 Of a publisher without confirms only bytes are read that can drain within half a hold deadline, by the recent share of
-its gates (`HoldBudget.share`). Later bytes wait in its socket. So it is not read in pulses while messages pass, and
-little would be lost at a standstill. The share is measured from the first passing publish, and for a whole deadline
-after the last.
+its gates (`HoldBudget.share`). Later bytes wait in its socket. So such a publisher is not read in pulses while messages
+pass, and little would be lost at a standstill. The share is measured from the first passing publish, and for a whole
+deadline after the last.
 
 A connection that consumes, has transactions, or has a protocol with sender credit is never paused: its next publish is
 refused instead.

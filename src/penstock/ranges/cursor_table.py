@@ -2,7 +2,8 @@
 
 A queue with such a limit and a cursor has a watch, which checks the limits once a second. A cursor beyond the limit is
 logged, once until it is within the limit again. With the policy `detach` the cursor is deleted. Messages that only this
-cursor had not settled leave the queue, so that producers continue. Its query ends with an error that names the reason.
+cursor had not settled leave the queue, so that producers continue. The cursor's query ends with an error that names the
+reason.
 
 A cursor without a reader for `cursor-expires` is deleted too, as by an operator: its messages stay in the queue. A
 watch that has only this limit sleeps until the next cursor may expire. A cursor that joins, or loses its reader,

@@ -8,13 +8,14 @@ drop-head) a lease pins nothing: messages that leave the queue meanwhile are not
 `lease.open` pins all present messages, in slices: each queue up to its end at that time. Thousands of queues come in
 several requests; later ones have the lease and its token. `lease.narrow` then names the borders of the ranges to read,
 in parts as well (`more`). Each fetched block restarts the time-out of its lease. The broker records the fetched parts
-of a range; a part that is fetched twice counts once. When all parts were fetched, the lease is finished. It ends after
-a grace period, in which the last block may be fetched again, and makes room for other leases at the bound.
+of a range; a part that is fetched twice counts once. When all parts were fetched, the lease is finished. A finished
+lease ends after a grace period, in which the last block may be fetched again, and makes room for other leases at the
+bound.
 
-The number of a lease is short, for display, and begins with 1 at each start of the broker. Its token is the time of its
-opening, so that a reader from before a restart does not use a lease of another reader. A reader whose lease has ended
-opens a lease for the rest of its range. The broker counts the messages of the range, so the reader learns whether any
-is gone.
+The number of a lease is short, for display, and begins with 1 at each start of the broker. The token of a lease is the
+time of its opening, so that a reader from before a restart does not use a lease of another reader. A reader whose lease
+has ended opens a lease for the rest of its range. The broker counts the messages of the range, so the reader learns
+whether any is gone.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Theory of operation. The commit of a batch passes the gates like a commit of a unit of work
 (core/publish/unit_commit.py): as a whole, judged by its net change, held in the one line until all of it has room,
-within the exact capacities. Its rows count in the shared limits already, so these do not change. This step uses the
-sums of the stages, not the rows. It is the decision: afterwards only the loss of the broker can keep the batch from its
-queues.
+within the exact capacities. The rows count in the shared limits already, so these limits do not change. This step uses
+the sums of the stages, not the rows. The passing of the gates is the decision: afterwards only the loss of the broker
+can keep the batch from its queues.
 
 The rows then enter their queues, one slice a turn, in the promised room. Readers see no row before the last has entered
 (core/queue/queue_room.py). The store has all rows or none: the journal writes them, with the record that the batch is
@@ -12,12 +12,13 @@ promoted, in one transaction (a series, core/journal/journal.py). So a driver th
 promoted batch is not published a second time. Promotions enter one after another (`PromotionLine`).
 
 The promotion does not settle the source of the query. A driver that fails before its commit log is written runs the
-batch again, and reads the same messages. Its stateful operators need them, although the rows are in the queues already.
+batch again, and reads the same messages. The stateful operators of the query need these messages, although the rows are
+in the queues already.
 
 A small batch enters in the step of its commit, if no other is before it. A large batch takes a slice of each turn as a
-chore (flow/work.py). Its room was promised, so it never waits. While it enters, the journal writes nothing recorded
-after its beginning, so other publishers get their confirms for stored messages at its end. For this reason only one
-batch enters at a time, and the next begins in a group of its own.
+chore (flow/work.py). The room of a large batch was promised, so the batch never waits. While it enters, the journal
+writes nothing recorded after its beginning, so other publishers get their confirms for stored messages at its end. For
+this reason only one batch enters at a time, and the next begins in a group of its own.
 """
 
 from __future__ import annotations
@@ -276,8 +277,8 @@ class PromotionLine(Chore):
     ) -> None:
         """Publish stages, or hold them until all of them have room. The answer is a confirm of the producer.
 
-        The producer is in confirm mode, and serves only this commit. Its confirm is a refusal if the batch can never
-        fit, or at the hold deadline: then the stages do not change. Its commit has the largest possible size.
+        The producer is in confirm mode, and serves only this commit. The producer's confirm is a refusal if the batch
+        can never fit, or at the hold deadline: then the stages do not change. The commit has the largest possible size.
         """
         unit: UnitOfWork = Coordinator(producer).begin()
         parts: i64 = 0

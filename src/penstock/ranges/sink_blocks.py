@@ -1,8 +1,8 @@
 """Operations of sinks: blocks of publishes, with one answer each.
 
-A block is an ordinary request, and its rows are ordinary publishes. They pass the gates through the connection's
-producer for blocks (held_block.py). The answer is sent when the block has ended and may be confirmed. It contains the
-number of rows that are in their queues, and the reason if not all are.
+A block is an ordinary request, and its rows are ordinary publishes. The rows pass the gates through the connection's
+producer for blocks (held_block.py). The answer is sent when the block has ended and may be confirmed. The answer
+contains the number of rows that are in their queues, and the reason if not all are.
 """
 
 from __future__ import annotations

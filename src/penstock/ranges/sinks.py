@@ -1,8 +1,8 @@
 """Operations of sinks on batches: begin, commit, abort, and the report of a waiting task.
 
 A task begins its partition with `sink.begin`. The answer contains the number of rows that are already in their queues
-(delivery `dedup`), or the task gets a stage (`transactional`). Its blocks carry the same ids. The driver ends the batch
-with `sink.commit`, which publishes the stages, or with `sink.abort`. All these operations are idempotent.
+(delivery `dedup`), or the task gets a stage (`transactional`). Blocks of the task carry the same ids. The driver ends
+the batch with `sink.commit`, which publishes the stages, or with `sink.abort`. All these operations are idempotent.
 """
 
 from __future__ import annotations

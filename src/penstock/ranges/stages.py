@@ -7,9 +7,9 @@ the query, and after an hour without a request. Stages are only in memory: after
 batch is visible, and the batch is run again.
 
 Staged rows count in the shared limits of their future queues: of the virtual host, and of the memory of the node. So
-they can close the gates of those limits, and a stage waits if there is no room. At the promotion the rows move within
-these limits, so their sums do not change. A batch that is larger than the capacity of a queue can never be published,
-and is refused while it is staged.
+staged rows can close the gates of those limits, and a stage waits if there is no room. At the promotion the rows move
+within these limits, so their sums do not change. A batch that is larger than the capacity of a queue can never be
+published, and is refused while it is staged.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Data file of a SQLite store: the data of large rows and pieces, beside the database.
 
 Theory of operation. SQLite writes everything twice, page by page: into its log, and later into its file. Data of
-`PLACED_BYTES` and more is written once, into blocks of this file that no record uses. It is synchronised before the
-transaction that refers to it is committed. The record has the *place* of the data, its first block and length, in the
-column of small data.
+`PLACED_BYTES` and more is written once, into blocks of this file that no record uses. The file is synchronised before
+the transaction that refers to the data is committed. The record has the *place* of the data, its first block and
+length, in the column of small data.
 
 The blocks of a deleted record are free when the transaction that deletes it is durable. No list of free blocks is
 stored: at the start, the blocks in use are found from the places in the database. A backup holds a shared lock (flock)
-on the file. It reads an earlier state of the database, so blocks freed since then are not reused until no backup runs.
+on the file. A backup reads an earlier state of the database, so blocks freed since then are not reused until no backup
+runs.
 
 A transaction that fails keeps its places. A retry writes the same data to the same places. So no data is lost if the
 failed attempt was durable after all.

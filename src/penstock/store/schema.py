@@ -1,9 +1,9 @@
 """Schema of the SQLite store: creation, recognition and migrations.
 
-Each schema version is a migration from the one before; a new file runs all of them. They run in one transaction, so a
-file always has one version or the next. `application_id` identifies a store of Penstock, `user_version` is the schema
-version. The table `about` names the Penstock that opened the store last. The form of that table never changes: a
-Penstock too old for the file must still be able to read it.
+Each schema version is a migration from the one before; a new file runs all of them. The migrations run in one
+transaction, so a file always has one version or the next. `application_id` identifies a store of Penstock,
+`user_version` is the schema version. The table `about` names the Penstock that opened the store last. The form of that
+table never changes: a Penstock too old for the file must still be able to read it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _first(connection: sqlite3.Connection) -> None:
     """Create the tables.
 
     The table of sums has for each table the number of records, the sum of their checksums and the highest key ever
-    used. These reveal lost records and tables in an older state, even if every remaining record is intact.
+    used. The sums reveal lost records and tables in an older state, even if every remaining record is intact.
     """
     for statement in (
         "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",

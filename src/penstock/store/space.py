@@ -1,12 +1,12 @@
 """Disk usage of a SQLite store: free pages, and the reserve of space.
 
 SQLite keeps free pages and reuses them. When more than a quarter of the file and more than 16 MiB are free, used pages
-move to the front in small steps and the end is cut off. That continues until at most a tenth or 4 MiB are free. The log
-grows up to 16 MiB between two checkpoints. When the store is idle and the log is above 1 MiB, the log is written back
-and truncated. On a file system below 512 MiB all these sizes shrink in proportion.
+move to the front in small steps and the end is cut off. The move continues until at most a tenth or 4 MiB are free. The
+log grows up to 16 MiB between two checkpoints. When the store is idle and the log is above 1 MiB, the log is written
+back and truncated. On a file system below 512 MiB all these sizes shrink in proportion.
 
-A busy store is checked between two transactions, once a second. It returns free space that several consecutive checks
-have found, so space that a queue soon needs again is not returned.
+A busy store is checked between two transactions, once a second. A busy store returns only free space that several
+consecutive checks have found, so that space which a queue soon needs again is not returned.
 """
 
 from __future__ import annotations

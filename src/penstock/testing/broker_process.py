@@ -37,7 +37,7 @@ BARRIER: Final = "penstock-testing"
 
 
 class BrokerProcess(Observed):
-    """`penstock serve` with a data directory. Its ports stay the same after a restart."""
+    """`penstock serve` with a data directory. The ports stay the same after a restart."""
 
     def __init__(self, folder: Path, options: tuple[str, ...] = (), within_s: float = WITHIN_S) -> None:
         self.folder = folder

@@ -1,6 +1,6 @@
 """Broker in a thread with a loop of its own, so that blocking programs can be tested as well.
 
-It can crash, and stop reading its sockets.
+The broker can crash, and stop reading its sockets.
 """
 
 from __future__ import annotations

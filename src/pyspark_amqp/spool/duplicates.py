@@ -10,8 +10,8 @@ message of the same content may come as well. With the same ``message_id`` both 
 dropped, also by a later process (see `AcknowledgedFile`). Without an id the second passes: a message may be read twice,
 and none is lost.
 
-Some numbers never come again, because another consumer has got them. They are expected for some heartbeats after the
-new connection: by then the broker has noticed the end of the old connection.
+Some numbers never come again, because another consumer has got them. Such numbers are expected for some heartbeats
+after the new connection: by then the broker has noticed the end of the old connection.
 """
 
 from collections import deque

@@ -42,7 +42,7 @@ _FINAL: Final = frozenset({
 class Receiver:
     """Connection that receives the messages of queues; every call may raise `ClientError`.
 
-    Its constructor connects and logs in. Then `open` once, and `resume`.
+    The constructor connects and logs in. Then `open` once, and `resume`.
     """
 
     def __init__(self, settings: Settings, server: tuple[str, int]) -> None:

@@ -4,7 +4,7 @@ Theory of operation. Times between two events are sums: each end counts its time
 records need no sorting, and aggregation needs memory only for its groups. Times are clipped to the window first, so an
 interval that crosses a bound counts as far as it is inside. The states at the bounds follow from the signs: one begin
 more than ends, one end more than begins, or a negative sum, for both. Times are of the monotonic clock, within one run
-of a broker. They are summed as whole microseconds: no order of records changes a sum. `PlainTables` computes the same
+of a broker. Times are summed as whole microseconds: no order of records changes a sum. `PlainTables` computes the same
 measures without Spark.
 """
 

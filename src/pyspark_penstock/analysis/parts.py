@@ -11,7 +11,7 @@ UNUSED = frozenset({
     "moved", "idle", "version", "batch", "rows", "batch_ms", "lag_messages", "lag_bytes", "oldest_s", "closed_s",
     "unconfirmed", "held_messages", "settlements", "user",
 })  # fmt: skip
-"""Fields that no measure needs. They are not parsed."""
+"""Fields that no measure needs. These fields are not parsed."""
 FIELDS = {name: kind for name, kind in flowlog.FIELDS.items() if name not in UNUSED} | {LOG: "STRING"}
 WHEN = ("v", "event", "wall", "mono", LOG)
 PLACE = (*WHEN, "kind", "gate", "vhost", "queue")

@@ -46,7 +46,7 @@ class Place:
     def makes_queues(self) -> bool:
         """Return whether queues are created by the first link, bounded by the broker's settings for their names.
 
-        This is true of a broker that speaks only AMQP 1.0, such as Artemis; see `queue_name`.
+        Such a broker, for example Artemis, speaks only AMQP 1.0; see `queue_name`.
         """
         return self.target.protocol == "amqp10" and not self.is_penstock
 

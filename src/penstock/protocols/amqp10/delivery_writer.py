@@ -5,7 +5,7 @@ further batch meanwhile (`AmqpSession.receiving`).
 
 Large deliveries are sent within the window of the session. The first frame is written in order with the other
 deliveries of the session. Then the delivery is a source of the connection's output, and alternates with other links and
-sessions. Its own link gets no other delivery until it is complete (section 2.6.14): the link's credit is paused
+sessions. The link of the delivery gets no other delivery until then (section 2.6.14): its credit is paused
 (`LinkCredit.paused`).
 
 A delivery whose link is detached meanwhile is aborted. If a piece cannot be read, the link is detached.
@@ -190,7 +190,7 @@ class DeliveryWriter:
         self._envelope: Envelope | None = None
         self._durable: bool = False
         self._start: bytes = b""
-        """Header and annotations of a plain message with the last envelope, by durability."""
+        """Header and annotations of a plain message with the last envelope and durability."""
 
     def waiting(self, link: OutgoingLink) -> i64:
         """Return the number of a link's deliveries without a written frame."""

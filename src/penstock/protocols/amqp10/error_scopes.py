@@ -79,7 +79,7 @@ def check_delay(data: bytes, sections: Sections, now_ms: float) -> None:
 
 
 class MalformedMessage(MalformedPerformative):
-    """A message whose sections cannot be read. Its delivery is rejected, and the link stays attached."""
+    """A message whose sections cannot be read. The delivery of the message is rejected, and the link stays attached."""
 
     ends = "delivery"
 

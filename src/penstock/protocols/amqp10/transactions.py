@@ -1,8 +1,8 @@
 """Transactions of one connection: messages and settlements that take effect together (part 4).
 
-Theory of operation. A transaction is a unit of work of the core (core/publish/unit_of_work.py). Its id is valid in all
-sessions of the connection. Each transaction has its own `Coordinator`, so that no commit waits for another: a held
-commit may need the room that the next commit frees.
+Theory of operation. A transaction is a unit of work of the core (core/publish/unit_of_work.py). The id of a transaction
+is valid in all sessions of the connection. Each transaction has its own `Coordinator`, so that no commit waits for
+another: a held commit may need the room that the next commit frees.
 
 A message in a transaction gets its provisional outcome at once, within a transactional-state. A refused message rolls
 the transaction back: none of its work is applied, and its commit is rejected. A delivery that is settled in a

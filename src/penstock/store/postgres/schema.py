@@ -1,8 +1,8 @@
 """Schema of the PostgreSQL store, its migrations, and the statements of a commit, which are idempotent.
 
-Each schema version is a migration from the one before; a new schema runs all of them. They run in one transaction of
-the broker that holds the store's lock. The table `about` has the schema version and the Penstock that opened the store
-last. The form of that table never changes.
+Each schema version is a migration from the one before; a new schema runs all of them. The migrations run in one
+transaction of the broker that holds the store's lock. The table `about` has the schema version and the Penstock that
+opened the store last. The form of that table never changes.
 """
 
 from __future__ import annotations

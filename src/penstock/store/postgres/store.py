@@ -1,8 +1,8 @@
 """PostgreSQL store: implements `Store` with sessions, lease and retries.
 
-Theory of operation. A commit is one transaction and one round trip (session.py). Its first statement checks the lease
-(lease.py). All its statements are idempotent: when a session is lost and the outcome of a commit is unknown, a new
-session repeats it. Only a broker with the lease gets such a session.
+Theory of operation. A commit is one transaction and one round trip (session.py). The first statement of a commit checks
+the lease (lease.py). All its statements are idempotent: when a session is lost and the outcome of a commit is unknown,
+a new session repeats it. Only a broker with the lease gets such a session.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ SECTIONS_MAX: Final = 1024
 def body_start(data: bytes, end: i64) -> i64:
     """Return the start of the body of a message whose first bytes are given; `UNFIT` if it is unknown.
 
-    It is also unknown if an earlier section is malformed, or its descriptor is in a rare form.
+    The start is also unknown if an earlier section is malformed, or its descriptor is in a rare form.
     """
     pos: i64 = 0
     while end - pos >= START_OCTETS and data[pos] == DESCRIBED and data[pos + 1] == SMALL_ULONG:
