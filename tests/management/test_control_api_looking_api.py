@@ -6,7 +6,7 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import LOOKING_SHARE
-from penstock.management.control_api import HISTORIES_MOST
+from penstock.operations.top import HISTORIES_MOST
 from tests.support.blocked_scene import GATED, Scene
 from tests.support.control_requests import MANY, answer_to, answers, request, turns_until_answered, with_queues
 from tests.support.driven_connection import Dialogue, publish

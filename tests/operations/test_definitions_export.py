@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.settings.policies import read_policy
-from penstock.describe.lists import Item
+from penstock.describe.list_kinds import Item
 from penstock.driver.driver import BrokerDriver
 from penstock.operations import definitions_export
 from tests.support.driven_connection import Dialogue, make_full_driver

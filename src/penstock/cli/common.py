@@ -196,23 +196,6 @@ def fitting(widths: list[int], columns: int) -> list[int]:
     return found
 
 
-def cell(value: object) -> str:
-    """Return a value as a table cell."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.1f}"
-    if isinstance(value, dict):  # Arguments, as `pairs` reads them.
-        return " ".join(
-            f"{name}={str(item).lower() if isinstance(item, bool) else item}" for name, item in value.items()
-        )
-    return str(value)
-
-
 class Seconds(click.FloatRange):
     """Seconds, or a time with a unit: 30, 30s, 5 min."""
 

@@ -15,9 +15,10 @@ from typing import Any, Final, NamedTuple
 import click
 
 from penstock.cli import common
-from penstock.cli.common import COLUMN_COLOURS, cell, control_session, near_match, print_result, say, say_json, table
+from penstock.cli.common import COLUMN_COLOURS, control_session, near_match, print_result, say, say_json, table
 from penstock.cli.parameters import JSON, parameter
 from penstock.cli.target import URL
+from penstock.describe.conditions import cell
 from penstock.errors import PenstockError
 from penstock.operations.command import Answer, Columns, Command, Field, Given, Item, Listing
 from penstock.operations.commands import METHODS

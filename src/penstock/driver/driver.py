@@ -60,7 +60,7 @@ from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
 from penstock.management.node import Certificates, Node, StartSettings
 from penstock.management.refusals import RefusedPublishes, RefusedRequests
-from penstock.operations.table import OPERATIONS
+from penstock.operations.table import KINDS, OPERATIONS
 from penstock.protocols import standard_protocols
 
 
@@ -233,7 +233,7 @@ class BrokerDriver(Node):
         self.broker = broker
         self.connection_limits = policy
         self.audit = AuditTrail(broker)
-        self.control = ControlApi(self, broker, version, OPERATIONS, build)
+        self.control = ControlApi(self, broker, version, OPERATIONS, KINDS, build)
         self.connections = {}
         self.log_queue = LogQueue(broker, self.connections)
         self.failures = Failures(self.log_queue)

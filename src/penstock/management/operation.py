@@ -11,17 +11,19 @@ from typing import Final, NamedTuple, TypeVar
 
 from penstock.access.permission import ADMINISTRATOR
 from penstock.connections.control_request import ControlRequest
-from penstock.describe.lists import seen_vhosts
+from penstock.describe.list_kinds import seen_vhosts
+from penstock.describe.lists import Found
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
 
-Answer = Row | list[Row] | None
+Answer = Row | list[Row] | Found | None
 Run = Callable[["Node", "ControlRequest"], Answer | Steps[Answer]]
 """Function that carries out an operation: at once, or in steps.
 
-None: it answers by itself; over HTTP: the object is not there.
+None: it answers by itself; over HTTP: the object is not there. References of a list (`Found`) are for HTTP, which
+writes the rows as it streams them.
 """
 Before = Callable[["Node", "ControlRequest"], object]
 """Function that returns the state that an operation is about to change; None for none."""
@@ -31,6 +33,12 @@ ASKS: Final = "asks"
 """Steps that read much, concurrently with changes."""
 LOOKS: Final = "looks"
 """The same for onlookers: they delay others less."""
+ROW: Final = "row"
+OBJECT: Final = "object"
+PAGES: Final = "pages"
+"""An answer of its own; an object of a list, of which HTTP reads samples from the query; or a list, of which it reads
+columns, order, page and samples.
+"""
 ENTERED: Final = "a permission in the virtual host"
 """The user may open the virtual host, or is an administrator."""
 SEEN: Final = "a permission in the virtual host, or the tag monitoring"
@@ -80,6 +88,8 @@ class Route(NamedTuple):
     """True if a body is read though the method is neither PUT nor POST."""
     flags: tuple[str, ...] = ()
     """Fields that may be the texts true and false, as in the query and as rabbitmqadmin sends them."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Headers that are fields, each with the name of the field."""
     silent: bool = False
     """True if the answer has no body: 201 where something was created, else 204."""
 
@@ -115,6 +125,8 @@ class Operation(NamedTuple):
     audited: bool = True
     """False for one that changes nothing that an operator set up."""
     routes: tuple[Route, ...] = ()
+    gives: str = ROW
+    """Kind of its answer."""
 
 
 def looking(

@@ -14,7 +14,8 @@ from penstock.core.settings.policies import OVERFLOWS, Policy
 from penstock.core.settings.table import Parameter
 from penstock.core.settings.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
-from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE, Groups, Item, binding_groups
+from penstock.describe.list_kinds import ITEM_WORK, QUEUES_AT_ONCE, Groups, Item, binding_groups
+from penstock.describe.lists import PAGE_MOST, PagedList
 from penstock.describe.queue import QUEUE
 from penstock.describe.table import API_VERSION, Reading, Row, Table, plain
 from penstock.describe.vhost import BINDING, EXCHANGE, parameter_row, policy_row, user_permissions, user_topics
@@ -193,7 +194,7 @@ def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object
         request.connection,
         request.amount("after", 0),
         f"definitions.export {section} {only is None}",
-        grouped,
+        PagedList(grouped),
         PAGE_MOST,
     )
     items: list[Row] = []

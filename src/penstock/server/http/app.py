@@ -16,15 +16,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING
 from penstock.connections.control_request import ControlRequest
+from penstock.describe.lists import Found
 from penstock.describe.table import Row
 from penstock.errors import BrokerError
 from penstock.flow.pool import PoolHolder
-from penstock.management.operation import ANYWHERE, CHANGES, Answer, Need, Operation, Route, need_at
+from penstock.management.operation import ANYWHERE, CHANGES, OBJECT, PAGES, Answer, Need, Operation, Route, need_at
 from penstock.operations.table import OPERATIONS
 from penstock.server.http import messages, metrics, node, objects, probes, stand_ins
 from penstock.server.http.console import pages, stream
+from penstock.server.http.lists import list_fields, listed, one, sample_fields
 from penstock.server.http.login import login, refusal_of
-from penstock.server.http.objects import one
 from penstock.server.http.request import (
     DEFAULT_EXCHANGE,
     ApiRequest,
@@ -56,6 +57,8 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
         request.before = asked.before
         if answer is None:
             raise not_found()
+        if isinstance(answer, Found):
+            return await listed(request, answer)
         if not route.silent:
             return one(request, answer) if isinstance(answer, dict) else json_response(answer)
         assert isinstance(answer, dict)
@@ -70,7 +73,7 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
 
 async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer:
     answer = operation.run(request.driver, asked)
-    if answer is None or isinstance(answer, dict | list):
+    if answer is None or isinstance(answer, dict | list | Found):
         return answer
     return await request.in_steps(answer, operation.how == CHANGES)
 
@@ -87,13 +90,18 @@ async def _asked(request: ApiRequest, operation: Operation, route: Route, prepar
     query = {name: request.query[name] for name in route.query if name in request.query}
     flags = {name: body[name] == "true" for name in route.flags if body.get(name) in ("true", "false")}
     flags |= {name: query[name] == "true" for name in route.flags if name in query}
-    fields: Row = {**body, **query, **flags, **parts, **route.fixed}
+    headers: Row = {field: request.http_request.headers.get(name, "") for name, field in route.headers}
+    fields: Row = {**body, **query, **flags, **headers, **parts, **route.fixed}
     asked = request.asked(route, bool(operation.permissions))
     if route.read is not None:
         asked.fields = route.read(fields)
     else:
         known = {*operation.fields, *query, *parts, *route.fixed}
         asked.fields = {name: value for name, value in fields.items() if name in known}
+    if operation.gives == PAGES:
+        asked.fields |= list_fields(request)
+    elif operation.gives == OBJECT:
+        asked.fields |= sample_fields(request)
     return asked
 
 
@@ -128,7 +136,6 @@ class Own:
 
 
 OF_CONNECTION: Final = "own connection, or the tag monitoring"
-OF_CLOSING: Final = "own connection, or the tag administrator"
 OWN: Final = (
     Own("GET /overview", MANAGEMENT, node.overview),
     Own("GET /cluster-name", MANAGEMENT, node.cluster_name),
@@ -156,37 +163,14 @@ OWN: Final = (
     Own("GET /auth", MANAGEMENT, node.auth),
     Own("GET /version", MANAGEMENT, node.version),
     Own("GET /whoami", MANAGEMENT, objects.whoami),
-    Own("GET /users", ADMINISTRATOR, objects.users),
-    Own("GET /users/without-permissions", ADMINISTRATOR, objects.users_without_permissions),
-    Own("GET /users/{user}", ADMINISTRATOR, objects.user),
     Own("GET /auth/hash_password/{password}", ADMINISTRATOR, objects.password_hash),
-    Own("GET /vhosts", MANAGEMENT, objects.vhosts),
-    Own("GET /vhosts/{vhost}", ADMINISTRATOR, objects.vhost),
     Own("GET /definitions /definitions/{vhost} /all-configuration", ADMINISTRATOR, node.export),
     Own("POST /definitions /definitions/{vhost} /all-configuration", ADMINISTRATOR, node.import_),
-    Own("GET /connections /vhosts/{vhost}/connections", MANAGEMENT, objects.of_kind("connections")),
-    Own("GET /connections/{name}", MANAGEMENT, objects.connection, OF_CONNECTION),
-    Own("DELETE /connections/{name}", MANAGEMENT, objects.close_connection, OF_CLOSING),
-    Own("GET /connections/{name}/channels", MANAGEMENT, objects.channels_of_connection, OF_CONNECTION),
     Own("GET /connections/{name}/sessions", MANAGEMENT, stand_ins.sessions, OF_CONNECTION),
-    Own("GET /connections/username/{user}", MANAGEMENT, objects.connections_of_user, OF_CONNECTION),
-    Own("DELETE /connections/username/{user}", MANAGEMENT, objects.close_connections_of_user, OF_CLOSING),
-    Own("GET /channels /vhosts/{vhost}/channels", MANAGEMENT, objects.of_kind("channels")),
-    Own("GET /channels/{name}", MANAGEMENT, objects.channel, OF_CONNECTION),
-    Own("GET /consumers /consumers/{vhost}", MANAGEMENT, objects.of_kind("consumers"), vhost=ANYWHERE),
-    Own("GET /queues /queues/detailed /queues/{vhost}", MANAGEMENT, objects.queues),
-    Own("GET /queues/{vhost}/{name}", MANAGEMENT, objects.queue),
-    Own("GET /queues/{vhost}/{name}/bindings", MANAGEMENT, objects.bindings_of_queue),
     Own("POST /queues/{vhost}/{name}/get", MANAGEMENT, messages.get, "read queue", audited=False),
     Own("POST /queues/{vhost}/{name}/actions", ADMINISTRATOR, ACTIONS),
-    Own("GET /exchanges /exchanges/{vhost}", MANAGEMENT, objects.of_kind("exchanges")),
-    Own("GET /exchanges/{vhost}/{name}", MANAGEMENT, objects.exchange),
-    Own("GET /exchanges/{vhost}/{name}/bindings/source", MANAGEMENT, objects.bindings_from_exchange),
-    Own("GET /exchanges/{vhost}/{name}/bindings/destination", MANAGEMENT, objects.bindings_to_exchange),
     Own("POST /exchanges/{vhost}/{name}/publish", MANAGEMENT, messages.publish, "write exchange", "write topic",
         audited=False),
-    Own("GET /bindings /bindings/{vhost}", MANAGEMENT, objects.of_kind("bindings")),
-    Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, objects.bindings_between),
     Own("GET /aliveness-test/{vhost}", MANAGEMENT, probes.aliveness),
     Own("GET /healthchecks/node /health/checks/alarms /health/checks/local-alarms", MANAGEMENT, probes.alarms),
     Own("GET /healthchecks/node/{node}", MANAGEMENT, stand_ins.node_alarms),
@@ -210,11 +194,8 @@ OWN: Final = (
     Own("GET /penstock/history", MONITORING, node.of_node),
     Own("GET /penstock/history/{vhost}", MANAGEMENT, node.of_vhost),
     Own("GET /penstock/history/{vhost}/{name}", MANAGEMENT, node.of_queue),
-    Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, objects.of_kind("cursors")),
     *(Own(f"{method} {where.split()[-1]}", MANAGEMENT, stand_ins.read_only(sentence), vhost=ANYWHERE, audited=False)
       for where, sentence in stand_ins.REFUSED.items() for method in where.split()[:-1]),
-    Own("GET /penstock/leases /penstock/leases/{vhost}", MANAGEMENT, objects.of_kind("leases")),
-    Own("GET /penstock/sinks /penstock/sinks/{vhost}", MANAGEMENT, objects.of_kind("sinks")),
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from penstock.access.permission import MONITORING
 from penstock.core.vhost import VirtualHost
 from penstock.describe import stats_sampler
-from penstock.describe.lists import Item
+from penstock.describe.list_kinds import Item
 from penstock.describe.stats_sampler import STEPS_S, Sum
 from penstock.describe.table import API_VERSION, Row, field_at
 from penstock.describe.vhost import churn, exchange_types, totals_steps
@@ -26,7 +26,8 @@ from penstock.operations import definitions_export
 from penstock.operations.definitions_import import ImportOptions, import_steps
 from penstock.operations.definitions_parser import BYTES_MOST
 from penstock.operations.parameters import cluster_name_of
-from penstock.server.http.objects import one, sample_ranges
+from penstock.server.http.lists import one
+from penstock.server.http.objects import sample_ranges
 from penstock.server.http.request import (
     ApiRequest,
     LongAnswer,
