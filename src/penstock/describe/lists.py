@@ -306,6 +306,7 @@ class PagedLists:
         self._work = work
         self._pool = pools.of(LISTS)
         self._idle = IdleUnits(self._pool)
+        self.kept_most: int = KEPT_MOST
         self._kept: int = 0
         """References of lists in an order."""
         self._begun: dict[tuple[int, str, int], PagedList] = {}
@@ -342,9 +343,9 @@ class PagedLists:
         before = self._begun.get(begun.key)
         if before is not None:
             self._end(before)
-        if begun.kept() > KEPT_MOST:
+        if begun.kept() > self.kept_most:
             return
-        while self._kept + begun.kept() > KEPT_MOST:
+        while self._kept + begun.kept() > self.kept_most:
             self._end(next(each for each in self._begun.values() if each.in_order))
         oldest = self._idle.to_displace(1)
         if isinstance(oldest, PagedList):
