@@ -294,7 +294,7 @@ def ask(connection: Connection, operation: str, fields: dict[str, Any], is_metho
 def listed(connection: Connection, operation: str, fields: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
     """Yield the items of a list, in pages where the broker has pages."""
     if operation == "list":
-        yield from connection.list(fields["kind"], everywhere=fields["everywhere"])
+        yield from connection.list(**fields)
     elif key == "users":
         more, fields = True, {**fields, "count": PAGE}
         while more:
