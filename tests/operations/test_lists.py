@@ -38,9 +38,27 @@ COLUMNS = {
     "sinks": ("query", "user"),
     "vhosts": ("messages", "tracing"),
     "users": ("tags", "penstock.source"),
+    "permissions": ("user", "vhost"),
+    "topic-permissions": ("user", "exchange"),
+    "policies": ("pattern", "priority"),
+    "operator-policies": ("pattern", "vhost"),
+    "parameters": ("component", "name"),
+    "global-parameters": ("name", "value"),
 }
 """Columns by which each kind is sorted here: with equal values, and with none."""
-IDENTITY = ("vhost", "name", "source", "routing_key", "destination", "consumer_tag", "number", "query")
+IDENTITY = (
+    "vhost",
+    "name",
+    "source",
+    "routing_key",
+    "destination",
+    "consumer_tag",
+    "number",
+    "query",
+    "user",
+    "exchange",
+    "component",
+)
 Rows = list[dict[str, Any]]
 
 
@@ -80,6 +98,20 @@ async def populate(url: str, stack: AsyncExitStack) -> None:
         await client.request("user.declare", name=f"user{2 - number}", tags=["management"])
 
 
+def configure(web: Web) -> None:
+    """Make objects that belong to users and virtual hosts, over HTTP."""
+    for number, host in enumerate(("%2F", "other")):
+        user = f"user{2 - number}"
+        web.do("PUT", f"/permissions/{host}/{user}", {"configure": "", "write": "", "read": ".*"}, status=201)
+        web.do(
+            "PUT", f"/topic-permissions/{host}/{user}", {"exchange": "amq.topic", "write": "a", "read": ""}, status=201
+        )
+        definition = {"pattern": f"^{number}", "definition": {"max-length": 9}}
+        web.do("PUT", f"/operator-policies/{host}/o{9 - number}", definition, status=201)
+        web.do("PUT", f"/parameters/some/{host}/p{9 - number}", {"value": number}, status=201)
+        web.do("PUT", f"/global-parameters/g{9 - number}", {"value": f"v{number}"}, status=201)
+
+
 @pytest.fixture
 async def scene() -> AsyncIterator[tuple[BrokerDriver, Web]]:
     async with in_process(http="127.0.0.1:0") as broker:
@@ -87,6 +119,7 @@ async def scene() -> AsyncIterator[tuple[BrokerDriver, Web]]:
         await asyncio.to_thread(web.do, "PUT", "/vhosts/other", status=201)
         async with AsyncExitStack() as stack:
             await populate(broker.url, stack)
+            await asyncio.to_thread(configure, web)
             yield broker.driver, web
 
 

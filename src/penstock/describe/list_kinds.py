@@ -91,7 +91,7 @@ def names_of(item: Item) -> tuple[str, ...]:
 # Objects of each kind
 
 
-def _of_vhosts(its: Callable[[DescribedNode, VirtualHost], Collection[object]]) -> Callable[..., Groups]:
+def of_vhosts(its: Callable[[DescribedNode, VirtualHost], Collection[object]]) -> Callable[..., Groups]:
     """Return the groups of a kind of which each virtual host has its own."""
 
     def groups(node: DescribedNode, vhost: VirtualHost | None) -> Groups:
@@ -181,23 +181,23 @@ BINDINGS: Final = ListKind("bindings", _bindings, BINDING, binding_name, of_defa
 CONNECTIONS: Final = ListKind("connections", _connections, CONNECTION, lambda connection: connection.peer.ends())
 CHANNELS: Final = ListKind("channels", _channels, SESSION, channel_name)
 EXCHANGES: Final = ListKind(
-    "exchanges", _of_vhosts(lambda node, vhost: vhost.exchanges.values()), EXCHANGE, lambda exchange: exchange.name,
+    "exchanges", of_vhosts(lambda node, vhost: vhost.exchanges.values()), EXCHANGE, lambda exchange: exchange.name,
     by_name=True,
 )  # fmt: skip
 CONSUMERS: Final = ListKind("consumers", _consumers, CONSUMER, lambda consumer: consumer.queue.name, by_name=True)
 CURSORS: Final = ListKind(
-    "cursors", _of_vhosts(lambda node, vhost: vhost.cursors.values()), CURSOR, lambda cursor: cursor.name,
+    "cursors", of_vhosts(lambda node, vhost: vhost.cursors.values()), CURSOR, lambda cursor: cursor.name,
     by_name=True,
 )  # fmt: skip
 LEASES: Final = ListKind(
-    "leases", _of_vhosts(lambda node, vhost: node.broker.ranges.leases_of(vhost.name)), LEASE,
+    "leases", of_vhosts(lambda node, vhost: node.broker.ranges.leases_of(vhost.name)), LEASE,
     lambda lease: str(lease.number),
 )  # fmt: skip
 SINKS: Final = ListKind(
-    "sinks", _of_vhosts(lambda node, vhost: node.broker.ranges.sinks_of(vhost.name)), SINK, lambda sink: sink.query
+    "sinks", of_vhosts(lambda node, vhost: node.broker.ranges.sinks_of(vhost.name)), SINK, lambda sink: sink.query
 )  # fmt: skip
 VHOSTS: Final = ListKind(
-    "vhosts", _of_vhosts(lambda node, vhost: [vhost]), VHOST, lambda vhost: vhost.name, by_name=True, everywhere=True
+    "vhosts", of_vhosts(lambda node, vhost: [vhost]), VHOST, lambda vhost: vhost.name, by_name=True, everywhere=True
 )  # fmt: skip
 KINDS: Final[tuple[ListKind, ...]] = (
     *(QUEUES, EXCHANGES, BINDINGS, CONNECTIONS, CHANNELS, CONSUMERS),

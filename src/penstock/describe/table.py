@@ -229,6 +229,10 @@ def _parents(path: str) -> list[str]:
     return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
+PLAIN: Final[Table[Row]] = Table(Field("row.*", lambda row, at: row))
+"""Objects that are rows already."""
+
+
 def field_at(row: object, path: str) -> object:
     """Return the field of a row at a path; None if there is none."""
     for name in path.split("."):

@@ -79,5 +79,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""
-KINDS: Final[tuple[ListKind, ...]] = (*OWN_KINDS, users.KIND)
+KINDS: Final[tuple[ListKind, ...]] = (
+    *OWN_KINDS,
+    users.KIND,
+    *permissions.KINDS,
+    *policies.KINDS,
+    parameters.KIND,
+    parameters.GLOBAL_KIND,
+)
 """Kinds of lists."""
