@@ -9,9 +9,10 @@ from typing import Any
 from penstock.access.rules import ConnectionAccess
 from penstock.connections.connection import Connection
 from penstock.connections.control_request import ControlRequest
+from penstock.describe.lists import Found
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
-from penstock.management.operation import Operation
+from penstock.management.operation import PAGES, Operation
 from penstock.operations.table import CONTROL, OPERATIONS
 from tests.support.access_of import access_of
 
@@ -27,9 +28,10 @@ def ask(
     """Carry out an operation by its name on the control exchange, or by method and path of HTTP; return its answer."""
     row = CONTROL[operation] if operation in CONTROL else at_path(operation)
     request = ControlRequest(driver.broker.vhosts[vhost], connection, None, None, b"{}", access)
-    request.fields = dict(fields)
+    request.fields = {**fields, "whole": True} if row.gives == PAGES else dict(fields)
     found = row.run(driver, request)
-    return found if found is None or isinstance(found, dict | list) else finish(found)
+    answer = found if found is None or isinstance(found, dict | list | Found) else finish(found)
+    return [answer.rows.of(item.subject) for item in answer.items] if isinstance(answer, Found) else answer
 
 
 def asked(driver: BrokerDriver, operation: str, **fields: object) -> Any:

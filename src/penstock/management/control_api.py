@@ -54,7 +54,7 @@ from penstock.flow.work import Steps
 from penstock.logs.ids import REPLY_DROPPED
 from penstock.management.json_reader import OCTETS_A_UNIT, text_steps
 from penstock.management.node import Node
-from penstock.management.operation import CHANGES, LOOKS, Answer, Operation
+from penstock.management.operation import CHANGES, LOOKS, Answer, DefinedNoun, Noun, Operation
 from penstock.ranges.service import RangeService
 
 LAZY_OCTETS: Final = 64 * 1024
@@ -83,11 +83,23 @@ class ControlApi(Replies):
         self.build: str = build
         """Form and last change of this build; empty in tests."""
         self.ranges: RangeService = RangeService(self, node)
+        self.rows: list[Operation] = list(operations)
+        """Operations of all planes."""
         self.operations: dict[str, Operation] = {row.name: row for row in operations if row.name}
         self.kinds: dict[str, ListKind] = {kind.name: kind for kind in kinds}
         """Kinds of lists by name."""
         self.lists: PagedLists = PagedLists(broker.work, broker.pools)
         """Lists of which onlookers have seen the first pages."""
+        self.defined: dict[str, DefinedNoun] = {}
+        """Definitions of added nouns, by their names."""
+
+    def add(self, noun: Noun) -> None:
+        """Add a noun to this broker, before it serves: its operations, lists and definitions, on all planes."""
+        self.rows += noun.operations
+        self.operations.update({row.name: row for row in noun.operations if row.name})
+        self.kinds.update({kind.name: kind for kind in noun.kinds})
+        if noun.defined is not None:
+            self.defined[noun.name] = noun.defined
 
     def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
         """Carry out an operation and reply; a request without `reply_to` is carried out too."""

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from penstock.access.permission import ADMINISTRATOR
 from penstock.connections.control_request import ControlRequest
-from penstock.describe.list_kinds import seen_vhosts
+from penstock.describe.list_kinds import ListKind, seen_vhosts
 from penstock.describe.lists import Found
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
@@ -127,6 +127,19 @@ class Operation(NamedTuple):
     routes: tuple[Route, ...] = ()
     gives: str = ROW
     """Kind of its answer."""
+
+
+class DefinedNoun:
+    """Definitions of a noun in files; `penstock.operations.definitions_kinds` has what they are."""
+
+
+class Noun(NamedTuple):
+    """What a noun adds to a broker (`ControlApi.add`): control operations, paths of HTTP, lists and definitions."""
+
+    name: str
+    operations: tuple[Operation, ...]
+    kinds: tuple[ListKind, ...] = ()
+    defined: DefinedNoun | None = None
 
 
 def looking(

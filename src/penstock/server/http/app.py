@@ -5,7 +5,7 @@ Of an operation at a route the handler is derived: its fields from path, query a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from starlette.applications import Starlette
@@ -207,12 +207,13 @@ class Place(NamedTuple):
     audited: bool
 
 
-def _table() -> dict[str, dict[str, Place]]:
+def table_of(operations: Iterable[Operation]) -> dict[str, dict[str, Place]]:
+    """Return the handlers of HTTP's own paths, and of operations at their routes, by path and method."""
     table: dict[str, dict[str, Place]] = {}
     for row in OWN:
         for path, need in zip(row.paths, row.needs, strict=True):
             table.setdefault(path, {})[row.method] = Place(row.handler, need, row.audited)
-    for operation in OPERATIONS:
+    for operation in operations:
         for route in operation.routes:
             derived = handler(operation, route, PREPARED.get(operation.name))
             for path in route.paths:
@@ -224,7 +225,7 @@ def _table() -> dict[str, dict[str, Place]]:
 
 PREPARED: Final = {"user.declare": objects.hash_given}
 """Functions that read what only the server can read, by operation."""
-TABLE: Final = _table()
+TABLE: Final = table_of(OPERATIONS)
 """Routes below /api: RabbitMQ's paths and methods, and our own, which begin with /penstock."""
 
 
@@ -233,7 +234,7 @@ def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
     routes = [
         HttpRoute(f"/api{path}", _endpoint(service, path, places), methods=[*places])
         # Fixed parts first: /connections/username/x before /connections/x/channels.
-        for path, places in sorted(TABLE.items(), key=lambda row: row[0].count("{"))
+        for path, places in sorted(table_of(service.driver.control.rows).items(), key=lambda row: row[0].count("{"))
     ]
     figures = {"GET": Place(scraped.scraped, Need(MONITORING), False)}
     routes += [HttpRoute(path, _endpoint(service, path, figures), methods=["GET"]) for path in metrics.PATHS]

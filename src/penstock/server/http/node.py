@@ -249,9 +249,7 @@ async def export(request: ApiRequest) -> Response:
 async def _export(request: ApiRequest, only: VirtualHost | None, for_rabbitmq: bool) -> AsyncIterator[bytes]:
     head = definitions_export.head(request.driver, only is None)
     yield json_octets(head)[:-1]
-    for section in definitions_export.SECTIONS:
-        if only is not None and section in definitions_export.FOR_ALL:
-            continue
+    for section in definitions_export.sections(request.driver, only is None):
         before = b""
         yield b',"' + section.encode() + b'":['
         async for items in _collected(request, section, only):
