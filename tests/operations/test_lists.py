@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 from penstock.describe.conditions import key_of
-from penstock.describe.lists import KEPT_MOST, PAGE_MOST, Found
+from penstock.describe.lists import PAGE_MOST, STORED_MOST, Found
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.work import LOOKING_SHARE, Steps, finish
@@ -295,13 +295,13 @@ def test_longer_lists_in_an_order_are_not_kept_between_pages() -> None:
     driver = make_driver()
     for number in range(10):
         driver.broker.vhosts["/"].declare_queue(f"q{number}", {}, False, False, None, None)
-    assert KEPT_MOST == 100_000
+    assert STORED_MOST == 100_000
     lists = driver.control.lists
     for most, kept in ((10, 1), (6, 0)):
-        lists.kept_most = most
+        lists.stored_most = most
         found = finish(of_lists(driver, sort=["name"], count=3))
         assert ([item.name for item in found.items], found.following) == (["q0", "q1", "q2"], 3)
-        assert (len(lists._begun), lists._kept) == (kept, 7 * kept)
+        assert (len(lists._begun), lists._stored) == (kept, 7 * kept)
         found = finish(of_lists(driver, sort=["name"], count=3, after=3))
         assert [item.name for item in found.items] == ["q3", "q4", "q5"]
         finish(of_lists(driver, sort=["name"], count=500, after=6))

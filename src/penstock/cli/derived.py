@@ -274,7 +274,7 @@ PAGE_MOST: Final = 500
 
 
 class Share(NamedTuple):
-    """What of the options of a list the broker does, and what is left to do with its rows."""
+    """Options of a list that the broker carries out, and those that are left for its rows."""
 
     asked: Answer
     left: Shown

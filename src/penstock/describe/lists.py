@@ -40,7 +40,7 @@ FIRST_MOST: Final = 500
 """Most queues that are kept; a later page needs a whole list in order."""
 EXAMINED_AT_ONCE: Final = 50
 """Queues examined between two checks of the share of the slice: a unit of work each."""
-KEPT_MOST: Final = 100_000
+STORED_MOST: Final = 100_000
 """Most references of lists in an order that wait for their next page; a longer list is sorted again for each."""
 SORTED_AT_ONCE: Final = 250
 MERGED_AT_ONCE: Final = 50
@@ -274,7 +274,7 @@ class PagedList(PoolUnit):
         self.key = (number, what, self.shown)
         self.holder = PoolHolder(user, "")
 
-    def kept(self) -> int:
+    def stored(self) -> int:
         """Return the number of references that are kept until the next page, if there may be many."""
         return len(self._collected) if self.in_order else 0
 
@@ -306,8 +306,8 @@ class PagedLists:
         self._work = work
         self._pool = pools.of(LISTS)
         self._idle = IdleUnits(self._pool)
-        self.kept_most: int = KEPT_MOST
-        self._kept: int = 0
+        self.stored_most: int = STORED_MOST
+        self._stored: int = 0
         """References of lists in an order."""
         self._begun: dict[tuple[int, str, int], PagedList] = {}
         """Begun lists by number of the connection, kind of items, and number of the items shown."""
@@ -343,21 +343,21 @@ class PagedLists:
         before = self._begun.get(begun.key)
         if before is not None:
             self._end(before)
-        if begun.kept() > self.kept_most:
+        if begun.stored() > self.stored_most:
             return
-        while self._kept + begun.kept() > self.kept_most:
+        while self._stored + begun.stored() > self.stored_most:
             self._end(next(each for each in self._begun.values() if each.in_order))
         oldest = self._idle.to_displace(1)
         if isinstance(oldest, PagedList):
             self._end(oldest)
         self._pool.add(begun.holder, 1)
-        self._kept += begun.kept()
+        self._stored += begun.stored()
         self._begun[begun.key] = begun
         self._idle.rest(begun)
 
     def _end(self, begun: PagedList) -> None:
         del self._begun[begun.key]
-        self._kept -= begun.kept()
+        self._stored -= begun.stored()
         self._idle.wake(begun)
         self._pool.give(begun.holder, 1)
 

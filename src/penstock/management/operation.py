@@ -134,7 +134,7 @@ class DefinedNoun:
 
 
 class Noun(NamedTuple):
-    """What a noun adds to a broker (`ControlApi.add`): control operations, paths of HTTP, lists and definitions."""
+    """Noun that is added to a broker (`ControlApi.add`): control operations, paths of HTTP, lists and definitions."""
 
     name: str
     operations: tuple[Operation, ...]

@@ -437,7 +437,7 @@ def listing(
 
 
 OF_CONNECTION: Final = "own connection, or the tag monitoring"
-"""What an object of a client needs besides a tag."""
+"""Permission that an object of a client needs besides a tag."""
 NO_OBJECT: Final = "User not authorised to access object"
 """RabbitMQ's words for an object of another user."""
 

@@ -405,7 +405,8 @@ def _from_exchange(node: Node, request: ControlRequest) -> Groups:
 
 def _between(node: Node, request: ControlRequest) -> Groups:
     vhost, kind = request.vhost, request.text("kind")
-    source, its = vhost.exchanges.get(_exchange_name(request, "source")), list[object]()
+    source = vhost.exchanges.get(_exchange_name(request, "source"))
+    its: list[object] = []
     try:
         origin, target = destination(vhost, kind, request.text("destination"))
     except NotFound:
