@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 import penstock
+from penstock.access.user import EVERYTHING
 from penstock.describe.conditions import key_of
 from penstock.describe.lists import PAGE_MOST, STORED_MOST, Found
 from penstock.driver.driver import BrokerDriver
@@ -234,12 +235,15 @@ def test_conditions_and_orders_of_a_list_count_together() -> None:
         ({"kind": "tables"}, "'kind' must be one of queues, exchanges, "),
         ({"sort": ["massages"]}, r"no column 'massages'; did you mean messages\? Known are arguments, auto_delete"),
         ({"filters": ["massages>1"]}, "no column 'massages'"),
+        ({"kind": "cursors", "sort": ["legs"]}, r"no column 'legs'; did you mean idle_s\? Known are asked_s_ago"),
         ({"filters": ["messages"]}, "'messages' is no test: write COLUMN=VALUE"),
         ({"filters": ["messages>x"]}, "'x' is no number"),
         ({"filters": ["name~("]}, "the pattern"),
         ({"filters": "messages>1"}, "'filters' must be a list of strings"),
         ({"sort": [f"-a.{number}" for number in range(CONDITIONS_MOST + 1)]}, "'sort' has 33 entries; at most 32"),
         ({"columns": ["x" * 129]}, "columns has a column of 129 characters that begins with 'xxx"),
+        ({"named": "x" * 1_001}, "'named' has a text of 1,001 characters that begins with 'xxx"),
+        ({"filters": ["name~" + "x" * 1_001]}, "'filters' has a text of 1,001 characters"),
         ({"page": 1, "page_size": 501}, "page_size must be between 1 and 500, not 501"),
         ({"rates": [60]}, "'rates' must be a list of age and increment in seconds"),
         ({"kind": "users"}, "ACCESS_REFUSED|tag administrator"),
@@ -248,9 +252,23 @@ def test_conditions_and_orders_of_a_list_count_together() -> None:
 def test_invalid_query_is_refused_in_a_sentence(fields: dict[str, object], says: str) -> None:
     driver = make_driver()
     driver.broker.access.put_user("anna", None, ["management"])
-    driver.broker.vhosts["/"].declare_queue("q", {}, False, False, None, None)
+    vhost = driver.broker.vhosts["/"]
+    vhost.declare_queue("q", {}, False, False, None, None)
+    driver.broker.access.set_permission("anna", "/", EVERYTHING)
+    client = Dialogue(driver)
+    client.say(request("cursor.attach", cursor="c", queues=["q"]))
     with pytest.raises(BrokerError, match=says):
         ask(driver, "list", {"kind": "queues", **fields}, access=access_of(driver.broker, "anna"))
+
+
+def test_columns_of_objects_that_a_user_may_not_see_are_not_told() -> None:
+    driver = make_driver()
+    driver.broker.access.put_user("anna", None, ["management"])
+    Dialogue(driver).say(request("cursor.attach", cursor="c", queues=[]))
+    fields = {"kind": "connections", "sort": ["legs"], "everywhere": True}
+    assert ask(driver, "list", fields, access=access_of(driver.broker, "anna"))["items"] == []
+    with pytest.raises(BrokerError, match="no column 'legs'"):
+        ask(driver, "list", fields, access=access_of(driver.broker))
 
 
 def test_page_has_numbers_and_columns_by_control_too() -> None:

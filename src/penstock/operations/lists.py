@@ -10,6 +10,7 @@ the order of creation unless a request has `sort`, so that the first one needs n
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Final, NamedTuple
 
 from penstock.access.permission import MANAGEMENT, MONITORING
@@ -68,6 +69,8 @@ COLUMN_CHARACTERS: Final = 128
 """Most columns of a request, and most characters of the name of one: each is looked up in each object."""
 SHOWN_CHARACTERS: Final = 40
 """Characters of a name that is too long which its error quotes."""
+TEXT_CHARACTERS: Final = 1_000
+"""Most characters of a text to search for: a list that waits for its next page stores the texts."""
 CONDITIONS_MOST: Final = 32
 """Most columns to sort by, and most conditions: each is a pass through all items."""
 SEARCH_UNITS: Final = LOOKED_AT_ONCE // 2
@@ -76,8 +79,8 @@ EXPRESSION_WORK: Final = 40
 """Units of work to match a name with an expression: RE2 takes up to half a millisecond."""
 OPTIONAL: Final = ("policy", "operator_policy", "effective_policy_definition", "backing_queue_status")
 """Fields that the broker leaves out where there is nothing to tell, and that no table names."""
-SAMPLED: Final = 20
-"""Items of which one has a column that a table does not name."""
+SAMPLED: Final = 100
+"""Objects of which one has a column that no table names."""
 
 
 class Order(NamedTuple):
@@ -131,10 +134,12 @@ def list_query(node: Node, request: ControlRequest, kind: ListKind) -> ListQuery
     whole = fields.get("whole") is True
     everywhere = kind.everywhere or ("vhost" not in fields if whole else fields.get("everywhere") is True)
     name, page = request.text("named", ""), request.amount("page", 0)
+    if not whole:
+        _check_length(name, "named")
     size = request.amount("page_size", PAGE_DEFAULT)
     if not 1 <= size <= PAGE_MOST:
         raise PreconditionFailed(f"page_size must be between 1 and {PAGE_MOST}, not {size}")
-    query = ListQuery(
+    return ListQuery(
         kind,
         None if everywhere else request.vhost,
         whole,
@@ -150,10 +155,6 @@ def list_query(node: Node, request: ControlRequest, kind: ListKind) -> ListQuery
         max(min(request.amount("count", PAGE_MOST), PAGE_MOST), 1),
         _ranges(node, request),
     )
-    if not whole:
-        for column in (*(order.column for order in query.orders), *(each.column for each in query.conditions)):
-            _check_column(node, query, column)
-    return query
 
 
 def _columns(request: ControlRequest) -> tuple[str, ...]:
@@ -192,7 +193,18 @@ def _conditions(request: ControlRequest) -> tuple[Condition, ...]:
         raise PreconditionFailed(str(error)) from None
     for each in conditions:
         short_column(each.column, "filters")
+        _check_length(each.value, "filters")
     return conditions
+
+
+def _check_length(text: str, field: str) -> None:
+    """Check the length of a text that is stored with a list. Raises PreconditionFailed (406)."""
+    if len(text) > TEXT_CHARACTERS:
+        start = text[:SHOWN_CHARACTERS]
+        raise PreconditionFailed(
+            f"'{field}' has a text of {len(text):,} characters that begins with '{start}'; at most "
+            f"{TEXT_CHARACTERS:,} are permitted"
+        )
 
 
 def _some(request: ControlRequest, field: str) -> list[str]:
@@ -234,30 +246,44 @@ def _range(request: ControlRequest, field: str) -> SampleRange | None:
     raise PreconditionFailed(f"'{field}' must be a list of age and increment in seconds, not {worded(given)}")
 
 
-def _check_column(node: Node, query: ListQuery, column: str) -> None:
-    """Check that the objects of a list have a column. Raises PreconditionFailed (406)."""
-    table = query.kind.table
-    if column == "name" or column.split(".")[0] in OPTIONAL or table.has(column):
+# The handler
+
+
+def _checked_steps(node: Node, request: ControlRequest, query: ListQuery) -> Steps[None]:
+    """Check that objects have the columns of the order and of the conditions.
+
+    Raises PreconditionFailed (406) for one that neither the table nor any of the first objects has; without objects
+    nobody knows.
+    """
+    table, access, work = query.kind.table, request.access, node.broker.work
+    named = [*(order.column for order in query.orders), *(each.column for each in query.conditions)]
+    known = ("name", *OPTIONAL)
+    unknown = [each for each in named if each.split(".")[0] not in known and not table.has(each)]
+    if not unknown:
         return
-    names = table.names()
-    rows = Rows(node, query.kind)
-    for _, subjects in query.kind.groups(node, query.vhost):
-        for subject in [*subjects][:SAMPLED]:
-            row = rows.of(subject)
-            if column.split(".")[0] in row:
-                return
-            names += [name for name in row if name not in names]
-        if subjects:
+    names, rows, looked = table.names(), Rows(node, query.kind), 0
+    for vhost, subjects in query.kind.groups(node, query.vhost):
+        for item in [Item("", vhost, subject) for subject in islice(subjects, SAMPLED - looked)]:
+            if is_seen(node, item, access.rules, access.user) and not is_gone(item):
+                names += [name for name in rows.of(item.subject) if name not in names]
+                looked += 1
+            if work.spend(work_of(item)):
+                yield
+        if looked >= SAMPLED:
+            break
+        if work.spend(1):
+            yield
+    for column in unknown if looked else ():
+        if column.split(".")[0] not in names:
             near = nearest(column, names)
             hint = f"did you mean {near}? " if near else ""
             raise PreconditionFailed(f"no column '{column:.100}'; {hint}Known are {', '.join(sorted(names))}")
 
 
-# The handler
-
-
 def found_steps(node: Node, request: ControlRequest, query: ListQuery, grouped: Groups | None = None) -> Steps[Found]:
     """Return the references of a list, or of a page of it; `grouped` are its objects, if they are not all of a kind."""
+    if not query.whole:
+        yield from _checked_steps(node, request, query)
     rows = Rows(node, query.kind, query.ranges, query.columns)
     if query.page:
         first = None if grouped is not None else _first_search(request, query)
@@ -274,20 +300,20 @@ def found_steps(node: Node, request: ControlRequest, query: ListQuery, grouped: 
     if query.whole:
         items, total = yield from _chosen_steps(node, request, query, grouped)
         return Found(rows, items, total, len(items))
-    lists, total = node.control.lists, 0
+    lists = node.control.lists
     begun = lists.take(request.connection, query.title(), query.after)
     if begun is None and query.is_plain():
         every = query.kind.groups(node, query.vhost) if grouped is None else grouped
         begun = PagedList(every, query.kind.name_of, query.kind.fifths)
     elif begun is None:
-        items, total = yield from _chosen_steps(node, request, query, grouped)
+        items, _ = yield from _chosen_steps(node, request, query, grouped)
         begun = PagedList(iter(()), None, 1, items)
     page, following = yield from lists.page_steps(request.connection, query.after, query.title(), begun, query.most)
     access = request.access
     shown = [
         item for item in page if not is_of(request.connection, item) and is_seen(node, item, access.rules, access.user)
     ]
-    return Found(rows, shown, total, len(shown), following)
+    return Found(rows, shown, len(shown), len(shown), following)
 
 
 def _first_search(request: ControlRequest, query: ListQuery) -> QueueOrder | None:
