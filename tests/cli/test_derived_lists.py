@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from penstock.cli.derived import Columns, Condition, Shown, print_list, value_of
+from penstock.cli.derived import Columns, Shown, print_list, share_of, value_of
 from penstock.cli.derived import _condition as condition
-from tests.support.brokers import BrokerProcess, some_name
-from tests.support.commands import run
+from penstock.describe.conditions import Condition
+from tests.support.brokers import BrokerProcess, serving, some_name
+from tests.support.commands import penstock_command, run
+from tests.support.http_client import Web
 
 ITEMS: list[dict[str, Any]] = [
     {"name": "b", "messages": 10, "gate": {"open": True}, "durable": True},
@@ -59,8 +62,8 @@ def test_filter_keeps_rows_that_meet_it(capsys: pytest.CaptureFixture[str], text
 
 def test_filters_count_together_and_rows_are_sorted_before_they_are_limited(capsys: pytest.CaptureFixture[str]) -> None:
     assert names(capsys, filters=("durable=true", "messages>1")) == ["b"]
-    assert names(capsys, sort="messages") == ["a", "b", "c"]
-    assert names(capsys, sort="-messages") == ["b", "a", "c"], "a row without a value is last either way"
+    assert names(capsys, sort="messages") == ["c", "a", "b"], "a row without a value is first, as in the broker"
+    assert names(capsys, sort="-messages") == ["b", "a", "c"]
     assert names(capsys, sort="durable,-name", limit=2) == ["a", "c"]
     assert names(capsys, limit=0) == []
 
@@ -119,3 +122,75 @@ def test_list_of_a_broker_has_these_options(broker: BrokerProcess) -> None:
     assert "Known are " in run(broker, "users", "list", "--sort", "nobody", code=2)
     assert run(broker, "users", "list", "--columns", "user", "--limit", "1").splitlines() == ["user", "guest"]
     assert "hold-deadline" in run(broker, "show", "queue", f"{prefix}.1", "--filter", "setting~deadline")
+
+
+LISTED = Columns(
+    ("name", "fill", "state"),
+    {"fill": "penstock.fill_percent", "state": lambda item: "open"},
+    texts={"fill": str},
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "left"),
+    [
+        ({}, {}, {}),
+        ({"sort": "-fill,name"}, {"sort": ["-penstock.fill_percent", "name"]}, {"sort": ()}),
+        ({"sort": "state,-fill"}, {}, {}),
+        ({"filters": ("fill>5", "a.b~^x")}, {"filters": ["penstock.fill_percent>5", "a.b~^x"]}, {"filters": ()}),
+        ({"filters": ("fill=5 %",)}, {}, {}),
+        (
+            {"filters": ("state!=open", "name=a"), "limit": 5},
+            {"filters": ["name=a"]},
+            {"filters": (condition("state!=open"),)},
+        ),
+        ({"sort": "name", "limit": 5}, {"sort": ["name"], "page": 1, "page_size": 5}, {"sort": ()}),
+        ({"sort": "state", "limit": 5}, {}, {}),
+        ({"limit": 0}, {}, {}),
+        ({"limit": 501}, {}, {}),
+    ],
+)
+def test_broker_is_asked_for_what_it_knows_of_a_list(
+    options: dict[str, Any], asked: dict[str, object], left: dict[str, Any]
+) -> None:
+    wanted = shown(**options)
+    share = share_of(LISTED, wanted)
+    assert share.asked == asked
+    assert share.left == wanted._replace(**left)
+
+
+def test_list_of_the_command_line_is_that_of_http(tmp_path: Path) -> None:
+    prefix = some_name("order")
+    with serving(tmp_path, "--http", "127.0.0.1:0") as broker:
+        web = Web(broker.http)
+        for number in (3, 1, 2):
+            run(broker, "declare", "queue", f"{prefix}.{number}", "capacity-messages=10")
+        run(broker, "publish", f"{prefix}.2", "x", "y")
+        for sort, query in (
+            ("messages", "sort=messages"),
+            ("-messages", "sort=messages&sort_reverse=true"),
+            ("penstock.fill_percent", "sort=penstock.fill_percent"),
+            ("policy", "sort=policy"),
+            ("name", ""),
+            ("-name", "sort=name&sort_reverse=true"),
+        ):
+            said = run(
+                broker, "list", "queues", "--filter", f"name~{prefix}", "--sort", sort, "--columns", "name", "--json"
+            )
+            names = [json.loads(line)["name"] for line in said.splitlines()]
+            page = web.get(f"/queues/%2F?page=1&name={prefix}&{query}")
+            whole = [row["name"] for row in web.get(f"/queues/%2F?{query}")]
+            assert names == [row["name"] for row in page["items"]] == [name for name in whole if prefix in name], sort
+            assert len(names) == 3
+
+
+def test_list_that_is_limited_says_how_many_there_are(broker: BrokerProcess) -> None:
+    prefix = some_name("limited")
+    for number in range(3):
+        run(broker, "declare", "queue", f"{prefix}.{number}")
+    words = ("list", "queues", "--filter", f"name~{prefix}", "--limit", "2", "--columns", "name")
+    done = penstock_command(*words, "--url", broker.url)
+    assert done.stdout.split() == ["name", f"{prefix}.0", f"{prefix}.1"]
+    assert done.stderr == "2 of 3 are shown\n"
+    wrong = run(broker, "list", "queues", "--filter", "massages>1", code=2)
+    assert "no column 'massages'; did you mean messages" in wrong

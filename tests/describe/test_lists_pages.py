@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from penstock.core.consume.consumer import Consumer
-from penstock.describe.lists import PAGE_MOST, QUEUES_AT_ONCE, PagedList, QueueOrder, first_steps
+from penstock.describe.list_kinds import QUEUES_AT_ONCE
+from penstock.describe.lists import PAGE_MOST, PagedList, QueueOrder, first_steps
 from penstock.describe.vhost import totals_steps
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import LOOKING_SHARE, Steps, WorkMeter, finish
-from penstock.management.control_api import answer_list, answer_top
 from penstock.operations.definitions_export import answer_export
+from penstock.operations.lists import answer_list
+from penstock.operations.top import answer_top
 from penstock.settings.pools import LISTS
-from tests.support.access_of import access_of
 from tests.support.control_requests import answers, request
 from tests.support.driven_connection import Dialogue, make_driver
 from tests.support.operation_calls import request_of
@@ -122,9 +123,7 @@ JOBS: dict[str, Callable[[BrokerDriver, int], Steps[Any]]] = {
     "definitions.export": lambda driver, last: answer_export(driver, request_of(driver, section="queues", after=last)),
     "top": lambda driver, _: answer_top(driver, request_of(driver, count=10)),
     "overview": lambda driver, _: totals_steps(driver),
-    "page": lambda driver, _: first_steps(
-        driver, None, access_of(driver.broker).rules, "", QueueOrder(None, False), 10
-    ),
+    "page": lambda driver, _: first_steps(driver, [*driver.broker.vhosts.values()], QueueOrder(None, False, 10)),
 }
 
 

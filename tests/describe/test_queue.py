@@ -10,17 +10,18 @@ from random import Random
 
 import pytest
 
-from penstock.access.rules import UserRules
 from penstock.content.properties import Properties
 from penstock.core.message import Envelope
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.queue.queue import Queue
+from penstock.describe.conditions import key_of
 from penstock.describe.gate import because, gate_row
-from penstock.describe.lists import EXAMINED_AT_ONCE, First, QueueOrder, first_steps
+from penstock.describe.list_kinds import Item
+from penstock.describe.lists import EXAMINED_AT_ONCE, QueueOrder, first_steps
 from penstock.describe.metrics import Selection
 from penstock.describe.queue import CURSORS, QUEUE, QUEUES_SHOWN, blocked_rows, cursor_row, fill_percent, queue_row
 from penstock.describe.session import consumer_row, producer_row
-from penstock.describe.table import Reading, field_at, key_of, reading
+from penstock.describe.table import Reading, field_at, reading
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import LOOKING_SHARE, finish
 from penstock.operations.vhosts import declare_vhost
@@ -277,8 +278,8 @@ def number_of(queue: Queue, column: str) -> float:
     return found
 
 
-def first(driver: BrokerDriver, order: QueueOrder, count: int, wanted: str = "") -> First:
-    return finish(first_steps(driver, None, UserRules(driver.broker.access, "guest"), wanted, order, count))
+def first(driver: BrokerDriver, order: QueueOrder) -> list[Item]:
+    return finish(first_steps(driver, [*driver.broker.vhosts.values()], order))
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -291,10 +292,11 @@ def test_first_queues_are_those_of_the_list_in_order(
     whole.sort(key=lambda queue: queue.name, reverse=reverse and column == "name")
     if column != "name":
         whole.sort(key=lambda queue: number_of(queue, column), reverse=reverse)
-    found = first(driver, QueueOrder(QUEUE.number(column), reverse), count)
-    assert [item.subject for item in found.items] == whole[:count]
-    assert all(item.vhost is driver.broker.vhosts[item.vhost.name] for item in found.items if item.vhost is not None)
-    assert (found.total, found.filtered) == (MANY, MANY)
+    order = QueueOrder(QUEUE.number(column), reverse, count)
+    found = first(driver, order)
+    assert [item.subject for item in found] == whole[:count]
+    assert all(item.vhost is driver.broker.vhosts[item.vhost.name] for item in found if item.vhost is not None)
+    assert (order.total, order.filtered) == (MANY, MANY)
 
 
 def test_queues_of_the_same_name_are_in_the_order_of_creation_in_either_direction() -> None:
@@ -303,21 +305,21 @@ def test_queues_of_the_same_name_are_in_the_order_of_creation_in_either_directio
     for vhost in driver.broker.vhosts.values():
         vhost.declare_queue("same", {}, False, False, None, None)
     for reverse in (False, True):
-        items = first(driver, QueueOrder(None, reverse), 10).items
+        items = first(driver, QueueOrder(None, reverse, 10))
         assert [item.vhost.name for item in items if item.vhost is not None] == ["/", "other"]
 
 
 def test_queues_with_the_wanted_text_are_listed_and_counted(driver: BrokerDriver) -> None:
     names = [name for vhost in driver.broker.vhosts.values() for name in vhost.queues if "q12" in name.lower()]
-    found = first(driver, QueueOrder(None, False), 5, "q12")
-    assert [item.name for item in found.items] == sorted(names)[:5]
-    assert (found.total, found.filtered) == (MANY, len(names))
+    order = QueueOrder(None, False, 5, "q12")
+    assert [item.name for item in first(driver, order)] == sorted(names)[:5]
+    assert (order.total, order.filtered) == (MANY, len(names))
 
 
 def test_page_of_thousands_of_queues_is_found_in_small_slices(driver: BrokerDriver) -> None:
-    rules = UserRules(driver.broker.access, "guest")
-    order = QueueOrder(QUEUE.number("messages"), True)
-    slices, found = turn_costs(driver.broker.work, first_steps(driver, None, rules, "", order, 50), LOOKING_SHARE)
+    order = QueueOrder(QUEUE.number("messages"), True, 50)
+    hosts = [*driver.broker.vhosts.values()]
+    slices, found = turn_costs(driver.broker.work, first_steps(driver, hosts, order), LOOKING_SHARE)
     assert max(slices) <= LOOKING_SHARE + EXAMINED_AT_ONCE
     assert len(slices) >= MANY // (LOOKING_SHARE + EXAMINED_AT_ONCE)
-    assert len(found.items) == 50
+    assert len(found) == 50

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.describe.list_kinds import CONSUMERS
 from penstock.describe.lists import collected_steps
 from penstock.describe.metrics import Scrape, Selection
 from penstock.describe.node import NodeFigures
@@ -128,7 +129,7 @@ def test_browsers_are_listed_and_marked() -> None:
     browse = composite(spec.SOURCE, address="/queues/q", distribution_mode="copy")
     client.attach_receiver(None, 1, credit=5, source=browse, name="looks")
     client.attach_receiver("/queues/q", 2, credit=5, name="takes")
-    items = finish(collected_steps(client.driver, "consumers", None))
+    items = finish(collected_steps(client.driver, CONSUMERS, None))
     listed: Any = [CONSUMER.row(item.subject, reading(client.driver)) for item in items]  # type: ignore[arg-type]
     assert [(each["consumer_tag"], each["penstock"]["browses"], each["active"]) for each in listed] == [
         ("takes", False, True),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from penstock.core.queue.cursor_state import LeaseState, Position, pin, reader_of
-from penstock.describe.lists import collected_steps, is_seen, name_of, work_of
+from penstock.describe.list_kinds import LEASES, SINKS, is_seen, work_of
+from penstock.describe.lists import collected_steps
 from penstock.describe.spark import held_by_lease, lease_end, lease_row, sink_row, staged_line
 from penstock.ranges.cursors import Cursor
 from tests.ranges.test_sinks import Sink, Task
@@ -100,7 +101,7 @@ def test_leases_and_sinks_are_listed_by_virtual_host() -> None:
     Task(sink).stage_all(1)
     sink.consumer.declare("orders")
     Task(sink).ask("lease.open", queues=["orders"])
-    for kind, names in (("leases", ["1"]), ("sinks", ["q"])):
+    for kind, names in ((LEASES, ["1"]), (SINKS, ["q"])):
         steps = collected_steps(sink.driver, kind, None)
         items = None
         while items is None:
@@ -108,6 +109,6 @@ def test_leases_and_sinks_are_listed_by_virtual_host() -> None:
                 next(steps)
             except StopIteration as end:
                 items = end.value
-        assert [name_of(item.subject) for item in items] == [item.name for item in items] == names
+        assert [item.name for item in items] == names
         rules = sink.consumer.connection.access.rules
         assert all(is_seen(sink.driver, item, rules, "guest") and work_of(item) > 0 for item in items)

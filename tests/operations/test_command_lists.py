@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.operations.command_lists import LISTINGS, asked_last, shown_seconds
+from penstock.describe.list_kinds import KINDS
+from penstock.operations.command_lists import LISTINGS, LISTS, asked_last, shown_seconds
 
 ROWS = {row.path: row for row in LISTINGS}
 
@@ -34,10 +35,10 @@ def test_list_of_limits_is_one_object_by_scope_and_name() -> None:
     assert row.as_object(row.rows([answer])) == answer
 
 
-def test_list_of_consumers_is_in_the_order_of_queues() -> None:
-    row = ROWS["consumers list"]
-    found = row.rows([{"queue": {"name": "b"}}, {"queue": {"name": "a"}}])
-    assert [each["queue"]["name"] for each in found] == ["a", "b"]
+def test_lists_by_name_are_those_of_kinds_by_name() -> None:
+    sorted_here = {row.fixed["kind"] for row in LISTS if row.fixed.get("sort") == ["name"]}
+    assert sorted_here == {kind.name for kind in KINDS if kind.by_name}
+    assert {row.fixed["kind"] for row in LISTS} == {kind.name for kind in KINDS}
 
 
 def test_time_that_is_not_known_is_a_dash() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.settings.policy_reader import read_policy
-from penstock.describe.lists import Item
+from penstock.describe.list_kinds import Item
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed
 from penstock.management.operation import Streamed

@@ -7,7 +7,8 @@ import pytest
 from penstock.client.errors import ControlError
 from penstock.connections.control_request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.content.properties import Properties
-from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE
+from penstock.describe.list_kinds import ITEM_WORK, QUEUES_AT_ONCE
+from penstock.describe.lists import PAGE_MOST
 from penstock.flow.work import LOOKING_SHARE
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess

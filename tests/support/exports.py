@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.vhost import VirtualHost
-from penstock.describe.lists import Item
+from penstock.describe.list_kinds import Item
 from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.operations import definitions_export

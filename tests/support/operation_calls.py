@@ -9,9 +9,10 @@ from typing import Any
 from penstock.access.rules import ConnectionAccess
 from penstock.connections.connection import Connection
 from penstock.connections.control_request import ControlRequest
+from penstock.describe.lists import Found
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
-from penstock.management.operation import Operation, Streamed, Waiting
+from penstock.management.operation import PAGES, Operation, Streamed, Waiting
 from penstock.operations.table import CONTROL, OPERATIONS
 from tests.support.access_of import access_of
 
@@ -27,13 +28,16 @@ def ask(
     """Carry out an operation by its name on the control exchange, or by method and path of HTTP; return its answer."""
     row = CONTROL[operation] if operation in CONTROL else at_path(operation)
     request = ControlRequest(driver.broker.vhosts[vhost], connection, None, None, b"{}", access)
-    request.fields = dict(fields)
+    request.fields = {**fields, "whole": True} if row.gives == PAGES else dict(fields)
     found = row.run(driver, request)
     if found is None or isinstance(found, dict | list | str):
         return found
     if isinstance(found, Streamed):
         return {**found.head, **{name: [row for rows in parts for row in rows] for name, parts in found.lists}}
-    return finish_waits(driver, found) if isinstance(found, Waiting) else finish(found)
+    if isinstance(found, Waiting):
+        return finish_waits(driver, found)
+    answer = found if isinstance(found, Found) else finish(found)
+    return [answer.rows.of(item.subject) for item in answer.items] if isinstance(answer, Found) else answer
 
 
 def finish_waits(driver: BrokerDriver, waiting: Waiting) -> Any:

@@ -197,23 +197,6 @@ def fitting(widths: list[int], columns: int) -> list[int]:
     return found
 
 
-def cell(value: object) -> str:
-    """Return a value as a table cell."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.1f}"
-    if isinstance(value, dict):  # Arguments, as parsed by `pairs`.
-        return " ".join(
-            f"{name}={str(item).lower() if isinstance(item, bool) else item}" for name, item in value.items()
-        )
-    return str(value)
-
-
 class Seconds(click.FloatRange):
     """Seconds, or a time with a unit: 30, 30s, 5 min."""
 
@@ -312,7 +295,7 @@ def ask(connection: Connection, operation: str, fields: dict[str, Any], is_metho
 def listed(connection: Connection, operation: str, fields: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
     """Yield the items of a list, page by page if the broker has pages."""
     if operation == "list":
-        yield from connection.list(fields["kind"], everywhere=fields["everywhere"])
+        yield from connection.list(**fields)
     elif key == "users":
         more, fields = True, {**fields, "count": PAGE}
         while more:

@@ -15,28 +15,20 @@ from typing import Any, Final, NamedTuple
 import click
 
 from penstock.cli import common
-from penstock.cli.common import COLUMN_COLOURS, cell, control_session, near_match, print_result, say, say_json, table
+from penstock.cli.common import COLUMN_COLOURS, control_session, near_match, print_result, say, say_json, table
 from penstock.cli.parameters import JSON, parameter
 from penstock.cli.target import URL
-from penstock.errors import PenstockError
+from penstock.describe.conditions import Condition, cell, condition_of, holds, key_of
+from penstock.errors import ConfigError, PenstockError
 from penstock.operations.command import Answer, Columns, Command, Field, Given, Item, Listing
 from penstock.operations.commands import METHODS
 from penstock.texts import printable
 
-FILTER: Final = re.compile(r"([^=<>!~]+)(!=|>=|<=|=|>|<|!~|~)(.*)", re.DOTALL)
 SUGGESTED: Final = 5
 """Most near names in an error about a column."""
 _MISSING: Final = object()
 OPTIONAL: Final = ("message_stats", "policy", "operator_policy", "owner_pid_details", "backing_queue_status")
 """Fields that the broker omits if they are empty."""
-
-
-class Condition(NamedTuple):
-    """Condition of --filter on a column."""
-
-    column: str
-    operator: str
-    value: str
 
 
 class Shown(NamedTuple):
@@ -73,34 +65,34 @@ def _words(text: str | None) -> tuple[str, ...]:
 
 def _condition(text: str) -> Condition:
     """Return the condition of a text. Raises UsageError."""
-    match = FILTER.fullmatch(text)
-    if match is None:
-        raise click.UsageError(f"--filter '{text}' is no test: write COLUMN=VALUE, COLUMN>NUMBER or COLUMN~EXPRESSION")
-    column, operator, value = match[1].strip(), match[2], match[3].strip()
-    if operator in ("~", "!~"):
+    try:
+        condition = condition_of(text)
+    except ConfigError as error:
+        raise click.UsageError(f"--filter {error}") from None
+    if condition.operator in ("~", "!~"):
         try:
-            re.compile(value)
+            re.compile(condition.value)
         except re.error as error:
             raise click.UsageError(f"--filter '{text}': the expression is invalid: {error}") from None
-    if operator[0] in "<>":
-        try:
-            _number(value)
-        except ValueError:
-            raise click.UsageError(f"--filter '{text}': '{value}' is no number") from None
-    return Condition(column, operator, value)
+    return condition
 
 
-def _number(text: str) -> float:
-    return float(text.replace(",", "").replace("_", "").removesuffix("%"))
+LIST_OF_BROKER: Final = "list"
+"""Operation whose rows the broker sorts and chooses."""
+NO_COLUMN: Final = "no column "
+"""Beginning of the broker's error for an unknown column."""
 
 
-def print_list(items: Iterable[Item], columns: Columns, shown: Shown, whole: str | None = None) -> None:
+def print_list(
+    items: Iterable[Item], columns: Columns, shown: Shown, whole: str | None = None, all_of_them: int | None = None
+) -> None:
     """Print a list with its options. Raises UsageError for an unknown column.
 
     JSON is one object per line; with `whole` it is one list, in an object under that name unless it is empty.
+    `all_of_them` is the number of rows that the broker has, if these are the first of them.
     """
     rows = chosen(items, columns, shown)
-    total = len(rows)
+    total = len(rows) if all_of_them is None else all_of_them
     rows = rows[: shown.limit]
     if shown.as_json:
         objects = [{name: value_of(item, name, columns) for name in shown.columns} or item for item in rows]
@@ -183,42 +175,15 @@ def _own_fields(item: Item) -> Sequence[str]:
 
 def _holds(condition: Condition, item: Item, columns: Columns) -> bool:
     """Return whether an item meets a condition; numbers are compared as numbers, other values as text."""
-    value = value_of(item, condition.column, columns)
-    operator, wanted = condition.operator, condition.value
-    if operator in ("~", "!~"):
-        return (re.search(wanted, _plain(value)) is not None) == (operator == "~")
-    if operator in ("=", "!="):
-        return (_equals(value, wanted) or wanted == text_of(item, condition.column, columns)) == (operator == "=")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    bound = _number(wanted)
-    return {">": value > bound, "<": value < bound, ">=": value >= bound, "<=": value <= bound}[operator]
-
-
-def _equals(value: object, wanted: str) -> bool:
-    if isinstance(value, bool):
-        return wanted in (("true", "yes") if value else ("false", "no"))
-    if isinstance(value, int | float):
-        try:
-            return value == _number(wanted)
-        except ValueError:
-            return False
-    return _plain(value) == wanted
-
-
-def _plain(value: object) -> str:
-    return "" if value is None else value if isinstance(value, str) else cell(value)
+    value, wanted = value_of(item, condition.column, columns), condition.value
+    if condition.operator in ("=", "!=") and wanted == text_of(item, condition.column, columns):
+        return condition.operator == "="
+    return holds(condition, value, lambda text: re.search(wanted, text) is not None)
 
 
 def _sort(rows: list[Item], columns: Columns, name: str, descending: bool) -> None:
-    """Sort rows by a column, stable; rows without a value are last either way."""
-    values = [(value_of(item, name, columns), item) for item in rows]
-    known = [(value, item) for value, item in values if value is not None]
-    if all(isinstance(value, int | float) for value, _ in known):
-        known.sort(key=lambda each: each[0], reverse=descending)  # type: ignore[arg-type, return-value]
-    else:
-        known.sort(key=lambda each: _plain(each[0]), reverse=descending)
-    rows[:] = [item for _, item in known] + [item for value, item in values if value is None]
+    """Sort rows by a column, stable, as the broker does."""
+    rows.sort(key=lambda item: key_of(value_of(item, name, columns)), reverse=descending)
 
 
 IF_EXISTS: Final = Field("if_exists", "Accept that it does not exist: exit code 0.", bool)
@@ -305,11 +270,64 @@ def _print(row: Command, given: Given, answer: Answer, as_json: bool, near: Call
 # Lists
 
 
+PAGE_MOST: Final = 500
+"""Most rows of a page of the broker."""
+
+
+class Share(NamedTuple):
+    """Options of a list that the broker carries out, and those that are left for its rows."""
+
+    asked: Answer
+    left: Shown
+
+
+def share_of(columns: Columns, shown: Shown) -> Share:
+    """Return the parts of the options of a list: the broker knows the fields, but no column that is computed here."""
+    computed = {name for name, path in columns.computed.items() if not isinstance(path, str)}
+    own = {*computed, *columns.of_items}
+    said = {*own, *columns.texts}
+    filters = [each for each in shown.filters if each.column in (said if each.operator in ("=", "!=") else own)]
+    asked: Answer = {
+        "filters": [
+            f"{_path(columns, each.column)}{each.operator}{each.value}" for each in shown.filters if each not in filters
+        ]
+    }
+    by_broker = own.isdisjoint(name.removeprefix("-") for name in shown.sort)
+    if by_broker and shown.sort:
+        asked["sort"] = [f"{'-' * name.startswith('-')}{_path(columns, name.removeprefix('-'))}" for name in shown.sort]
+    left = shown._replace(filters=tuple(filters), sort=() if by_broker else shown.sort)
+    if not left.filters and not left.sort and shown.limit is not None and 0 < shown.limit <= PAGE_MOST:
+        asked |= {"page": 1, "page_size": shown.limit}
+    return Share({name: value for name, value in asked.items() if value}, left)
+
+
+def _path(columns: Columns, name: str) -> str:
+    """Return the path of the field of a column."""
+    path = columns.computed.get(name, name)
+    assert isinstance(path, str)
+    return path
+
+
 def _list(row: Listing, given: Given, shown: Shown, url: str) -> None:
     """Ask for a list and print it."""
+    from penstock.client.errors import ControlError
+
+    operation, fields = _request(row, given)
+    columns, total = row.columns, None
+    if operation == LIST_OF_BROKER:
+        asked, shown = share_of(columns, shown)
+        fields = {**fields, **asked}
     with control_session(url) as control:
-        items = list(common.listed(control, *_request(row, given), row.key))
-    columns = row.columns
+        try:
+            if "page" in fields:
+                answer = common.ask(control, operation, fields, False)
+                items, total = answer["items"], answer["filtered_count"]
+            else:
+                items = list(common.listed(control, operation, fields, row.key))
+        except ControlError as error:
+            if error.text.startswith(NO_COLUMN):
+                raise click.UsageError(printable(error.text)) from None
+            raise
     if given.get("everywhere") and "vhost" not in columns.default and row.path != "vhosts list":
         columns = columns._replace(default=(*columns.default, "vhost"))
     if row.rows is not None and not (row.raw and shown.as_json):
@@ -317,4 +335,4 @@ def _list(row: Listing, given: Given, shown: Shown, url: str) -> None:
     if row.as_object is not None and shown.as_json and not shown.columns:
         say_json(row.as_object(chosen(items, columns, shown)[: shown.limit]))
     else:
-        print_list(items, columns, shown, row.whole)
+        print_list(items, columns, shown, row.whole, total)

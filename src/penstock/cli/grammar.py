@@ -10,6 +10,7 @@ import functools
 import gc
 import inspect
 import re
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from penstock.texts import SCOPE_NOUNS, nearest
 
 if TYPE_CHECKING:
     from penstock.operations.command import Command, Listing
+    from penstock.operations.commands import Noun
 
 SHORT_HELP: Final = 200
 """Most characters of a command's first sentence in a list of commands."""
@@ -115,13 +117,45 @@ FORMER: Final[dict[str, str]] = {
 """Former names of commands, which no help lists, and present ones."""
 
 
+ADDED: Final[dict[str, tuple[Noun, Sequence[Command | Listing]]]] = {}
+"""Added nouns with their commands."""
+
+
 @functools.cache
 def rows() -> dict[str, Command | Listing]:
     """Return the rows of derived commands, by their paths."""
     from penstock.operations.command_lists import LISTINGS
     from penstock.operations.commands import COMMANDS
 
-    return {**{row.path: row for row in LISTINGS}, **{row.path: row for row in COMMANDS}}
+    found: list[Command | Listing] = [*LISTINGS, *COMMANDS]
+    for _, added in ADDED.values():
+        found += added
+    return {row.path: row for row in found}
+
+
+def add_noun(name: str, noun: Noun, commands: Sequence[Command | Listing]) -> None:
+    """Add a noun to the commands, with its help and its rows."""
+    ADDED[name] = (noun, commands)
+    _forget()
+
+
+def drop_noun(name: str) -> None:
+    """Remove an added noun."""
+    del ADDED[name]
+    _forget()
+
+
+def _forget() -> None:
+    for made in (rows, nouns, places, groups, sections, command_at):
+        made.cache_clear()
+
+
+@functools.cache
+def nouns() -> dict[str, Noun]:
+    """Return the nouns of commands that ask a broker."""
+    from penstock.operations.commands import NOUNS
+
+    return {**NOUNS, **{name: noun for name, (noun, _) in ADDED.items()}}
 
 
 @functools.cache
@@ -144,22 +178,18 @@ def places() -> dict[str, str]:
 @functools.cache
 def groups() -> dict[str, str]:
     """Return the help of each group."""
-    from penstock.operations.commands import NOUNS
-
-    return {**{noun: row.help for noun, row in NOUNS.items()}, **GROUPS}
+    return {**{noun: row.help for noun, row in nouns().items()}, **GROUPS}
 
 
 @functools.cache
 def sections() -> dict[str, tuple[str, ...]]:
     """Return the sections of the help, with their commands in order."""
-    from penstock.operations.commands import NOUNS
-
     found: dict[str, tuple[str, ...]] = {}
     for section, names in SECTIONS.items():
         if section:
             found[section] = names
             continue
-        for noun, row in NOUNS.items():
+        for noun, row in nouns().items():
             found[row.section] = (*found.get(row.section, ()), noun)
         for path in rows():
             if " " not in path:

@@ -505,9 +505,9 @@ def settle_cursor(engine: Engine, cursor: str, token: int, end: Mapping[str, int
 class ListPages(Pages[Answer]):
     """Pages of a list."""
 
-    def __init__(self, engine: Engine, kind: str, *, everywhere: bool = False) -> None:
+    def __init__(self, engine: Engine, fields: Answer) -> None:
         self._engine = engine
-        self._fields = {"kind": kind, "everywhere": everywhere}
+        self._fields = fields
         self._after: int | None = 0
 
     def following(self) -> Steps[Sequence[Answer]]:
@@ -520,13 +520,22 @@ class ListPages(Pages[Answer]):
         return ()
 
 
-def list_(engine: Engine, kind: str, *, everywhere: bool = False) -> Pages[Answer]:
+def list_(
+    engine: Engine, kind: str, *, everywhere: bool = False, sort: Names | None = None, filters: Names | None = None
+) -> Pages[Answer]:
     """Yield all objects of a kind, page by page: "queues", "exchanges", "bindings", "connections", "channels",
     "consumers", "cursors" or "vhosts".
 
-    Of this connection's virtual host, or of all. Objects that are created meanwhile may be missing.
+    Of this connection's virtual host, or of all. Objects that are created meanwhile may be missing. `sort` are paths of
+    fields, descending with a minus: "-messages"; without any the order is that of creation. `filters` are conditions
+    that an object must meet: "messages>9", "name~^eu".
     """
-    return ListPages(engine, kind, everywhere=everywhere)
+    fields: Answer = {"kind": kind, "everywhere": everywhere}
+    if sort is not None:
+        fields["sort"] = list(sort)
+    if filters is not None:
+        fields["filters"] = list(filters)
+    return ListPages(engine, fields)
 
 
 WATCH_PERIOD: Final = 0.5

@@ -1,53 +1,37 @@
 """Lists: references first, then rows item by item, so that long lists do not block.
 
-`groups` yields references some at a time, and `collected_steps` returns all of them. `Rows` converts a reference to a
-row. Clients of control operations request one page after another (`PagedLists`). An object that exists all the time is
-in exactly one page, because a list is stored between two pages. A client that requests a page again, or after 64 other
-lists, gets the objects that are at that position now.
+`collected_steps` returns references to all objects of a kind (`describe/list_kinds.py`), `chosen_steps` those that a
+list is about, and `sorted_steps` has them in order. `Rows` converts a reference to a row. Clients of control operations
+request one page after another (`PagedLists`). An object that exists all the time is in exactly one page, because a list
+is stored between two pages. A client that requests a page again, or after 64 other lists, gets the objects that are at
+that position now.
 
-Most pages over HTTP are among the first. Such pages need neither all queues in order nor an object for each:
+Most pages of queues are among the first. Such pages need neither all queues in order nor an object for each:
 `first_steps` keeps the best so far, and other queues cost one comparison.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+import heapq
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
 
-from penstock.access.permission import ADMINISTRATOR, MONITORING
+from typing_extensions import override
+
 from penstock.access.rules import Rules
-from penstock.access.user import User
 from penstock.connections.connection import Connection
-from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.rotation import browsers_of
-from penstock.core.consume.session import Session
-from penstock.core.publish.sink_state import SinkState
-from penstock.core.queue.cursor_state import CursorState, LeaseState
 from penstock.core.queue.queue import Queue
-from penstock.core.routing.exchange import EXCHANGE as TO_EXCHANGE
-from penstock.core.routing.exchange import QUEUE as TO_QUEUE
-from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.vhost import VirtualHost
+from penstock.describe.conditions import Key, key_of
+from penstock.describe.list_kinds import ITEM_WORK, Groups, Item, ListKind, is_seen
 from penstock.describe.message_stats import SampleRanges
-from penstock.describe.queue import CURSOR, POSITION_WORK, QUEUE
-from penstock.describe.session import CONNECTION, CONSUMER, SESSION, channel_name
-from penstock.describe.spark import LEASE, SINK
-from penstock.describe.table import DescribedNode, Field, Key, Reading, Row, Table, field_at, key_of, reading
-from penstock.describe.vhost import BINDING, DEFAULT_BINDING, EXCHANGE, SUMMED_A_UNIT, USER, VHOST
+from penstock.describe.table import ABSENT, DescribedNode, Field, Reading, Row, Table, field_at, reading
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import STRANGER, IdleUnits, PoolHolder, Pools, PoolUnit
 from penstock.flow.work import Steps, WorkMeter
 from penstock.settings.pools import LISTS
 
 T = TypeVar("T")
-KINDS: Final = (
-    *("queues", "exchanges", "bindings", "connections", "channels", "consumers"),
-    *("cursors", "leases", "sinks", "vhosts"),
-)
-ITEM_WORK: Final = 10
-"""Units of work per shown item."""
-QUEUES_AT_ONCE: Final = 250
-"""Queues that are listed, or searched for consumers, per step."""
 PAGE_MOST: Final = 500
 """Most items of a page."""
 MADE_A_UNIT: Final = 5
@@ -56,68 +40,21 @@ FIRST_MOST: Final = 500
 """Most queues that are kept; a later page needs a whole list in order."""
 EXAMINED_AT_ONCE: Final = 50
 """Queues examined between two checks of the share of the slice: a unit of work each."""
+STORED_MOST: Final = 100_000
+"""Most references of lists in an order that wait for their next page; a longer list is sorted again for each."""
+SORTED_AT_ONCE: Final = 250
+MERGED_AT_ONCE: Final = 50
+"""References sorted, and merged, per step."""
+SORTED_A_UNIT: Final = 3
+"""References sorted per unit of work; one is merged."""
+LOOKED_AT_ONCE: Final = 50
+"""Items of which a step checks the name or a field."""
+NUMBER_WORK: Final = 1
+FIELD_WORK: Final = 6
+"""Units of work to read a number of an item, or another field of it; more fields cost as much as its row."""
 
-Groups = Iterator[tuple[VirtualHost, Collection[object]]]
-"""Objects of a list some at a time, with their virtual host."""
 Rank = tuple[Any, ...]
 """Numbers and texts that determine the order of objects."""
-TABLES: Final[tuple[tuple[type, Table[Any]], ...]] = (
-    (Queue, QUEUE),
-    (Consumer, CONSUMER),
-    (Connection, CONNECTION),
-    (Session, SESSION),
-    (Exchange, EXCHANGE),
-    (Binding, BINDING),
-    (CursorState, CURSOR),
-    (LeaseState, LEASE),
-    (SinkState, SINK),
-    (VirtualHost, VHOST),
-    (User, USER),
-)
-
-
-class Item:
-    """Item of a list; `name` is its sort key."""
-
-    __slots__ = ("name", "vhost", "subject")
-
-    def __init__(self, name: str, vhost: VirtualHost | None, subject: object) -> None:
-        self.name = name
-        self.vhost = vhost
-        self.subject = subject
-
-
-def name_of(subject: object) -> str:
-    """Return an item's sort key."""
-    if isinstance(subject, Queue | Exchange | VirtualHost | CursorState):
-        return subject.name
-    if isinstance(subject, Binding):
-        return subject.source.name
-    if isinstance(subject, LeaseState):
-        return str(subject.number)
-    if isinstance(subject, SinkState):
-        return subject.query
-    if isinstance(subject, Consumer):
-        return subject.queue.name
-    if isinstance(subject, Session):
-        return channel_name(subject)
-    return subject.peer.ends() if isinstance(subject, Connection) else ""
-
-
-def name_in_log(subject: object) -> str:
-    """Return the name of an object in log lines, commands and metrics, which differs from the name over HTTP for
-    clients.
-    """
-    if isinstance(subject, Session):
-        return subject.name
-    return subject.name() if isinstance(subject, Connection) else name_of(subject)
-
-
-def names_of(item: Item) -> tuple[str, ...]:
-    """Return the names by which a search finds an item: both names of a connection or channel."""
-    if isinstance(item.subject, (Connection, Session)):
-        return item.name, name_in_log(item.subject)
-    return (item.name,)
 
 
 class Best(Generic[T]):
@@ -154,98 +91,23 @@ class Best(Generic[T]):
             self._last = self._best[-1][0]
 
 
-def seen_vhosts(node: DescribedNode, rules: Rules) -> list[VirtualHost]:
-    """Return the virtual hosts whose objects a user may see: all for an administrator."""
-    everywhere = rules.has_tag(ADMINISTRATOR)
-    return [vhost for vhost in node.broker.vhosts.values() if everywhere or rules.enters(vhost.name)]
-
-
 # Listed objects
 
 
-def collected_steps(node: DescribedNode, kind: str, vhost: VirtualHost | None) -> Steps[list[Item]]:
+def collected_steps(node: DescribedNode, kind: ListKind, vhost: VirtualHost | None) -> Steps[list[Item]]:
     """Return all items of a kind, each examined once. Items created meanwhile may be missing."""
-    return (yield from PagedList(groups(node, kind, vhost)).page_steps(UNLIMITED, node.broker.work))
-
-
-def groups(node: DescribedNode, kind: str, vhost: VirtualHost | None) -> Groups:
-    """Yield the items of a kind, of one virtual host or of all (None), some at a time.
-
-    Items are in the order of creation; consumers in the order of their queues, and bindings in the order of their
-    destinations.
-    """
-    if kind in ("connections", "channels"):
-        for number in list(node.connections):
-            connection = node.connections.get(number)
-            its = None if connection is None else connection.vhost
-            if connection is not None and its is not None and (vhost is None or its is vhost):
-                yield its, [connection] if kind == "connections" else connection.engine.sessions()
-        return
-    for each in list(node.broker.vhosts.values()) if vhost is None else [vhost]:
-        if kind == "vhosts":
-            yield each, [each]
-        elif kind == "exchanges":
-            yield each, each.exchanges.values()
-        elif kind == "cursors":
-            yield each, each.cursors.values()
-        elif kind == "leases":
-            yield each, node.broker.ranges.leases_of(each.name)
-        elif kind == "sinks":
-            yield each, node.broker.ranges.sinks_of(each.name)
-        elif kind == "bindings":
-            yield from binding_groups(each, True)
-        else:
-            for queues in each.roll.parts(QUEUES_AT_ONCE):
-                yield each, _consumers(queues) if kind == "consumers" else queues
-
-
-def _consumers(queues: list[Queue]) -> list[object]:
-    """Return the consumers and browsers of some queues."""
-    consumers: list[object] = []
-    for queue in queues:
-        consumers += queue.consumers
-        consumers += browsers_of(queue)
-    return consumers
-
-
-def binding_groups(vhost: VirtualHost, with_default: bool) -> Groups:
-    """Yield the bindings of a virtual host by destination; `with_default` includes each queue for its default
-    binding.
-    """
-    for queues in vhost.roll.parts(QUEUES_AT_ONCE):
-        for queue in queues:
-            if not queue.deleted:
-                its: list[object] = [queue] if with_default else []
-                its += vhost.bindings.to(TO_QUEUE, queue.name)
-                yield vhost, its
-    for name in list(vhost.exchanges):
-        yield vhost, vhost.bindings.to(TO_EXCHANGE, name)
-
-
-def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None) -> list[Item]:
-    """Return the bindings to a queue, including the binding to the default exchange, or to an exchange."""
-    items: list[Item] = []
-    if queue is not None:
-        items.append(Item(queue.name, vhost, queue))
-        leading = vhost.bindings.to(TO_QUEUE, queue.name)
-    else:
-        leading = [] if target is None else vhost.bindings.to(TO_EXCHANGE, target.name)
-    return items + [Item(binding.source.name, vhost, binding) for binding in leading]
+    grouped = kind.groups(node, vhost)
+    return (yield from PagedList(grouped, kind.name_of, kind.fifths).page_steps(UNLIMITED, node.broker.work))
 
 
 class Rows:
     """Rows of one list: whole, or with only the fields at these paths."""
 
     def __init__(
-        self,
-        node: DescribedNode,
-        ranges: SampleRanges | None = None,
-        paths: Sequence[str] = (),
-        as_bindings: bool = False,
+        self, node: DescribedNode, kind: ListKind, ranges: SampleRanges | None = None, paths: Sequence[str] = ()
     ) -> None:
-        """`as_bindings`: a queue stands for its default binding."""
         self.node = node
-        self.as_bindings = as_bindings
+        self.kind = kind
         self._ranges = ranges
         self._paths = paths
         self._table: Table[Any] | None = None
@@ -254,66 +116,128 @@ class Rows:
 
     def of(self, subject: object) -> Row:
         """Return the row of an object."""
-        table = self.table_of(subject)
+        table = self.kind.table_of(subject)
         if table is not self._table:
             self._table = table
             self._fields = table.select(self._paths) if self._paths else None
         return table.row(subject, reading(self.node, self._ranges), self._fields)
 
-    def keys(self, items: list[Item], path: str) -> list[Key]:
-        """Return the sort keys of objects by the field at a path, which is the only field of these rows."""
-        number = self.table_of(items[0].subject).number(path)
-        if number is None:
-            return [key_of(field_at(self.of(item.subject), path)) for item in items]
-        at = reading(self.node)
-        return [key_of(number.value(item.subject, at)) for item in items]
 
-    def table_of(self, subject: object) -> Table[Any]:
-        """Return the table of an object."""
-        if self.as_bindings and isinstance(subject, Queue):
-            return DEFAULT_BINDING
-        for kind, table in TABLES:
-            if isinstance(subject, kind):
-                return table
-        raise AssertionError(subject)
+class Column:
+    """One column of a list: the field of its items at a path."""
 
+    def __init__(self, node: DescribedNode, kind: ListKind, path: str) -> None:
+        self.path = path
+        self._node = node
+        self._rows = Rows(node, kind, None, [path])
+        self._number = kind.table.number(path) if kind.of_default is None else None
+        fields = len(kind.table.select([path]))
+        self.work: int = NUMBER_WORK if self._number is not None else FIELD_WORK if fields <= 1 else ITEM_WORK
+        """Units of work per item."""
 
-def is_seen(node: DescribedNode, item: Item, rules: Rules, user: str) -> bool:
-    """Return whether an item of a list is shown to a user, as RabbitMQ filters its lists by tag.
+    def value(self, item: Item) -> object:
+        """Return the value of an item; None without one."""
+        if self._number is None:
+            return field_at(self._rows.of(item.subject), self.path)
+        value = self._number.value(item.subject, reading(self._node))
+        return None if value is ABSENT else value
 
-    Connections, channels and consumers of others, and virtual hosts that the user may not enter, are shown to users
-    with the tag monitoring; objects in such virtual hosts to administrators.
-    """
-    vhost, subject = item.vhost, item.subject
-    if isinstance(subject, Connection):
-        return subject.user == user or rules.has_tag(MONITORING)
-    session = subject.session if isinstance(subject, Consumer) else subject
-    if isinstance(session, Session):
-        connection = node.connections.get(session.connection_number)
-        if not rules.has_tag(MONITORING):
-            return connection is not None and connection.user == user
-        if session is subject:
-            return True
-    if vhost is None or rules.enters(vhost.name):
-        return True
-    return rules.has_tag(MONITORING if isinstance(subject, VirtualHost) else ADMINISTRATOR)
+    def keys_steps(self, items: list[Item]) -> Steps[list[Key]]:
+        """Return the sort keys of items."""
+        work, keys = self._node.broker.work, []
+        for start in range(0, len(items), LOOKED_AT_ONCE):
+            if self._number is not None:
+                part = items[start : start + LOOKED_AT_ONCE]
+                keys += [key_of(self.value(item)) for item in part]
+                if work.spend(len(part) * NUMBER_WORK):
+                    yield
+                continue
+            for item in items[start : start + LOOKED_AT_ONCE]:
+                keys.append(key_of(self.value(item)))
+                if work.spend(self.work):
+                    yield
+        return keys
 
 
-def work_of(item: Item) -> int:
-    """Return the units of work of one item: virtual hosts, cursors and leases are shown with their queues."""
-    subject = item.subject
-    if isinstance(subject, LeaseState):
-        subject = subject.cursor
-    if isinstance(subject, CursorState):
-        return ITEM_WORK + len(subject.positions) * POSITION_WORK
-    return ITEM_WORK + (len(subject.queues) // SUMMED_A_UNIT if isinstance(subject, VirtualHost) else 0)
+def chosen_steps(
+    work: WorkMeter, items: list[Item], is_chosen: Callable[[Item], bool], units: int
+) -> Steps[list[Item]]:
+    """Return the items that a function chooses; it costs so many units of work for `LOOKED_AT_ONCE` items."""
+    chosen: list[Item] = []
+    owed = 0
+    for start in range(0, len(items), LOOKED_AT_ONCE):
+        part = items[start : start + LOOKED_AT_ONCE]
+        if units <= LOOKED_AT_ONCE:
+            chosen += [item for item in part if is_chosen(item)]
+            if work.spend(units):
+                yield
+            continue
+        for item in part:
+            if is_chosen(item):
+                chosen.append(item)
+            owed += units
+            if work.spend(owed // LOOKED_AT_ONCE):
+                yield
+            owed %= LOOKED_AT_ONCE
+    return chosen
 
 
-def is_gone(item: Item) -> bool:
-    """Return whether a queue, or the queue of a consumer, was deleted since it was collected."""
-    subject = item.subject
-    queue = subject.queue if isinstance(subject, Consumer) else subject
-    return isinstance(queue, Queue) and queue.deleted
+def seen_steps(node: DescribedNode, items: list[Item], rules: Rules, user: str) -> Steps[list[Item]]:
+    """Return the items that a user may see."""
+    units = LOOKED_AT_ONCE // MADE_A_UNIT
+    return chosen_steps(node.broker.work, items, lambda item: is_seen(node, item, rules, user), units)
+
+
+def sorted_steps(work: WorkMeter, items: list[Item], keys: Sequence[Any], descending: bool) -> Steps[list[Item]]:
+    """Return items in the order of their keys, and of equal keys in the order of the items: sorted, then merged."""
+    sign = -1 if descending else 1
+    runs: list[list[tuple[Any, int]]] = []
+    for start in range(0, len(items), SORTED_AT_ONCE):
+        run = [(keys[place], sign * place) for place in range(start, min(start + SORTED_AT_ONCE, len(items)))]
+        run.sort(reverse=descending)
+        runs.append(run)
+        if work.spend(len(run) // SORTED_A_UNIT):
+            yield
+    if len(runs) == 1:
+        return [items[abs(place)] for _, place in runs[0]]
+    merged: list[Item] = []
+    for _, place in heapq.merge(*runs, reverse=descending):
+        merged.append(items[abs(place)])
+        if len(merged) % MERGED_AT_ONCE == 0 and work.spend(MERGED_AT_ONCE):
+            yield
+    return merged
+
+
+class Found:
+    """References of a list, or of one page of it, with the rows that are wanted of them."""
+
+    def __init__(self, rows: Rows, items: list[Item], total: int, filtered: int, following: int | None = None) -> None:
+        self.rows = rows
+        self.items = items
+        self.total = total
+        """Number of all objects that the user may see."""
+        self.filtered = filtered
+        """Number of those that the list is about."""
+        self.following = following
+        """Place of the next page, for a client that asks one after another; None at the end."""
+        self.page: int = 0
+        """Number of this page; 0 for a list without numbers."""
+        self.page_size: int = 0
+
+    def pages(self) -> int:
+        """Return the number of pages."""
+        return max((self.filtered + self.page_size - 1) // self.page_size, 1)
+
+    def numbers(self) -> Row:
+        """Return the numbers of a page, in RabbitMQ's form."""
+        return {
+            "filtered_count": self.filtered,
+            "item_count": len(self.items),
+            "page": self.page,
+            "page_count": self.pages(),
+            "page_size": self.page_size,
+            "total_count": self.total,
+        }
 
 
 # Page by page
@@ -322,7 +246,14 @@ def is_gone(item: Item) -> bool:
 class PagedList(PoolUnit):
     """A list of which some pages have been shown."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        name_of: Callable[[Any], str] | None = None,
+        fifths: int = 1,
+        items: list[Item] | None = None,
+    ) -> None:
+        """`items` are the items of a list in an order, which has no groups."""
         self.holder = STRANGER
         self.key: tuple[int, str, int] = (0, "", 0)
         """Number of the connection, kind of items, and number of the items shown."""
@@ -331,13 +262,21 @@ class PagedList(PoolUnit):
         self.ended: bool = False
         """True after the last page."""
         self._groups = groups
-        self._collected: list[Item] = []
+        self._name_of = name_of
+        self._fifths = fifths
+        self._collected: list[Item] = [] if items is None else items
         """The first items of the next page."""
+        self.in_order: bool = items is not None
+        """True if all items are collected, in an order."""
 
     def wait(self, number: int, what: str, user: str) -> None:
         """Record the client whose next request the list waits for."""
         self.key = (number, what, self.shown)
         self.holder = PoolHolder(user, "")
+
+    def stored(self) -> int:
+        """Return the number of references that are kept until the next page, if there may be many."""
+        return len(self._collected) if self.in_order else 0
 
     def page_steps(self, most: int, work: WorkMeter) -> Steps[list[Item]]:
         """Return the next items."""
@@ -347,8 +286,9 @@ class PagedList(PoolUnit):
             group = next(self._groups, None)
             if group is None:
                 break
-            page += [Item(name_of(subject), group[0], subject) for subject in group[1]]
-            seen += 1 + len(group[1])
+            vhost, name_of = group[0], self._name_of
+            page += [Item("" if name_of is None else name_of(each), vhost, each) for each in group[1]]
+            seen += 1 + len(group[1]) * self._fifths
             if work.spend(seen // MADE_A_UNIT):
                 yield
             seen %= MADE_A_UNIT
@@ -366,42 +306,58 @@ class PagedLists:
         self._work = work
         self._pool = pools.of(LISTS)
         self._idle = IdleUnits(self._pool)
+        self.stored_most: int = STORED_MOST
+        self._stored: int = 0
+        """References of lists in an order."""
         self._begun: dict[tuple[int, str, int], PagedList] = {}
         """Begun lists by number of the connection, kind of items, and number of the items shown."""
 
     def page_steps(
-        self, asker: Connection | None, after: int, what: str, groups: Groups, most: int
+        self, asker: Connection | None, after: int, what: str, begun: PagedList, most: int
     ) -> Steps[tuple[list[Item], int | None]]:
-        """Return the page of a list after so many items, and the beginning of the next page, or None."""
-        number = 0 if asker is None else asker.number
-        begun = self._begun.get((number, what, after))
-        if begun is not None:
-            self._end(begun)
-        else:
-            begun = PagedList(groups)
-            while begun.shown < after and not begun.ended:
-                yield from begun.page_steps(min(after - begun.shown, PAGE_MOST), self._work)
+        """Return the page of a list after so many items, and the beginning of the next page, or None.
+
+        `begun` is the list if it is not kept.
+        """
+        kept = self.take(asker, what, after)
+        if kept is not None:
+            begun = kept
+        while begun.shown < after and not begun.ended:
+            yield from begun.page_steps(min(after - begun.shown, PAGE_MOST), self._work)
         items = yield from begun.page_steps(most, self._work)
         if begun.ended:
             return items, None
-        begun.wait(number, what, "" if asker is None else asker.user)
+        begun.wait(0 if asker is None else asker.number, what, "" if asker is None else asker.user)
         self._keep(begun)
         return items, begun.shown
 
+    def take(self, asker: Connection | None, what: str, after: int) -> PagedList | None:
+        """Take a list whose next page begins after so many items; None if it is not kept."""
+        begun = self._begun.get((0 if asker is None else asker.number, what, after))
+        if begun is not None:
+            self._end(begun)
+        return begun
+
     def _keep(self, begun: PagedList) -> None:
-        """Keep a list until its next page is requested. At the bound the oldest list is forgotten."""
+        """Keep a list until its next page is requested. At a bound the oldest list is forgotten."""
         before = self._begun.get(begun.key)
         if before is not None:
             self._end(before)
+        if begun.stored() > self.stored_most:
+            return
+        while self._stored + begun.stored() > self.stored_most:
+            self._end(next(each for each in self._begun.values() if each.in_order))
         oldest = self._idle.to_displace(1)
         if isinstance(oldest, PagedList):
             self._end(oldest)
         self._pool.add(begun.holder, 1)
+        self._stored += begun.stored()
         self._begun[begun.key] = begun
         self._idle.rest(begun)
 
     def _end(self, begun: PagedList) -> None:
         del self._begun[begun.key]
+        self._stored -= begun.stored()
         self._idle.wake(begun)
         self._pool.give(begun.holder, 1)
 
@@ -409,55 +365,62 @@ class PagedLists:
 # The first queues in an order
 
 
-class QueueOrder:
-    """Order of queues by a number, and among equals by name; without a number by name."""
+class Search:
+    """The first queues in an order: those that are wanted, with their ranks."""
 
-    def __init__(self, number: Field[Queue] | None, reverse: bool) -> None:
+    def __init__(self, count: int, backwards: bool) -> None:
+        """`backwards`: the last rank is first."""
+        self.best: Best[Queue] = Best(count, backwards)
+        self.total: int = 0
+        """Number of queues that exist for whom it is."""
+        self.filtered: int = 0
+        """Number of the wanted ones."""
+
+    def examine(self, queues: list[Queue], at: Reading) -> None:
+        """Offer the wanted ones of some queues, each with its rank, and count them."""
+        raise NotImplementedError
+
+
+class QueueOrder(Search):
+    """Order of queues by a number, and among equals by name; without a number by name.
+
+    Wanted are queues whose name contains a text in lower case, without those of the connection that asks.
+    """
+
+    def __init__(
+        self, number: Field[Queue] | None, reverse: bool, count: int, wanted: str = "", asker: Connection | None = None
+    ) -> None:
+        super().__init__(count, reverse and number is None)
         self._number = number
         self._sign: float = -1.0 if reverse else 1.0
-        self.backwards: bool = reverse and number is None
-        """True if the last rank is first."""
+        self._wanted = wanted
+        self._asker = asker
 
-    def rank(self, queue: Queue, at: Reading) -> Rank:
-        """Return the rank of a queue: class and value of the key, and its name."""
-        if self._number is None:
-            return 0.0, 0.0, queue.name
-        kind, value = key_of(self._number.value(queue, at))
-        return kind * self._sign, value * self._sign if isinstance(value, float) else 0.0, queue.name
-
-
-class First(NamedTuple):
-    """The first queues of a list."""
-
-    items: list[Item]
-    total: int
-    """Number of all queues that the user may see."""
-    filtered: int
-    """Number of these queues whose name contains the requested text."""
+    @override
+    def examine(self, queues: list[Queue], at: Reading) -> None:
+        wanted, asker, best, number, sign = self._wanted, self._asker, self.best, self._number, self._sign
+        for queue in queues:
+            if queue.deleted or (asker is not None and queue.owner is asker):
+                continue
+            self.total += 1
+            if not wanted or wanted in queue.name.lower():
+                self.filtered += 1
+                value = None if number is None else number.value(queue, at)
+                if isinstance(value, (int, float)):
+                    best.offer((sign, value * sign, queue.name), queue)
+                else:  # No number is first of all, as in `key_of`.
+                    best.offer((0.0, 0.0, queue.name), queue)
 
 
-def first_steps(
-    node: DescribedNode, vhost: VirtualHost | None, rules: Rules, wanted: str, order: QueueOrder, count: int
-) -> Steps[First]:
-    """Return the first queues of a virtual host or of all (None) whose name contains `wanted`, in lower case.
-
-    Queues that are created meanwhile may be missed.
-    """
+def first_steps(node: DescribedNode, vhosts: list[VirtualHost], search: Search) -> Steps[list[Item]]:
+    """Return the first queues of virtual hosts. Queues that are created meanwhile may be missed."""
     work = node.broker.work
-    best: Best[Queue] = Best(count, order.backwards)
     homes: dict[str, VirtualHost] = {}
-    total, filtered = 0, 0
     at = reading(node)
-    for each in seen_vhosts(node, rules):
-        if vhost is not None and each is not vhost:
-            continue
+    for each in vhosts:
         homes[each.name] = each
-        total += len(each.queues)
         for part in each.roll.parts(EXAMINED_AT_ONCE):
-            for queue in part:
-                if not queue.deleted and (not wanted or wanted in queue.name.lower()):
-                    filtered += 1
-                    best.offer(order.rank(queue, at), queue)
+            search.examine(part, at)
             if work.spend(EXAMINED_AT_ONCE):
                 yield
-    return First([Item(queue.name, homes[queue.vhost], queue) for queue in best.ranked()], total, filtered)
+    return [Item(queue.name, homes[queue.vhost], queue) for queue in search.best.ranked()]

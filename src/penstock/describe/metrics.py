@@ -20,7 +20,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.describe.exposition import Exposition, Family, label
-from penstock.describe.lists import name_in_log
+from penstock.describe.list_kinds import name_in_log
 from penstock.describe.node import (
     CHANNEL_COUNTS,
     GATE_KINDS,

@@ -81,8 +81,6 @@ ABSENT: Final = object()
 SPREAD: Final = "*"
 API_VERSION: Final = "4.0.0"
 """Version of RabbitMQ whose HTTP API and definitions are followed; tools request it."""
-Key = tuple[int, str | float]
-"""Sort key of a value: missing ones first, then numbers, then texts."""
 
 
 class Reading:
@@ -209,6 +207,16 @@ class Table(Generic[T]):
                 fields[field.path] = field
         return list(fields.values())
 
+    def names(self) -> list[str]:
+        """Return the names of the fields of a row, as far as they do not depend on the object."""
+        return list(dict.fromkeys([path.split(".")[0] for path in self._by_path if not path.endswith(SPREAD)]))
+
+    def has(self, path: str) -> bool:
+        """Return whether a path is that of a field, leads into one, or has fields inside."""
+        if any(parent in self._by_path for parent in _parents(path)):
+            return True
+        return any(inside.startswith(f"{path}.") and not inside.endswith(SPREAD) for inside in self._by_path)
+
     def number(self, path: str) -> Field[T] | None:
         """Return the field of an O(1) number; None if there is none."""
         field = self._by_path.get(path)
@@ -221,11 +229,8 @@ def _parents(path: str) -> list[str]:
     return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
-def key_of(value: object) -> Key:
-    """Return the sort key of a value."""
-    if isinstance(value, (bool, int, float)):
-        return 1, float(value)
-    return (0, "") if value is None or value is ABSENT else (2, str(value))
+PLAIN: Final[Table[Row]] = Table(Field("row.*", lambda row, at: row))
+"""Objects that are rows already."""
 
 
 def field_at(row: object, path: str) -> object:

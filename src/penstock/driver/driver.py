@@ -46,7 +46,7 @@ from penstock.management.flow_log_samples import Record
 from penstock.management.node import Certificates, StartSettings
 from penstock.management.process_facts import ProcessFacts
 from penstock.management.refusals import RefusedPublishes, RefusedRequests
-from penstock.operations.table import OPERATIONS
+from penstock.operations.table import KINDS, OPERATIONS
 from penstock.protocols import standard_protocols
 
 TURNS: Final = 500
@@ -79,7 +79,7 @@ class BrokerDriver(ServedDriver):
         self.broker = broker
         self.connection_limits = policy
         self.audit = AuditTrail(broker)
-        self.control = ControlApi(self, broker, version, OPERATIONS, build)
+        self.control = ControlApi(self, broker, version, OPERATIONS, KINDS, build)
         self.connections = {}
         self.log_queue = LogQueue(broker, self.connections)
         self.failures = Failures(self.log_queue)

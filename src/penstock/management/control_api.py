@@ -8,7 +8,7 @@ any AMQP client. A failed operation is answered with an error and its code; it c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
@@ -29,10 +29,8 @@ from penstock.connections.control_request import (
     octets_max,
 )
 from penstock.connections.log_line import LogLine
-from penstock.content.properties import Properties, answers_control
+from penstock.content.properties import Properties
 from penstock.core.broker import Broker
-from penstock.core.consume.consumer import Consumer
-from penstock.core.consume.session import Session
 from penstock.core.gates.disk import Disk
 from penstock.core.large_bodies import LargeBody, PieceListener
 from penstock.core.large_content import large_content
@@ -43,25 +41,21 @@ from penstock.core.publish.producer_lanes import LaneRequest
 from penstock.core.publish.session_counts import producers_of
 from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
-from penstock.describe import lists
 from penstock.describe.gate import gate_row
-from penstock.describe.lists import KINDS, PAGE_MOST, Best, Item, PagedLists, Rows, groups, is_gone, is_seen, work_of
-from penstock.describe.message_stats import Depths, deliver_rate, publish_rate
+from penstock.describe.list_kinds import ListKind
+from penstock.describe.lists import Found, PagedLists
 from penstock.describe.pools import pool_rows
-from penstock.describe.queue import QUEUE, fill_percent, queue_row
-from penstock.describe.road import Road, road_of
+from penstock.describe.queue import queue_row
 from penstock.describe.session import connection_row
-from penstock.describe.stats_sampler import recent
-from penstock.describe.table import Row, amounts, or_none, reading
+from penstock.describe.table import Row, amounts, or_none
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, NotFound, PreconditionFailed
 from penstock.flow.level import OVERHEAD
 from penstock.flow.work import Steps
 from penstock.logs.ids import REPLY_DROPPED
 from penstock.management.json_reader import OCTETS_A_UNIT, text_steps
 from penstock.management.node import Node
-from penstock.management.operation import CHANGES, LOOKS, Answer, Operation, Streamed, Waiting
+from penstock.management.operation import CHANGES, LOOKS, Answer, DefinedNoun, Noun, Operation, Streamed, Waiting
 from penstock.ranges.service import RangeService
-from penstock.texts import worded
 
 LAZY_OCTETS: Final = 64 * 1024
 """Octets from which a block is written as its reader takes it."""
@@ -75,7 +69,13 @@ class ControlApi(Replies):
     """Control operations by name, and their replies."""
 
     def __init__(
-        self, node: Node, broker: Broker, version: str, operations: Sequence[Operation], build: str = ""
+        self,
+        node: Node,
+        broker: Broker,
+        version: str,
+        operations: Sequence[Operation],
+        kinds: Sequence[ListKind],
+        build: str = "",
     ) -> None:
         self.node = node
         self.broker = broker
@@ -83,9 +83,23 @@ class ControlApi(Replies):
         self.build: str = build
         """Form and last change of this build; empty in tests."""
         self.ranges: RangeService = RangeService(self, node)
+        self.rows: list[Operation] = list(operations)
+        """Operations of all planes."""
         self.operations: dict[str, Operation] = {row.name: row for row in operations if row.name}
+        self.kinds: dict[str, ListKind] = {kind.name: kind for kind in kinds}
+        """Kinds of lists by name."""
         self.lists: PagedLists = PagedLists(broker.work, broker.pools)
         """Lists of which onlookers have seen the first pages."""
+        self.defined: dict[str, DefinedNoun] = {}
+        """Definitions of added nouns, by their names."""
+
+    def add(self, noun: Noun) -> None:
+        """Add a noun to this broker, before it serves: its operations, lists and definitions, on all planes."""
+        self.rows += noun.operations
+        self.operations.update({row.name: row for row in noun.operations if row.name})
+        self.kinds.update({kind.name: kind for kind in noun.kinds})
+        if noun.defined is not None:
+            self.defined[noun.name] = noun.defined
 
     def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
         """Carry out an operation and reply; a request without `reply_to` is carried out too."""
@@ -134,7 +148,7 @@ class ControlApi(Replies):
     def _carry_out(self, row: Operation, request: ControlRequest, connection: Connection) -> None:
         self._note_before(row, request)
         answer = row.run(self.node, request)
-        assert not isinstance(answer, (Waiting, Streamed)), f"'{row.name}' has an answer that only HTTP can give"
+        assert not isinstance(answer, (Waiting, Streamed, Found)), f"'{row.name}' has an answer that only HTTP can give"
         if answer is None or isinstance(answer, (dict, list, str)):
             self._audit(row, request, answer)
             if answer is not None:
@@ -281,53 +295,6 @@ SLOWED_SHOWN: Final = 20
 """Most slowed connections that `status` names; `why` explains each."""
 VIEW_WORK: Final = 10
 """Units of work per shown queue or connection."""
-COUNT_MOST: Final = 500
-"""Most queues in an answer of `top`."""
-COUNT_DEFAULT: Final = 100
-HISTORIES_MOST: Final = 100
-"""Most queues with a history in an answer, so that it stays small: the first."""
-SHOWN_WORK: Final = 25
-"""Units of work per queue that is shown; its history costs as much again, and one that is only ranked costs 1."""
-RANKED_WORK: Final = 1
-RANKED_AT_ONCE: Final = 100
-"""Queues ranked per step."""
-
-
-def answer_list(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Answer list {kind, after, count, everywhere}: a page, and where the next one begins (null at the end).
-
-    The requesting connection and its exclusive objects are omitted. The page begins after `after` items.
-    """
-    kind = request.text("kind")
-    if kind not in KINDS:
-        raise PreconditionFailed(f"'kind' must be one of {', '.join(KINDS)}, not '{kind}'")
-    count = max(min(request.amount("count", PAGE_MOST), PAGE_MOST), 1)
-    everywhere = request.fields.get("everywhere") is True or kind == "vhosts"
-    grouped = groups(node, kind, None if everywhere else request.vhost)
-    what = f"list {kind} {everywhere}"
-    after = request.amount("after", 0)
-    page, following = yield from node.control.lists.page_steps(request.connection, after, what, grouped, count)
-    rows = Rows(node, as_bindings=kind == "bindings")
-    items: list[Row] = []
-    for item in page:
-        shown = not _of_asker(item, request) and not is_gone(item)
-        if shown and is_seen(node, item, request.access.rules, request.access.user):
-            items.append(rows.of(item.subject))
-        if node.broker.work.spend(work_of(item)):
-            yield
-    return {"items": items, "next": following}
-
-
-def _of_asker(item: Item, request: ControlRequest) -> bool:
-    """Return whether the item is the requesting connection, its reply queue or its channel."""
-    asker, subject = request.connection, item.subject
-    if isinstance(subject, Session):
-        return asker is not None and subject.connection_number == asker.number
-    if isinstance(subject, Queue | Consumer):
-        subject = subject.owner if isinstance(subject, Queue) else subject.queue.owner
-    return asker is not None and subject is asker
-
-
 # Status
 
 
@@ -387,121 +354,7 @@ def _disk(disk: Disk, vhost: str, now: float) -> Row:
     }
 
 
-# Top
-
-
-class Sums:
-    """Sums over the queues that a request may see."""
-
-    def __init__(self) -> None:
-        self.depths = Depths()
-        self.closed: int = 0
-        """Queues with a closed gate on their road."""
-        self.publish_rate: float = 0.0
-        self.deliver_rate: float = 0.0
-
-    def add(self, queue: Queue, road: Road) -> None:
-        """Add a queue."""
-        self.depths.add(queue)
-        self.closed += 1 if road.closed else 0
-        self.publish_rate += publish_rate(queue)
-        self.deliver_rate += deliver_rate(queue)
-
-    def row(self) -> Row:
-        """Return the sums as they are answered."""
-        depths = self.depths
-        return {
-            "queues": int(depths.queues),
-            "gates_closed": self.closed,
-            "messages": int(depths.messages),
-            "messages_unacknowledged": int(depths.unacknowledged),
-            "bytes": int(depths.bytes),
-            "rates": {"publish": round(self.publish_rate, 3), "deliver_get": round(self.deliver_rate, 3)},
-        }
-
-
-def _by_fill(queue: Queue) -> float:
-    return (fill_percent(queue) or 0.0) if queue.depth_messages() else 0.0
-
-
-def _by_closed(queue: Queue, road: Road, now: float) -> float:
-    since = road.since() if road.closed else None
-    return -1.0 if since is None else now - since
-
-
-ORDERS: Final[dict[str, Callable[[Queue, Road, float], float]]] = {
-    "blocked": _by_closed,
-    "fill": lambda queue, road, now: _by_fill(queue),
-    "messages": lambda queue, road, now: 0.0,
-    "bytes": lambda queue, road, now: float(queue.measure().bytes),
-    "rate": lambda queue, road, now: publish_rate(queue) + deliver_rate(queue),
-}
-"""Orders of queues, each descending, and of equals by messages; `blocked` is by the time that a gate of the road is
-closed, then by fill. `rate` is by messages in and out a second.
-"""
-
-
-def answer_top(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Answer top {order, count, prefix, queue, everywhere, history}: the first queues in an order, and sums over all.
-
-    `prefix` takes only queues whose name begins so; `queue` only the one of that name. `everywhere` takes all virtual
-    hosts that the user may see. `history` adds as many of the newest samples, 60 at most, to the first 100 queues.
-    Queues for answers to control requests are left out. Raises NotFound (404) for a queue that there is not,
-    PreconditionFailed (406) for an unknown order.
-    """
-    order = request.fields.get("order") or "blocked"
-    if not isinstance(order, str) or order not in ORDERS:
-        raise PreconditionFailed(f"'order' must be one of {', '.join(ORDERS)}, not {worded(order)}")
-    name = request.fields.get("queue")
-    sums = Sums()
-    if isinstance(name, str):
-        queue = request.vhost.queue(name, request.connection)
-        sums.add(queue, road_of(queue, node.broker))
-        queues = [queue]
-    else:
-        count = max(min(request.amount("count", COUNT_DEFAULT), COUNT_MOST), 1)
-        queues = yield from _first(node, request, order, count, sums)
-    samples = request.amount("history", 0)
-    items: list[Row] = []
-    for queue in queues:
-        if not queue.deleted:
-            items.append(QUEUE.row(queue, reading(node)))
-            if samples > 0 and len(items) <= HISTORIES_MOST:
-                items[-1]["history"] = recent(queue, node.stats, samples)
-                node.broker.work.done += SHOWN_WORK
-        if node.broker.work.spend(SHOWN_WORK):
-            yield
-    return {
-        "version": node.version,
-        "vhost": request.vhost.name,
-        "connections": len(node.connections),
-        "turns": node.turns_view(),
-        "order": order,
-        "sums": sums.row(),
-        "items": items,
-    }
-
-
-def _first(node: Node, request: ControlRequest, order: str, count: int, sums: Sums) -> Steps[list[Queue]]:
-    """Return the first queues in an order, and add all to the sums."""
-    work = node.broker.work
-    now = node.broker.now
-    prefix = request.fields.get("prefix")
-    begins = prefix if isinstance(prefix, str) else ""
-    highest: Best[Queue] = Best(count, True)
-    everywhere = request.fields.get("everywhere") is True
-    for vhost in lists.seen_vhosts(node, request.access.rules) if everywhere else [request.vhost]:
-        for part in vhost.roll.parts(RANKED_AT_ONCE):
-            for queue in part:
-                if queue.deleted or answers_control(queue.name) or not queue.name.startswith(begins):
-                    continue
-                road = road_of(queue, node.broker)
-                sums.add(queue, road)
-                fill = _by_fill(queue) if order == "blocked" else 0.0
-                highest.offer((ORDERS[order](queue, road, now), fill, float(queue.depth_messages())), queue)
-            if work.spend(RANKED_AT_ONCE * RANKED_WORK):
-                yield
-    return highest.ranked()
+# Publishes of a channel
 
 
 def withdraw(request: ControlRequest) -> dict[str, object]:

@@ -11,15 +11,19 @@ from typing import Final, NamedTuple, TypeVar
 
 from penstock.access.permission import ADMINISTRATOR
 from penstock.connections.control_request import ControlRequest
-from penstock.describe.lists import seen_vhosts
+from penstock.describe.list_kinds import ListKind, seen_vhosts
+from penstock.describe.lists import Found
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.wait import Waits
 from penstock.flow.work import Steps
 from penstock.management.node import Node
 
-Answer = Row | list[Row] | str | None
-"""None: the operation answers by itself; over HTTP: the object is not there."""
+Answer = Row | list[Row] | str | Found | None
+"""None: the operation answers by itself; over HTTP: the object is not there.
+
+References of a list (`Found`) are for HTTP, which writes the rows as it streams them.
+"""
 
 
 class Waiting:
@@ -52,6 +56,12 @@ ASKS: Final = "asks"
 """Steps that read much, concurrently with changes."""
 LOOKS: Final = "looks"
 """The same for onlookers: they delay others less."""
+ROW: Final = "row"
+OBJECT: Final = "object"
+PAGES: Final = "pages"
+"""An answer of its own; an object of a list, of which HTTP reads samples from the query; or a list, of which it reads
+columns, order, page and samples.
+"""
 ENTERED: Final = "a permission in the virtual host"
 """The user may open the virtual host, or is an administrator."""
 SEEN: Final = "a permission in the virtual host, or the tag monitoring"
@@ -103,6 +113,8 @@ class Route(NamedTuple):
     """Most bytes of a body; 0 for the bound of most paths."""
     flags: tuple[str, ...] = ()
     """Fields that may be the texts true and false, as in the query and as rabbitmqadmin sends them."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Headers that are fields, each with the name of the field."""
     silent: bool = False
     """True if the answer has no body: 201 where something was created, else 204."""
     verdict: bool = False
@@ -140,6 +152,21 @@ class Operation(NamedTuple):
     audited: bool = True
     """False for one that changes nothing that an operator set up."""
     routes: tuple[Route, ...] = ()
+    gives: str = ROW
+    """Kind of its answer."""
+
+
+class DefinedNoun:
+    """Definitions of a noun in files; `penstock.operations.definitions_kinds` has what they are."""
+
+
+class Noun(NamedTuple):
+    """Noun that is added to a broker (`ControlApi.add`): control operations, paths of HTTP, lists and definitions."""
+
+    name: str
+    operations: tuple[Operation, ...]
+    kinds: tuple[ListKind, ...] = ()
+    defined: DefinedNoun | None = None
 
 
 def looking(

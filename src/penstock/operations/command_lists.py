@@ -75,23 +75,19 @@ def _ranges(item: Item) -> str:
     return ", ".join(parts) + (f" and {more:,} more" if more else "")
 
 
-def _by_name(items: list[Item]) -> list[Item]:
-    """Return items in the order of names; the broker sends them in the order of creation."""
-    return sorted(items, key=lambda item: str(item["name"] if "name" in item else item["queue"]["name"]))
-
-
 def _listed(
     kind: str, example: str, names: str, texts: dict[str, Callable[[Any], str]] | None = None, **computed: Value
 ) -> Listing:
     """Return one of the broker's own lists, with the options of an example; see `_columns`."""
-    rows = _by_name if kind in ("queues", "exchanges", "consumers", "cursors", "vhosts") else None
+    by_name = kind in ("queues", "exchanges", "consumers", "cursors", "vhosts")
     text = (
         f"List the {'virtual hosts' if kind == 'vhosts' else kind}.\n\nThe fields of --json are those of the HTTP API "
         f"(docs/http.md). For example: penstock {kind} list {example}"
     )
     columns = _columns(names, texts, **computed)
+    fixed: dict[str, object] = {"kind": kind, "sort": ["name"]} if by_name else {"kind": kind}
     field, where = (EVERYWHERE._replace(hidden=True), BROKER) if kind == "vhosts" else (EVERYWHERE, VHOST)
-    return Listing(f"{kind} list", "list", text, columns, "items", (field,), {"kind": kind}, rows=rows, where=where)
+    return Listing(f"{kind} list", "list", text, columns, "items", (field,), fixed, where=where)
 
 
 LISTS: Final = (

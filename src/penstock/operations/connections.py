@@ -6,18 +6,23 @@ settings by pattern (settings.py).
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING
 from penstock.connections.authorization import check_tag
 from penstock.connections.connection import Connection
-from penstock.connections.connection_names import connection_named, label
+from penstock.connections.connection_names import channel_named, channel_parts, connection_named, label
 from penstock.connections.control_request import ControlRequest
 from penstock.core.publish.connection_gates import ConnectionGates
+from penstock.describe.list_kinds import CHANNELS, CONNECTIONS, CONSUMERS, Groups
+from penstock.describe.session import session_in_full
 from penstock.describe.table import Row
-from penstock.errors import ConnectionForced, NotFound, PreconditionFailed
+from penstock.errors import AccessRefused, ConnectionForced, NotFound, PreconditionFailed
 from penstock.management.node import Node
-from penstock.management.operation import Operation
+from penstock.management.operation import ANYWHERE, Operation, Route
+from penstock.operations.lists import NO_OBJECT, OF_CONNECTION, check_own, listing, sampled, showing
+from penstock.operations.users import close_connections
 from penstock.settings.read import read_settings, setting_named
 from penstock.settings.table import SettingValue, shown
 from penstock.texts import worded
@@ -111,8 +116,106 @@ def _row(origin: ConnectionGates) -> Row:
     return {name: shown(value.raw) for name, value in origin.given.items()}
 
 
+# Over HTTP
+
+
+REASON: Final = "Closed via management plugin"
+"""Default of X-Reason: RabbitMQ's text, which programs know."""
+OF_CLOSING: Final = "own connection, or the tag administrator"
+X_REASON: Final = (("x-reason", "reason"),)
+
+
+def connection_or_none(node: Node, request: ControlRequest) -> Connection | None:
+    """Return the connection of a path; None if it is not there.
+
+    Raises AccessRefused (403) for users who may not know which connections there are.
+    """
+    monitors, found = request.access.rules.has_tag(MONITORING), None
+    with contextlib.suppress(NotFound):
+        found = connection_named(node.connections, request.text("name"), "" if monitors else request.access.user)
+    if found is not None and found.vhost is not None:
+        return found
+    _check_seen(monitors)
+    return None
+
+
+def _check_seen(monitors: bool) -> None:
+    if not monitors:
+        raise AccessRefused(NO_OBJECT)
+
+
+def _connection_row(node: Node, request: ControlRequest) -> Row | None:
+    connection = connection_or_none(node, request)
+    if connection is None:
+        return None
+    check_own(request, connection.user)
+    return CONNECTIONS.table.row(connection, sampled(node, request))
+
+
+def _channel_row(node: Node, request: ControlRequest) -> Row | None:
+    name, monitors = request.text("name"), request.access.rules.has_tag(MONITORING)
+    try:
+        if channel_parts(name):
+            owner = "" if monitors else request.access.user
+            return session_in_full(channel_named(node.connections, name, owner), sampled(node, request))
+    except NotFound:
+        pass
+    _check_seen(monitors)
+    return None
+
+
+def _channels_of_connection(node: Node, request: ControlRequest) -> Groups | None:
+    connection = connection_or_none(node, request)
+    if connection is None:
+        return None
+    check_own(request, connection.user)
+    return iter([(connection.vhost, connection.engine.sessions())])
+
+
+def _of_user(node: Node, request: ControlRequest) -> Groups:
+    user = request.text("user")
+    check_own(request, user)
+    for vhost, found in CONNECTIONS.groups(node, None):
+        yield vhost, [each for each in found if isinstance(each, Connection) and each.user == user]
+
+
+def _close_one(node: Node, request: ControlRequest) -> Row | None:
+    connection = connection_or_none(node, request)
+    if connection is None:
+        return None
+    check_own(request, connection.user, ADMINISTRATOR)
+    connection.close(ConnectionForced(request.text("reason", REASON) or REASON))
+    return {}
+
+
+def _close_of_user(node: Node, request: ControlRequest) -> Row:
+    user = request.text("user")
+    check_own(request, user, ADMINISTRATOR)
+    close_connections(node, user, None, request.text("reason", REASON) or REASON)
+    return {}
+
+
+CLIENT: Final = "/connections/{name}"
+OF_USER: Final = "/connections/username/{user}"
 OPERATIONS: Final[tuple[Operation, ...]] = (
+    listing(CONNECTIONS, "GET /connections /vhosts/{vhost}/connections",
+            "List connections, all or of a virtual host."),
+    listing(CONNECTIONS, f"GET {OF_USER}", "List the connections of a user.", _of_user, (OF_CONNECTION,)),
+    listing(CHANNELS, "GET /channels /vhosts/{vhost}/channels", "List channels, all or of a virtual host."),
+    listing(CHANNELS, f"GET {CLIENT}/channels", "List the channels of a connection.", _channels_of_connection,
+            (OF_CONNECTION,)),
+    listing(CONSUMERS, "GET /consumers /consumers/{vhost}", "List consumers, all or of a virtual host.",
+            vhost=ANYWHERE),
+    showing(f"GET {CLIENT}", "Show a connection.", _connection_row, permissions=(OF_CONNECTION,)),
+    showing("GET /channels/{name}", "Show a channel.", _channel_row, permissions=(OF_CONNECTION,)),
+    Operation("", _close_one, ("reason",), tag=MANAGEMENT, permissions=(OF_CLOSING,), routes=(
+        Route(f"DELETE {CLIENT}", "Close a connection (320); the header X-Reason is sent to its client.",
+              headers=X_REASON, silent=True),
+    )),
+    Operation("", _close_of_user, ("reason",), tag=MANAGEMENT, permissions=(OF_CLOSING,), routes=(
+        Route(f"DELETE {OF_USER}", "Close all connections of a user.", headers=X_REASON, silent=True),
+    )),
     Operation("connection.close", close_connection, ("connection", "reason"), tag=MANAGEMENT),
     Operation("connection.set", set_connection, ("connection", "settings"), before=_before),
     Operation("connection.unset", unset_connection, ("connection", "names"), before=_before),
-)
+)  # fmt: skip

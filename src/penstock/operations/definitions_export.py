@@ -14,7 +14,8 @@ from penstock.core.settings.policies import OVERFLOWS, Policy
 from penstock.core.settings.table import Parameter
 from penstock.core.settings.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
-from penstock.describe.lists import ITEM_WORK, PAGE_MOST, QUEUES_AT_ONCE, Groups, Item, binding_groups
+from penstock.describe.list_kinds import ITEM_WORK, QUEUES_AT_ONCE, Groups, Item, binding_groups
+from penstock.describe.lists import PAGE_MOST, PagedList
 from penstock.describe.queue import QUEUE
 from penstock.describe.table import API_VERSION, Reading, Row, Table, plain
 from penstock.describe.vhost import BINDING, EXCHANGE, parameter_row, policy_row, user_permissions, user_topics
@@ -22,6 +23,7 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
 from penstock.management.operation import LOOKS, Carried, Operation, Route, Streamed
+from penstock.operations.definitions_kinds import defined_sections
 from penstock.operations.users import exported_user
 from penstock.settings.table import SettingValue
 
@@ -48,9 +50,22 @@ def head(node: Node, everywhere: bool) -> Row:
     return {**about, "rabbitmq_version": API_VERSION} if everywhere else about
 
 
+def sections(node: Node, everywhere: bool) -> list[str]:
+    """Return the sections of an export, of all virtual hosts or of one."""
+    added = defined_sections(node)
+    found = [*SECTIONS, *added]
+    if everywhere:
+        return found
+    return [each for each in found if each not in FOR_ALL and not (each in added and added[each].everywhere)]
+
+
 def groups(node: Node, section: str, only: VirtualHost | None) -> Groups:
     """Yield the items of a section some at a time; some may not be exported. Things may change between two groups."""
-    table = node.broker.table
+    table, added = node.broker.table, defined_sections(node).get(section)
+    if added is not None:
+        if only is None or not added.everywhere:
+            yield from added.groups(node, only)
+        return
     if section in FOR_ALL and section != "vhosts":
         if only is None:
             first = next(iter(node.broker.vhosts.values()))
@@ -102,7 +117,7 @@ def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list
         subject: object = item.subject
         if for_rabbitmq and isinstance(subject, Policy):
             subject = subject.for_rabbitmq()
-        if item.vhost is None or subject is None or not _is_exported(subject):
+        if subject is None or not _is_exported(subject):
             continue
         row = plainly(subject, named)
         if for_rabbitmq and isinstance(subject, Queue) and subject.arguments.get(X_OVERFLOW) not in OVERFLOWS:
@@ -219,17 +234,17 @@ def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object
     """
     only = None if request.fields.get("everywhere") is True else request.vhost
     if request.fields.get("section") is None:
-        return {**head(node, only is None), "sections": list(SECTIONS)}
+        return {**head(node, only is None), "sections": sections(node, True)}
     section = request.text("section")
-    if section not in SECTIONS:
-        raise PreconditionFailed(f"'section' must be one of {', '.join(SECTIONS)}, not '{section}'")
+    if section not in sections(node, True):
+        raise PreconditionFailed(f"'section' must be one of {', '.join(sections(node, True))}, not '{section}'")
     for_rabbitmq = request.flag("for_rabbitmq")
     grouped = groups(node, section, only)
     page, following = yield from node.control.lists.page_steps(
         request.connection,
         request.amount("after", 0),
         f"definitions.export {section} {only is None}",
-        grouped,
+        PagedList(grouped),
         PAGE_MOST,
     )
     items: list[Row] = []

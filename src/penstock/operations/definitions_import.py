@@ -32,6 +32,7 @@ from penstock.operations.definitions_kinds import (
     Difference,
     Made,
     Planned,
+    defined_sections,
 )
 from penstock.operations.definitions_parser import (
     NOTHING_IMPORTED,
@@ -148,7 +149,13 @@ class Import:
 
     def __init__(self, node: Node, data: bytes, vhost: str | None, options: ImportOptions, dry_run: bool) -> None:
         self.node = node
-        self._kinds = [DefinitionKind(node, row) for row in rows(options.streams_as_queues)]
+        self._kinds = [
+            DefinitionKind(node, row)
+            for row in (
+                *rows(options.streams_as_queues),
+                *(each.definitions for each in defined_sections(node).values()),
+            )
+        ]
         sections = [kind.row.section for kind in self._kinds]
         self.defined = ParsedDefinitions(data, vhost, sections, options.skip, options.skip_refused or dry_run)
         self.made = Made()

@@ -8,9 +8,12 @@ from typing import Any, Final, NamedTuple
 
 from penstock.core.queue.types import QueueType
 from penstock.core.settings.table import SettingsChange, SettingsTable
+from penstock.core.vhost import VirtualHost
+from penstock.describe.list_kinds import Groups
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
+from penstock.management.operation import DefinedNoun
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.texts import worded
 
@@ -129,6 +132,24 @@ class Definitions(NamedTuple):
     """Returns a warning about an ineffective setting; "" for none."""
     key: Callable[[Entry], str] | None = None
     """It returns the identity of entries that may have the same subject."""
+
+
+class DefinedSection(DefinedNoun):
+    """Definitions of an added noun: how its entries are made, and which rows are exported."""
+
+    def __init__(
+        self, definitions: Definitions, groups: Callable[[Node, VirtualHost | None], Groups], everywhere: bool = False
+    ) -> None:
+        """`groups` yields rows; `everywhere`: they are exported with all virtual hosts only."""
+        self.definitions = definitions
+        self.groups = groups
+        self.everywhere = everywhere
+
+
+def defined_sections(node: Node) -> dict[str, DefinedSection]:
+    """Return the definitions of added nouns, by their sections."""
+    added = [each for each in node.control.defined.values() if isinstance(each, DefinedSection)]
+    return {each.definitions.section.name: each for each in added}
 
 
 class DefinitionKind:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.permission import MANAGEMENT, MONITORING
+from penstock.access.permission import MONITORING
+from penstock.access.rules import ConnectionAccess
 from penstock.access.user import MAX_CHANNELS, MAX_CONNECTIONS, MAX_QUEUES, VHOST_LIMITS, User
 from penstock.connections.control_request import ControlRequest
-from penstock.describe.table import Row
+from penstock.core.vhost import VirtualHost
+from penstock.describe.list_kinds import Groups, ListKind
+from penstock.describe.table import PLAIN, DescribedNode, Row
 from penstock.errors import PreconditionFailed
-from penstock.flow.work import Steps
 from penstock.management.node import Node
-from penstock.management.operation import SEEN, Operation, Route, lists_steps, looking, rows_steps
+from penstock.management.operation import ROW_WORK, SEEN, Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
+from penstock.operations.lists import listing
 from penstock.operations.users import USERS_A_UNIT, asked_users, read_limits
 
 
@@ -60,41 +63,45 @@ def _one(fields: Row) -> Row:
     return {**fields, "limits": {str(fields.pop("name")): value}}
 
 
-def _user_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+def _of_users(node: Node, request: ControlRequest) -> Groups:
     """Return the limits of all users, or of one, with their use."""
-    seen = request.access.user if not request.access.rules.has_tag(MONITORING) else None
+    return _limited_users(node, asked_users(node, request), request.access)
+
+
+def _limited_users(node: Node, users: list[User], access: ConnectionAccess) -> Groups:
     opened = node.services.open_connections
     counts = {MAX_CONNECTIONS: opened.connections_of, MAX_CHANNELS: opened.channels_of}
-
-    def rows(user: User) -> list[Row]:
+    all_seen = access.rules.has_tag(MONITORING)
+    for user in users:
         row: Row = {"user": user.name, "value": dict(user.limits)}
-        if seen is None or user.name == seen:
+        if user.limits and (all_seen or user.name == access.user):
             row["penstock"] = {"used": {limit: counts[limit](user.name) for limit in user.limits}}
-        return [row] if user.limits else []
-
-    return lists_steps(node, asked_users(node, request), rows)
+        yield None, [row] if user.limits else []
 
 
-def _vhost_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+def _of_hosts(node: Node, request: ControlRequest) -> Groups:
     """Return the limits of all virtual hosts, or of one, with their use."""
-    broker, rules = node.broker, request.access.rules
+    limits, rules = node.broker.access.vhost_limits, request.access.rules
     all_seen = rules.has_tag(MONITORING)
-    limits = broker.access.vhost_limits
-
-    def row(name: str) -> Row:
-        its: Row = {"vhost": name, "value": dict(limits[name])}
-        if all_seen:
-            vhost = broker.vhosts.get(name)
-            queues = 0 if vhost is None else vhost.limited_queues()
-            counts = {MAX_CONNECTIONS: node.services.open_connections.connections_to(name), MAX_QUEUES: queues}
-            its["penstock"] = {"used": {limit: counts[limit] for limit in limits[name]}}
-        return its
-
     if "vhost" in request.fields:
         names = [name for name in (request.text("vhost"),) if name in limits]
     else:
         names = [name for name in limits if all_seen or rules.enters(name)]
-    return rows_steps(node, names, row)
+    return _limited_hosts(node, names, all_seen)
+
+
+def _limited_hosts(node: Node, names: list[str], all_seen: bool) -> Groups:
+    for name in names:
+        limits = node.broker.access.vhost_limits.get(name)
+        if limits is None:  # They were removed meanwhile.
+            continue
+        its: Row = {"vhost": name, "value": dict(limits)}
+        if all_seen:
+            vhost = node.broker.vhosts.get(name)
+            queues = 0 if vhost is None else vhost.limited_queues()
+            counts = {MAX_CONNECTIONS: node.services.open_connections.connections_to(name), MAX_QUEUES: queues}
+            its["penstock"] = {"used": {limit: counts[limit] for limit in limits}}
+        yield None, [its]
 
 
 def _put(node: Node, entry: Entry, value: dict[str, int], before: dict[str, int] | None) -> Undo:
@@ -119,6 +126,15 @@ DEFINITIONS: Final[Definitions] = Definitions(
     check=lambda node, entry, value, planned: check_vhost(node, entry, planned),
     same=lambda node, entry, before, value: (before or {}) == value,
 )
+
+
+def _none(node: DescribedNode, vhost: VirtualHost | None) -> Groups:
+    """Return nothing: who asks decides what is shown, so that these lists have objects of their requests only."""
+    return iter(())
+
+
+USER_LIMITS: Final = ListKind("user-limits", _none, PLAIN, lambda row: str(row["user"]), fifths=5 * ROW_WORK)
+HOST_LIMITS: Final = ListKind("vhost-limits", _none, PLAIN, lambda row: str(row["vhost"]), fifths=5 * ROW_WORK)
 SET: Final = "Set a limit of a {}; a negative value removes it."
 CLEAR: Final = "Remove a limit of a {}."
 LISTED: Final = "List the limits of all {}, or of one, with what is used of them."
@@ -131,10 +147,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         Route("DELETE /vhost-limits/{vhost}/{name}", CLEAR.format("virtual host"), read=_one, silent=True),
     )),
     looking("limit.list", list_limits),
-    looking("", _user_rows, tag=MANAGEMENT, routes=(
-        Route("GET /user-limits /user-limits/{user}", LISTED.format("users")),
-    )),
-    looking("", _vhost_rows, tag=MANAGEMENT, routes=(
-        Route("GET /vhost-limits /vhost-limits/{vhost}", LISTED.format("virtual hosts"), vhost=SEEN),
-    )),
+    listing(USER_LIMITS, "GET /user-limits /user-limits/{user}", LISTED.format("users"), _of_users),
+    listing(HOST_LIMITS, "GET /vhost-limits /vhost-limits/{vhost}", LISTED.format("virtual hosts"), _of_hosts,
+            vhost=SEEN),
 )  # fmt: skip

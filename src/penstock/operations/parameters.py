@@ -7,14 +7,17 @@ from typing import Final
 from penstock.access.permission import POLICYMAKER
 from penstock.connections.control_request import ControlRequest
 from penstock.core.settings.table import CLUSTER_NAME, Parameter
-from penstock.describe.table import Row
+from penstock.core.vhost import VirtualHost
+from penstock.describe.list_kinds import Groups, ListKind
+from penstock.describe.table import DescribedNode, Field, Row, Table
 from penstock.describe.vhost import parameter_row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route, entered, looking, rows_steps
+from penstock.management.operation import ROW_WORK, Operation, Route, entered, looking, rows_steps
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
+from penstock.operations.lists import listing
 from penstock.operations.upstreams import check_upstream
 
 KEPT: Final = "it has no effect here; kept, and exported again"
@@ -96,15 +99,16 @@ def _row(node: Node, request: ControlRequest) -> Row | None:
     return None if parameter is None else parameter_row(parameter)
 
 
-def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
+def _parameters(node: DescribedNode, vhost: VirtualHost | None) -> Groups:
+    for each in node.broker.table.parameters.of(None, None if vhost is None else vhost.name):
+        yield node.broker.vhosts.get(each.vhost), [each]
+
+
+def _of_component(node: Node, request: ControlRequest) -> Groups:
+    """Return the parameters of a component, or all; those of a virtual host, or of all that the user may enter."""
     component = request.text("component") if "component" in request.fields else None
     hosts = {*entered(node, request)}
-    parameters = [each for each in node.broker.table.parameters.of(component) if each.vhost in hosts]
-    return rows_steps(node, parameters, parameter_row)
-
-
-def _global_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    return rows_steps(node, node.broker.table.parameters.global_ones(), parameter_row)
+    return iter([(None, [each for each in node.broker.table.parameters.of(component) if each.vhost in hosts])])
 
 
 def _read(node: Node, entry: Entry) -> Parameter:
@@ -160,6 +164,15 @@ GLOBAL_DEFINITIONS: Final[Definitions] = _definitions(
     Section("global_parameters", "name value", texts="name", anything="value"),
     "global parameter '{name}'",
 )
+TABLE: Final[Table[Parameter]] = Table(Field("parameter.*", lambda parameter, at: parameter_row(parameter)))
+KIND: Final = ListKind(
+    "parameters", _parameters, TABLE,
+    lambda parameter: parameter.name, tag=POLICYMAKER, fifths=5 * ROW_WORK,
+)  # fmt: skip
+GLOBAL_KIND: Final = ListKind(
+    "global-parameters", lambda node, vhost: iter([(None, [*node.broker.table.parameters.global_ones()])]), TABLE,
+    lambda parameter: parameter.name, tag=POLICYMAKER, everywhere=True, fifths=5 * ROW_WORK,
+)  # fmt: skip
 ONE: Final = "/parameters/{component}/{vhost}/{name} /global-parameters/{name}"
 OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("parameter.list", list_parameters, ("everywhere",), tag=POLICYMAKER),
@@ -173,11 +186,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         Route("PUT /cluster-name", "Set the name of the cluster.", needed=("name",), silent=True),
     )),
     looking("", _row, tag=POLICYMAKER, routes=(Route(f"GET {ONE}", "Show a parameter, or a global one."),)),
-    looking("", _rows, tag=POLICYMAKER, routes=(
-        Route("GET /parameters /parameters/{component} /parameters/{component}/{vhost}",
-              "List parameters: all, those of a component, or those of a component in a virtual host."),
-    )),
-    looking("", _global_rows, tag=POLICYMAKER, routes=(
-        Route("GET /global-parameters", "List global parameters."),
-    )),
+    listing(KIND, "GET /parameters /parameters/{component} /parameters/{component}/{vhost}",
+            "List parameters: all, those of a component, or those of a component in a virtual host.", _of_component),
+    listing(GLOBAL_KIND, "GET /global-parameters", "List global parameters."),
 )  # fmt: skip

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.permission import Permission, TopicPermission
+from penstock.access.permission import ADMINISTRATOR, Permission, TopicPermission
 from penstock.access.user import EVERYTHING, User
 from penstock.connections.control_request import ControlRequest
 from penstock.connections.log_line import LogLine
-from penstock.describe.table import Row
+from penstock.describe.list_kinds import Groups, ListKind
+from penstock.describe.table import PLAIN, DescribedNode, Row
 from penstock.describe.vhost import permission_row, topic_row, user_permissions, user_topics
 from penstock.errors import PreconditionFailed
-from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route, lists_steps, looking
+from penstock.management.operation import ROW_WORK, Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
+from penstock.operations.lists import listing
 from penstock.operations.users import asked_users, close_connections, in_file, list_users
 
 
@@ -112,14 +113,14 @@ def _row(node: Node, request: ControlRequest) -> Row | None:
     return next(iter(user_permissions(user, (), vhost)), None)
 
 
-def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    only, vhosts = _given(request, "vhost"), node.broker.vhosts
-    return lists_steps(node, asked_users(node, request), lambda user: user_permissions(user, vhosts, only))
+def _permissions(node: DescribedNode, users: list[User], only: str | None) -> Groups:
+    for user in users:
+        yield None, user_permissions(user, node.broker.vhosts, only)
 
 
-def _topic_rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    only = _given(request, "vhost")
-    return lists_steps(node, asked_users(node, request), lambda user: user_topics(user, only))
+def _topics(users: list[User], only: str | None) -> Groups:
+    for user in users:
+        yield None, user_topics(user, only)
 
 
 def _topics_of_user(node: Node, request: ControlRequest) -> list[Row] | None:
@@ -196,6 +197,17 @@ TOPICS: Final[Definitions] = Definitions(
     check=lambda node, entry, value, planned: value.check(*_check_user(node, entry, planned), entry.text("exchange")),
     left_out=lambda node, entry: in_file(node, entry.text("user")),
 )
+OF_USERS: Final = ListKind(
+    "permissions",
+    lambda node, vhost: _permissions(node, node.broker.access.users(), None if vhost is None else vhost.name),
+    PLAIN, lambda row: str(row["user"]), tag=ADMINISTRATOR, fifths=5 * ROW_WORK,
+)  # fmt: skip
+TOPICS_OF_USERS: Final = ListKind(
+    "topic-permissions",
+    lambda node, vhost: _topics(node.broker.access.users(), None if vhost is None else vhost.name),
+    PLAIN, lambda row: str(row["user"]), tag=ADMINISTRATOR, fifths=5 * ROW_WORK,
+)  # fmt: skip
+KINDS: Final[tuple[ListKind, ...]] = (OF_USERS, TOPICS_OF_USERS)
 ONE: Final = "permissions/{vhost}/{user}"
 FIELDS: Final = ("user", "vhost")
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -217,14 +229,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     )),
     looking("permission.list", list_permissions, ("user", "after", "count", "everywhere")),
     looking("", _row, routes=(Route(f"GET /{ONE}", "Show the permission of a user in a virtual host."),)),
-    looking("", _rows, routes=(
-        Route("GET /permissions /users/{user}/permissions /vhosts/{vhost}/permissions",
-              "List permissions: all, or those of a virtual host or of a user."),
-    )),
-    looking("", _topic_rows, routes=(
-        Route("GET /topic-permissions /users/{user}/topic-permissions /vhosts/{vhost}/topic-permissions",
-              "List topic permissions: all, or those of a virtual host or of a user."),
-    )),
+    listing(OF_USERS, "GET /permissions /users/{user}/permissions /vhosts/{vhost}/permissions",
+            "List permissions: all, or those of a virtual host or of a user.",
+            lambda node, request: _permissions(node, asked_users(node, request), _given(request, "vhost"))),
+    listing(TOPICS_OF_USERS, "GET /topic-permissions /users/{user}/topic-permissions /vhosts/{vhost}/topic-permissions",
+            "List topic permissions: all, or those of a virtual host or of a user.",
+            lambda node, request: _topics(asked_users(node, request), _given(request, "vhost"))),
     looking("", _topics_of_user, routes=(
         Route(f"GET /topic-{ONE} /topic-{ONE}/{{exchange}}",
               "List the topic permissions of a user in a virtual host, or for an exchange; 404 without any."),

@@ -17,14 +17,16 @@ from penstock.core.settings.changes import (
 )
 from penstock.core.settings.policies import Policy
 from penstock.core.settings.policy_reader import read_policy, reading_work
-from penstock.describe.table import Row
+from penstock.describe.list_kinds import ListKind, of_vhosts
+from penstock.describe.table import Field, Row, Table
 from penstock.describe.vhost import policy_row
 from penstock.flow.work import Steps
 from penstock.management.effective_settings import hidden_steps, some
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route, entered, looking, rows_steps
+from penstock.management.operation import ROW_WORK, Operation, Route, looking, rows_steps
 from penstock.operations.definitions_kinds import Definitions, Together, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
+from penstock.operations.lists import listing
 
 FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
 
@@ -81,10 +83,6 @@ def list_policies(node: Node, request: ControlRequest) -> Steps[Row]:
     policies = _of(node, request, hosts)
     rows = yield from rows_steps(node, policies, lambda policy: {**policy_row(policy), "without_effect": policy.idle})
     return {"policies": rows}
-
-
-def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    return rows_steps(node, _of(node, request, entered(node, request)), policy_row)
 
 
 def _row(node: Node, request: ControlRequest) -> Row | None:
@@ -185,6 +183,19 @@ def _routes(method: str, purpose: str, needed: tuple[str, ...] = ()) -> tuple[Ro
 
 OF_USERS: Final[Row] = {"operator": False}
 OF_OPERATORS: Final[Row] = {"operator": True}
+
+
+def _kind(name: str, operator: bool) -> ListKind:
+    return ListKind(
+        name,
+        of_vhosts(lambda node, vhost: node.broker.table.policies.of(vhost.name, operator)),
+        Table(Field("policy.*", lambda policy, at: policy_row(policy))),
+        lambda policy: str(policy.name),
+        fifths=5 * ROW_WORK,
+    )
+
+
+KINDS: Final[tuple[ListKind, ...]] = (_kind("policies", False), _kind("operator-policies", True))
 LIST: Final = "List policies, all or of a virtual host."
 PUT: Final = "Set a policy: 201 if it is new, 204 if it is changed."
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -193,9 +204,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("policy.clear", clear_policy, ("name", "operator"), tag=POLICYMAKER, before=_row,
               routes=_routes("DELETE", "Remove a policy.")),
     looking("policy.list", list_policies, ("operator", "everywhere"), tag=MANAGEMENT),
-    looking("", _rows, tag=MANAGEMENT, routes=(
-        Route("GET /policies /policies/{vhost}", LIST),
-        Route("GET /operator-policies /operator-policies/{vhost}", LIST, fixed=OF_OPERATORS),
-    )),
+    *(listing(kind, f"GET /{kind.name} /{kind.name}/{{vhost}}", LIST) for kind in KINDS),
     looking("", _row, tag=POLICYMAKER, routes=_routes("GET", "Show a policy.")),
 )  # fmt: skip

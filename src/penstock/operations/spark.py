@@ -7,6 +7,7 @@ from typing import Final
 
 from penstock.access.permission import MANAGEMENT, POLICYMAKER
 from penstock.connections.control_request import PUBLISH_BLOCK, ControlRequest
+from penstock.describe.list_kinds import CURSORS, LEASES, SINKS
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
@@ -14,6 +15,7 @@ from penstock.management import control_api
 from penstock.management.node import Node
 from penstock.management.operation import ASKS, Answer, Operation, Route, Run
 from penstock.management.redaction import redact
+from penstock.operations.lists import listing
 from penstock.ranges.service import RangeService
 
 _HOLDER: Final = ("cursor", "token")
@@ -139,4 +141,12 @@ def _of_writers() -> tuple[Operation, ...]:
     )  # fmt: skip
 
 
-OPERATIONS: Final[tuple[Operation, ...]] = (*_of_readers(), *_of_writers())
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *_of_readers(),
+    *_of_writers(),
+    *(
+        listing(kind, f"GET /penstock/{kind.name} /penstock/{kind.name}/{{vhost}}",
+                f"List {kind.name}, all or of a virtual host.")
+        for kind in (CURSORS, LEASES, SINKS)
+    ),
+)  # fmt: skip

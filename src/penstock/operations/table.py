@@ -8,6 +8,8 @@ from penstock.access.permission import MANAGEMENT, MONITORING
 from penstock.connections.authorization import check_tag
 from penstock.connections.connection_names import labelled
 from penstock.connections.control_request import ControlRequest
+from penstock.describe.list_kinds import KINDS as OWN_KINDS
+from penstock.describe.list_kinds import ListKind
 from penstock.describe.table import Row
 from penstock.flow.work import Steps
 from penstock.management import blocked_overview, control_api, why
@@ -22,6 +24,7 @@ from penstock.operations import (
     definitions_import,
     health,
     limits,
+    lists,
     messages,
     node,
     parameters,
@@ -30,6 +33,7 @@ from penstock.operations import (
     settings,
     spark,
     stand_ins,
+    top,
     topology,
     users,
     vhosts,
@@ -57,15 +61,14 @@ def _for_people(node: Node, answer: Row) -> Row:
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *spark.OPERATIONS,
-    looking("list", control_api.answer_list, ("kind", "after", "count", "everywhere"), tag=MANAGEMENT),
+    *lists.OPERATIONS,
     looking("why", _why, why.SUBJECTS, tag=MANAGEMENT, routes=(
         Route("GET /penstock/why", "Explain why nothing moves, as `penstock why --json`: for a queue, connection, "
               "channel or user, or for all.", query=why.SUBJECTS, queried=True),
     )),
     looking("watch", answer_watch, ("after", "queue"), tag=MONITORING),
     looking("status", control_api.answer_status, tag=MONITORING),
-    looking("top", control_api.answer_top, ("order", "count", "prefix", "queue", "everywhere", "history"),
-            tag=MONITORING),
+    *top.OPERATIONS,
     Operation("tls.reload", lambda node, request: answer_reload(node.certificates, request)),
     *settings.OPERATIONS,
     *blocks.OPERATIONS,
@@ -86,3 +89,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""
+KINDS: Final[tuple[ListKind, ...]] = (
+    *OWN_KINDS,
+    users.KIND,
+    *permissions.KINDS,
+    *policies.KINDS,
+    parameters.KIND,
+    parameters.GLOBAL_KIND,
+)
+"""Kinds of lists."""

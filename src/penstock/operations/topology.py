@@ -30,7 +30,12 @@ from penstock.core.routing.exchange import Binding, Exchange, alternate_of, argu
 from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.overflow_changes import describe_overflow
 from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
+from penstock.describe.list_kinds import BINDINGS as BINDING_KIND
+from penstock.describe.list_kinds import EXCHANGES as EXCHANGE_KIND
+from penstock.describe.list_kinds import QUEUES as QUEUE_KIND
+from penstock.describe.list_kinds import Groups, bindings_to
 from penstock.describe.lists import Rows
+from penstock.describe.queue import queue_in_full
 from penstock.describe.table import Row
 from penstock.describe.vhost import properties_key
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
@@ -38,6 +43,7 @@ from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
+from penstock.operations.lists import listing, sampled, showing
 from penstock.settings.name_length import NAME_MAX
 from penstock.settings.read import check_exchange_arguments, read_arguments
 from penstock.settings.table import shown
@@ -372,7 +378,51 @@ def remove_binding(node: Node, request: ControlRequest) -> Row | None:
 
 def _binding_row(node: Node, request: ControlRequest) -> Row | None:
     binding = _named(request)
-    return None if binding is None else Rows(node, as_bindings=True).of(binding)
+    return None if binding is None else Rows(node, BINDING_KIND).of(binding)
+
+
+def _queue_row(node: Node, request: ControlRequest) -> Row | None:
+    queue = request.vhost.queues.get(request.text("name"))
+    return None if queue is None else queue_in_full(queue, sampled(node, request))
+
+
+def _exchange_row(node: Node, request: ControlRequest) -> Row | None:
+    exchange = request.vhost.exchanges.get(_exchange_name(request, "name"))
+    return None if exchange is None else EXCHANGE_KIND.table.row(exchange, sampled(node, request))
+
+
+def _to_queue(node: Node, request: ControlRequest) -> Groups:
+    queue = request.vhost.queues.get(request.text("name"))
+    return iter([(request.vhost, [] if queue is None else bindings_to(request.vhost, queue, None))])
+
+
+def _to_exchange(node: Node, request: ControlRequest) -> Groups:
+    target = request.vhost.exchanges.get(_exchange_name(request, "name"))
+    return iter([(request.vhost, [] if target is None else bindings_to(request.vhost, None, target))])
+
+
+def _from_exchange(node: Node, request: ControlRequest) -> Groups:
+    source = request.vhost.exchanges.get(_exchange_name(request, "name"))
+    if source is not None and source.name == "":
+        return QUEUE_KIND.groups(node, request.vhost)
+    return iter([(request.vhost, [] if source is None else [*source.bindings.values()])])
+
+
+def _between(node: Node, request: ControlRequest) -> Groups:
+    vhost, kind = request.vhost, request.text("kind")
+    source = vhost.exchanges.get(_exchange_name(request, "source"))
+    its: list[object] = []
+    try:
+        origin, target = destination(vhost, kind, request.text("destination"))
+    except NotFound:
+        if kind not in KINDS:
+            raise
+        return iter([(vhost, its)])
+    if source is not None and source.name == "":
+        its = [] if origin is None else [origin]
+    elif source is not None:
+        its = [each for each in source.bindings.values() if each.queue is origin and each.exchange is target]
+    return iter([(vhost, its)])
 
 
 def destination(vhost: VirtualHost, kind: str, name: str) -> tuple[Queue | None, Exchange | None]:
@@ -469,6 +519,20 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("", remove_binding, tag=MANAGEMENT, permissions=_BIND, routes=(
         Route(f"DELETE {BINDINGS}/{{key}}", "Remove a binding, by its key.", silent=True),
     )),
+    showing(f"GET {QUEUES}", "Show a queue.", _queue_row),
+    showing(f"GET {EXCHANGES}", "Show an exchange.", _exchange_row),
+    listing(QUEUE_KIND, "GET /queues /queues/detailed /queues/{vhost}", "List queues, all or of a virtual host."),
+    listing(EXCHANGE_KIND, "GET /exchanges /exchanges/{vhost}", "List exchanges, all or of a virtual host."),
+    listing(BINDING_KIND, "GET /bindings /bindings/{vhost}", "List bindings, all or of a virtual host."),
+    listing(BINDING_KIND, f"GET {QUEUES}/bindings",
+            "List the bindings that lead to a queue; none for a missing one, as in RabbitMQ.", _to_queue),
+    listing(BINDING_KIND, f"GET {EXCHANGES}/bindings/source",
+            "List the bindings that lead from an exchange; none for a missing one, as in RabbitMQ.", _from_exchange),
+    listing(BINDING_KIND, f"GET {EXCHANGES}/bindings/destination",
+            "List the bindings that lead to an exchange; none for a missing one, as in RabbitMQ.", _to_exchange),
+    listing(BINDING_KIND, f"GET {BINDINGS}",
+            "List the bindings from an exchange to a queue or exchange; none if one is missing, as in RabbitMQ.",
+            _between),
     looking("", _binding_row, tag=MANAGEMENT, routes=(
         Route(f"GET {BINDINGS}/{{key}}", "Show a binding, by its key."),
     )),

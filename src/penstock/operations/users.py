@@ -18,11 +18,14 @@ from penstock.access.password_hash import (
     read_hash,
     read_scram_keys,
 )
+from penstock.access.permission import ADMINISTRATOR
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.connections.control_request import ControlRequest
 from penstock.connections.log_line import LogLine
+from penstock.describe.list_kinds import Groups, ListKind
+from penstock.describe.message_stats import tally_stats
 from penstock.describe.table import Row
-from penstock.describe.vhost import user_row
+from penstock.describe.vhost import USER, user_row
 from penstock.errors import BrokerError, ConnectionForced, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED
@@ -30,6 +33,7 @@ from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import OWN_HASH, Entry, Section
+from penstock.operations.lists import listing, sampled, showing
 
 IN_FILE: Final = "it is in the settings file, [users], which counts; this entry is left out"
 PAGE: Final = 1000
@@ -357,6 +361,31 @@ DEFINITIONS: Final[Definitions] = Definitions(
     left_out=lambda node, entry: in_file(node, entry.text("name")),
     secret=lambda entry, before: "" if _same_password(before, entry) else "password_hash",
 )
+
+
+def _without_permissions(node: Node, request: ControlRequest) -> Groups:
+    users = node.broker.access.users()
+    return iter([(None, [user for user in users if not user.permissions and not user.everywhere])])
+
+
+def _row(node: Node, request: ControlRequest) -> Row | None:
+    """Return a user, with the samples of its messages."""
+    user = node.broker.access.find(request.text("user"))
+    if user is None:
+        return None
+    at = sampled(node, request)
+    row = USER.row(user, at)
+    counted = node.stats.users.get(user.name)
+    stats = None if counted is None else tally_stats(counted.tally, counted.series, at.ranges)
+    if stats is not None:
+        row["penstock"] = {**USER.own(user, at), "message_stats": stats}
+    return row
+
+
+KIND: Final = ListKind(
+    "users", lambda node, vhost: iter([(None, node.broker.access.users())]), USER, lambda user: user.name,
+    tag=ADMINISTRATOR, everywhere=True,
+)  # fmt: skip
 _PASSWORD: Final = ("name", "password_hash", "hashing_algorithm", "scram_secret")
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("user.declare", declare_user, (*_PASSWORD, "tags", "new"), before=_before, routes=(
@@ -373,4 +402,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
               needed=("users",), silent=True),
     )),
     looking("user.list", list_users, ("after", "count", "user")),
+    listing(KIND, "GET /users", "List users."),
+    listing(KIND, "GET /users/without-permissions", "List the users who may enter no virtual host.",
+            _without_permissions),
+    showing("GET /users/{user}", "Show a user.", _row, ADMINISTRATOR),
 )  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.access.permission import ADMINISTRATOR
 from penstock.access.user import EVERYTHING, STORE
 from penstock.connections.control_request import ControlRequest
 from penstock.connections.log_line import LogLine
 from penstock.core.queue.types import DEFAULT_QUEUE_TYPE, UNSUPPORTED, default_type, read_type
 from penstock.core.settings.changes import drop_placed, drop_policies
 from penstock.core.vhost import VirtualHost
+from penstock.describe.list_kinds import VHOSTS
 from penstock.describe.table import Row
 from penstock.errors import ConnectionForced, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.work import Steps, finish
@@ -18,6 +20,7 @@ from penstock.management.node import Node
 from penstock.management.operation import Operation, Route
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import Entry, Section
+from penstock.operations.lists import listing, sampled, showing
 
 VHOSTS_MAX: Final = 1000
 """Most virtual hosts: each has its predeclared exchanges and its gates, some 10 KiB."""
@@ -251,6 +254,9 @@ DEFINITIONS: Final[Definitions] = Definitions(
     note=_note,
 )
 OPERATIONS: Final[tuple[Operation, ...]] = (
+    listing(VHOSTS, "GET /vhosts", "List virtual hosts."),
+    showing("GET /vhosts/{vhost}", "Show a virtual host.",
+            lambda node, request: VHOSTS.table.row(request.vhost, sampled(node, request)), ADMINISTRATOR),
     Operation("vhost.declare", _declare, ("name",), before=_before, routes=(
         Route("PUT /vhosts/{vhost}", "Create a virtual host: 201 if it is new, 204 if it exists. Description, tags and "
               "the like are kept.", read=_by_path, silent=True),

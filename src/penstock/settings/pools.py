@@ -128,7 +128,8 @@ STORED_TAGS: Final = PoolRow(
     "the oldest of the link is forgotten", USER, "bytes", 256 * MIB,
 )  # fmt: skip
 LISTS: Final = PoolRow(
-    "lists", "lists whose next page a client has not asked for", "64, with some 1,000 references each",
+    "lists", "lists whose next page a client has not asked for",
+    "64, with some 1,000 references each; 100,000 in all lists in an order",
     "the oldest one is forgotten, of who has most", USER, "lists", 64,
 )  # fmt: skip
 

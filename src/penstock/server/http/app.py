@@ -5,7 +5,7 @@ Of an operation at a route the handler is derived: its fields from path, query a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from starlette.applications import Starlette
@@ -16,13 +16,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING
 from penstock.connections.control_request import ControlRequest
+from penstock.describe.lists import Found
 from penstock.describe.table import Row
 from penstock.errors import BrokerError
 from penstock.flow.pool import PoolHolder
 from penstock.management.operation import (
-    ANYWHERE,
     CHANGES,
     FAILED,
+    OBJECT,
+    PAGES,
     Answer,
     Need,
     Operation,
@@ -35,8 +37,8 @@ from penstock.operations.table import OPERATIONS
 from penstock.server.http import metrics, node, objects, sessions
 from penstock.server.http.answers import rows_octets, streamed_octets
 from penstock.server.http.console import pages, stream
+from penstock.server.http.lists import list_fields, listed, one, sample_fields
 from penstock.server.http.login import login, refusal_of
-from penstock.server.http.objects import one
 from penstock.server.http.request import (
     BODY_MOST,
     DEFAULT_EXCHANGE,
@@ -72,6 +74,8 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
             return LongAnswer(streamed_octets(request, answer), request.http_request)
         if answer is None:
             raise not_found()
+        if isinstance(answer, Found):
+            return await listed(request, answer)
         if not route.silent:
             if isinstance(answer, list):
                 return Response(await rows_octets(request, answer), media_type="application/json")
@@ -91,7 +95,7 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
 
 async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer | Streamed:
     answer = operation.run(request.driver, asked)
-    if answer is None or isinstance(answer, dict | list | str | Streamed):
+    if answer is None or isinstance(answer, dict | list | str | Streamed | Found):
         return answer
     if isinstance(answer, Waiting):
         return await request.waited(answer.steps)
@@ -110,13 +114,18 @@ async def _asked(request: ApiRequest, operation: Operation, route: Route, prepar
     query = {name: request.query[name] for name in route.query if name in request.query}
     flags = {name: body[name] == "true" for name in route.flags if body.get(name) in ("true", "false")}
     flags |= {name: query[name] == "true" for name in route.flags if name in query}
-    fields: Row = {**body, **query, **flags, **parts, **route.fixed}
+    headers: Row = {field: request.http_request.headers.get(name, "") for name, field in route.headers}
+    fields: Row = {**body, **query, **flags, **headers, **parts, **route.fixed}
     asked = request.asked(route, bool(operation.permissions))
     if route.read is not None:
         asked.fields = route.read(fields)
     else:
         known = {*operation.fields, *query, *parts, *route.fixed}
         asked.fields = {name: value for name, value in fields.items() if name in known}
+    if operation.gives == PAGES:
+        asked.fields |= list_fields(request)
+    elif operation.gives == OBJECT:
+        asked.fields |= sample_fields(request)
     return asked
 
 
@@ -156,39 +165,12 @@ class Own:
 
 
 OF_CONNECTION: Final = "own connection, or the tag monitoring"
-OF_CLOSING: Final = "own connection, or the tag administrator"
 OWN: Final = (
     Own("GET /whoami", MANAGEMENT, objects.whoami),
-    Own("GET /users", ADMINISTRATOR, objects.users),
-    Own("GET /users/without-permissions", ADMINISTRATOR, objects.users_without_permissions),
-    Own("GET /users/{user}", ADMINISTRATOR, objects.user),
     Own("GET /auth/hash_password/{password}", ADMINISTRATOR, objects.password_hash),
-    Own("GET /vhosts", MANAGEMENT, objects.vhosts),
-    Own("GET /vhosts/{vhost}", ADMINISTRATOR, objects.vhost),
     Own("POST /definitions /definitions/{vhost} /all-configuration", ADMINISTRATOR, node.import_),
-    Own("GET /connections /vhosts/{vhost}/connections", MANAGEMENT, objects.of_kind("connections")),
-    Own("GET /connections/{name}", MANAGEMENT, objects.connection, OF_CONNECTION),
-    Own("DELETE /connections/{name}", MANAGEMENT, objects.close_connection, OF_CLOSING),
-    Own("GET /connections/{name}/channels", MANAGEMENT, objects.channels_of_connection, OF_CONNECTION),
     Own("GET /connections/{name}/sessions", MANAGEMENT, sessions.sessions, OF_CONNECTION),
-    Own("GET /connections/username/{user}", MANAGEMENT, objects.connections_of_user, OF_CONNECTION),
-    Own("DELETE /connections/username/{user}", MANAGEMENT, objects.close_connections_of_user, OF_CLOSING),
-    Own("GET /channels /vhosts/{vhost}/channels", MANAGEMENT, objects.of_kind("channels")),
-    Own("GET /channels/{name}", MANAGEMENT, objects.channel, OF_CONNECTION),
-    Own("GET /consumers /consumers/{vhost}", MANAGEMENT, objects.of_kind("consumers"), vhost=ANYWHERE),
-    Own("GET /queues /queues/detailed /queues/{vhost}", MANAGEMENT, objects.queues),
-    Own("GET /queues/{vhost}/{name}", MANAGEMENT, objects.queue),
-    Own("GET /queues/{vhost}/{name}/bindings", MANAGEMENT, objects.bindings_of_queue),
-    Own("GET /exchanges /exchanges/{vhost}", MANAGEMENT, objects.of_kind("exchanges")),
-    Own("GET /exchanges/{vhost}/{name}", MANAGEMENT, objects.exchange),
-    Own("GET /exchanges/{vhost}/{name}/bindings/source", MANAGEMENT, objects.bindings_from_exchange),
-    Own("GET /exchanges/{vhost}/{name}/bindings/destination", MANAGEMENT, objects.bindings_to_exchange),
-    Own("GET /bindings /bindings/{vhost}", MANAGEMENT, objects.of_kind("bindings")),
-    Own("GET /bindings/{vhost}/e/{source}/{kind}/{destination}", MANAGEMENT, objects.bindings_between),
     Own("GET /penstock/events", MONITORING, stream.events),
-    Own("GET /penstock/cursors /penstock/cursors/{vhost}", MANAGEMENT, objects.of_kind("cursors")),
-    Own("GET /penstock/leases /penstock/leases/{vhost}", MANAGEMENT, objects.of_kind("leases")),
-    Own("GET /penstock/sinks /penstock/sinks/{vhost}", MANAGEMENT, objects.of_kind("sinks")),
 )  # fmt: skip
 
 
@@ -200,12 +182,13 @@ class Place(NamedTuple):
     audited: bool
 
 
-def _table() -> dict[str, dict[str, Place]]:
+def table_of(operations: Iterable[Operation]) -> dict[str, dict[str, Place]]:
+    """Return the handlers of HTTP's own paths, and of operations at their routes, by path and method."""
     table: dict[str, dict[str, Place]] = {}
     for row in OWN:
         for path, need in zip(row.paths, row.needs, strict=True):
             table.setdefault(path, {})[row.method] = Place(row.handler, need, row.audited)
-    for operation in OPERATIONS:
+    for operation in operations:
         for route in operation.routes:
             derived = handler(operation, route, PREPARED.get(operation.name))
             for path in route.paths:
@@ -218,7 +201,7 @@ def _table() -> dict[str, dict[str, Place]]:
 
 PREPARED: Final = {"user.declare": objects.hash_given}
 """Preprocessing that needs threads (password hashing), by operation."""
-TABLE: Final = _table()
+TABLE: Final = table_of(OPERATIONS)
 """Routes below /api: RabbitMQ's paths and methods, and our own, which begin with /penstock."""
 
 
@@ -227,7 +210,7 @@ def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
     routes = [
         HttpRoute(f"/api{path}", _endpoint(service, path, places), methods=[*places])
         # Fixed parts first: /connections/username/x before /connections/x/channels.
-        for path, places in sorted(TABLE.items(), key=lambda row: row[0].count("{"))
+        for path, places in sorted(table_of(service.driver.control.rows).items(), key=lambda row: row[0].count("{"))
     ]
     figures = {"GET": Place(scraped.scraped, Need(MONITORING), False)}
     routes += [HttpRoute(path, _endpoint(service, path, figures), methods=["GET"]) for path in metrics.PATHS]

@@ -6,7 +6,8 @@ import pytest
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.vhost import VirtualHost
-from penstock.describe.lists import KINDS, QUEUES_AT_ONCE, Item, collected_steps
+from penstock.describe.list_kinds import KINDS, QUEUES_AT_ONCE, Item
+from penstock.describe.lists import collected_steps
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import finish
 from tests.support.driven_connection import Dialogue, make_driver, make_full_driver
@@ -17,11 +18,14 @@ def driver() -> BrokerDriver:
     return make_full_driver()
 
 
+KIND = {kind.name: kind for kind in KINDS}
+
+
 def collected(driver: BrokerDriver, kind: str, vhost: VirtualHost | None = None) -> list[Item]:
-    return finish(collected_steps(driver, kind, vhost))
+    return finish(collected_steps(driver, KIND[kind], vhost))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KIND)
 def test_collected_items_are_those_of_each_virtual_host(driver: BrokerDriver, kind: str) -> None:
     whole = [(item.vhost, item.subject) for item in collected(driver, kind)]
     parts = [
@@ -41,7 +45,7 @@ def test_connections_are_collected_a_share_a_turn_in_proportion_to_their_number(
             Dialogue(driver)
         driver.broker.work.limit = 0
         before = driver.broker.work.done
-        steps = sum(1 for _ in collected_steps(driver, kind, None))
+        steps = sum(1 for _ in collected_steps(driver, KIND[kind], None))
         return steps, int(driver.broker.work.done - before)
 
     few = passes(1_000)
@@ -78,6 +82,6 @@ def test_consumers_are_found_among_thousands_of_queues_a_share_a_turn() -> None:
         if number % 100 == 0:
             driver.broker.consume(channel, Consumer(f"c{number}", channel, queue, False, False, 0))
     driver.broker.work.limit = 0
-    passes = sum(1 for _ in collected_steps(driver, "consumers", None))
+    passes = sum(1 for _ in collected_steps(driver, KIND["consumers"], None))
     assert passes >= MANY // QUEUES_AT_ONCE
     assert len(collected(driver, "consumers")) == MANY // 100

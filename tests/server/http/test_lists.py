@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.server.http.objects import COLUMN_CHARACTERS, COLUMNS_MOST
+from penstock.operations.lists import COLUMN_CHARACTERS, COLUMNS_MOST
 from tests.support.brokers import in_process
 from tests.support.http_client import Web
 

@@ -6,10 +6,10 @@ import pytest
 
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import LOOKING_SHARE
-from penstock.management.control_api import HISTORIES_MOST
+from penstock.operations.top import HISTORIES_MOST
 from tests.support.blocked_scene import GATED, Scene
-from tests.support.control_requests import MANY, answer_to, answers, request, turns_until_answered, with_queues
-from tests.support.driven_connection import Dialogue, publish
+from tests.support.control_requests import answer_to, answers, request, turns_until_answered, with_queues
+from tests.support.driven_connection import publish
 
 
 def names(driver: BrokerDriver, **fields: object) -> list[str]:
@@ -82,20 +82,3 @@ def test_histories_count_as_work_and_only_the_first_queues_have_them() -> None:
     driver = with_queues()
     assert sum(turns_until_answered(driver, request("top", count=500, history=60))) >= work + HISTORIES_MOST * 10
     assert ["history" in each for each in answers(driver)[0]["items"]] == [True] * HISTORIES_MOST + [False] * 400
-
-
-def test_status_does_not_wait_for_a_change_of_thousands_of_queues() -> None:
-    driver = with_queues()
-    for number in range(3 * MANY):
-        driver.broker.vhosts["/"].declare_queue(f"more{number}", {}, False, False, None, None)
-    change = request("settings.set", scope="queue", pattern="#", settings={"hold-deadline": 7})
-    driver.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
-    first, second = Dialogue(driver), Dialogue(driver)
-    driver.scheduler.begin_turn()
-    driver.scheduler.receive(first.connection, change)
-    driver.scheduler.receive(second.connection, request("status"))
-    while not answers(driver):
-        assert first.connection.busy
-        assert second.connection.busy
-        driver.run_turn()
-    assert "turns" in answers(driver)[0]

@@ -1,0 +1,125 @@
+"""Lists over HTTP: RabbitMQ's query parameters as the fields of a request, and the answer, a stream or one page.
+
+The query parameters are `columns`, `sort`, `sort_reverse`, those of samples (`msg_rates_age`, `msg_rates_incr`,
+`lengths_age`, `lengths_incr`), and for pages `page`, `page_size`, `name` and `use_regex`. Which objects a list has, and
+in which order, is in `penstock.operations.lists`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from starlette.responses import Response
+
+from penstock.describe.list_kinds import is_gone
+from penstock.describe.lists import Found
+from penstock.describe.table import Row, field_at
+from penstock.operations.lists import check_columns, short_column
+from penstock.server.http.request import (
+    ApiRequest,
+    HttpError,
+    LongAnswer,
+    bad_request,
+    json_octets,
+    json_response,
+)
+
+AT_ONCE: Final = 4
+"""Objects formatted per slice: some tenths of a millisecond."""
+
+
+def list_fields(request: ApiRequest) -> Row:
+    """Return the fields of a list, or of a page of it. Raises HttpError (400) for a number that is none."""
+    fields: Row = {"whole": True, "columns": _paths(request), **sample_fields(request)}
+    if request.query.get("sort"):
+        fields["sort"] = [request.query["sort"]]
+    if request.flag("sort_reverse"):
+        fields["reverse"] = True
+    page = _number(request, "page", 0)
+    if page:
+        fields |= {"page": page, "named": request.query.get("name", ""), "regex": request.flag("use_regex")}
+        if request.query.get("page_size"):
+            fields["page_size"] = _number(request, "page_size", 1)
+    return fields
+
+
+def sample_fields(request: ApiRequest) -> Row:
+    """Return the fields of the wanted samples. Raises HttpError (400)."""
+    found: Row = {}
+    for field, name in (("rates", "msg_rates"), ("lengths", "lengths")):
+        if f"{name}_age" in request.query and f"{name}_incr" in request.query:
+            found[field] = [_number(request, f"{name}_age", 1), _number(request, f"{name}_incr", 1)]
+    return found
+
+
+async def listed(request: ApiRequest, found: Found) -> Response:
+    """Answer with a list, or with one page of it. Raises HttpError (400) for a page after the last one."""
+    request.begin_turn()
+    parts = _stream(request, found, _paths(request))
+    if not found.page:
+        return LongAnswer(parts, request.http_request)
+    if found.page > found.pages():
+        reason = f"page out of range, page: {found.page} page size: {found.page_size}, len: {found.filtered}"
+        raise HttpError(400, "page_out_of_range", reason)
+    texts = b"".join([part async for part in parts])
+    head = json_octets(found.numbers()).removesuffix(b"}")
+    return Response(b'%b,"items":%b}' % (head, texts), media_type="application/json")
+
+
+async def _stream(request: ApiRequest, found: Found, paths: list[str]) -> AsyncIterator[bytes]:
+    """Stream a list in slices; objects deleted meanwhile are omitted."""
+    before, items = b"[", found.items
+    for start in range(0, len(items), AT_ONCE):
+        if start:
+            await request.pause()
+        texts = [
+            json_octets(chosen(found.rows.of(item.subject), paths))
+            for item in items[start : start + AT_ONCE]
+            if not is_gone(item)
+        ]
+        if texts:
+            yield before + b",".join(texts)
+            before = b","
+    yield b"[]" if before == b"[" else b"]"
+
+
+def one(request: ApiRequest, content: Row) -> Response:
+    """Answer with one object, or its requested columns."""
+    return json_response(chosen(content, _paths(request)))
+
+
+def chosen(content: Row, paths: list[str]) -> Row:
+    """Return these columns of a row, or all: a.b is b of a."""
+    if not paths:
+        return content
+    row: Row = {}
+    for path in paths:
+        place, _, name = path.rpartition(".")
+        source = field_at(content, place) if place else content
+        if isinstance(source, dict) and name in source:
+            target = row
+            for outer in place.split(".") if place else ():
+                inner = target.setdefault(outer, {})
+                assert isinstance(inner, dict)
+                target = inner
+            target[name] = source[name]
+    return row
+
+
+def _paths(request: ApiRequest) -> list[str]:
+    """Return the requested columns; none for all. Raises PreconditionFailed (406) for too many, or too long ones."""
+    text = request.query.get("columns")
+    if not text:
+        return []
+    check_columns(text.count(",") + 1)
+    return [short_column(path, "columns") for path in text.split(",")]
+
+
+def _number(request: ApiRequest, name: str, otherwise: int) -> int:
+    value = request.query.get(name)
+    if not value:
+        return otherwise
+    if not value.isdecimal() or len(value) > 9 or int(value) < 1:
+        raise bad_request(f"{name} must be a whole number from 1, not {value}")
+    return int(value)
