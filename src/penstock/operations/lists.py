@@ -91,7 +91,7 @@ class Order(NamedTuple):
 
 
 class ListQuery(NamedTuple):
-    """What a list is of, which of its objects, in which order, and which part of it."""
+    """Kind of a list, the choice and the order of its objects, and the part that is wanted."""
 
     kind: ListKind
     vhost: VirtualHost | None
