@@ -8,7 +8,8 @@
     │   ├── ResourceDeleted         channel      an object in use was deleted
     │   ├── ResourceLocked          channel
     │   ├── PreconditionFailed      channel
-    │   │   └── NotSupported        channel      a kind of object or a policy that this broker does not have
+    │   │   ├── NotSupported        channel      a kind of object or a policy that this broker does not have
+    │   │   └── Cancelled           channel      work that was ended before it was done
     │   ├── InvalidField            channel
     │   ├── ConsumerCancelled       channel      a consumer that the broker has cancelled
     │   ├── SubscriptionInUse       channel      other terms than those of a subscription
@@ -183,6 +184,10 @@ class NotSupported(PreconditionFailed):
 
     ends = "link"
     finer_condition = "amqp:not-implemented"
+
+
+class Cancelled(PreconditionFailed):
+    """Long work was cancelled before it was done."""
 
 
 class InvalidField(BrokerError):
