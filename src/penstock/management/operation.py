@@ -15,6 +15,7 @@ from penstock.describe.lists import seen_vhosts
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.management.jobs import Subject
 from penstock.management.node import Node
 
 Answer = Row | list[Row] | None
@@ -25,6 +26,10 @@ None: it answers by itself; over HTTP: the object is not there.
 """
 Before = Callable[["Node", "ControlRequest"], object]
 """Function that returns the state that an operation is about to change; None for none."""
+About = Callable[["Node", "ControlRequest"], tuple[Subject, ...]]
+"""Function that returns the objects that a job is about, the first one for people."""
+DETACH: Final = "detach"
+"""Field of each operation that is a job: the request is answered with the row of the job at once."""
 CHANGES: Final = "changes"
 """Steps that change much: one after the other, over as many turns as needed."""
 ASKS: Final = "asks"
@@ -115,6 +120,13 @@ class Operation(NamedTuple):
     audited: bool = True
     """False for one that changes nothing that an operator set up."""
     routes: tuple[Route, ...] = ()
+    job: About | None = None
+    """Function that makes the operation a job: long work beside changes, about these objects."""
+
+    @property
+    def known_fields(self) -> tuple[str, ...]:
+        """Fields of a request on the control exchange."""
+        return self.fields if self.job is None else (*self.fields, DETACH)
 
 
 def looking(

@@ -6,6 +6,7 @@ Of an operation at a route the handler is derived: its fields from path, query a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from starlette.applications import Starlette
@@ -19,6 +20,8 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import BrokerError
 from penstock.flow.pool import PoolHolder
+from penstock.flow.progress import Progress
+from penstock.flow.work import Steps
 from penstock.management.operation import ANYWHERE, CHANGES, Answer, Need, Operation, Route, need_at
 from penstock.operations.table import OPERATIONS
 from penstock.server.http import messages, metrics, node, objects, probes, stand_ins
@@ -54,6 +57,8 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
                 raise not_found()
         answer = await _answer(request, operation, asked)
         request.before = asked.before
+        if request.detached is not None:
+            return request.accepted()
         if answer is None:
             raise not_found()
         if not route.silent:
@@ -69,10 +74,23 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
 
 
 async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer:
+    if operation.job is not None:
+        subjects = operation.job(request.driver, asked)
+        return await request.in_job(operation.name, subjects, partial(_job_steps, request, operation, asked))
     answer = operation.run(request.driver, asked)
     if answer is None or isinstance(answer, dict | list):
         return answer
     return await request.in_steps(answer, operation.how == CHANGES)
+
+
+def _job_steps(request: ApiRequest, operation: Operation, asked: ControlRequest, progress: Progress) -> Steps[Row]:
+    """Carry out the operation of a job."""
+    asked.progress = progress
+    steps = operation.run(request.driver, asked)
+    assert steps is not None and not isinstance(steps, dict | list)
+    answer = yield from steps
+    assert isinstance(answer, dict)
+    return answer
 
 
 async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:
@@ -286,12 +304,13 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
                 reason = http_request.state.socket.admission.refusal(holder)
                 raise HttpError(503, "service_unavailable", reason, BUSY)
             request = ApiRequest(http_request, service, identity)
+            request.operation = f"{method} {path}"
             promises = event_loop.driver.broker.durable_changes
             declared = promises.durable_declarations
             try:
                 answer = await places[method].handler(request)
-                if places[method].audited:
-                    request.audit(f"{method} {path}")
+                if places[method].audited and request.detached is None:
+                    request.audit(request.operation)
             finally:
                 request.end()
             if method != "GET" and promises.durable_declarations != declared:
