@@ -14,6 +14,8 @@ from penstock.protocols.amqp091.content_frames import body_of
 from tests.support.access_of import access_of
 from tests.support.driven_connection import Dialogue, publish
 
+TURNS_MOST = 5_000
+"""Turns after which a request counts as never answered."""
 STEP_WORK = 25
 """Units of work of each step of `counting`."""
 
@@ -40,17 +42,20 @@ class Asker:
 
     def ask(self, operation: str, **fields: object) -> Any:
         """Request an operation; make turns until it is answered."""
-        before = len(self.answers())
+        before = self.queue.waiting()
         self.send(operation, **fields)
-        while len(self.answers()) == before:
+        for _ in range(TURNS_MOST):
+            if self.queue.waiting() > before:
+                return self.answers()[-1]
             turn(self.driver)
-        return self.answers()[-1]
+        raise AssertionError(f"{operation} is not answered after {TURNS_MOST} turns")
 
 
 def turn(driver: BrokerDriver) -> int:
     """Make a turn; return its units of work."""
     before = int(driver.broker.work.done)
     driver.scheduler.begin_turn()
+    driver.scheduler.serve()
     driver.run_turn()
     return int(driver.broker.work.done) - before
 

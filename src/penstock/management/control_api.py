@@ -173,11 +173,12 @@ class ControlApi(Replies):
             yield from _read_steps(row, request, self.broker)
             job.phase = ""
             assert row.job is not None
-            if request.fields.pop(DETACH, None) is True:
+            detached = request.fields.pop(DETACH, None) is True
+            self.node.jobs.claim(job, row.job(self.node, request))
+            if detached:
                 self._keep_body(request, job)
                 self._detach(request, job)
                 self.node.detach_job(job)
-            self.node.jobs.claim(job, row.job(self.node, request))
             yield from self.node.jobs.granted_steps(job)
             request.unread = b""
         self._note_before(row, request)  # Again: the job may have waited.

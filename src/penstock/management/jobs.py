@@ -38,6 +38,8 @@ FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
 STATES: Final = (WAITING, RUNNING, HELD, DONE, FAILED, CANCELLED)
 """States of a job; the last three are final."""
+ENDS: Final = {DONE: "is done", FAILED: "has failed", CANCELLED: "was cancelled"}
+"""Words of sentences about final states."""
 KEPT_MOST: Final = 100
 """Most finished jobs that are kept; the oldest is forgotten."""
 RESULT_ROWS_MOST: Final = 50
@@ -209,7 +211,7 @@ class Jobs:
     def cancel(self, job: Job, user: str) -> None:
         """Ask for the end of a job. Raises PreconditionFailed (406) for a finished one."""
         if job.final_state:
-            raise PreconditionFailed(f"{job.title()} is {job.final_state} already: there is nothing to cancel")
+            raise PreconditionFailed(f"{job.title()} {ENDS[job.final_state]} already: there is nothing to cancel")
         if not job.cancelled_by:
             job.cancelled_by = user
         job.waits_for = None
@@ -271,13 +273,15 @@ class Jobs:
         return None if at is None else round((at + self.broker.wall_offset) * 1000)
 
     def _conflict(self, job: Job) -> Job | None:
-        """Return an earlier job about the same objects; None without one."""
+        """Return the earliest job about the same objects, if its claim was earlier; None without one."""
         if job.cancelled_by:
             return None
+        found: Job | None = None
+        claim = job.claim
         for other in self.unfinished.values():
-            if 0 < other.claim < job.claim and any(other.concerns(subject) for subject in job.subjects):
-                return other
-        return None
+            if 0 < other.claim < claim and any(other.concerns(subject) for subject in job.subjects):
+                found, claim = other, other.claim
+        return found
 
     def _end(self, job: Job, state: str, error: str, result: Row | None) -> None:
         job.final_state = state
@@ -294,9 +298,9 @@ class Jobs:
         for other in self.unfinished.values():
             if other.waits_for is job:
                 other.waits_for = self._conflict(other)
-        because = f": {error}" if error else ""
+        text = f"{job.title()} {ENDS[state]}" + (f": {error}" if error else "")
         log_id = JOB_FAILED if state == FAILED else JOB_ENDED
-        self._log(LogLine(f"{job.title()} is {state}{because}", {"id": log_id, **_fields(job)}))
+        self._log(LogLine(text, {"id": log_id, **_fields(job)}))
         if job.on_end is not None:
             on_end, job.on_end = job.on_end, None
             on_end()

@@ -24,6 +24,9 @@ SHOWN: Final = 200
 ENTRY_WORK: Final = 80
 """Units of work per entry, compared, made or undone. A policy also counts the objects that it examines."""
 
+FIND_WORK: Final = 5
+"""Units of work to look at the value that there is."""
+
 Undo = Callable[[], str]
 """Undo action; returns the name of an item that stays because it is in use, else ""."""
 
@@ -198,6 +201,7 @@ class DefinitionKind:
         """Make gathered entries of this kind together, in steps."""
         together = self.row.together
         assert together is not None
+        yield from self._refresh(entries)
         values = [self._values[self.subject(entry)] for entry in entries]
         change = yield from together.put(self.node, [value for value, _ in values])
         if isinstance(change, SettingsChange):
@@ -229,6 +233,16 @@ class DefinitionKind:
         if self.subject(entry) not in self._values:
             self._values[self.subject(entry)] = (value, before)
             self.gathered.append(entry)
+
+    def _refresh(self, entries: list[Entry]) -> Steps[None]:
+        """Read gathered entries again whose values others have changed since: a value may extend that one."""
+        for entry in entries:
+            _, before = self._values[self.subject(entry)]
+            found = self.row.find(self.node, entry)
+            if found != before:
+                self._values[self.subject(entry)] = (self.row.read(self.node, entry), found)
+            if self.node.broker.work.spend(FIND_WORK):
+                yield
 
     def _unless_changed(self, entry: Entry, undo: Undo) -> Undo:
         """Return an undo action that leaves an object which others have changed since it was made."""
