@@ -70,7 +70,7 @@ def test_job_about_the_same_object_waits_and_others_run(driver: BrokerDriver) ->
     other = start_counting(driver, 500, Subject("queue", "other", "/"))
     turn(driver)
     assert [job.state for job in (first, second, other)] == [RUNNING, WAITING, RUNNING]
-    assert second.reason() == "it waits for job 1 (test.count of queue 'q' in vhost '/')"
+    assert second.reason() == "it waits for job 1 (test.count, queue 'q' in vhost '/')"
     while second.state == WAITING:
         assert second.done == 0
         turn(driver)

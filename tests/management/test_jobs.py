@@ -83,7 +83,7 @@ def test_subjects_conflict_by_noun_and_name_and_by_whole_virtual_host(
 
 def test_titles_of_subjects_name_the_object() -> None:
     assert [each.title() for each in (IMPORT, EVERYTHING, DELETION, QUEUE)] == [
-        "definitions of vhost 'a'", "definitions of all vhosts", "vhost 'a'", "queue 'q' in vhost 'a'",
+        "vhost 'a'", "all vhosts", "vhost 'a'", "queue 'q' in vhost 'a'",
     ]  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def test_states_of_a_job_are_in_its_row_with_times_and_result() -> None:
     job.count_all(10, "messages")
     job.done = 4
     assert job.state == RUNNING
-    assert job.sentence() == "job 1 (test.work of queue 'q' in vhost 'a') is running; 4 of 10 messages"
+    assert job.sentence() == "job 1 (test.work, queue 'q' in vhost 'a') is running; 4 of 10 messages"
     assert finish(steps) == {"made": 3}
     row = table.jobs.row(job)
     expected = {
@@ -124,7 +124,7 @@ def test_failed_job_has_the_error_of_its_request() -> None:
     job = table.add(QUEUE)
     table.end(job, PreconditionFailed("line 3: no"))
     assert (job.state, job.error, job.result) == (FAILED, "line 3: no", None)
-    assert table.lines[-1].text == "job 1 (test.work of queue 'q' in vhost 'a') has failed: line 3: no"
+    assert table.lines[-1].text == "job 1 (test.work, queue 'q' in vhost 'a') has failed: line 3: no"
     assert table.lines[-1].fields["id"] == "PST-2047"
 
 

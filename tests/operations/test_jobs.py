@@ -70,7 +70,7 @@ def test_detached_import_is_answered_with_its_job_and_can_be_shown(importing: As
     imported_until(driver, job_of(driver, 1), 100)
     shown = importing.ask("job.show", id=1)
     assert (shown["state"], shown["subject"], shown["all"], shown["unit"]) == (
-        RUNNING, "definitions of vhost '/'", len(QUEUES), "entries",
+        RUNNING, "vhost '/'", len(QUEUES), "entries",
     )  # fmt: skip
     assert 100 <= shown["done"] < len(QUEUES)
     while job_of(driver, 1).state == RUNNING:
@@ -207,9 +207,7 @@ def test_second_import_into_a_virtual_host_waits_and_one_into_another_runs(impor
     for _ in range(5):
         turn(driver)
     assert [job_of(driver, number).state for number in (1, 2)] == [RUNNING, WAITING]
-    assert operator.ask("job.show", id=2)["reason"] == (
-        "it waits for job 1 (definitions.import of definitions of vhost '/')"
-    )
+    assert operator.ask("job.show", id=2)["reason"] == ("it waits for job 1 (definitions.import, vhost '/')")
     while driver.run_turn():
         pass
     assert [job_of(driver, number).state for number in (1, 2)] == [DONE, DONE]
@@ -319,9 +317,7 @@ def test_why_names_the_jobs_that_are_not_done(importing: Asker, operator: Asker)
     operator.ask("definitions.import", definitions=file_of(), detach=True)
     imported_until(driver, job_of(driver, 1), 50)
     sentences = operator.ask("why")["sentences"]
-    assert any(
-        each.startswith("job 1 (definitions.import of definitions of vhost '/') is running; ") for each in sentences
-    )
-    waiting = "job 2 (definitions.import of definitions of vhost '/') is waiting; it waits for job 1"
+    assert any(each.startswith("job 1 (definitions.import, vhost '/') is running; ") for each in sentences)
+    waiting = "job 2 (definitions.import, vhost '/') is waiting; it waits for job 1"
     assert any(each.startswith(waiting) for each in sentences)
     assert not any("job" in each for each in operator.ask("why", queue="q1")["sentences"])

@@ -61,10 +61,8 @@ class Subject(NamedTuple):
 
     def title(self) -> str:
         """Return noun and name, for sentences."""
-        if self.noun == VHOST:
-            return f"vhost '{self.vhost}'"
         where = f"vhost '{self.vhost}'" if self.vhost else "all vhosts"
-        return f"{self.noun} of {where}" if not self.name else f"{self.noun} '{self.name}' in {where}"
+        return where if self.noun in (VHOST, DEFINITIONS) else f"{self.noun} '{self.name}' in {where}"
 
     def conflicts(self, other: Subject) -> bool:
         """Return whether two jobs about these objects must not run beside each other."""
@@ -122,7 +120,7 @@ class Job(Progress):
 
     def title(self) -> str:
         """Return number, kind and subject, for sentences."""
-        about = f" of {self.subjects[0].title()}" if self.subjects else ""
+        about = f", {self.subjects[0].title()}" if self.subjects else ""
         return f"job {self.number} ({self.kind}{about})"
 
     def reason(self) -> str:

@@ -118,7 +118,7 @@ def job_started(job: Answer) -> str:
 
 
 def _job(given: Given, job: Answer) -> Iterable[str]:
-    about = f" of {job['subject']}" if job["subject"] else ""
+    about = f", {job['subject']}" if job["subject"] else ""
     words = job_words(job)
     yield f"job {job['id']} ({job['kind']}{about}) is {job['state']}" + (f": {words}" if words else "")
     result = job["result"] or {}
