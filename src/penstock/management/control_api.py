@@ -158,7 +158,7 @@ class ControlApi(Replies):
         subjects = () if request.unread else row.job(self.node, request)
         detached = request.fields.pop(DETACH, None) is True
         jobs = self.node.jobs
-        job = jobs.add(row.name, request.access, request.asker(), subjects)
+        job = jobs.add(row.name, request.access, label(connection), subjects)
         request.progress = job
         steps = jobs.carried_out(job, self._job_steps(row, request, job))
         answering = self._answer_in_steps(request, self._audited(row, request, steps), job)

@@ -107,7 +107,7 @@ def _deletion(
 
 def job_words(job: Answer) -> str:
     """Return units done of all, and by what a job is stopped; "" for none."""
-    counts = "" if job["all"] is None else f"{job['done']:,} of {job['all']:,} {job['unit']}"
+    counts = "" if job["all"] is None or job["error"] else f"{job['done']:,} of {job['all']:,} {job['unit']}"
     parts = [job["phase"], counts, job["reason"], job["error"]]
     return ", ".join(str(part) for part in parts if part)
 

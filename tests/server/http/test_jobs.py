@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.brokers import BrokerProcess, in_process
+from tests.support.brokers import in_process
 from tests.support.http_client import Answer, Web
 
 QUEUES = [{"vhost": "/", "name": f"q{number}"} for number in range(3000)]
@@ -103,9 +103,9 @@ async def test_deletion_of_a_virtual_host_with_job_is_recorded_when_it_is_done()
         assert "large" not in broker.driver.broker.vhosts
 
 
-def test_user_sees_and_cancels_only_own_jobs(served: BrokerProcess, web: Web) -> None:
+def test_user_sees_and_cancels_only_own_jobs(web: Web) -> None:
     web.do("PUT", "/users/jobs-reader", b'{"password": "pw", "tags": "management"}', status=201)
-    other = Web(served.http_url, "jobs-reader", "pw")
+    other = Web(f"http://{web.address}", "jobs-reader", "pw")
     place = web.ask("POST", "/definitions?job=true", b"{}").headers["location"].removeprefix("/api")
     assert other.ask("GET", "/penstock/jobs").json == []
     assert [other.ask(method, place).status for method in ("GET", "DELETE")] == [404, 404]
