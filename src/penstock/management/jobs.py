@@ -235,8 +235,8 @@ class Jobs:
         return None
 
     def counts(self) -> dict[str, int]:
-        """Return the number of jobs by state: of final states since the start of the broker."""
-        counts = {WAITING: 0, RUNNING: 0, HELD: 0, **self.ended}
+        """Return the number of jobs that are not done, by state."""
+        counts = {WAITING: 0, RUNNING: 0, HELD: 0}
         for job in self.unfinished.values():
             counts[job.state] += 1
         return counts
