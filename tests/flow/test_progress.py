@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import Cancelled, PreconditionFailed
-from penstock.flow.progress import UNKNOWN, Progress, alone
+from penstock.flow.progress import UNKNOWN, WorkProgress, alone
 from penstock.flow.work import Steps, finish
 
 
 def test_units_are_unknown_until_they_are_counted() -> None:
-    progress = Progress()
+    progress = WorkProgress()
     assert (progress.all, progress.unit) == (UNKNOWN, "")
     progress.done = 3
     progress.count_all(10, "queues")
@@ -18,7 +18,7 @@ def test_units_are_unknown_until_they_are_counted() -> None:
 
 
 def test_check_raises_when_the_end_was_asked_for() -> None:
-    progress = Progress()
+    progress = WorkProgress()
     progress.check()
     progress.cancelled_by = "anna"
     with pytest.raises(Cancelled, match="cancelled by user 'anna'"):
@@ -26,7 +26,7 @@ def test_check_raises_when_the_end_was_asked_for() -> None:
 
 
 def test_hold_lasts_until_the_work_goes_on() -> None:
-    progress = Progress()
+    progress = WorkProgress()
     progress.retried = True
     progress.hold("queue 'q' is full")
     assert (progress.held_by, progress.retried) == ("queue 'q' is full", False)
@@ -36,7 +36,7 @@ def test_hold_lasts_until_the_work_goes_on() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_steps_alone_are_marked_from_the_pause_before_them_to_their_end(fails: bool) -> None:
-    progress = Progress()
+    progress = WorkProgress()
     seen: list[bool] = []
 
     def steps() -> Steps[int]:

@@ -47,9 +47,7 @@ def test_import_that_a_kill_cut_off_is_completed_by_another_import(tmp_path: Pat
         assert len(names(control)) == len(QUEUES)
 
 
-def test_deletion_that_a_kill_cut_off_leaves_a_virtual_host_that_can_be_used_and_deleted(
-    tmp_path: Path, data: str
-) -> None:
+def test_virtual_host_whose_deletion_a_kill_cut_off_can_be_used_and_deleted(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker, connect(broker.url) as control:
         control.import_definitions(DEFINED)
         begun(control, control.request("vhost.delete", name="large", detach=True))

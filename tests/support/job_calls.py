@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
-from penstock.flow.progress import Progress
+from penstock.flow.progress import WorkProgress
 from penstock.flow.work import Steps
 from penstock.management.jobs import Job, Subject
 from penstock.protocols.amqp091.content_frames import body_of
@@ -60,7 +60,7 @@ def turn(driver: BrokerDriver) -> int:
     return int(driver.broker.work.done) - before
 
 
-def counting(driver: BrokerDriver, progress: Progress, count: int) -> Steps[dict[str, object]]:
+def counting(driver: BrokerDriver, progress: WorkProgress, count: int) -> Steps[dict[str, object]]:
     """Count so many steps; return the number."""
     progress.count_all(count, "steps")
     for _ in range(count):

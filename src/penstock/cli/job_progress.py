@@ -67,5 +67,7 @@ def show_until(control: Connection, name: str, ended: threading.Event, stream: T
 
 def _job_of(control: Connection, name: str) -> dict[str, Any] | None:
     """Return the unfinished job that the connection of this name waits for; None without one."""
-    jobs = control.request("job.list")["jobs"]
+    from penstock.operations.command_lists import JOBS
+
+    jobs = control.request(JOBS.asks)[JOBS.key]
     return next((job for job in jobs if job["ended_at"] is None and name in job["asker"]), None)

@@ -14,7 +14,7 @@ from penstock.core.broker import Broker
 from penstock.core.large_bodies import LargeBody
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound, PreconditionFailed
-from penstock.flow.progress import Progress
+from penstock.flow.progress import WorkProgress
 from penstock.flow.work import Steps
 from penstock.texts import nearest, worded
 
@@ -77,7 +77,7 @@ class ControlRequest:
         """State before the operation, for the audit log; None if it records none."""
         self.unread: bytes = b""
         """Body of a request that is parsed in steps."""
-        self.progress = Progress()
+        self.progress = WorkProgress()
         """Progress of the job that carries it out; nobody reads it if there is no job."""
 
     @property

@@ -1,8 +1,8 @@
 """Progress of long work in steps: units done of all, and the requests to cancel, hold or isolate the work.
 
-Work and its runner share a `Progress`. The work counts units, says by what it is held, and asks to be alone with the
-changes. The runner asks for cancellation, and does no step of held work. Work without a runner, such as at the start of
-the broker, has a `Progress` that nobody reads.
+Work and its runner share a `WorkProgress`. The work counts units, says by what it is held, and asks to be alone with
+the changes. The runner asks for cancellation, and does no step of held work. Work without a runner has a `WorkProgress`
+that nobody reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNKNOWN: Final = -1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Progress:
+class WorkProgress:
     """Progress of one piece of long work."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Progress:
         self.unit: str = ""
         """Name of the units, in the plural."""
         self.phase: str = ""
-        """What is done at present, if it is not the work itself: reading, undoing."""
+        """Name of the present part of the work, such as reading or undoing; "" for the work itself."""
         self.cancelled_by: str = ""
         """User who asked for the end of the work; "" without one."""
         self.held_by: str = ""
@@ -59,7 +59,7 @@ class Progress:
         self.held_by = ""
 
 
-def alone(progress: Progress, steps: Steps[Result]) -> Steps[Result]:
+def alone(progress: WorkProgress, steps: Steps[Result]) -> Steps[Result]:
     """Do steps of a job in the line of changes: no change of settings is in progress beside them."""
     progress.alone = True
     yield  # The runner resumes it at the head of the line.

@@ -25,7 +25,7 @@ from penstock.core.journal.write_shares import WriteShare
 from penstock.describe.table import Row
 from penstock.errors import BrokerError, Cancelled, NotFound, PreconditionFailed
 from penstock.flow.pool import PoolHolder
-from penstock.flow.progress import UNKNOWN, Progress
+from penstock.flow.progress import UNKNOWN, WorkProgress
 from penstock.flow.work import Result, Steps
 from penstock.logs.ids import JOB_ENDED, JOB_FAILED, JOB_STARTED
 from penstock.settings.pools import JOBS
@@ -71,7 +71,7 @@ class Subject(NamedTuple):
         return self.whole or other.whole or (self.noun == other.noun and self.name == other.name)
 
 
-class Job(Progress):
+class Job(WorkProgress):
     """Job with its subject, its state and its result."""
 
     def __init__(self, number: int, kind: str, access: ConnectionAccess, asker: str, now: float) -> None:
@@ -194,14 +194,14 @@ class Jobs:
             started = f"{job.title()} started, asked for by {job.asker}"
             self._log(LogLine(started, {"id": JOB_STARTED, **_fields(job)}))
             answer = yield from steps
-        except Cancelled as error:
-            self._end(job, CANCELLED, str(error), None)
+        except Cancelled as cancelled:
+            self._end(job, CANCELLED, str(cancelled), None)
             raise
-        except BrokerError as error:
-            self._end(job, FAILED, str(error), None)
+        except BrokerError as refusal:
+            self._end(job, FAILED, str(refusal), None)
             raise
-        except Exception as error:
-            self._end(job, FAILED, f"an internal error ({type(error).__name__}); the log has more", None)
+        except Exception as unexpected:
+            self._end(job, FAILED, f"an internal error ({type(unexpected).__name__}); the log has more", None)
             raise
         self._end(job, DONE, "", _shortened(answer))
         return answer

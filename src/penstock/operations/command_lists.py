@@ -259,6 +259,13 @@ POLICIES: Final = Columns(
     {"without effect": lambda item: ", ".join(item["without_effect"]) or None},
 )
 POLICY_HELP: Final = "keys in the last column are kept, and have no effect here.\n\nFor example: penstock"
+JOBS: Final = Listing(
+    "jobs list", "job.list",
+    "List jobs: those that are not done, and the last finished ones.\n\nFor example: penstock jobs list --filter "
+    "state=running",
+    _columns("job=id, kind, subject, state, progress=progress, user", progress=_job_progress), "jobs", raw=True,
+    where=BROKER,
+)  # fmt: skip
 LISTINGS: Final[tuple[Listing, ...]] = (
     *LISTS,
     *(_shown(noun, row) for noun, row in NOUNS.items() if row.scope),
@@ -301,11 +308,5 @@ LISTINGS: Final[tuple[Listing, ...]] = (
         Columns(("scope", "name", "limits"), texts={"limits": _limits}), "", rows=_limited, whole="limits",
         as_object=_limits_by_name, where=BROKER,
     ),
-    Listing(
-        "jobs list", "job.list",
-        "List jobs: those that are not done, and the last finished ones.\n\nFor example: penstock jobs list --filter "
-        "state=running",
-        _columns("job=id, kind, subject, state, progress=progress, user", progress=_job_progress), "jobs", raw=True,
-        where=BROKER,
-    ),
+    JOBS,
 )  # fmt: skip

@@ -17,7 +17,7 @@ from penstock.connections.log_line import LogLine
 from penstock.core.settings.changes import copied_steps
 from penstock.describe.table import Row
 from penstock.errors import BrokerError, Cancelled, NotFound, PreconditionFailed, ResourceError
-from penstock.flow.progress import Progress, alone
+from penstock.flow.progress import WorkProgress, alone
 from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED
 from penstock.management.jobs import DEFINITIONS, Subject
@@ -107,7 +107,7 @@ def import_steps(
     vhost: str | None,
     options: ImportOptions = EVERYTHING,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: WorkProgress | None = None,
 ) -> Steps[Row]:
     """Import a file in steps; `vhost` is the default virtual host of entries, None if they must name theirs.
 
@@ -115,7 +115,7 @@ def import_steps(
     change nothing. Raises PreconditionFailed (406) with line and key, after undoing everything; ResourceError (506) as
     well for a limit of the broker, which no entry is skipped for; Cancelled (406) after undoing everything.
     """
-    work = Import(node, data, vhost, options, dry_run, Progress() if progress is None else progress)
+    work = Import(node, data, vhost, options, dry_run, WorkProgress() if progress is None else progress)
     if dry_run:
         return (yield from work.compare())
     try:
@@ -151,7 +151,7 @@ class Import:
     """One import, with its undo actions."""
 
     def __init__(
-        self, node: Node, data: bytes, vhost: str | None, options: ImportOptions, dry_run: bool, progress: Progress
+        self, node: Node, data: bytes, vhost: str | None, options: ImportOptions, dry_run: bool, progress: WorkProgress
     ) -> None:
         self.node = node
         self.progress = progress

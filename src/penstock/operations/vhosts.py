@@ -11,7 +11,7 @@ from penstock.core.settings.changes import drop_placed, drop_policies
 from penstock.core.vhost import PREDECLARED, VirtualHost
 from penstock.describe.table import Row
 from penstock.errors import Cancelled, ConnectionForced, PreconditionFailed, ResourceError, ResourceLocked
-from penstock.flow.progress import Progress, alone
+from penstock.flow.progress import WorkProgress, alone
 from penstock.flow.work import Steps, finish
 from penstock.logs.ids import CHANGED
 from penstock.management.jobs import VHOST, Subject
@@ -72,10 +72,10 @@ def check_new_vhost(node: Node, name: str) -> None:
 
 def delete_vhost(node: Node, name: str) -> None:
     """Run `delete_vhost_steps` at once."""
-    finish(delete_vhost_steps(node, name, Progress()))
+    finish(delete_vhost_steps(node, name, WorkProgress()))
 
 
-def delete_vhost_steps(node: Node, name: str, progress: Progress) -> Steps[None]:
+def delete_vhost_steps(node: Node, name: str, progress: WorkProgress) -> Steps[None]:
     """Delete a virtual host with all its objects; its connections are closed (320).
 
     Raises NotFound (404), and PreconditionFailed (406) for one that is protected from deletion.

@@ -20,7 +20,7 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import BrokerError
 from penstock.flow.pool import PoolHolder
-from penstock.flow.progress import Progress
+from penstock.flow.progress import WorkProgress
 from penstock.flow.work import Steps
 from penstock.management.operation import ANYWHERE, CHANGES, Answer, Need, Operation, Route, need_at
 from penstock.operations.table import OPERATIONS
@@ -83,7 +83,7 @@ async def _answer(request: ApiRequest, operation: Operation, asked: ControlReque
     return await request.in_steps(answer, operation.how == CHANGES)
 
 
-def _job_steps(request: ApiRequest, operation: Operation, asked: ControlRequest, progress: Progress) -> Steps[Row]:
+def _job_steps(request: ApiRequest, operation: Operation, asked: ControlRequest, progress: WorkProgress) -> Steps[Row]:
     """Carry out the operation of a job."""
     asked.progress = progress
     steps = operation.run(request.driver, asked)

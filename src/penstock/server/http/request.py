@@ -23,7 +23,7 @@ from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused
 from penstock.flow.pool import PoolHolder
-from penstock.flow.progress import Progress
+from penstock.flow.progress import WorkProgress
 from penstock.flow.work import Steps
 from penstock.management.jobs import Job, Subject
 from penstock.management.json_reader import JsonError, JsonReader
@@ -207,7 +207,7 @@ class ApiRequest:
         return await result_of(self.event_loop, steps, changes)
 
     async def in_job(
-        self, kind: str, subjects: tuple[Subject, ...], steps: Callable[[Progress], Steps[Row]]
+        self, kind: str, subjects: tuple[Subject, ...], steps: Callable[[WorkProgress], Steps[Row]]
     ) -> Row | None:
         """Run a job about these objects; return its result.
 
