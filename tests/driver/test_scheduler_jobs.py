@@ -64,6 +64,24 @@ def test_jobs_share_their_units_fairly(driver: BrokerDriver) -> None:
     assert late.done > 100
 
 
+def test_job_that_was_held_has_its_share_beside_a_later_job(driver: BrokerDriver) -> None:
+    held = start_counting(driver, 100_000)
+    for _ in range(50):
+        turn(driver)
+    held.hold("queue 'q' is full")
+    before = int(held.done)
+    late = start_counting(driver, 100_000)
+    for _ in range(2):
+        turn(driver)
+    late_before = int(late.done)
+    held.go_on()
+    for _ in range(10):
+        turn(driver)
+    counts = int(held.done) - before, int(late.done) - late_before
+    assert abs(counts[0] - counts[1]) * STEP_WORK <= 2 * (JOB_SLICE + STEP_WORK)
+    assert min(counts) > 200
+
+
 def test_job_about_the_same_object_waits_and_others_run(driver: BrokerDriver) -> None:
     queue = Subject("queue", "q", "/")
     first, second = start_counting(driver, 500, queue), start_counting(driver, 500, queue)

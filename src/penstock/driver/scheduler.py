@@ -69,7 +69,9 @@ class Scheduler:
         self._changes: deque[Run] = deque()
         """Changes of state, in order, and jobs whose steps must not run beside a change."""
         self._jobs: list[Run] = []
-        """Jobs, in the order of their numbers."""
+        """Jobs, besides those in the line of changes."""
+        self._served: i64 = 0
+        """Position of the job that was served last, on the scale of `Job.spent`."""
         self._asked: deque[Run] = deque()
         """Work that only reads, for clients; `_looking` holds that of onlookers."""
         self._looking: deque[Run] = deque()
@@ -165,7 +167,6 @@ class Scheduler:
         """Start a job, beside changes and other jobs. Input of `connection` waits until the job is done."""
         run = _waiting_for(steps, connection)
         run.job = job
-        job.spent = self._least_spent()
         self._jobs.append(run)
 
     def detach(self, job: Job) -> None:
@@ -217,7 +218,6 @@ class Scheduler:
                 line.popleft()
             elif job is not None and not job.alone:
                 line.popleft()
-                job.spent = self._least_spent()
                 self._jobs.append(run)
         work.limit = UNLIMITED_WORK
         return done
@@ -231,6 +231,9 @@ class Scheduler:
         while run is not None and work.done < end and self.entries.spent_s < until:
             job = run.job
             assert job is not None
+            if job.spent < self._served:
+                job.spent = self._served  # It is new, or has waited: that gives it no arrears.
+            self._served = job.spent
             begun = work.done
             work.limit = begun + JOB_SLICE if begun + JOB_SLICE < end else end
             ended = False
@@ -264,11 +267,6 @@ class Scheduler:
                 least = run
                 spent = job.spent
         return least
-
-    def _least_spent(self) -> i64:
-        """Return the position at which a job enters: beside the one that has the least units, without arrears."""
-        first = self._next_job()
-        return 0 if first is None or first.job is None else first.job.spent
 
     def _step(self, run: Run) -> bool:
         """Do a step; return whether the work is done. Store records count for the share of the job or connection."""

@@ -245,7 +245,7 @@ class ControlApi(Replies):
             failure = self.node.failures.report("a control operation", unexpected)
             if job is None or not job.detached:
                 self.fail(request, failure)
-        if request.connection is not None:
+        if request.connection is not None and (job is None or not job.detached):
             request.connection.output.await_change(declared)
 
     # Replies
