@@ -8,8 +8,9 @@
     │   ├── ResourceDeleted         channel      an object in use was deleted
     │   ├── ResourceLocked          channel
     │   ├── PreconditionFailed      channel
-    │   │   └── NotSupported        channel      a kind of object or a policy that this broker does not have
-    │   │       └── NotServed       channel      a request of RabbitMQ's HTTP API that this broker does not serve
+    │   │   ├── NotSupported        channel      a kind of object or a policy that this broker does not have
+    │   │   │   └── NotServed       channel      a request of RabbitMQ's HTTP API that this broker does not serve
+    │   │   └── Cancelled           channel      work that was ended before it was done
     │   ├── InvalidField            channel
     │   ├── ConsumerCancelled       channel      a consumer that the broker has cancelled
     │   ├── SubscriptionInUse       channel      other terms than those of a subscription
@@ -196,6 +197,10 @@ class NotServed(NotSupported):
     """A request of RabbitMQ's HTTP API that Penstock does not serve; the text gives the reason or another way."""
 
     finer_status = 405
+
+
+class Cancelled(PreconditionFailed):
+    """Long work was cancelled before it was done."""
 
 
 class InvalidField(BrokerError):

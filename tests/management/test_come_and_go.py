@@ -9,6 +9,7 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
+from penstock.management.jobs import KEPT_MOST
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.block_encoder import encode_published
@@ -160,4 +161,5 @@ KINDS = [name for name in vars(Operator) if not name.startswith("_")]
 def test_objects_of_operators_and_queries_leave_nothing_to_the_collector(kind: str) -> None:
     operator = Operator()
     act: Callable[[], None] = getattr(operator, kind)
-    assert left_by(lambda: [act(), operator.end()], ROUNDS) == {}
+    # The last finished jobs are kept, such as deletions of virtual hosts.
+    assert left_by(lambda: [act(), operator.end()], ROUNDS, warm_up=KEPT_MOST) == {}

@@ -70,7 +70,7 @@ def test_virtual_host_being_deleted_refuses_new_connections() -> None:
         deletion.driver.broker.vhost("large")
     with pytest.raises(NotFound):
         deletion.driver.vhost("large")
-    with pytest.raises(ResourceLocked, match=f"is being deleted: {left:,} of its queues are left"):
+    with pytest.raises(ResourceLocked, match=f"is being deleted by job 1: {left:,} of its queues are left"):
         declare_vhost(deletion.driver, "large")
     deletion.finish()
     assert declare_vhost(deletion.driver, "large")

@@ -259,13 +259,13 @@ def _tls_of_files(is_encrypted: bool) -> Any:
 
 
 @contextlib.contextmanager
-def control_session(url: str) -> Iterator[Connection]:
+def control_session(url: str, **options: object) -> Iterator[Connection]:
     """Connect to a broker. An error about an unknown name ends with a near match of it."""
     from penstock.client.blocking import Connection
     from penstock.client.errors import ChannelClosed, ControlError, LinkClosed, LoginRefused
 
     try:
-        connection = Connection(options_of(url))
+        connection = Connection(options_of(url, **options))
     except LoginRefused as error:
         raise ConfigError(f"{error}{near_vhost(url, error.text)}") from None
     with connection:

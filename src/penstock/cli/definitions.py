@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import click
 
 from penstock.cli.common import control_session, print_result, say, say_json, write_private, writing
+from penstock.cli.job_progress import shown_progress
 from penstock.cli.parameters import FILE, Json, Url, command, option
 from penstock.errors import ConfigError
+from penstock.operations.commands import job_started
 from penstock.texts import printable_json
 
 if TYPE_CHECKING:
@@ -63,6 +66,7 @@ def import_(
     skip: Annotated[tuple[str, ...], option(SKIP, "KIND[:NAME]")],
     skip_refused: Annotated[bool, "Leave out what is refused, instead of the whole file, and tell it."],
     streams_as_queues: Annotated[bool, "Make durable queues of streams, and tell what they lose."],
+    detach: Annotated[bool, "Do not wait for the end: print the number of the job that imports."],
     source: Annotated[str | None, option("Convert another broker's file.", option="--from", choices=SOURCES)],
     output: Annotated[Path | None, "With --from, write the definitions to this file instead."],
     as_json: Json,
@@ -72,8 +76,8 @@ def import_(
 
     Existing queues and exchanges stay; a difference from FILE is an error. Policies and parameters are changed. What
     cannot be made without a skipped entry is skipped as well. With --dry-run the exit code is 1 if the import would be
-    refused. With --from, FILE is the configuration of another broker, and what has no meaning here is told. For
-    example: penstock definitions import broker.json
+    refused. On a terminal, standard error shows the progress of a long import. With --from, FILE is the configuration
+    of another broker, and what has no meaning here is told. For example: penstock definitions import broker.json
     """
     from penstock.client.errors import ControlError
 
@@ -82,7 +86,8 @@ def import_(
     if output is not None:
         _write_converted(output, found, as_json)
         return
-    with control_session(url) as control:
+    name = f"import-{secrets.token_hex(4)}"
+    with control_session(url, name=name) as control, shown_progress(url, name):
         try:
             everywhere = not here and found is None  # Other brokers' files need not name a virtual host.
             answer = control.import_definitions(
@@ -92,10 +97,14 @@ def import_(
                 skip_refused=skip_refused,
                 streams_as_queues=streams_as_queues,
                 dry_run=dry_run,
+                detach=detach,
             )
         except ControlError as error:
             said = str(error) if found is None else found.relocated(str(error))
             raise ConfigError(said + (OTHERWISE if ENTRY.search(said) and not skip_refused else "")) from None
+    if detach:
+        print_result(as_json, answer, job_started(answer))
+        return
     if found is not None:
         found.complete(answer)
     (_print_differences if dry_run else _print_imported)(answer, as_json)
@@ -103,8 +112,8 @@ def import_(
 
 check = click.Command(
     "check",
-    params=[each for each in import_.params if each.name not in ("dry_run", "output")],
-    callback=partial(cast("Any", import_.callback), dry_run=True, output=None),
+    params=[each for each in import_.params if each.name not in ("dry_run", "detach", "output")],
+    callback=partial(cast("Any", import_.callback), dry_run=True, detach=False, output=None),
     help="Tell line by line what an import of FILE would do, and change nothing.\n\nExit code 1: it would be refused. "
     "The options are those of the import. For example: penstock definitions check broker.json",
 )

@@ -349,16 +349,19 @@ def import_definitions(
     skip_refused: bool = False,
     streams_as_queues: bool = False,
     dry_run: bool = False,
+    detach: bool = False,
 ) -> Steps[Answer]:
     """Import definitions in RabbitMQ's format, all or nothing; return the numbers of new items.
 
     Without `everywhere` entries without a virtual host belong to this connection's. With `dry_run` it returns what
     would differ, and changes nothing. `skip` has kinds, and KIND:NAME for single entries; `skip_refused` leaves out
     what the broker refuses. Entries that depend on a skipped entry are skipped as well. `streams_as_queues` imports
-    streams as durable queues.
+    streams as durable queues. With `detach` it returns the row of the job that imports, and does not wait for its end:
+    see `request("job.show", id=...)`.
     """
     fields = {"definitions": text, "everywhere": everywhere, "skip": list(skip), "skip_refused": skip_refused}
     given = {**fields, "streams_as_queues": streams_as_queues, "dry_run": dry_run}
+    given |= {"detach": True} if detach else {}  # Older brokers do not know it.
     return (yield from _asking(engine, "definitions.import", given))
 
 

@@ -14,6 +14,7 @@ from penstock.core.broker import Broker
 from penstock.core.large_bodies import LargeBody
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound, PreconditionFailed
+from penstock.flow.progress import WorkProgress
 from penstock.flow.work import Steps
 from penstock.texts import nearest, worded
 
@@ -78,6 +79,8 @@ class ControlRequest:
         """State before the operation, for the audit log; None without an audit record."""
         self.unread: bytes = b""
         """Body of a request that is parsed in steps."""
+        self.progress = WorkProgress()
+        """Progress of the job that carries it out; nobody reads it if there is no job."""
 
     @property
     def vhost(self) -> VirtualHost:

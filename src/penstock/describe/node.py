@@ -50,6 +50,10 @@ class NodeFigures:
         self.turns: Histogram | None = None
         self.long_entries: list[tuple[str, int, float]] = []
         """Kinds of entries, with the number of entries that took longer than their units, and the excess in seconds."""
+        self.jobs: dict[str, int] = {}
+        """Number of jobs that are not done, by state."""
+        self.jobs_ended: dict[str, int] = {}
+        """Number of jobs that have ended since the start, by state."""
         self.certificates: list[tuple[str, str, float]] = []
         """File and name of each certificate, and the time of its end: seconds since the epoch."""
         self.connections_opened: int = 0
@@ -304,15 +308,19 @@ LONG_ENTRIES: Final = Family(
 LONG_ENTRIES_S: Final = Family(
     "penstock_long_entries_seconds_total", "Seconds that they took longer than their units of work say"
 )
+JOBS: Final = Family("penstock_jobs", "Jobs (imports and other long work) that are not done, by state")
+JOBS_ENDED: Final = Family("penstock_jobs_ended_total", "Jobs that have ended, by state: done, failed or cancelled")
 CERTIFICATE: Final = Family(
     "penstock_tls_certificate_expiry_timestamp_seconds", "Time at which a certificate of TLS ends, since the epoch"
 )
 
 
 def write_figures(out: Exposition, figures: NodeFigures) -> None:
-    """Write the figures with several samples each: long entries, certificates and the process."""
+    """Write the figures with several samples each: long entries, jobs, certificates and the process."""
     write(out, LONG_ENTRIES, [(label("kind", kind), count) for kind, count, _ in figures.long_entries])
     write(out, LONG_ENTRIES_S, [(label("kind", kind), seconds) for kind, _, seconds in figures.long_entries])
+    write(out, JOBS, [(label("state", state), count) for state, count in figures.jobs.items()])
+    write(out, JOBS_ENDED, [(label("state", state), count) for state, count in figures.jobs_ended.items()])
     ends = [(f"{label('file', file)},{label('name', name)}", end) for file, name, end in figures.certificates]
     write(out, CERTIFICATE, ends)
     for family, samples in figures.process:

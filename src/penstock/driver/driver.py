@@ -43,6 +43,7 @@ from penstock.logs.ids import CHANGED
 from penstock.management import gate_lines
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
+from penstock.management.jobs import Job, Jobs
 from penstock.management.node import Certificates, StartSettings
 from penstock.management.process_facts import ProcessFacts
 from penstock.management.refusals import RefusedPublishes, RefusedRequests
@@ -84,6 +85,7 @@ class BrokerDriver(ServedDriver):
         self.log_queue = LogQueue(broker, self.connections)
         self.failures = Failures(self.log_queue)
         self.scheduler = Scheduler(broker, self.connections, self.failures, self.log_queue)
+        self.jobs = Jobs(broker, self.log_queue.add)
         self.notifier = Notifier(self, self.log_queue)
         self.services = DriverServices(self, seed, version)
         """Services for the connections."""
@@ -273,6 +275,7 @@ class BrokerDriver(ServedDriver):
         self._log_slowed()
         self.notifier.tick()
         self.log_queue.tick()
+        self.scheduler.retry_held()
         if self.recorder is not None:
             self.recorder.tick()
         self.audit.tick()
@@ -322,6 +325,14 @@ class BrokerDriver(ServedDriver):
     @override
     def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
         self.scheduler.start(steps, connection)
+
+    @override
+    def start_job(self, job: Job, steps: Steps[None], connection: Connection | None = None) -> None:
+        self.scheduler.start_job(job, steps, connection)
+
+    @override
+    def detach_job(self, job: Job) -> None:
+        self.scheduler.detach(job)
 
     @override
     def start_asking(self, steps: Steps[None], connection: Connection | None = None, onlooker: bool = False) -> None:

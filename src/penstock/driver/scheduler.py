@@ -1,10 +1,13 @@
-"""Scheduler of a turn's work: input of connections in fair shares, and jobs in steps.
+"""Scheduler of a turn's work: input of connections in fair shares, and changes, jobs and reads in steps.
 
 scheduler.begin_turn()                 once a turn
 scheduler.receive(connection, data)    input that was read; handled at once, or later
 scheduler.serve()                      input that waits
-scheduler.run_jobs()                   some steps of started jobs
-scheduler.look()                       some steps of the jobs of onlookers, which are no part of a turn
+scheduler.run_jobs()                   some steps of changes, jobs and reads
+scheduler.look()                       some steps of the reads of onlookers, which are no part of a turn
+
+Changes are done one after the other. Jobs are long work that runs beside them, in slices: the job with the least units
+of work so far is next. Steps of a job that must not run beside a change are done in the line of changes.
 
 Chores of the core (flow/work.py) are run by the broker in each turn.
 """
@@ -22,11 +25,32 @@ from penstock.core.journal.write_shares import WriteShare
 from penstock.driver.entry_times import INPUT, JOB, EntryTimes, TurnTimes
 from penstock.driver.log_queue import Failures, LogQueue
 from penstock.driver.write_pauses import PausedJobs, pause_if_over
-from penstock.flow.work import ASKING_SHARE, LOOKING_SHARE, SHARE, TURN, UNLIMITED_WORK, Steps, WorkQueue
+from penstock.flow.work import (
+    ASKING_SHARE,
+    JOB_SLICE,
+    JOBS_SHARE,
+    LOOKING_SHARE,
+    SHARE,
+    TURN,
+    UNLIMITED_WORK,
+    Steps,
+    WorkQueue,
+)
+from penstock.management.jobs import Job
+
+
+class Run:
+    """Work in steps, with the connection that waits for it, and the job of which the steps are."""
+
+    def __init__(self, steps: Steps[None], connection: Connection | None, job: Job | None = None) -> None:
+        self.steps = steps
+        self.connection = connection
+        self.job = job
+        """None for a change or a read."""
 
 
 class Scheduler:
-    """Queue of connections whose input waits, and of jobs."""
+    """Queue of connections whose input waits, and of changes, jobs and reads."""
 
     def __init__(
         self, broker: Broker, connections: dict[int, Connection], failures: Failures, log_queue: LogQueue
@@ -39,16 +63,18 @@ class Scheduler:
         self.entries = EntryTimes(broker.work, broker.timers, log_queue)
         self.slowed = SlowedConnections()
         self._writes = WriteShare("")
-        """Share of store writes of jobs without a connection."""
+        """Share of store writes of changes without a connection."""
         self._connections = connections
         """Open connections by number; owned by the driver."""
-        self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
-        """Jobs that change state, in order, with the connections that wait for them.
-
-        `_asked` holds jobs that only read, for clients; `_looking` holds monitoring jobs.
-        """
-        self._asked: deque[tuple[Steps[None], Connection | None]] = deque()
-        self._looking: deque[tuple[Steps[None], Connection | None]] = deque()
+        self._changes: deque[Run] = deque()
+        """Changes of state, in order, and jobs whose steps must not run beside a change."""
+        self._jobs: list[Run] = []
+        """Jobs, besides those in the line of changes."""
+        self._served: i64 = 0
+        """Position of the job that was served last, on the scale of `Job.spent`."""
+        self._asked: deque[Run] = deque()
+        """Work that only reads, for clients; `_looking` holds that of onlookers."""
+        self._looking: deque[Run] = deque()
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Receive input of a connection; the input is handled at once, or when its share of a turn begins."""
@@ -123,104 +149,176 @@ class Scheduler:
         self.go_on(connection)
 
     def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Start a job that changes state, after earlier jobs. A job that raises closes `connection` (541).
+        """Start a change of state, after earlier changes. Steps that raise close `connection` (541).
 
-        Input of `connection` waits until the job is done; with None no input waits.
+        Input of `connection` waits until the change is done; with None no input waits.
         """
-        if connection is not None:
-            connection.hold_input()
-        self._jobs.append((steps, connection))
+        self._changes.append(_waiting_for(steps, connection))
 
     def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Start a job that only reads, after earlier reading jobs and concurrently with changes."""
-        if connection is not None:
-            connection.hold_input()
-        self._asked.append((steps, connection))
+        """Start work that only reads, after earlier reads and concurrently with changes."""
+        self._asked.append(_waiting_for(steps, connection))
 
     def start_looking(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Start a monitoring job, such as a list: as `start_asking`, and in slices that delay others less."""
-        if connection is not None:
-            connection.hold_input()
-        self._looking.append((steps, connection))
+        """Start a monitoring read, such as a list: as `start_asking`, and in slices that delay others less."""
+        self._looking.append(_waiting_for(steps, connection))
+
+    def start_job(self, job: Job, steps: Steps[None], connection: Connection | None = None) -> None:
+        """Start a job, beside changes and other jobs. Input of `connection` waits until the job is done."""
+        run = _waiting_for(steps, connection)
+        run.job = job
+        self._jobs.append(run)
+
+    def detach(self, job: Job) -> None:
+        """Continue the input of the connection that waits for a job."""
+        for run in [*self._jobs, *self._changes]:
+            if run.job is job and run.connection is not None:
+                run.connection.release_input()
+                run.connection = None
+
+    def retry_held(self) -> None:
+        """Let each held job do a step, which finds out whether the job is still held. Called each second."""
+        for run in self._jobs:
+            if run.job is not None:
+                run.job.retried = True
 
     def run_jobs(self) -> None:
-        """Run some steps of the jobs."""
-        self._run(self._jobs, SHARE)
+        """Run some steps of changes, jobs and reads."""
+        done = self.broker.work.done
+        self._run(self._changes, SHARE)
+        if self._jobs:
+            left = done + SHARE - self.broker.work.done
+            self._run_jobs(left if left > JOBS_SHARE else JOBS_SHARE)
         self._run(self._asked, ASKING_SHARE)
 
     def look(self) -> bool:
-        """Run a slice of the monitoring jobs; return whether any is done, so that its answer must be written.
+        """Run a slice of the monitoring reads; return whether any is done, so that its answer must be written.
 
         Called between turns, when all other output has been written.
         """
         return self._run(self._looking, LOOKING_SHARE)
 
-    def _run(self, jobs: deque[tuple[Steps[None], Connection | None]], share: i64) -> bool:
-        """Run steps of the first job, and of the next when it is done, until the share is used up.
+    def _run(self, line: deque[Run], share: i64) -> bool:
+        """Run steps of the first in a line, and of the next when it is done, until the share is used up.
 
-        The share is also used up when the time of its units has passed. Return whether any job is done.
+        The share is also used up when the time of its units has passed. Return whether any work is done.
         """
-        work = self.broker.work
+        if not line:
+            return False
         done = False
-        work.limit = work.done + share
-        entries = self.entries
-        if jobs:
-            entries.begin(entries.clock.now())
-        until = entries.spent_s + float(share) * entries.clock.unit_s
-        while jobs and not work.used_up() and entries.spent_s < until:
-            steps, connection = jobs[0]
-            if self._writes_of(connection).listener is not None:
+        work = self.broker.work
+        until = self._begin(share)
+        while line and not work.used_up() and self.entries.spent_s < until:
+            run = line[0]
+            if self._writes_of(run).listener is not None:
                 break
-            ended = False
-            try:
-                self._step(steps, connection)
-            except StopIteration:
-                ended = True
-            except Exception as error:  # A job that answers its client has caught the error itself.
-                ended = True
-                failure = self.failures.report("a job", error)
-                if connection is not None:
-                    connection.close(failure)
-            if connection is None:
-                entries.end(JOB)
-            else:
-                entries.end_of(JOB, connection)
-            if ended:
+            job = run.job
+            if self._step(run):
                 done = True
-                jobs.popleft()
-                if connection is not None:
-                    connection.release_input()
+                line.popleft()
+            elif job is not None and not job.alone:
+                line.popleft()
+                self._jobs.append(run)
         work.limit = UNLIMITED_WORK
         return done
 
-    def _step(self, steps: Steps[None], connection: Connection | None) -> None:
-        """Do a step of a job. Its store records count for its connection."""
-        journal = self.broker.journal
-        if journal is None:
-            next(steps)
-            return
-        share = self._writes_of(connection)
-        journal.serve(share)
-        try:
-            next(steps)
-        finally:
-            journal.serve(None)
-            if connection is None or share is self._writes:
-                journal.wait_if_over(share, PausedJobs())
-            else:
-                pause_if_over(connection, share, journal)
+    def _run_jobs(self, share: i64) -> None:
+        """Run slices of jobs, of the one with the least units so far first, until the share is used up."""
+        work = self.broker.work
+        end = work.done + share
+        until = self._begin(share)
+        run = self._next_job()
+        while run is not None and work.done < end and self.entries.spent_s < until:
+            job = run.job
+            assert job is not None
+            if job.spent < self._served:
+                job.spent = self._served  # It is new, or has waited: that gives it no arrears.
+            self._served = job.spent
+            begun = work.done
+            work.limit = begun + JOB_SLICE if begun + JOB_SLICE < end else end
+            ended = False
+            while not ended and not work.used_up() and self.entries.spent_s < until and job.may_run():
+                ended = self._step(run)
+                if job.alone and not ended:
+                    break
+            job.spent += work.done - begun
+            if ended:
+                self._jobs.remove(run)
+            elif job.alone:
+                self._jobs.remove(run)
+                self._changes.append(run)
+            run = self._next_job()
+        work.limit = UNLIMITED_WORK
 
-    def _writes_of(self, connection: Connection | None) -> WriteShare:
-        """Return the share of a job's connection; without an open connection, the share of all such jobs."""
-        origin = None if connection is None else connection.origin
+    def _begin(self, share: i64) -> float:
+        """Begin a share; return the reading of `entries.spent_s` at which it is used up."""
+        entries = self.entries
+        self.broker.work.limit = self.broker.work.done + share
+        entries.begin(entries.clock.now())
+        return entries.spent_s + float(share) * entries.clock.unit_s
+
+    def _next_job(self) -> Run | None:
+        """Return the job that may run and has the least units so far; None without one."""
+        least: Run | None = None
+        spent: i64 = UNLIMITED_WORK
+        for run in self._jobs:
+            job = run.job
+            if job is not None and job.spent < spent and job.may_run():
+                least = run
+                spent = job.spent
+        return least
+
+    def _step(self, run: Run) -> bool:
+        """Do a step; return whether the work is done. Store records count for the share of the job or connection."""
+        journal = self.broker.journal
+        share = self._writes_of(run)
+        connection = run.connection
+        ended = False
+        if journal is not None:
+            journal.serve(share)
+        try:
+            next(run.steps)
+        except StopIteration:
+            ended = True
+        except Exception as error:  # Work that answers its client has caught the error itself.
+            ended = True
+            failure = self.failures.report("a job", error)
+            if connection is not None:
+                connection.close(failure)
+        if journal is not None:
+            journal.serve(None)
+            if connection is not None and run.job is None and connection.origin is not None:
+                pause_if_over(connection, share, journal)
+            else:
+                journal.wait_if_over(share, PausedJobs())
+        if run.connection is None:
+            self.entries.end(JOB)
+        else:
+            self.entries.end_of(JOB, run.connection)
+        if ended and run.connection is not None:
+            run.connection.release_input()
+        return ended
+
+    def _writes_of(self, run: Run) -> WriteShare:
+        """Return the share of store writes of a job, or of a connection; without an open one, of all such changes."""
+        if run.job is not None:
+            return run.job.writes
+        origin = None if run.connection is None else run.connection.origin
         return self._writes if origin is None else origin.writes
 
     def has_jobs(self) -> bool:
-        """Return whether any job may continue, besides monitoring jobs."""
-        if self._asked:
+        """Return whether any change, job or read may continue, besides those of onlookers."""
+        if self._asked or self._next_job() is not None:
             return True
-        return len(self._jobs) > 0 and self._writes_of(self._jobs[0][1]).listener is None
+        return len(self._changes) > 0 and self._writes_of(self._changes[0]).listener is None
 
     def has_onlookers(self) -> bool:
-        """Return whether any monitoring job is not done."""
+        """Return whether any monitoring read is not done."""
         return len(self._looking) > 0
+
+
+def _waiting_for(steps: Steps[None], connection: Connection | None) -> Run:
+    """Return work for which a connection waits: its input is not handled until then."""
+    if connection is not None:
+        connection.hold_input()
+    return Run(steps, connection)

@@ -29,6 +29,10 @@ SHARE: Final = 2_500
 """Units of one client's work in a turn."""
 ASKING_SHARE: Final = 500
 """Units in a turn for all jobs that answer waiting clients by reading, such as ranges of a cursor, besides changes."""
+JOBS_SHARE: Final = 500
+"""Least units in a turn for all long jobs together; they also have what changes leave of `SHARE`."""
+JOB_SLICE: Final = 250
+"""Units of one long job, before the job with the least units so far is next."""
 LOOKING_SHARE: Final = 150
 """Units of a slice of monitoring jobs, such as `top` and lists: other work waits for one slice at most."""
 TURN: Final = 8_000

@@ -59,6 +59,9 @@ ONLY_GUEST: Final = "PST-2035"
 WITHOUT_EFFECT: Final = "PST-2036"
 CONSOLE_UNSERVED: Final = "PST-2037"
 FRAME_TOO_SMALL: Final = "PST-2038"
+JOB_STARTED: Final = "PST-2045"
+JOB_ENDED: Final = "PST-2046"
+JOB_FAILED: Final = "PST-2047"
 CERTIFICATE: Final = "PST-2040"
 CERTIFICATE_REFUSED: Final = "PST-2041"
 STANDBY: Final = "PST-2050"
@@ -314,6 +317,9 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "the console and the HTTP API are not served: their default port is in use",
         "`http = HOST:PORT`, if they are wanted",
     ),
+    LogId(JOB_STARTED, INFO, "a job started: its number, kind and subject, and the requester"),
+    LogId(JOB_ENDED, INFO, "a job is done or cancelled"),
+    LogId(JOB_FAILED, WARNING, "a job failed; the text has the reason", "`penstock jobs show ID`"),
     LogId(CERTIFICATE, WARNING, "a certificate ends soon, or a revocation list", "renew it; `penstock tls reload`"),
     LogId(CERTIFICATE_REFUSED, ERROR, "a certificate or key cannot be used", "correct it; the old one stays in use"),
     LogId(STANDBY, INFO, "the broker waits for the store of another broker, or has taken it over"),

@@ -52,15 +52,30 @@ from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, NotFoun
 from penstock.flow.level import OVERHEAD
 from penstock.flow.work import Steps
 from penstock.logs.ids import REPLY_DROPPED
-from penstock.management.json_reader import OCTETS_A_UNIT, text_steps
+from penstock.management.jobs import Job
+from penstock.management.json_reader import OCTETS_A_UNIT, JsonError, JsonReader, text_steps
 from penstock.management.node import Node
-from penstock.management.operation import CHANGES, LOOKS, Answer, DefinedNoun, Noun, Operation, Streamed, Waiting
+from penstock.management.operation import (
+    CHANGES,
+    DETACH,
+    LOOKS,
+    Answer,
+    DefinedNoun,
+    Noun,
+    Operation,
+    Streamed,
+    Waiting,
+    job_steps,
+)
 from penstock.ranges.service import RangeService
+from penstock.settings.pools import HTTP_BODIES
 
 LAZY_OCTETS: Final = 64 * 1024
 """Octets from which a block is written as its reader takes it."""
 REQUEST_VALUES: Final = 10_000
 """Approximate number of values (names, numbers, texts, lists) allowed in a request."""
+READ_WORK: Final = 500
+"""Units of work to read a part of a long request."""
 REQUEST_WORK: Final = 50
 """Units of work of each request; lists are charged per item."""
 
@@ -125,11 +140,11 @@ class ControlApi(Replies):
                 return
             body = message_format.payload(content)
             if operation == IMPORT:
-                request.unread = body
+                request.unread = body or b"{}"
             else:
                 _check_values(operation, body)
                 request.read(body)
-                check_fields(operation, row.fields, request.fields)
+                check_fields(operation, row.known_fields, request.fields)
             self._carry_out(row, request, connection)
         except BrokerError as error:
             audit_refusal(connection, operation, error)
@@ -147,6 +162,9 @@ class ControlApi(Replies):
 
     def _carry_out(self, row: Operation, request: ControlRequest, connection: Connection) -> None:
         self._note_before(row, request)
+        if row.job is not None:
+            self._start_job(row, request, connection)
+            return
         answer = row.run(self.node, request)
         assert not isinstance(answer, (Waiting, Streamed, Found)), f"'{row.name}' has an answer that only HTTP can give"
         if answer is None or isinstance(answer, (dict, list, str)):
@@ -160,9 +178,53 @@ class ControlApi(Replies):
         else:
             self.node.start_asking(steps, connection, row.how == LOOKS)
 
+    def _start_job(self, row: Operation, request: ControlRequest, connection: Connection) -> None:
+        """Start the job of a request. With `detach` it is answered with the row of the job, else when it is done."""
+        assert row.job is not None
+        subjects = () if request.unread else row.job(self.node, request)
+        detached = request.fields.pop(DETACH, None) is True
+        jobs = self.node.jobs
+        job = jobs.add(row.name, request.access, label(connection), subjects)
+        request.progress = job
+        steps = jobs.carried_out(job, self._job_steps(row, request, job))
+        answering = self._answer_in_steps(request, self._audited(row, request, steps), job)
+        self.node.start_job(job, answering, None if detached else connection)
+        if detached:
+            self._detach(request, job)
+
+    def _job_steps(self, row: Operation, request: ControlRequest, job: Job) -> Steps[Answer]:
+        """Carry out the operation of a job, after reading its request if the body is long."""
+        if request.unread:
+            job.phase = "reading"
+            yield from _read_steps(row, request, self.broker)
+            job.phase = ""
+            assert row.job is not None
+            detached = request.fields.pop(DETACH, None) is True
+            self.node.jobs.claim(job, row.job(self.node, request))
+            if detached:
+                self._keep_body(request, job)
+                self._detach(request, job)
+                self.node.detach_job(job)
+            yield from self.node.jobs.granted_steps(job)
+            request.unread = b""
+        self._note_before(row, request)  # Again: the job may have waited.
+        return (yield from job_steps(row, self.node, request))
+
+    def _detach(self, request: ControlRequest, job: Job) -> None:
+        """Answer a request with the row of its job; the job answers no more."""
+        self.answer(request, self.node.jobs.row(job))
+        job.detached = True
+
+    def _keep_body(self, request: ControlRequest, job: Job) -> None:
+        """Count the body of a detached request until its job ends. Raises ResourceError (506) without room."""
+        pool, size = self.broker.pools.of(HTTP_BODIES), len(request.unread)
+        pool.require(job.holder, size)
+        job.on_end = lambda: pool.give(job.holder, size)
+
     def _audited(self, row: Operation, request: ControlRequest, steps: Steps[Answer]) -> Steps[Answer]:
         """Carry out an operation in steps, and record it when it is made."""
-        self._note_before(row, request)  # Again: it waits for earlier changes.
+        if row.job is None:
+            self._note_before(row, request)  # Again: it waits for earlier changes.
         answer = yield from steps
         self._audit(row, request, answer)
         return answer
@@ -190,20 +252,23 @@ class ControlApi(Replies):
         """Carry out a reading operation over as many turns as needed, concurrently with changes."""
         self.node.start_asking(self._answer_in_steps(request, steps), request.connection)
 
-    def _answer_in_steps(self, request: ControlRequest, steps: Steps[Answer]) -> Steps[None]:
-        """Carry out an operation in steps, and reply unless it replies by itself (None)."""
+    def _answer_in_steps(self, request: ControlRequest, steps: Steps[Answer], job: Job | None = None) -> Steps[None]:
+        """Carry out an operation in steps, and reply unless it replies by itself (None), or has been detached."""
         declared = self.broker.durable_changes.durable_declarations
         try:
             answer = yield from steps
-            if answer is not None:
+            if answer is not None and (job is None or not job.detached):
                 assert isinstance(answer, dict)
                 body = yield from text_steps(answer, self.broker.work)
                 self.reply(request, "application/json", body)
         except BrokerError as error:
-            self.fail(request, error)
+            if job is None or not job.detached:
+                self.fail(request, error)
         except Exception as unexpected:
-            self.fail(request, self.node.failures.report("a control operation", unexpected))
-        if request.connection is not None:
+            failure = self.node.failures.report("a control operation", unexpected)
+            if job is None or not job.detached:
+                self.fail(request, failure)
+        if request.connection is not None and (job is None or not job.detached):
             request.connection.output.await_change(declared)
 
     # Replies
@@ -271,6 +336,21 @@ class ControlApi(Replies):
 
 def _properties_for(request: ControlRequest, content_type: str) -> Properties:
     return Properties(content_type=content_type, correlation_id=request.correlation_id)
+
+
+def _read_steps(row: Operation, request: ControlRequest, broker: Broker) -> Steps[None]:
+    """Read the fields of a long body. Raises PreconditionFailed (406) if it is invalid, or has unknown fields."""
+    reader = JsonReader(request.unread)
+    try:
+        while not reader.step():
+            if broker.work.spend(READ_WORK):
+                yield
+    except JsonError as error:
+        raise PreconditionFailed(f"the body of a control request must be a JSON object: {error}") from None
+    if reader.has_halves:
+        raise PreconditionFailed("a string of the request contains a lone surrogate (half a character)")
+    request.fields = reader.found
+    check_fields(row.name, row.known_fields, request.fields)
 
 
 def _check_size(operation: str, size: i64) -> None:

@@ -15,6 +15,7 @@ from penstock.describe.table import DescribedNode
 from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.hold_spans import HoldTracer
+from penstock.management.jobs import Job, Jobs
 from penstock.management.process_facts import ProcessFacts
 from penstock.management.refusals import RefusedPublishes
 
@@ -81,6 +82,8 @@ class Node(DescribedNode):
     services: Services
     certificates: Certificates
     """Certificates of the listeners."""
+    jobs: Jobs
+    """Long work of users."""
     start_settings: StartSettings
     """Start-up settings, for people."""
     process: ProcessFacts
@@ -105,11 +108,16 @@ class Node(DescribedNode):
         return self.control.version
 
     def vhost(self, name: str) -> VirtualHost:
-        """Return a virtual host. Raises NotFound (404)."""
+        """Return a virtual host. Raises NotFound (404), also for one that is being deleted."""
         vhost = self.broker.vhosts.get(name)
         if vhost is None or vhost.deleting:
-            raise NotFound(f"no vhost '{name}'")
+            raise NotFound(f"no vhost '{name}'{'' if vhost is None else f': {self.deletion_of(name)} deletes it'}")
         return vhost
+
+    def deletion_of(self, vhost: str) -> str:
+        """Return the job that deletes a virtual host, for sentences."""
+        job = self.jobs.of_whole(vhost)
+        return "its deletion" if job is None else f"job {job.number}"
 
     def slowed(self) -> SlowedConnections:
         """Return the connections that are slowed by their own work."""
@@ -120,11 +128,19 @@ class Node(DescribedNode):
         raise NotImplementedError
 
     def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Start a job that changes state, after earlier ones; input of `connection` waits until it is done."""
+        """Start a change of state, after earlier ones; input of `connection` waits until it is done."""
+        raise NotImplementedError
+
+    def start_job(self, job: Job, steps: Steps[None], connection: Connection | None = None) -> None:
+        """Start the steps of a job, beside changes and other jobs; input of `connection` waits until it is done."""
+        raise NotImplementedError
+
+    def detach_job(self, job: Job) -> None:
+        """Continue the input of the connection that waits for a job."""
         raise NotImplementedError
 
     def start_asking(self, steps: Steps[None], connection: Connection | None = None, onlooker: bool = False) -> None:
-        """Start a job that only reads, concurrently with changes; input of `connection` waits until it is done.
+        """Start work that only reads, concurrently with changes; input of `connection` waits until it is done.
 
         That of an onlooker, such as a list, is done in slices that delay others less.
         """

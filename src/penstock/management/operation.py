@@ -17,6 +17,7 @@ from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.wait import Waits
 from penstock.flow.work import Steps
+from penstock.management.jobs import Subject
 from penstock.management.node import Node
 
 Answer = Row | list[Row] | str | Found | None
@@ -50,6 +51,10 @@ Run = Callable[["Node", "ControlRequest"], Carried]
 """Function that carries out an operation: at once, in steps, in steps that wait, or while its answer is written."""
 Before = Callable[["Node", "ControlRequest"], object]
 """Function that returns the state that an operation is about to change; None for none."""
+About = Callable[["Node", "ControlRequest"], tuple[Subject, ...]]
+"""Function that returns the objects that a job is about, the first one for people."""
+DETACH: Final = "detach"
+"""Field of each operation that is a job: the request is answered with the row of the job at once."""
 CHANGES: Final = "changes"
 """Steps that change much: one after the other, over as many turns as needed."""
 ASKS: Final = "asks"
@@ -154,6 +159,13 @@ class Operation(NamedTuple):
     routes: tuple[Route, ...] = ()
     gives: str = ROW
     """Kind of its answer."""
+    job: About | None = None
+    """Function that makes the operation a job: long work beside changes, about these objects."""
+
+    @property
+    def known_fields(self) -> tuple[str, ...]:
+        """Fields of a request on the control exchange."""
+        return self.fields if self.job is None else (*self.fields, DETACH)
 
 
 class DefinedNoun:
@@ -167,6 +179,15 @@ class Noun(NamedTuple):
     operations: tuple[Operation, ...]
     kinds: tuple[ListKind, ...] = ()
     defined: DefinedNoun | None = None
+
+
+def job_steps(row: Operation, node: Node, request: ControlRequest) -> Steps[Answer]:
+    """Carry out the operation of a job, which answers at once or in steps."""
+    answer = row.run(node, request)
+    assert not isinstance(answer, (Waiting, Streamed, Found)), f"'{row.name}' is a job, and jobs answer in steps"
+    if answer is None or isinstance(answer, (dict, list, str)):
+        return answer
+    return (yield from answer)
 
 
 def looking(

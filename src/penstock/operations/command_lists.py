@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from penstock.operations.command import BROKER, VHOST, Answer, Columns, Field, Given, Item, Listing, Value
-from penstock.operations.commands import EVERYWHERE, NOUNS, OF_EACH, OPERATOR, PLACED, Noun, each_of
+from penstock.operations.commands import EVERYWHERE, NOUNS, OF_EACH, OPERATOR, PLACED, Noun, each_of, job_words
 from penstock.texts import shown_bytes, shown_capacity, shown_percent, shown_time
 
 POSITIONS_LISTED: Final = 3
@@ -220,6 +220,10 @@ def _limits(given: dict[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in given.items()) or "-"
 
 
+def _job_progress(item: Item) -> str | None:
+    return job_words(item) or None
+
+
 def _limited(answer: list[Item]) -> list[Item]:
     return [
         {"scope": scope, "name": name, "limits": limits}
@@ -251,6 +255,13 @@ POLICIES: Final = Columns(
     {"without effect": lambda item: ", ".join(item["without_effect"]) or None},
 )
 POLICY_HELP: Final = "keys in the last column are kept, and have no effect here.\n\nFor example: penstock"
+JOBS: Final = Listing(
+    "jobs list", "job.list",
+    "List jobs: those that are not done, and the last finished ones.\n\nFor example: penstock jobs list --filter "
+    "state=running",
+    _columns("job=id, kind, subject, state, progress=progress, user", progress=_job_progress), "jobs", raw=True,
+    where=BROKER,
+)  # fmt: skip
 LISTINGS: Final[tuple[Listing, ...]] = (
     *LISTS,
     *(_shown(noun, row) for noun, row in NOUNS.items() if row.scope),
@@ -293,4 +304,5 @@ LISTINGS: Final[tuple[Listing, ...]] = (
         Columns(("scope", "name", "limits"), texts={"limits": _limits}), "", rows=_limited, whole="limits",
         as_object=_limits_by_name, where=BROKER,
     ),
+    JOBS,
 )  # fmt: skip

@@ -43,6 +43,7 @@ MESSAGES: Final = "Queues and messages"
 CLIENTS: Final = "Clients"
 RULES: Final = "Settings and policies"
 ACCESS: Final = "Users and virtual hosts"
+WORK: Final = "Long work"
 SPARK: Final = "Readers and writers of Spark"
 NOUNS: Final[dict[str, Noun]] = {
     "queues": Noun(MESSAGES, "Declare queues, look at them, send and read messages.", "queue", "queues", "orders"),
@@ -59,6 +60,7 @@ NOUNS: Final[dict[str, Noun]] = {
     "permissions": Noun(ACCESS, "Set, delete and list permissions: expressions of RE2 for names."),
     "limits": Noun(ACCESS, "Set, delete and list limits of users and virtual hosts."),
     "vhosts": Noun(ACCESS, "Declare, list and delete virtual hosts.", "vhost", "vhosts", "staging"),
+    "jobs": Noun(WORK, "List, show and cancel jobs: imports and other long work."),
     "cursors": Noun(SPARK, "Create, show, move, release and delete cursors: read positions of applications."),
     "leases": Noun(SPARK, "List and end leases: ranges of queues that batch reads pin."),
     "sinks": Noun(SPARK, "List, hand over and end queries that publish with the delivery dedup or transactional."),
@@ -75,6 +77,7 @@ DURABLE: Final = Field(
 )
 AUTO_DELETE: Final = Field("auto_delete", "Delete it with its last consumer or binding.", bool)
 IF_UNUSED: Final = Field("if_unused", "Delete it only if nothing uses it.", bool)
+DETACH: Final = Field("detach", "Do not wait for the end: print the number of its job.", bool)
 IN_ALL: Final = Field("everywhere", "In all virtual hosts, not only in the one in --url.", bool)
 
 
@@ -90,6 +93,8 @@ def _deletion(
     name = field or kind
 
     def shown(given: Given, answer: Answer) -> object:
+        if given.get("detach"):
+            return answer
         count = {"messages": answer["message_count"]} if "message_count" in answer else {}
         return {kind: given[name], "deleted": True, **count}
 
@@ -98,6 +103,38 @@ def _deletion(
         says or f"{kind} {{{name}}} is deleted", answer=shown, absent=_gone(kind, name, "deleted"), first=first,
         where=where,
     )  # fmt: skip
+
+
+def job_words(job: Answer) -> str:
+    """Return units done of all, and by what a job is stopped; "" for none."""
+    counts = "" if job["all"] is None or job["error"] else f"{job['done']:,} of {job['all']:,} {job['unit']}"
+    parts = [job["phase"], counts, job["reason"], job["error"]]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def job_started(job: Answer) -> str:
+    """Return the sentence for a request that does not wait for its job."""
+    return f"job {job['id']} is {job['state']}; `penstock jobs show {job['id']}` shows its progress"
+
+
+def _job(given: Given, job: Answer) -> Iterable[str]:
+    about = f", {job['subject']}" if job["subject"] else ""
+    words = job_words(job)
+    yield f"job {job['id']} ({job['kind']}{about}) is {job['state']}" + (f": {words}" if words else "")
+    result = job["result"] or {}
+    for name, value in result.items():
+        if value and name != "more":
+            yield f"{name.replace('_', ' ')}: {_result(value)}"
+    for name, count in result.get("more", {}).items():
+        yield f"and {count:,} more {name.replace('_', ' ')}"
+
+
+def _result(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{count:,} {name}" if isinstance(count, int) else name for name, count in value.items())
+    if isinstance(value, list):
+        return "; ".join(str(each["subject"]) if isinstance(each, dict) else str(each) for each in value)
+    return str(value)
 
 
 # Queues, exchanges, bindings and virtual hosts
@@ -217,7 +254,8 @@ TOPOLOGY: Final = (
     ),
     _deletion(
         "vhost", "Delete virtual host NAME with all its objects, and close its connections. --url must name another "
-        "one.\n\nFor example: penstock vhosts delete staging", field="name", where=BROKER,
+        "one.\n\nFor example: penstock vhosts delete staging", DETACH, field="name", where=BROKER,
+        says=lambda given, answer: [job_started(answer) if given["detach"] else f"vhost {given['name']} is deleted"],
     ),
 )  # fmt: skip
 
@@ -562,6 +600,19 @@ OTHERS: Final = (
         "holds publishes. For example: penstock connections close 2 --reason 'maintenance'",
         (_CONNECTION, Field("reason", "Send this reason to the client.", default="")),
         "connection {closed} is closed", absent=_gone("connection", "connection"), where=BROKER,
+    ),
+    Command(
+        "jobs show", "job.show",
+        "Show job ID: its subject, state, progress, and its result or error.\n\n"
+        "The broker keeps the last 100 finished jobs. For example: penstock jobs show 7",
+        (Field("id", metavar="ID", kind=int),), _job, where=BROKER,
+    ),
+    Command(
+        "jobs cancel", "job.cancel",
+        "Cancel job ID: an import is undone, a deletion stops with what is left.\n\n"
+        "The command does not wait for the end of the job. For example: penstock jobs cancel 7",
+        (Field("id", metavar="ID", kind=int),),
+        "job {id} is being cancelled", where=BROKER,
     ),
     Command(
         "sinks assign", "sink.assign",

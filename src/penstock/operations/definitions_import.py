@@ -2,8 +2,9 @@
 
 Each entry is declared as a client would, and is visible at once. Policies and settings are changed together. An error
 undoes the entries before it in reverse order. Entries that others have begun to use stay, and the error names them. On
-request, refused entries are skipped, with those that need them; the answer lists them. Imports and changes of settings
-run one after the other (`Scheduler.start`).
+request, refused entries are skipped, with those that need them; the answer lists them. An import is a job: it runs
+beside changes, and settings and policies take their place in the line of changes. What others have changed meanwhile is
+theirs: an undo leaves it, and the error names it. A cancelled import is undone like one that fails.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from penstock.connections.control_request import IMPORT, ControlRequest, check_fields
+from penstock.connections.control_request import IMPORT, ControlRequest
 from penstock.connections.log_line import LogLine
 from penstock.core.settings.changes import copied_steps
 from penstock.describe.table import Row
-from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
+from penstock.errors import BrokerError, Cancelled, NotFound, PreconditionFailed, ResourceError
+from penstock.flow.progress import WorkProgress, alone
 from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED
-from penstock.management.json_reader import JsonError, JsonReader
+from penstock.management.jobs import DEFINITIONS, Subject
 from penstock.management.node import Node
 from penstock.management.operation import Operation
 from penstock.operations import limits, parameters, permissions, policies, settings, topology, users, vhosts
@@ -32,11 +34,11 @@ from penstock.operations.definitions_kinds import (
     Difference,
     Made,
     Planned,
+    Undo,
     defined_sections,
 )
 from penstock.operations.definitions_parser import (
     NOTHING_IMPORTED,
-    PARSE_WORK,
     Entry,
     InvalidEntry,
     ParsedDefinitions,
@@ -100,15 +102,20 @@ EVERYTHING: Final = ImportOptions()
 
 
 def import_steps(
-    node: Node, data: bytes, vhost: str | None, options: ImportOptions = EVERYTHING, dry_run: bool = False
+    node: Node,
+    data: bytes,
+    vhost: str | None,
+    options: ImportOptions = EVERYTHING,
+    dry_run: bool = False,
+    progress: WorkProgress | None = None,
 ) -> Steps[Row]:
     """Import a file in steps; `vhost` is the default virtual host of entries, None if they must name theirs.
 
     Return the numbers of new and of changed items, and the skipped ones. With `dry_run` return the differences, and
     change nothing. Raises PreconditionFailed (406) with line and key, after undoing everything; ResourceError (506) as
-    well for a limit of the broker, which no entry is skipped for.
+    well for a limit of the broker, which no entry is skipped for; Cancelled (406) after undoing everything.
     """
-    work = Import(node, data, vhost, options, dry_run)
+    work = Import(node, data, vhost, options, dry_run, WorkProgress() if progress is None else progress)
     if dry_run:
         return (yield from work.compare())
     try:
@@ -124,31 +131,30 @@ def answer_import(node: Node, request: ControlRequest) -> Steps[Row]:
 
     `definitions` is the text of a file; see `import_steps`.
     """
-    reader = JsonReader(request.unread or b"{}")
-    try:
-        while not reader.step():
-            node.broker.work.done += PARSE_WORK
-            yield
-    except JsonError as error:
-        raise PreconditionFailed(f"the body of a control request must be a JSON object: {error}") from None
-    request.fields = reader.found
-    check_fields(IMPORT, FIELDS, request.fields)
     text = request.fields.pop("definitions", None)
     if not isinstance(text, str):
         raise PreconditionFailed("'definitions' must be a string: the text of a file")
-    if reader.has_halves:
-        raise refusal("a string contains a lone surrogate (half a character)")
     vhost = None if request.fields.get("everywhere") is True else request.vhost.name
     skip = [] if request.fields.get("skip") is None else request.names("skip", 0)
     options = ImportOptions(skip, request.flag("skip_refused"), request.flag("streams_as_queues"))
-    return (yield from import_steps(node, text.encode(), vhost, options, request.flag("dry_run")))
+    dry_run = request.flag("dry_run")
+    return (yield from import_steps(node, text.encode(), vhost, options, dry_run, request.progress))
+
+
+def subject_of(node: Node, request: ControlRequest) -> tuple[Subject, ...]:
+    """Return what an import is about: the definitions of a virtual host, or of all."""
+    everywhere = request.fields.get("everywhere") is True
+    return (Subject(DEFINITIONS, "", "" if everywhere else request.vhost.name),)
 
 
 class Import:
     """One import, with its undo actions."""
 
-    def __init__(self, node: Node, data: bytes, vhost: str | None, options: ImportOptions, dry_run: bool) -> None:
+    def __init__(
+        self, node: Node, data: bytes, vhost: str | None, options: ImportOptions, dry_run: bool, progress: WorkProgress
+    ) -> None:
         self.node = node
+        self.progress = progress
         self._kinds = [
             DefinitionKind(node, row)
             for row in (
@@ -178,11 +184,16 @@ class Import:
                     kind.make(entry, self.made)
                 except BrokerError as error:
                     self._refuse(kind, entry, error)
-                self.node.broker.work.done += ENTRY_WORK
+                self._count_entry()
                 yield
+                self.progress.check()
             yield from self._finish(kind, None)
         yield from self._note_dangling()
         self._log_result()
+
+    def _count_entry(self) -> None:
+        self.node.broker.work.done += ENTRY_WORK
+        self.progress.done += 1
 
     def _invalid_steps(self) -> Steps[list[Row]]:
         """Skip invalid entries, and return their rows for the answer."""
@@ -203,7 +214,7 @@ class Import:
             part = parts.pop()
             try:
                 if planned is None:
-                    yield from kind.finish(part, self.made)
+                    yield from alone(self.progress, kind.finish(part, self.made))
                 else:
                     yield from kind.rehearse(part, planned, self.made)
             except BrokerError as error:
@@ -265,8 +276,9 @@ class Import:
             compared: list[tuple[Entry, Difference]] = []
             for entry in self.defined.entries[kind.name]:
                 compared.append((entry, self._compared(kind, entry, planned)))
-                work.done += ENTRY_WORK
+                self._count_entry()
                 yield
+                self.progress.check()
             yield from self._finish(kind, planned)
             for entry, difference in compared:
                 if difference.change == UNCHANGED:
@@ -320,28 +332,49 @@ class Import:
         while not self.defined.complete:
             self.node.broker.work.count(self.defined.read())
             yield
+            self.progress.check()
         self.defined.check_skipped()
+        self.progress.count_all(sum(len(entries) for entries in self.defined.entries.values()), "entries")
 
     def take_back(self) -> Steps[None]:
-        """Undo everything in reverse order; policies and settings last."""
+        """Undo everything in reverse order, as far as it is still as it was made.
+
+        Policies and settings are last, and then virtual hosts, whose deletion changes policies and settings too.
+        """
         made = self.made
+        self.progress.phase = "undoing"
+        self.progress.count_all(len(made.undo) + len(made.undo_alone), "entries")
         while made.undo:
-            left = made.undo.pop()()
-            if left:
-                self._left.append(left)
-            self.node.broker.work.done += ENTRY_WORK
+            self._undo(made.undo.pop())
             yield
+        if made.undo_steps or made.undo_alone:
+            yield from alone(self.progress, self._take_back_alone())
+        self.progress.phase = ""
+
+    def _take_back_alone(self) -> Steps[None]:
+        made = self.made
         while made.undo_steps:
-            yield from made.undo_steps.pop()()
+            left = yield from made.undo_steps.pop()()
+            self._left += left
+        while made.undo_alone:
+            self._undo(made.undo_alone.pop())
+            yield
+
+    def _undo(self, undo: Undo) -> None:
+        left = undo()
+        if left:
+            self._left.append(left)
+        self._count_entry()
 
     def failure(self, error: BrokerError) -> BrokerError:
         """Return the error of an import that was undone; it names what stays."""
         if not self._left:
-            return error
+            return Cancelled(joined(str(error), NOTHING_IMPORTED)) if isinstance(error, Cancelled) else error
         named = ", ".join(self._left[:LEFT_TOLD])
         more = f" and {len(self._left) - LEFT_TOLD} more" if len(self._left) > LEFT_TOLD else ""
+        kind = Cancelled if isinstance(error, Cancelled) else PreconditionFailed
         text = str(error).removesuffix(f"; {NOTHING_IMPORTED}").removesuffix(f" {NOTHING_IMPORTED.capitalize()}")
-        return PreconditionFailed(joined(text, f"undone, except for items in use: {named}{more}"))
+        return kind(joined(text, f"undone, except for items in use: {named}{more}"))
 
     def result(self) -> Row:
         """Return the numbers of new and changed items, and warnings about ineffective settings."""
@@ -425,4 +458,4 @@ def _named_in(entries: list[Entry], text: str) -> Entry | None:
     return named[0] if len(named) == 1 else None
 
 
-OPERATIONS: Final[tuple[Operation, ...]] = (Operation(IMPORT, answer_import, FIELDS),)
+OPERATIONS: Final[tuple[Operation, ...]] = (Operation(IMPORT, answer_import, FIELDS, job=subject_of),)

@@ -10,7 +10,7 @@ from penstock.core.queue.types import QueueType
 from penstock.core.settings.table import SettingsChange, SettingsTable
 from penstock.core.vhost import VirtualHost
 from penstock.describe.list_kinds import Groups
-from penstock.errors import PreconditionFailed
+from penstock.errors import BrokerError, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
 from penstock.management.operation import DefinedNoun
@@ -27,6 +27,9 @@ SHOWN: Final = 200
 """Letters of a value in a difference."""
 ENTRY_WORK: Final = 80
 """Units of work per entry, compared, made or undone. A policy also counts the objects that it examines."""
+
+FIND_WORK: Final = 5
+"""Units of work to look at the value that there is."""
 
 Undo = Callable[[], str]
 """Undo action; returns the name of an item that stays because it is in use, else ""."""
@@ -72,20 +75,20 @@ class Made:
         self.changed: dict[str, int] = {}
         """Number of entries by kind."""
         self.undo: list[Undo] = []
-        self.undo_steps: list[Callable[[], Steps[object]]] = []
-        """Undo actions that take steps, after the others."""
+        self.undo_steps: list[Callable[[], Steps[list[str]]]] = []
+        """Undo actions in steps, after the others and alone with the changes; they return the names of what stays."""
+        self.undo_alone: list[Undo] = []
+        """Undo actions after those in steps, alone with the changes."""
         self.notes: list[str] = []
         """Warnings about ineffective settings."""
         self.overflow: list[str] = []
         """Sentences about queues that overflow otherwise."""
 
-    def add(self, kind: str, change: str, undo: Undo | None) -> None:
+    def add(self, kind: str, change: str) -> None:
         """Count an entry that was made or changed."""
         counts = self.created if change == CREATED else self.changed
         if change in (CREATED, CHANGED):
             counts[kind] = counts.get(kind, 0) + 1
-        if undo is not None:
-            self.undo.append(undo)
 
 
 class Together(NamedTuple):
@@ -132,6 +135,10 @@ class Definitions(NamedTuple):
     """Returns a warning about an ineffective setting; "" for none."""
     key: Callable[[Entry], str] | None = None
     """It returns the identity of entries that may have the same subject."""
+    unchanged: Callable[[Any, Any], bool] = lambda placed, found: bool(placed == found)
+    """Returns whether a value is still the one that was found after an entry was made; otherwise it stays."""
+    undone_alone: bool = False
+    """True if the undoing changes settings or policies, so that no such change may be in progress."""
 
 
 class DefinedSection(DefinedNoun):
@@ -208,19 +215,25 @@ class DefinitionKind:
             if row.put is None:
                 self._gather(entry, value, before)
             else:
-                self._count(made, entry, value, before, row.put(node, entry, value, before))
+                undo = row.put(node, entry, value, before)
+                self._count(made, entry, value, before)
+                if undo is not None:
+                    undos = made.undo_alone if row.undone_alone else made.undo
+                    undos.append(self._unless_changed(entry, undo))
 
     def finish(self, entries: list[Entry], made: Made) -> Steps[None]:
         """Make gathered entries of this kind together, in steps."""
         together = self.row.together
         assert together is not None
+        yield from self._refresh(entries)
         values = [self._values[self.subject(entry)] for entry in entries]
         change = yield from together.put(self.node, [value for value, _ in values])
         if isinstance(change, SettingsChange):
             made.overflow += change.overflow.sentences()
-        made.undo_steps.append(lambda: together.put_back(self.node, values))
+        placed = [self.row.find(self.node, entry) for entry in entries]
+        made.undo_steps.append(lambda: self._put_back(entries, placed))
         for entry, (value, before) in zip(entries, values, strict=True):
-            self._count(made, entry, value, before, None)
+            self._count(made, entry, value, before)
             self.node.record_setting(*together.record(value), "")
 
     def rehearse(self, entries: list[Entry], planned: Planned, made: Made) -> Steps[None]:
@@ -245,8 +258,55 @@ class DefinitionKind:
             self._values[self.subject(entry)] = (value, before)
             self.gathered.append(entry)
 
-    def _count(self, made: Made, entry: Entry, value: object, before: object, undo: Undo | None) -> None:
-        made.add(self.name, CREATED if before is None else CHANGED, undo)
+    def _refresh(self, entries: list[Entry]) -> Steps[None]:
+        """Read gathered entries again whose values others have changed since: a value may extend that one."""
+        for entry in entries:
+            _, before = self._values[self.subject(entry)]
+            found = self.row.find(self.node, entry)
+            if found != before:
+                self._values[self.subject(entry)] = (self.row.read(self.node, entry), found)
+            if self.node.broker.work.spend(FIND_WORK):
+                yield
+
+    def _unless_changed(self, entry: Entry, undo: Undo) -> Undo:
+        """Return an undo action that leaves an object which others have changed since it was made."""
+        placed = self.row.find(self.node, entry)
+
+        def undo_own() -> str:
+            found = self._found(entry)
+            return undo() if self.row.unchanged(placed, found) else self._changed(entry, found)
+
+        return undo_own
+
+    def _put_back(self, entries: list[Entry], placed: list[Any]) -> Steps[list[str]]:
+        """Put back the values before gathered entries, except those that others have changed since; return these."""
+        together = self.row.together
+        assert together is not None
+        left: list[str] = []
+        values: list[tuple[Any, Any]] = []
+        for entry, value in zip(entries, placed, strict=True):
+            found = self._found(entry)
+            if self.row.unchanged(value, found):
+                values.append(self._values[self.subject(entry)])
+            elif found is not None:
+                left.append(self._changed(entry, found))
+        if values:
+            yield from together.put_back(self.node, values)
+        return left
+
+    def _changed(self, entry: Entry, found: object) -> str:
+        """Return the name of an object that others have changed; "" if it is not there any more."""
+        return "" if found is None else f"{self.subject(entry)} (changed meanwhile)"
+
+    def _found(self, entry: Entry) -> Any:
+        """Return the value that is there for an entry; None if there is none, or not even its virtual host or user."""
+        try:
+            return self.row.find(self.node, entry)
+        except BrokerError:
+            return None
+
+    def _count(self, made: Made, entry: Entry, value: object, before: object) -> None:
+        made.add(self.name, CREATED if before is None else CHANGED)
         note = self.row.note(value)
         if note:
             made.notes.append(f"{self.subject(entry)}: {note}")

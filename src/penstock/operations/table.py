@@ -23,6 +23,7 @@ from penstock.operations import (
     definitions_export,
     definitions_import,
     health,
+    jobs,
     limits,
     lists,
     messages,
@@ -42,19 +43,21 @@ from penstock.operations import (
 
 def _why(node: Node, request: ControlRequest) -> Answer | Steps[Answer]:
     if blocked_overview.is_named(request):
-        return _for_people(node, answer_why(request, node))
+        return _for_people(node, request, answer_why(request, node))
     check_tag(request.access, MONITORING, "an overview of all that is blocked")
-    return _everything_steps(node, request.vhost.name)
+    return _everything_steps(node, request)
 
 
-def _everything_steps(node: Node, vhost: str) -> Steps[Answer]:
-    return _for_people(node, (yield from blocked_overview.of_everything_steps(node, vhost)))
+def _everything_steps(node: Node, request: ControlRequest) -> Steps[Answer]:
+    answer = yield from blocked_overview.of_everything_steps(node, request.vhost.name)
+    return _for_people(node, request, answer)
 
 
-def _for_people(node: Node, answer: Row) -> Row:
-    """Give connections in the sentences of an answer the names that their clients gave them."""
+def _for_people(node: Node, request: ControlRequest, answer: Row) -> Row:
+    """Add sentences about jobs, and give connections the names that their clients gave them."""
     sentences = answer["sentences"]
     assert isinstance(sentences, list)
+    sentences = [*sentences, *jobs.sentences(node, request)]
     answer["sentences"] = [labelled(sentence, node.connections) for sentence in sentences]
     return answer
 
@@ -86,6 +89,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *node.OPERATIONS,
     *health.OPERATIONS,
     *stand_ins.OPERATIONS,
+    *jobs.OPERATIONS,
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""

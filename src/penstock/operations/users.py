@@ -325,6 +325,14 @@ def _same_password(user: User, entry: Entry) -> bool:
     return hashed == given or (given is not None and given.fingerprint() == user.former)
 
 
+def _unchanged(placed: User, found: User | None) -> bool:
+    """Return whether a user is still as it was; a login may have replaced the hash of its password by another one."""
+    if found is None or _compared(placed) != _compared(found):
+        return False
+    hashed = placed.password_hash
+    return hashed == found.password_hash or (hashed is not None and hashed.fingerprint() == found.former)
+
+
 def _compared(user: User) -> Row:
     """Return the fields of a user that are compared, besides its password."""
     return {"tags": user.tags, "limits": dict(user.limits)}
@@ -358,6 +366,7 @@ DEFINITIONS: Final[Definitions] = Definitions(
     check=_check,
     plan=_plan,
     same=_same,
+    unchanged=_unchanged,
     left_out=lambda node, entry: in_file(node, entry.text("name")),
     secret=lambda entry, before: "" if _same_password(before, entry) else "password_hash",
 )

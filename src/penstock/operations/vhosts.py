@@ -10,12 +10,14 @@ from penstock.connections.control_request import ControlRequest
 from penstock.connections.log_line import LogLine
 from penstock.core.queue.types import DEFAULT_QUEUE_TYPE, UNSUPPORTED, default_type, read_type
 from penstock.core.settings.changes import drop_placed, drop_policies
-from penstock.core.vhost import VirtualHost
+from penstock.core.vhost import PREDECLARED, VirtualHost
 from penstock.describe.list_kinds import VHOSTS
 from penstock.describe.table import Row
-from penstock.errors import ConnectionForced, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.errors import Cancelled, ConnectionForced, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.flow.progress import WorkProgress, alone
 from penstock.flow.work import Steps, finish
 from penstock.logs.ids import CHANGED
+from penstock.management.jobs import VHOST, Subject
 from penstock.management.node import Node
 from penstock.management.operation import Operation, Route
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
@@ -28,6 +30,7 @@ DELETION_WORK: Final = 25
 """Units of work per queue or exchange that is deleted with its virtual host."""
 NAME_OCTETS: Final = 255
 """Longest name: connection.open carries it as a short string (AMQP 0-9-1 section 1.4.2.7)."""
+PREDECLARED_NAMES: Final = frozenset([name for name, _ in PREDECLARED])
 
 
 def declare_vhost(node: Node, name: str) -> bool:
@@ -38,7 +41,8 @@ def declare_vhost(node: Node, name: str) -> bool:
     there = node.broker.vhosts.get(name)
     if there is not None:
         if there.deleting:
-            raise ResourceLocked(f"vhost '{name}' is being deleted: {len(there.queues):,} of its queues are left")
+            left = f"{len(there.queues):,} of its queues are left"
+            raise ResourceLocked(f"vhost '{name}' is being deleted by {node.deletion_of(name)}: {left}")
         return False
     check_new_vhost(node, name)
     if node.broker.journal is not None:
@@ -72,15 +76,16 @@ def check_new_vhost(node: Node, name: str) -> None:
 
 def delete_vhost(node: Node, name: str) -> None:
     """Run `delete_vhost_steps` at once."""
-    finish(delete_vhost_steps(node, name))
+    finish(delete_vhost_steps(node, name, WorkProgress()))
 
 
-def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
+def delete_vhost_steps(node: Node, name: str, progress: WorkProgress) -> Steps[None]:
     """Delete a virtual host with all its objects; its connections are closed (320).
 
     Raises NotFound (404), and PreconditionFailed (406) for one that is protected from deletion.
 
-    It may have very many queues: a share of them is deleted in each turn, and meanwhile it cannot be opened.
+    It may have very many queues: a share of them is deleted in each turn, and meanwhile it cannot be opened. Cancelled,
+    it can be opened again, with the queues that are left. When the last queue is deleted it is too late for that.
     """
     vhost = node.vhost(name)
     if vhost.metadata.get(PROTECTED) is True:
@@ -93,14 +98,28 @@ def delete_vhost_steps(node: Node, name: str) -> Steps[None]:
             connection.close(ConnectionForced(f"vhost '{name}' is deleted"))
     node.control.ranges.forget(vhost)
     broker.producer_lanes.drop_vhost(name)
+    progress.count_all(len(vhost.queues), "queues")
     while vhost.queues:
         broker.delete_queue(next(iter(vhost.queues.values())))
+        progress.done += 1
         if work.spend(DELETION_WORK):
             yield
+            if progress.cancelled_by and vhost.queues:
+                vhost.deleting = False
+                deleted = f"{int(progress.done):,} of its {int(progress.all):,} queues are deleted"
+                raise Cancelled(f"cancelled by user '{progress.cancelled_by}': {deleted}; vhost '{name}' is open again")
     while vhost.exchanges:
         vhost.drop_exchange(next(iter(vhost.exchanges.values())))
         if work.spend(DELETION_WORK):
             yield
+    yield from alone(progress, _forget_steps(node, vhost))
+
+
+def _forget_steps(node: Node, vhost: VirtualHost) -> Steps[None]:
+    """Forget an empty virtual host, with its policies, settings, parameters and permissions: at once."""
+    broker, name = node.broker, vhost.name
+    if broker.work.spend(DELETION_WORK):
+        yield
     broker.gates.set_vhost_limit(vhost, None)
     broker.gates.set_vhost_quota(vhost, None)
     broker.gates.unblock_vhost(name)
@@ -181,8 +200,13 @@ def _delete(node: Node, request: ControlRequest) -> Steps[Row]:
     name = request.text("name")
     if request.connection is not None and name == request.vhost.name:
         raise ResourceLocked(f"vhost '{name}' cannot be deleted from inside; connect to another vhost")
-    yield from delete_vhost_steps(node, name)
+    yield from delete_vhost_steps(node, name, request.progress)
     return {}
+
+
+def _deleted_subject(node: Node, request: ControlRequest) -> tuple[Subject, ...]:
+    name = request.text("name")
+    return (Subject(VHOST, name, name, whole=True),)
 
 
 def _before(node: Node, request: ControlRequest) -> Row | None:
@@ -214,13 +238,23 @@ def _put(node: Node, entry: Entry, value: Row, before: Row | None) -> Undo:
             return ""
         if before is not None:
             set_attributes(node, vhost, before)
-        elif vhost.queues or any(connection.vhost is vhost for connection in node.connections.values()):
+        elif _is_used(node, vhost):
             return f"vhost '{vhost.name}'"
         else:
             delete_vhost(node, vhost.name)
         return ""
 
     return undo
+
+
+def _is_used(node: Node, vhost: VirtualHost) -> bool:
+    """Return whether a virtual host has anything that others have put there."""
+    table = node.broker.table
+    policies = [*table.policies.of(vhost.name, False), *table.policies.of(vhost.name, True)]
+    exchanges = any(name not in PREDECLARED_NAMES for name in vhost.exchanges)
+    if vhost.queues or exchanges or policies or table.parameters.of(None, vhost.name):
+        return True
+    return any(connection.vhost is vhost for connection in node.connections.values())
 
 
 def _note(value: Row) -> str:
@@ -252,6 +286,7 @@ DEFINITIONS: Final[Definitions] = Definitions(
     check=_check,
     same=lambda node, entry, before, value: before is not None and (not value or value == before),
     note=_note,
+    undone_alone=True,
 )
 OPERATIONS: Final[tuple[Operation, ...]] = (
     listing(VHOSTS, "GET /vhosts", "List virtual hosts."),
@@ -267,7 +302,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         Route("DELETE /vhosts/{vhost}/deletion/protection", "Permit the deletion of a virtual host again.",
               read=_by_path, fixed={"protected": False}, silent=True),
     )),
-    Operation("vhost.delete", _delete, ("name",), before=_before, routes=(
+    Operation("vhost.delete", _delete, ("name",), before=_before, job=_deleted_subject, routes=(
         Route("DELETE /vhosts/{vhost}", "Delete a virtual host with all its objects; its connections are closed.",
               read=_by_path, silent=True),
     )),

@@ -99,7 +99,8 @@ HTTP_SOCKETS: Final = PoolRow(
     "sockets", 192,
 )  # fmt: skip
 HTTP_BODIES: Final = PoolRow(
-    "http_bodies", "HTTP: request bodies that are being read or acted on", "64 MiB; 30 s to arrive", "503; 408", USER,
+    "http_bodies", "request bodies of HTTP that are being read or acted on, and of detached jobs",
+    "64 MiB; 30 s to arrive", "503; 408; a detached job is refused (506)", USER,
     "bytes", 64 * MIB,
 )  # fmt: skip
 HTTP_HELD: Final = PoolRow(
@@ -131,6 +132,10 @@ LISTS: Final = PoolRow(
     "lists", "lists whose next page a client has not asked for",
     "64, with some 1,000 references each; 100,000 in all lists in an order",
     "the oldest one is forgotten, of who has most", USER, "lists", 64,
+)  # fmt: skip
+
+JOBS: Final = PoolRow(
+    "jobs", "jobs that are not done", "256, 2 KiB each besides their requests", "refused (506)", USER, "jobs", 256,
 )  # fmt: skip
 
 
@@ -378,9 +383,17 @@ BOUNDS: Final = (
     ),
     bound(
         "imported definitions",
-        "4 MiB, 20,000 objects at once; imports run one after the other",
+        "4 MiB, 20,000 objects at once; imports into one virtual host run one after the other",
         "refused. HTTP: 64 MiB of bodies; AMQP: one a connection",
         "user: imports go on in turns",
+    ),
+    bound(
+        "finished jobs",
+        "100, with 50 items of each list of their results",
+        "the oldest is forgotten",
+        "one list for all: administrators start jobs",
+        "management.jobs.KEPT_MOST",
+        "management.jobs.RESULT_ROWS_MOST",
     ),
     bound(
         "policies and operator policies",
@@ -430,5 +443,6 @@ BOUNDS: Final = (
 POOLS: Final = (
     TOPICS, SUSPENDED, OUTCOMES, DYNAMIC_NODES, ARRIVING, ENDED_SESSIONS, ENDED_BYTES, MARKS, WAITING_TASKS, CURSORS,
     LEASES, LANES, DETACHED, STORED_TAGS, BLOCKS, LISTS, HTTP_SOCKETS, HTTP_BODIES, HTTP_HELD, HTTP_SCRAPES, CONSOLES,
+    JOBS,
 )  # fmt: skip
 """Pools that users or virtual hosts share."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from penstock.errors import NotFound
 from penstock.flow.work import Steps
+from penstock.management.jobs import DONE
 from penstock.server.http.admission import result_of
+from tests.support.access_of import access_of
 from tests.support.brokers import in_process
 
 
@@ -26,6 +30,20 @@ async def test_result_and_error_of_a_job_reach_its_waiter() -> None:
             assert await result_of(event_loop, counting(3, []), changes) == 3
             with pytest.raises(NotFound):
                 await result_of(event_loop, counting(3, [], NotFound("no queue 'q'")), changes)
+
+
+async def test_job_completes_beside_changes_though_its_waiter_is_gone() -> None:
+    async with in_process() as broker:
+        event_loop, jobs, done = broker._event_loop, broker.driver.jobs, list[str]()
+        job = jobs.add("test.count", access_of(broker.driver.broker), "guest")
+        result_of(event_loop, jobs.carried_out(job, as_row(counting(30, done))), job=job).cancel()
+        while job.state != DONE:  # noqa: ASYNC110 - a pass of the loop is what is meant.
+            await asyncio.sleep(0)
+        assert (done, job.result) == (["done"], {"steps": 30})
+
+
+def as_row(steps: Steps[int]) -> Steps[dict[str, object]]:
+    return {"steps": (yield from steps)}
 
 
 async def test_job_whose_waiter_is_gone_completes(caplog: pytest.LogCaptureFixture) -> None:

@@ -24,6 +24,7 @@ from penstock.driver.entry_times import HTTP, Debt, EntryTimes
 from penstock.errors import BrokerError
 from penstock.flow.pool import PoolHolder, Pools
 from penstock.flow.work import Steps
+from penstock.management.jobs import Job
 from penstock.server.event_loop import EventLoop
 from penstock.server.turn_loop import COMPILED_UNIT_S
 from penstock.settings.pools import HTTP_SOCKETS
@@ -196,18 +197,22 @@ class HttpDebts:
 Told = TypeVar("Told")
 
 
-def result_of(event_loop: EventLoop, steps: Steps[Told], changes: bool = False) -> asyncio.Future[Told]:
-    """Start a job; return a future for its result or error.
+def result_of(
+    event_loop: EventLoop, steps: Steps[Told], changes: bool = False, job: Job | None = None
+) -> asyncio.Future[Told]:
+    """Start work in steps; return a future for its result or error.
 
-    One that changes something runs after other changes, and completes even if nobody waits any more. Others run beside
-    the broker's other work.
+    A change runs after other changes, and a job beside them; both complete even if nobody waits any more. Other work
+    only reads, beside the broker's other work.
     """
     known: asyncio.Future[Told] = event_loop.loop.create_future()
-    job = _known_by(steps, known)
-    if changes:
-        event_loop.driver.start(job)
+    work = _known_by(steps, known)
+    if job is not None:
+        event_loop.driver.start_job(job, work)
+    elif changes:
+        event_loop.driver.start(work)
     else:
-        event_loop.driver.start_asking(job, onlooker=True)
+        event_loop.driver.start_asking(work, onlooker=True)
     event_loop.driver.begin(event_loop.loop.time())
     event_loop.schedule()
     return known

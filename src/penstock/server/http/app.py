@@ -6,6 +6,7 @@ Of an operation at a route the handler is derived: its fields from path, query a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from starlette.applications import Starlette
@@ -20,6 +21,8 @@ from penstock.describe.lists import Found
 from penstock.describe.table import Row
 from penstock.errors import BrokerError
 from penstock.flow.pool import PoolHolder
+from penstock.flow.progress import WorkProgress
+from penstock.flow.work import Steps
 from penstock.management.operation import (
     CHANGES,
     FAILED,
@@ -31,6 +34,7 @@ from penstock.management.operation import (
     Route,
     Streamed,
     Waiting,
+    job_steps,
     need_at,
 )
 from penstock.operations.table import OPERATIONS
@@ -70,6 +74,8 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
                 raise not_found()
         answer = await _answer(request, operation, asked)
         request.before = asked.before
+        if request.detached is not None:
+            return request.accepted()
         if isinstance(answer, Streamed):
             return LongAnswer(streamed_octets(request, answer), request.http_request)
         if answer is None:
@@ -94,12 +100,23 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
 
 
 async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer | Streamed:
+    if operation.job is not None:
+        subjects = operation.job(request.driver, asked)
+        return await request.in_job(operation.name, subjects, partial(_job_steps, request, operation, asked))
     answer = operation.run(request.driver, asked)
     if answer is None or isinstance(answer, dict | list | str | Streamed | Found):
         return answer
     if isinstance(answer, Waiting):
         return await request.waited(answer.steps)
     return await request.in_steps(answer, operation.how == CHANGES)
+
+
+def _job_steps(request: ApiRequest, operation: Operation, asked: ControlRequest, progress: WorkProgress) -> Steps[Row]:
+    """Carry out the operation of a job."""
+    asked.progress = progress
+    answer = yield from job_steps(operation, request.driver, asked)
+    assert isinstance(answer, dict)
+    return answer
 
 
 async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:
@@ -244,12 +261,13 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
                 reason = http_request.state.socket.admission.refusal(holder)
                 raise HttpError(503, "service_unavailable", reason, BUSY)
             request = ApiRequest(http_request, service, identity)
+            request.operation = f"{method} {path}"
             promises = event_loop.driver.broker.durable_changes
             declared = promises.durable_declarations
             try:
                 answer = await places[method].handler(request)
-                if places[method].audited:
-                    request.audit(f"{method} {path}")
+                if places[method].audited and request.detached is None:
+                    request.audit(request.operation)
             finally:
                 request.end()
             if method != "GET" and promises.durable_declarations != declared:

@@ -24,9 +24,11 @@ from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused
 from penstock.flow.pool import PoolHolder
+from penstock.flow.progress import WorkProgress
 from penstock.flow.timers import NEVER
 from penstock.flow.wait import Wait, Waits
 from penstock.flow.work import Steps
+from penstock.management.jobs import Job, Subject
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.operation import Route
 from penstock.server.event_loop import EventLoop
@@ -191,6 +193,10 @@ class ApiRequest:
         """State before the request, for the audit log; None if it records none."""
         self._given: Row | None = None
         """Fields of a body of ordinary size."""
+        self.operation: str = ""
+        """Method and path, as the table of routes has them."""
+        self.detached: Job | None = None
+        """Job that outlives the request, and is recorded in the audit trail when it is done; None without one."""
 
     async def pause(self) -> None:
         """Let the broker work; state that was read before may have changed after it."""
@@ -236,6 +242,38 @@ class ApiRequest:
         finally:
             known.cancel()
             gone.cancel()
+
+    async def in_job(
+        self, kind: str, subjects: tuple[Subject, ...], steps: Callable[[WorkProgress], Steps[Row]]
+    ) -> Row | None:
+        """Run a job about these objects; return its result.
+
+        None if the query has job=true: then the job outlives the request, which is answered with `accepted`.
+        """
+        access = ConnectionAccess(self.rules, self.user, "")
+        job = self.driver.jobs.add(kind, access, f"{self.user} over HTTP", subjects)
+        run = self.driver.jobs.carried_out(job, self._recorded(job, steps(job)))
+        known = result_of(self.event_loop, run, job=job)
+        if not self.flag("job"):
+            return await known
+        known.cancel()  # Nobody waits for it.
+        self.detached = job
+        taken, self._taken = self._taken, 0
+        job.on_end = lambda: self.driver.broker.pools.of(HTTP_BODIES).give(self.holder, taken)
+        return None
+
+    def _recorded(self, job: Job, steps: Steps[Row]) -> Steps[Row]:
+        """Do the steps of a job; record it in the audit trail if its request is answered already."""
+        result = yield from steps
+        if self.detached is job:
+            self.audit(self.operation)
+        return result
+
+    def accepted(self) -> Response:
+        """Return the answer to a request whose job outlives it: the row of the job, and its place."""
+        assert self.detached is not None
+        row = self.driver.jobs.row(self.detached)
+        return json_response(row, 202, {"Location": f"/api/penstock/jobs/{self.detached.number}"})
 
     def begin_turn(self) -> None:
         """Set the time at which later reads are made."""

@@ -1,0 +1,187 @@
+"""The table of jobs: states, conflicts, bounds, and what is kept of finished ones."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from penstock.connections.log_line import LogLine
+from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
+from penstock.flow.pool import RESERVE_PART
+from penstock.flow.work import Steps, finish
+from penstock.management.jobs import (
+    CANCELLED,
+    DEFINITIONS,
+    DONE,
+    FAILED,
+    KEPT_MOST,
+    RESULT_ROWS_MOST,
+    RUNNING,
+    VHOST,
+    WAITING,
+    Job,
+    Jobs,
+    Subject,
+)
+from penstock.settings.pools import JOBS
+from tests.support.access_of import access_of
+from tests.support.driven_connection import make_driver
+
+
+class Table:
+    """Jobs of a broker without a driver that runs them, and their log lines."""
+
+    def __init__(self) -> None:
+        self.driver = make_driver(now=100.0)
+        self.lines: list[LogLine] = []
+        self.jobs = Jobs(self.driver.broker, self.lines.append)
+
+    def add(self, *subjects: Subject, user: str = "guest") -> Job:
+        return self.jobs.add("test.work", access_of(self.driver.broker, user), user, subjects)
+
+    def end(self, job: Job, error: Exception | None = None, **result: object) -> None:
+        """Run a job to its end."""
+        with contextlib.suppress(BrokerError):
+            finish(self.jobs.carried_out(job, once(error, result)))
+
+
+def once(error: Exception | None, result: dict[str, object]) -> Steps[dict[str, object]]:
+    yield
+    if error is not None:
+        raise error
+    return result
+
+
+IMPORT = Subject(DEFINITIONS, "", "a")
+EVERYTHING = Subject(DEFINITIONS)
+DELETION = Subject(VHOST, "a", "a", whole=True)
+QUEUE = Subject("queue", "q", "a")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "conflicts"),
+    [
+        (IMPORT, IMPORT, True),
+        (IMPORT, Subject(DEFINITIONS, "", "b"), False),
+        (IMPORT, EVERYTHING, True),
+        (IMPORT, QUEUE, False),
+        (IMPORT, DELETION, True),
+        (EVERYTHING, DELETION, True),
+        (QUEUE, DELETION, True),
+        (QUEUE, QUEUE, True),
+        (QUEUE, Subject("queue", "other", "a"), False),
+        (Subject("queue", "q", "b"), DELETION, False),
+    ],
+)
+def test_subjects_conflict_by_noun_and_name_and_by_whole_virtual_host(
+    one: Subject, other: Subject, conflicts: bool
+) -> None:
+    assert one.conflicts(other) is conflicts
+    assert other.conflicts(one) is conflicts
+
+
+def test_titles_of_subjects_name_the_object() -> None:
+    assert [each.title() for each in (IMPORT, EVERYTHING, DELETION, QUEUE)] == [
+        "vhost 'a'", "all vhosts", "vhost 'a'", "queue 'q' in vhost 'a'",
+    ]  # fmt: skip
+
+
+def test_job_waits_for_the_earlier_claim_whichever_was_added_first() -> None:
+    table = Table()
+    unread, known = table.add(), table.add(QUEUE)
+    table.jobs.claim(unread, (QUEUE,))
+    assert (unread.waits_for, known.waits_for) == (known, None)
+    third = table.add(QUEUE)
+    assert third.waits_for is known
+    table.end(known)
+    assert (unread.waits_for, third.waits_for) == (None, unread)
+
+
+def test_states_of_a_job_are_in_its_row_with_times_and_result() -> None:
+    table = Table()
+    job = table.add(QUEUE)
+    steps = table.jobs.carried_out(job, once(None, {"made": 3}))
+    assert (job.state, table.jobs.row(job)["started_at"]) == (WAITING, None)
+    next(steps)
+    job.count_all(10, "messages")
+    job.done = 4
+    assert job.state == RUNNING
+    assert job.sentence() == "job 1 (test.work, queue 'q' in vhost 'a') is running; 4 of 10 messages"
+    assert finish(steps) == {"made": 3}
+    row = table.jobs.row(job)
+    expected = {
+        "id": 1, "kind": "test.work", "noun": "queue", "name": "q", "vhost": "a", "user": "guest", "state": DONE,
+        "done": 4, "all": 10, "unit": "messages",
+    }  # fmt: skip
+    assert {name: row[name] for name in expected} == expected
+    assert (row["result"], row["error"], row["ended_at"]) == ({"made": 3}, None, 100_000)
+    assert [line.fields["id"] for line in table.lines] == ["PST-2045", "PST-2046"]
+
+
+def test_failed_job_has_the_error_of_its_request() -> None:
+    table = Table()
+    job = table.add(QUEUE)
+    table.end(job, PreconditionFailed("line 3: no"))
+    assert (job.state, job.error, job.result) == (FAILED, "line 3: no", None)
+    assert table.lines[-1].text == "job 1 (test.work, queue 'q' in vhost 'a') has failed: line 3: no"
+    assert table.lines[-1].fields["id"] == "PST-2047"
+
+
+def test_job_that_has_ended_cannot_be_cancelled() -> None:
+    table = Table()
+    job = table.add(QUEUE)
+    table.jobs.cancel(job, "anna")
+    table.end(job, None)
+    assert (job.state, job.error) == (CANCELLED, "cancelled by user 'anna'")
+    with pytest.raises(PreconditionFailed, match=r"job 1 .* was cancelled already: there is nothing to cancel"):
+        table.jobs.cancel(job, "anna")
+
+
+def test_last_finished_jobs_are_kept_and_older_ones_forgotten() -> None:
+    table = Table()
+    for _ in range(KEPT_MOST + 2):
+        table.end(table.add())
+    assert list(table.jobs.finished) == list(range(3, KEPT_MOST + 3))
+    with pytest.raises(NotFound, match=f"no job 2: the last {KEPT_MOST} finished jobs are kept"):
+        table.jobs.of(2)
+    assert table.jobs.of(3).state == DONE
+    table.add()
+    assert {**table.jobs.counts(), **table.jobs.ended} == {
+        "waiting": 1,
+        "running": 0,
+        "held": 0,
+        "done": KEPT_MOST + 2,
+        "failed": 0,
+        "cancelled": 0,
+    }
+
+
+def test_kept_result_has_the_first_items_of_long_lists() -> None:
+    table = Table()
+    job = table.add()
+    table.end(job, None, notes=list(range(RESULT_ROWS_MOST + 7)), made={"queues": 1})
+    assert job.result == {"notes": list(range(RESULT_ROWS_MOST)), "made": {"queues": 1}, "more": {"notes": 7}}
+
+
+def test_one_user_cannot_take_the_room_of_all_jobs() -> None:
+    table = Table()
+    table.driver.broker.access.put_user("anna", None, ["management"])
+    taken = (JOBS.limit - JOBS.limit // RESERVE_PART) // 2
+    for _ in range(taken):
+        table.add(user="anna")
+    with pytest.raises(ResourceError, match="jobs that are not done"):
+        table.add(user="anna")
+    job = table.add(user="guest")
+    table.end(job)
+    assert len(table.jobs.unfinished) == taken
+
+
+def test_end_of_a_job_releases_the_memory_of_its_request() -> None:
+    table = Table()
+    released: list[int] = []
+    for error in (None, PreconditionFailed("no")):
+        job = table.add()
+        job.on_end = lambda: released.append(1)
+        table.end(job, error)
+    assert released == [1, 1]
