@@ -36,6 +36,8 @@ FLAGS: Final = {
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
 """Texts of a flag, in lower case."""
+TEXTS: Final = (str, bytes)
+NUMBERS: Final = (int, float)
 NOUNS: Final = {"bytes": "bytes", "s": "seconds", "ms": "milliseconds"}
 EXAMPLES: Final = {
     "bytes": (("64MiB", 1 << 26), ("4MB", 4_000_000), ("64KiB", 1 << 16), ("1KiB", 1 << 10)),
@@ -98,11 +100,11 @@ class Kind:
             raise InvalidValue(self.fault(name, value))
         return found
 
-    def fault(self, name: str, value: object) -> str:
-        """Return the sentence that refuses a value: its name, the rule and the value."""
+    def fault(self, name: str, value: object, secret: bool = False) -> str:
+        """Return the sentence that refuses a value: its name, the rule, and the value (the type of a secret one)."""
         from penstock.texts import joined, worded
 
-        given = type_word(value) if self.secret else worded(value)
+        given = type_word(value) if secret or self.secret else worded(value)
         advice = self.advice(value)
         text = f"{name} must be {self.rule(value)}, not {given}"
         return joined(text, advice) if advice else text
@@ -151,15 +153,19 @@ class Number(Kind):
         """Clause that says what else may be written."""
         self.units = units
         """Units by other names than in penstock.texts; None for those."""
+        self.is_plain = whole and not above and not self.special and self.bare == unit
+        """True if a whole number within the bounds is stored as it is."""
 
     @override
     def parse(self, value: object, typed: bool = False) -> Any:
-        if isinstance(value, str | bytes):
+        if type(value) is int and self.least <= value <= self.most and self.is_plain:
+            return value
+        if isinstance(value, TEXTS):
             text = _text(value).strip().lower()
             if text == "none" and self.none is not NO_NONE:
                 return self.none
             number: Any = self._amount(text, typed)
-        elif isinstance(value, bool) or not isinstance(value, int | float):
+        elif isinstance(value, bool) or not isinstance(value, NUMBERS):
             return INVALID
         else:
             number = self._scaled(value)
@@ -208,12 +214,14 @@ class Number(Kind):
             noun = "a time with a unit,"
         elif self.bare != self.unit:
             noun = NOUNS[self.bare]
-        return f"{noun} {self._range(value)}{self._example()}{self._others()}"
+        return f"{noun}{self._range(value)}{self._example()}{self._others()}"
 
     def _range(self, value: object) -> str:
-        low = f"{'above' if self.above else 'from'} {self._in_words(self.least)}"
         is_named = self.most < NAMED_MOST or self._exceeds(value)
-        return f"{low} to {self._in_words(self.most)}" if is_named else low
+        high = f" to {self._in_words(self.most)}" if is_named else ""
+        if self.least <= -NAMED_MOST and not is_named:
+            return ""
+        return f" {'above' if self.above else 'from'} {self._in_words(self.least)}{high}"
 
     def _in_words(self, number: float) -> str:
         """Return a bound in the unit of bare numbers."""
@@ -226,8 +234,8 @@ class Number(Kind):
         return str(number) if isinstance(number, int) else f"{number:.15g}"
 
     def _exceeds(self, value: object) -> bool:
-        number = self._amount(_text(value).strip().lower(), False) if isinstance(value, str | bytes) else value
-        return isinstance(number, int | float) and number > self.most
+        number = self._amount(_text(value).strip().lower(), False) if isinstance(value, TEXTS) else value
+        return isinstance(number, NUMBERS) and number > self.most
 
     def _example(self) -> str:
         for text, number in EXAMPLES.get(self.unit, ()):
@@ -242,7 +250,7 @@ class Number(Kind):
 
     @override
     def advice(self, value: object) -> str:
-        if self.zero and (value == 0 or (isinstance(value, str | bytes) and _bare(_text(value).strip()) == 0)):
+        if self.zero and (value == 0 or (isinstance(value, TEXTS) and _bare(_text(value).strip()) == 0)):
             return f"0 {self.zero}"
         if self.bare != "none":
             return ""
@@ -253,7 +261,7 @@ class Number(Kind):
 
     def shown(self, value: object) -> object:
         """Return a stored number as it is written; None for no limit."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, NUMBERS):
             return value
         if value == self.none:
             return None
@@ -271,7 +279,7 @@ class Flag(Kind):
             return value
         if typed:
             return INVALID
-        if isinstance(value, str | bytes):
+        if isinstance(value, TEXTS):
             return FLAGS.get(_text(value).strip().lower(), INVALID)
         return value == 1 if isinstance(value, int) and value in (0, 1) else INVALID
 
@@ -293,7 +301,7 @@ class Choice(Kind):
 
     @override
     def parse(self, value: object, typed: bool = False) -> Any:
-        if not isinstance(value, str | bytes):
+        if not isinstance(value, TEXTS):
             return INVALID
         text = _text(value).strip()
         return self._by_text.get(text.lower() if self.folded else text, INVALID)
@@ -308,7 +316,7 @@ class Choice(Kind):
     def advice(self, value: object) -> str:
         from penstock.texts import nearest
 
-        near = nearest(_text(value).strip().lower(), self.words) if isinstance(value, str | bytes) else ""
+        near = nearest(_text(value).strip().lower(), self.words) if isinstance(value, TEXTS) else ""
         return f"did you mean {near}?" if near else ""
 
 
@@ -401,6 +409,16 @@ class Table(Kind):
         return {} if value == [] else INVALID
 
 
+class Entries(Kind):
+    """List of anything."""
+
+    noun = "a list"
+
+    @override
+    def parse(self, value: object, typed: bool = False) -> Any:
+        return value if isinstance(value, list) else INVALID
+
+
 class Parsed(Kind):
     """Value of a text that a function reads; its ValueError has the second half of a sentence: "must be ..."."""
 
@@ -420,23 +438,25 @@ class Parsed(Kind):
             return INVALID
 
     @override
-    def fault(self, name: str, value: object) -> str:
+    def fault(self, name: str, value: object, secret: bool = False) -> str:
         from penstock.texts import worded
 
-        shown = "" if self.secret else f" = {worded(self.masked(str(value)))}"
+        shown = "" if secret or self.secret else f" = {worded(self.masked(str(value)))}"
         try:
             self.function(str(value).strip())
         except ValueError as error:
             return f"{name}{shown} {error}"
-        return super().fault(name, value)
+        return super().fault(name, value, secret)
 
 
 ANYTHING: Final = Kind()
 FLAG: Final = Flag()
 TEXT: Final = Text()
 OBJECT: Final = Table()
+LIST: Final = Entries()
 COUNT: Final = Number()
 """Whole number from 0."""
+INTEGER: Final = Number(least=-NUMBER_MOST)
 MILLISECONDS: Final = Number("ms", most=MILLISECONDS_MOST)
 SECONDS: Final = Number("s", most=MILLISECONDS_MOST / 1000, whole=False)
 BYTES: Final = Number("bytes")
@@ -474,7 +494,7 @@ def type_word(value: object) -> str:
     for kind, word in ((bool, "a boolean"), (str, "this string"), (list, "a list"), (dict, "a table")):
         if isinstance(value, kind):
             return word
-    return "null" if value is None else "a number" if isinstance(value, int | float) else "a date"
+    return "null" if value is None else "a number" if isinstance(value, NUMBERS) else "a date"
 
 
 # Sets of named values
