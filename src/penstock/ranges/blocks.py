@@ -587,7 +587,7 @@ def _first_rows(parts: list[BlockPart], rows: i64) -> list[BlockPart]:
 def _wanted(request: ControlRequest) -> list[BlockRange]:
     """Return the ranges of a request: one of a queue, or those in `ranges`. Raises PreconditionFailed (406)."""
     rows = _block_rows(request)
-    size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
+    size = min(request.size("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
     ranges = request.fields.get("ranges")
     if ranges is None:
         return [BlockRange(request.text("queue"), request.number("lo"), request.number("hi"), rows, size)]
