@@ -15,6 +15,7 @@ from penstock.settings.kind import (
     MILLISECONDS,
     NAME,
     NAMES,
+    NO_UNIT,
     OBJECT,
     REQUIRED,
     SECONDS,
@@ -32,7 +33,7 @@ from penstock.settings.kind import (
     unknown_name,
 )
 
-SPARK = Number("ms", most=10_000, bare="none")
+SPARK = Number("ms", most=10_000, bare=NO_UNIT)
 RATE = Number(least=0, whole=False, above=True, none=-1.0, special={-1: -1.0}, zero="stops all producers")
 WORD = Choice(("block", "reject", "drop-head"))
 SYNONYMS = Choice({"block": "block", "ring": "drop-head", "drop-head": "drop-head"}, article="a policy")

@@ -59,6 +59,10 @@ NO_NONE: Final = _Sentinel()
 """Of a number without a value for `none`."""
 
 
+NO_UNIT: Final = "no unit"
+"""Unit of a bare number that is not allowed."""
+
+
 class InvalidValue(ValueError):
     """Refusal of a named value, in one sentence."""
 
@@ -142,7 +146,7 @@ class Number(Kind):
         self.above = above
         """True if the value must be above `least`."""
         self.bare = bare or unit
-        """Unit of a number without one; `none` if a duration must have a unit."""
+        """Unit of a number without one; NO_UNIT if a duration must have one."""
         self.special = special or {}
         """Numbers outside of the bounds with a meaning, and what is stored for each."""
         self.none = none
@@ -186,7 +190,7 @@ class Number(Kind):
         """Return a bare number in the stored unit; specials, which have no unit, as they are."""
         if self.bare == self.unit or number <= 0:
             return number
-        if self.bare == "none":
+        if self.bare == NO_UNIT:
             return None
         if number > MILLISECONDS_MOST:
             return number  # Beyond every bound, in each unit.
@@ -210,7 +214,7 @@ class Number(Kind):
     @override
     def rule(self, value: object = None) -> str:
         noun = NOUNS.get(self.unit) or ("a whole number" if self.whole else "a number")
-        if self.bare == "none":
+        if self.bare == NO_UNIT:
             noun = "a time with a unit,"
         elif self.bare != self.unit:
             noun = NOUNS[self.bare]
@@ -225,7 +229,7 @@ class Number(Kind):
 
     def _in_words(self, number: float) -> str:
         """Return a bound in the unit of bare numbers."""
-        if self.bare == "none":
+        if self.bare == NO_UNIT:
             from penstock.texts import shown_time
 
             return shown_time(number * 1000 if self.unit == "s" else number) if number else "0"
@@ -252,7 +256,7 @@ class Number(Kind):
     def advice(self, value: object) -> str:
         if self.zero and (value == 0 or (isinstance(value, TEXTS) and _bare(_text(value).strip()) == 0)):
             return f"0 {self.zero}"
-        if self.bare != "none":
+        if self.bare != NO_UNIT:
             return ""
         text = str(value).strip()
         units = ("s", "ms") if text.isdecimal() else ()
@@ -497,18 +501,35 @@ def type_word(value: object) -> str:
     return "null" if value is None else "a number" if isinstance(value, NUMBERS) else "a date"
 
 
+def count(least: int = 0, most: int = NUMBER_MOST) -> Number:
+    """Return the kind of a whole number."""
+    return Number("", least, most)
+
+
+def size(least: int = 0, most: int = NUMBER_MOST) -> Number:
+    """Return the kind of a number of bytes."""
+    return Number("bytes", least, most)
+
+
 # Sets of named values
 
 
-def unknown_name(owner: str, noun: str, name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
+def unknown_name(
+    owner: str,
+    noun: str,
+    name: str,
+    known: Iterable[str],
+    listed: Iterable[str] | None = None,
+    fold: Callable[[str], str] = str,
+) -> str:
     """Return the sentence about a name that a set of values does not have: the nearest one, or all that are `listed`
-    (None: known).
+    (None: known). `fold` returns what counts in a name.
     """
     from penstock.texts import nearest, worded
 
-    names = [*known]
-    near = nearest(name[:NAME_BYTES], names)
-    shown = names if listed is None else [*listed]
+    names = {fold(each): each for each in known}
+    near = names.get(nearest(fold(name[:NAME_BYTES]), names))
+    shown = [*(names.values() if listed is None else listed)]
     more = ", ..." if len(shown) > LISTED_MOST else ""
     advice = f"did you mean {near}?" if near else f"known are {', '.join(shown[:LISTED_MOST]) or 'none'}{more}"
     return f"{owner} has no {noun} {worded(name)}; {advice}"
@@ -552,7 +573,7 @@ class NamedValues:
         row = self._names.get(self._fold(name))
         if row is None:
             known = [each for row in self.rows.values() for each in (row.name, *row.aliases)]
-            raise InvalidValue(unknown_name(owner, self.noun, name, known, self.rows))
+            raise InvalidValue(unknown_name(owner, self.noun, name, known, self.rows, self._fold))
         return row
 
     def read(self, owner: str, given: Mapping[str, object], typed: bool = False) -> dict[str, Any]:
