@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote
 
-from penstock.settings.kind import Choice, count, size
+from penstock.settings.kind import Choice, bytes_from, whole
 from pyspark_amqp.spool.settings import AMQP091, AMQP1, MESSAGE_ID, NONE, REDELIVERED, SETTLED, SPOOLED, Settings
 from pyspark_penstock import parsing
 from pyspark_penstock.option_table import Option, parse_options, without_spark_options
@@ -35,8 +35,8 @@ _SOURCE: Final = (
     *TLS_OPTIONS,
     Option("subscribe", parsing.parsed(parsing.names)),
     Option("spool", parsing.parsed(_folder)),
-    Option("spoolBytes", size(1 << 20), 1 << 30),
-    Option("prefetch", count(1, PREFETCH_MAX), 10_000),
+    Option("spoolBytes", bytes_from(1 << 20), 1 << 30),
+    Option("prefetch", whole(1, PREFETCH_MAX), 10_000),
     Option("acknowledge", Choice((SETTLED, SPOOLED)), SETTLED),
     Option("dropDuplicates", Choice((REDELIVERED, MESSAGE_ID, NONE)), REDELIVERED),
     Option("heartbeat", parsing.duration(65_535_000), 60_000),

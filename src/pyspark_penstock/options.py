@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.settings.kind import FLAG, TEXT, Choice, Number, count, size
+from penstock.settings.kind import FLAG, TEXT, Choice, Number, bytes_from, whole
 from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import OF_QUERIES, Option, parse_options, unknown_option, without_spark_options
@@ -36,17 +36,17 @@ LOGIN = (
 
 ADMISSION = (
     Option("failOnDataLoss", FLAG, True),
-    Option("maxOffsetsPerTrigger", count(1), None),
-    Option("maxBytesPerTrigger", size(1), None),
-    Option("minOffsetsPerTrigger", count(1), None),
+    Option("maxOffsetsPerTrigger", whole(1), None),
+    Option("maxBytesPerTrigger", bytes_from(1), None),
+    Option("minOffsetsPerTrigger", whole(1), None),
     # As in Spark's Kafka source: a batch may wait for its least size so long, and no longer.
     Option("maxTriggerDelay", parsing.duration(24 * 3_600_000), None),
-    Option("minPartitions", count(1, 10_000), 1),
+    Option("minPartitions", whole(1, 10_000), 1),
     # A task costs PySpark 45 ms of CPU: 0.9 s for a million rows with 50,000 rows in each, 0.23 s with these.
-    Option("maxRecordsPerPartition", count(1), 200_000),
+    Option("maxRecordsPerPartition", whole(1), 200_000),
     # Where Spark cannot stop a query inside a call, a longer wait would delay stop() by that time.
     Option("fetchWait", parsing.duration(10_000), 1_500),
-    Option("fetchOffset.numRetries", count(0, 1_000), 5),
+    Option("fetchOffset.numRetries", whole(0, 1_000), 5),
     Option("fetchOffset.retryIntervalMs", Number("ms", 1, 60_000), 500),
 )
 """Options of every streaming source: the size of its batches, and when it gives up."""
@@ -72,9 +72,9 @@ SOURCE = (
     Option("onLeftCursor", Choice(("warn", "release", "fail")), "warn"),
     Option("onServerLoss", Choice(("wait", "fail")), "wait"),
     *ADMISSION,
-    Option("fetchBlockRows", count(1, 1_000_000), 10_000),
+    Option("fetchBlockRows", whole(1, 1_000_000), 10_000),
     # An Arrow binary column has 32-bit offsets, so a block may never reach 2 GiB; 256 MiB is already absurd.
-    Option("fetchBlockBytes", size(1, 256 << 20), 4 << 20),
+    Option("fetchBlockBytes", bytes_from(1, 256 << 20), 4 << 20),
 )
 
 _SINK = (
@@ -84,10 +84,10 @@ _SINK = (
     Option("routingKey", TEXT, None),
     Option("publishTimeout", parsing.duration(24 * 3_600_000), 300_000),
     Option("publishCheck", parsing.duration(3_600_000, 1), 10_000),
-    Option("publishWindow", count(1, 1_000_000), 20_000),
+    Option("publishWindow", whole(1, 1_000_000), 20_000),
     Option("delivery", Choice((AT_LEAST_ONCE, DEDUP, TRANSACTIONAL)), None),
     Option("txnAppId", parsing.parsed(parsing.identifier(128)), None),
-    Option("txnVersion", count(0, 2**62 - 1), None),
+    Option("txnVersion", whole(0, 2**62 - 1), None),
     Option("spreadColumn", TEXT, None),
 )
 SINK_SERVERS_MOST = 16

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.core.settings.table import Parameter
 from penstock.errors import PreconditionFailed
-from penstock.operations.upstreams import KEYS, KINDS, REAL, UPSTREAM, check_upstream
-from penstock.settings.kind import FLAG, TEXT, Choice, Kind
+from penstock.operations.upstreams import KEYS, KINDS, UPSTREAM, check_upstream
+from penstock.settings.kind import FLAG, REAL, TEXT, Choice, Kind
 
 URI = "amqp://user:secret@host:5672/vhost"
 

@@ -21,6 +21,7 @@ from penstock.cli.target import URL
 from penstock.errors import PenstockError
 from penstock.operations.command import Answer, Columns, Command, Field, Given, Item, Listing
 from penstock.operations.commands import METHODS
+from penstock.settings.kind import COUNT
 from penstock.texts import printable
 
 FILTER: Final = re.compile(r"([^=<>!~]+)(!=|>=|<=|=|>|<|!~|~)(.*)", re.DOTALL)
@@ -55,7 +56,7 @@ LIST: Final = (
     Field("filters",
           "Show rows with messages>9, gate=closed, name~^eu (an expression), or != >= <= !~; all of several.",
           option="--filter", metavar="TEST", many=True),
-    Field("limit", "Show at most N rows.", click.IntRange(0), metavar="N"),
+    Field("limit", "Show at most N rows.", COUNT, metavar="N"),
     Field("as_json", "Print one JSON object per line.", bool, option="--json"),
 )  # fmt: skip
 """Options of all lists."""

@@ -9,12 +9,11 @@ from typing import Final
 
 from penstock.core.settings.table import Parameter
 from penstock.errors import PreconditionFailed
-from penstock.settings.kind import FLAG, INVALID, NUMBER_MOST, OBJECT, TEXT, Choice, Kind, Number, unknown_name
+from penstock.settings.kind import FLAG, INVALID, OBJECT, REAL, TEXT, Choice, Kind, unknown_name
 
 UPSTREAM: Final = "federation-upstream"
 """Component of the parameters."""
 SCHEMES: Final = ("amqp:", "amqps:")
-REAL: Final = Number(least=-NUMBER_MOST, whole=False)
 KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("exchange", "queue", "consumer-tag"), TEXT),
     **dict.fromkeys(("prefetch-count", "reconnect-delay", "max-hops", "expires", "message-ttl"), REAL),

@@ -463,6 +463,7 @@ COUNT: Final = Number()
 INTEGER: Final = Number(least=-NUMBER_MOST)
 MILLISECONDS: Final = Number("ms", most=MILLISECONDS_MOST)
 SECONDS: Final = Number("s", most=MILLISECONDS_MOST / 1000, whole=False)
+REAL: Final = Number(least=-NUMBER_MOST, whole=False)
 BYTES: Final = Number("bytes")
 NAME: Final = Text(0, NAME_BYTES)
 """Name, or routing key, which may be empty."""
@@ -501,14 +502,19 @@ def type_word(value: object) -> str:
     return "null" if value is None else "a number" if isinstance(value, NUMBERS) else "a date"
 
 
-def count(least: int = 0, most: int = NUMBER_MOST) -> Number:
+def whole(least: int = 0, most: int = NUMBER_MOST) -> Number:
     """Return the kind of a whole number."""
     return Number("", least, most)
 
 
-def size(least: int = 0, most: int = NUMBER_MOST) -> Number:
+def bytes_from(least: int = 0, most: int = NUMBER_MOST) -> Number:
     """Return the kind of a number of bytes."""
     return Number("bytes", least, most)
+
+
+def seconds_from(least: float = 0, most: float = MILLISECONDS_MOST / 1000) -> Number:
+    """Return the kind of a time in seconds."""
+    return Number("s", least, most, whole=False)
 
 
 # Sets of named values
