@@ -66,6 +66,11 @@ NO_UNIT: Final = "no unit"
 class InvalidValue(ValueError):
     """Refusal of a named value, in one sentence."""
 
+    def __init__(self, text: str, name: str = "") -> None:
+        super().__init__(text)
+        self.name = name
+        """Name as it was given; empty for a missing value."""
+
 
 class Kind:
     """Kind of a value; this one allows everything."""
@@ -94,21 +99,21 @@ class Kind:
         """Return the stored form of a value or a text. Raises InvalidValue."""
         found = self.parse(value)
         if found is INVALID:
-            raise InvalidValue(self.fault(name, value))
+            raise InvalidValue(self.fault(name, value), name)
         return found
 
     def read_typed(self, name: str, value: object) -> Any:
         """Return the stored form of a value of JSON or TOML. Raises InvalidValue."""
         found = self.parse(value, True)
         if found is INVALID:
-            raise InvalidValue(self.fault(name, value))
+            raise InvalidValue(self.fault(name, value), name)
         return found
 
     def fault(self, name: str, value: object, secret: bool = False) -> str:
         """Return the sentence that refuses a value: its name, the rule, and the value (the type of a secret one)."""
         from penstock.texts import joined, worded
 
-        given = type_word(value) if secret or self.secret else worded(value)
+        given = type_word(value) if (secret or self.secret) and value != "" else worded(value)
         advice = self.advice(value)
         text = f"{name} must be {self.rule(value)}, not {given}"
         return joined(text, advice) if advice else text
@@ -355,10 +360,18 @@ class Texts(Kind):
     """List of strings; a single string is a list of one if `single`."""
 
     def __init__(
-        self, least: int = 0, *, single: bool = False, distinct: bool = False, choices: Sequence[str] = ()
+        self,
+        least: int = 0,
+        *,
+        single: bool = False,
+        distinct: bool = False,
+        choices: Sequence[str] = (),
+        item: Text | None = None,
     ) -> None:
         super().__init__()
         self.least = least
+        self.item = item or Text()
+        """Kind of each string."""
         self.single = single
         self.distinct = distinct
         """True if no string may be there twice."""
@@ -371,7 +384,7 @@ class Texts(Kind):
         if not isinstance(items, list) or len(items) < self.least:
             return INVALID
         for item in items:
-            if not isinstance(item, str) or not (item.isascii() or _octets(item) >= 0):
+            if self.item.parse(item) is INVALID:
                 return INVALID
             if self.choices and item not in self.choices:
                 return INVALID
@@ -382,6 +395,8 @@ class Texts(Kind):
         noun = "at least one string" if self.least else "strings"
         if self.distinct and self._has_twice(value):
             noun = "different strings"
+        elif self.item.least:
+            noun = "strings that are not empty"
         listed = f"{'a string or ' if self.single else ''}a list of {noun}"
         return f"{listed} among {', '.join(self.choices)}" if self.choices else listed
 
@@ -529,7 +544,7 @@ def unknown_name(
     fold: Callable[[str], str] = str,
 ) -> str:
     """Return the sentence about a name that a set of values does not have: the nearest one, or all that are `listed`
-    (None: known). `fold` returns what counts in a name.
+    (None: known; empty: no list). `fold` returns what counts in a name.
     """
     from penstock.texts import nearest, worded
 
@@ -537,8 +552,10 @@ def unknown_name(
     near = names.get(nearest(fold(name[:NAME_BYTES]), names))
     shown = [*(names.values() if listed is None else listed)]
     more = ", ..." if len(shown) > LISTED_MOST else ""
-    advice = f"did you mean {near}?" if near else f"known are {', '.join(shown[:LISTED_MOST]) or 'none'}{more}"
-    return f"{owner} has no {noun} {worded(name)}; {advice}"
+    text = f"{owner} has no {noun} {worded(name)}"
+    if near:
+        return f"{text}; did you mean {near}?"
+    return text if names and not shown else f"{text}; known are {', '.join(shown[:LISTED_MOST]) or 'none'}{more}"
 
 
 def contradiction(one: str, one_value: object, other: str, other_value: object, own: str) -> str:
@@ -552,13 +569,17 @@ def contradiction(one: str, one_value: object, other: str, other_value: object, 
 class Named:
     """One value of a set: its name, its kind, its default, and its other names."""
 
-    __slots__ = ("name", "kind", "default", "aliases")
+    __slots__ = ("name", "kind", "default", "aliases", "meaning")
 
-    def __init__(self, name: str, kind: Kind, default: Any = REQUIRED, aliases: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, name: str, kind: Kind, default: Any = REQUIRED, aliases: tuple[str, ...] = (), meaning: str = ""
+    ) -> None:
         self.name = name
         self.kind = kind
         self.default = default
         self.aliases = aliases
+        self.meaning = meaning
+        """What it is, for the refusal of a set without it."""
 
 
 class NamedValues:
@@ -566,7 +587,7 @@ class NamedValues:
 
     def __init__(self, noun: str, rows: Iterable[Any], fold: Callable[[str], str] = str, label: str = "{}") -> None:
         """`noun`: what one of them is called; `rows` are like `Named`; `fold` returns what counts in a name; `label`:
-        how a refusal names one.
+        how a refusal names one, with its name and its owner.
         """
         self.noun = noun
         self.label = label
@@ -579,7 +600,7 @@ class NamedValues:
         row = self._names.get(self._fold(name))
         if row is None:
             known = [each for row in self.rows.values() for each in (row.name, *row.aliases)]
-            raise InvalidValue(unknown_name(owner, self.noun, name, known, self.rows, self._fold))
+            raise InvalidValue(unknown_name(owner, self.noun, name, known, self.rows, self._fold), name)
         return row
 
     def read(self, owner: str, given: Mapping[str, object], typed: bool = False) -> dict[str, Any]:
@@ -590,15 +611,17 @@ class NamedValues:
         spelt: dict[str, str] = {}
         for name, value in given.items():
             row = self.find(owner, name)
-            label = self.label.format(name)
-            read = row.kind.read_typed(label, value) if typed else row.kind.read(label, value)
+            read = row.kind.parse(value, typed)
+            if read is INVALID:
+                raise InvalidValue(row.kind.fault(self.label.format(name, owner), value), name)
             if row.name in found and found[row.name] != read:
                 other = spelt[row.name]
-                raise InvalidValue(contradiction(name, value, other, given[other], row.name))
+                raise InvalidValue(contradiction(name, value, other, given[other], row.name), name)
             found[row.name], spelt[row.name] = read, name
         for row in self.rows.values():
             if row.name not in found:
                 if row.default is REQUIRED:
-                    raise InvalidValue(f"{owner} needs the {self.noun} {row.name}")
+                    meaning = getattr(row, "meaning", "")
+                    raise InvalidValue(f"{owner} needs the {self.noun} {row.name}{meaning and ': '}{meaning}")
                 found[row.name] = row.default
         return found
