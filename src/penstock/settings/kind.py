@@ -135,7 +135,7 @@ class Number(Kind):
         whole: bool = True,
         above: bool = False,
         bare: str = "",
-        special: Mapping[float, Any] | None = None,
+        special: Mapping[Any, Any] | None = None,
         none: Any = NO_NONE,
         zero: str = "",
         also: str = "",
