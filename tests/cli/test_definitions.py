@@ -154,7 +154,7 @@ def test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents(
     lines = imported(broker, mixed, "--skip-refused")
     assert outcomes(lines) == outcomes(tried) == {
         "line 9: queues[2].durabel": "an entry of queues has no key 'durabel'; did you mean durable?",
-        "line 18: policy 'bad'": "message-ttl=-5 is negative; the least is 0",
+        "line 18: policy 'bad'": "message-ttl must be milliseconds from 0 (such as 30min), or none, not -5",
         "line 4: exchange 'delays'": "unknown exchange type 'x-delayed-message'; known are direct, fanout, topic and "
         "headers",
         "line 8: queue 'events'": "queue 'events': x-queue-type=stream is not supported; a cursor reads a queue again "

@@ -59,8 +59,14 @@ def test_address_of_another_machine_is_an_error_in_one_sentence() -> None:
         ("[broker\n", "is not TOML: "),
         ("[brokers]\n", "line 1: unknown table [brokers]; did you mean [broker]?"),
         ("[more]\n", "line 1: unknown table [more]; known are [users], [oauth], [auth-http], [tls], [queue."),
-        ("[broker]\ncapacity-bytes = -1\n", "line 2: broker: capacity-bytes=-1 is negative; the least is 0"),
-        ("[broker]\nstop-percent = 120\n", "line 2: broker: stop-percent=120 is not a percentage between 0 and 100"),
+        (
+            "[broker]\ncapacity-bytes = -1\n",
+            "line 2: broker: capacity-bytes must be bytes from 0 (such as 64MiB), or none, not",
+        ),
+        (
+            "[broker]\nstop-percent = 120\n",
+            "line 2: broker: stop-percent must be a percentage from 0 to 100, or none, not",
+        ),
         (
             "[broker]\nstop-percent = 50\nresume-percent = 60\n",
             "resume-percent=60 (broker, set by file line 3) is above stop-percent=50 (broker, set by file line 2)",

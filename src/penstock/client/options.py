@@ -179,7 +179,7 @@ def _names() -> dict[str, tuple[Option, Kind]]:
 def _in_milliseconds(kind: Kind) -> Kind:
     """Return the kind of a time in seconds whose bare numbers are milliseconds."""
     assert isinstance(kind, Number)
-    return Number("s", kind.least, kind.most, whole=False, bare="ms", special=kind.special)
+    return kind.but(bare="ms")
 
 
 _BY_NAME: Final = _names()

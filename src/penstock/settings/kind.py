@@ -123,6 +123,11 @@ class Kind:
         return value
 
 
+RULES_OF_NUMBER: Final = (
+    *("unit", "least", "most", "whole", "above", "noun", "special", "none", "zero", "also", "units", "values"),
+)
+
+
 class Number(Kind):
     """Number with bounds, and with a unit if it is a size or a duration; stored in the unit of a bare number."""
 
@@ -135,6 +140,7 @@ class Number(Kind):
         whole: bool = True,
         above: bool = False,
         bare: str = "",
+        noun: str = "",
         special: Mapping[Any, Any] | None = None,
         none: Any = NO_NONE,
         zero: str = "",
@@ -143,6 +149,8 @@ class Number(Kind):
         values: str = "",
     ) -> None:
         super().__init__(values=values)
+        self.noun = noun
+        """Word for the number in the rule; empty for that of its unit."""
         self.unit = unit
         """`bytes`, `s`, `ms`, or empty: the stored unit."""
         self.least = least
@@ -164,6 +172,13 @@ class Number(Kind):
         """Units by other names than in penstock.texts; None for those."""
         self.is_plain = whole and not above and not self.special and self.bare == unit
         """True if a whole number within the bounds is stored as it is."""
+
+    def but(self, **changes: Any) -> Number:
+        """Return a kind with some other rules."""
+        rules = {name: getattr(self, name) for name in RULES_OF_NUMBER}
+        if self.bare != self.unit:
+            rules["bare"] = self.bare
+        return Number(**rules | changes)
 
     @override
     def parse(self, value: object, typed: bool = False) -> Any:
@@ -218,7 +233,7 @@ class Number(Kind):
 
     @override
     def rule(self, value: object = None) -> str:
-        noun = NOUNS.get(self.unit) or ("a whole number" if self.whole else "a number")
+        noun = self.noun or NOUNS.get(self.unit) or ("a whole number" if self.whole else "a number")
         if self.bare == NO_UNIT:
             noun = "a time with a unit,"
         elif self.bare != self.unit:

@@ -134,7 +134,7 @@ POLICY = {"vhost": "/", "name": "p", "pattern": "^orders$", "definition": {"max-
         (changed(queues=[QUEUE, "x"]), "queues[1] must be an object, not 'x'"),
         (changed(queues=[QUEUE, {**QUEUE, "durable": True}]), "queues[1]: queue 'new' in vhost '/' is defined twice"),
         (changed(bindings=[{**TOPOLOGY["bindings"][0], "destination": "none"}]), "bindings[0]: no queue 'none'"),
-        (changed(policies=[{**POLICY, "definition": {"max-lenght": 5}}]), "policy 'p' of vhost '/': unknown key"),
+        (changed(policies=[{**POLICY, "definition": {"max-lenght": 5}}]), "policy 'p' of vhost '/' has no key"),
         (changed(settings=[{"scope": "queue", "pattern": "a*", "settings": {"expires": 5}}]), "settings[0]: queue"),
         (changed(parameters=[{"component": "shovel", "vhost": "/", "name": "", "value": 1}]), "parameters[0]: "),
     ],

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 
 from penstock.content.properties import answers_control
 from penstock.errors import BrokerError, PreconditionFailed, ResourceError
+from penstock.settings.kind import unknown_name
 from penstock.settings.read import (
     KEYS_WITHOUT_EFFECT,
     NOT_FOR_CLASSIC,
@@ -420,9 +421,9 @@ def _is_setting(title: str, key: str) -> bool:
     if key in OURS or key in ALIASES:
         return True
     check_foreign(title, key)
-    near = nearest(key, [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, ALTERNATE], cutoff=NEARLY)
-    if near:
-        raise PreconditionFailed(f"{title}: unknown key {key}; did you mean {near}?")
+    known = [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, ALTERNATE]
+    if nearest(key, known, cutoff=NEARLY):
+        raise PreconditionFailed(unknown_name(title, "key", key, known))
     return False
 
 
