@@ -481,7 +481,7 @@ def _check_unknown(subject: str, name: str) -> None:
 
 
 @cache
-def _kind_of(name: str, kind: Kind) -> Kind:
+def kind_named(name: str, kind: Kind) -> Kind:
     """Return the kind of the values by a name of a setting: another broker's has the values of that broker."""
     if name == "address-full-policy":
         return Choice(OVERFLOW_ALIASES | ARTEMIS_POLICIES, article=OVERFLOW.article)
@@ -502,7 +502,7 @@ def read_value(subject: str, name: str, kind: Kind, value: object) -> SettingVal
     if kind is OVERFLOW and _text(value) == "none":
         reason = "a queue without a policy would ignore its capacity; use block, reject or drop-head"
         raise NotSupported(f"{subject}: {name}={shown(value)} is not supported: {reason}")
-    kind = _kind_of(name, kind)
+    kind = kind_named(name, kind)
     found: object = _share(name, kind, value)
     if found is None:
         found = kind.parse(value)
