@@ -15,7 +15,7 @@ FILE = ROOT / "src" / "penstock" / "client" / "option_types.py"
 sys.path.insert(0, str(ROOT / "src"))
 
 from penstock.client.options import CONNECTION, OPTIONS, PUBLISHER, RECEIVER, Option  # noqa: E402
-from penstock.settings.kind import Choice, Flag, Number  # noqa: E402
+from penstock.settings.kind import Choices, Flag, Number  # noqa: E402
 from penstock.settings.read import FEATURES  # noqa: E402
 from penstock.settings.table import ALIASES, SETTINGS  # noqa: E402
 
@@ -50,7 +50,7 @@ def keywords(option: Option) -> list[str]:
 def type_of(option: Option) -> str:
     """Return the type of an option's value."""
     kind = option.kind
-    if isinstance(kind, Choice):
+    if isinstance(kind, Choices):
         quoted = ", ".join(f'"{word}"' for word in kind.words)
         return f"Literal[{quoted}]"
     if isinstance(kind, Number):

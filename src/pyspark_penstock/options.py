@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.settings.kind import FLAG, TEXT, Choice, Number, bytes_from, whole
+from penstock.settings.kind import FLAG, TEXT, Choices, Number, bytes_from, whole
 from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import OF_QUERIES, Option, parse_options, unknown_option, without_spark_options
@@ -67,10 +67,10 @@ SOURCE = (
     Option("columns", parsing.parsed(columns), None),
     Option("startingOffsets", parsing.parsed(parsing.starting), "earliest"),
     Option("startingTimestamp", parsing.parsed(parsing.instant), None),
-    Option("onNewCheckpoint", Choice(("fail", "continue")), "fail"),
-    Option("onLeftQueue", Choice(("keep", "release")), "keep"),
-    Option("onLeftCursor", Choice(("warn", "release", "fail")), "warn"),
-    Option("onServerLoss", Choice(("wait", "fail")), "wait"),
+    Option("onNewCheckpoint", Choices(("fail", "continue")), "fail"),
+    Option("onLeftQueue", Choices(("keep", "release")), "keep"),
+    Option("onLeftCursor", Choices(("warn", "release", "fail")), "warn"),
+    Option("onServerLoss", Choices(("wait", "fail")), "wait"),
     *ADMISSION,
     Option("fetchBlockRows", whole(1, 1_000_000), 10_000),
     # An Arrow binary column has 32-bit offsets, so a block may never reach 2 GiB; 256 MiB is already absurd.
@@ -85,7 +85,7 @@ _SINK = (
     Option("publishTimeout", parsing.duration(24 * 3_600_000), 300_000),
     Option("publishCheck", parsing.duration(3_600_000, 1), 10_000),
     Option("publishWindow", whole(1, 1_000_000), 20_000),
-    Option("delivery", Choice((AT_LEAST_ONCE, DEDUP, TRANSACTIONAL)), None),
+    Option("delivery", Choices((AT_LEAST_ONCE, DEDUP, TRANSACTIONAL)), None),
     Option("txnAppId", parsing.parsed(parsing.identifier(128)), None),
     Option("txnVersion", whole(0, 2**62 - 1), None),
     Option("spreadColumn", TEXT, None),

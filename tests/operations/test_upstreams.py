@@ -7,7 +7,7 @@ import pytest
 from penstock.core.settings.table import Parameter
 from penstock.errors import PreconditionFailed
 from penstock.operations.upstreams import KEYS, KINDS, UPSTREAM, check_upstream
-from penstock.settings.kind import FLAG, REAL, TEXT, Choice, Kind
+from penstock.settings.kind import FLAG, REAL, TEXT, Choices, Kind
 
 URI = "amqp://user:secret@host:5672/vhost"
 
@@ -37,7 +37,7 @@ def test_value_that_is_no_object_is_refused(value: object) -> None:
 
 def good(kind: Kind) -> object:
     """Return a value of a kind."""
-    if isinstance(kind, Choice):
+    if isinstance(kind, Choices):
         return next(iter(kind.words))
     return {TEXT: "name", REAL: 5, FLAG: True}[kind]
 

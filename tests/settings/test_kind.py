@@ -20,24 +20,24 @@ from penstock.settings.kind import (
     REQUIRED,
     SECONDS,
     TEXT,
-    Choice,
+    Choices,
     InvalidValue,
     Kind,
     Named,
     NamedValues,
     Number,
     Parsed,
+    Strings,
     Text,
-    Texts,
     type_word,
     unknown_name,
 )
 
 SPARK = Number("ms", most=10_000, bare=NO_UNIT)
 RATE = Number(least=0, whole=False, above=True, none=-1.0, special={-1: -1.0}, zero="stops all producers")
-WORD = Choice(("block", "reject", "drop-head"))
-SYNONYMS = Choice({"block": "block", "ring": "drop-head", "drop-head": "drop-head"}, article="a policy")
-MECHANISMS = Texts(1, single=True, choices=("PLAIN", "EXTERNAL"))
+WORD = Choices(("block", "reject", "drop-head"))
+SYNONYMS = Choices({"block": "block", "ring": "drop-head", "drop-head": "drop-head"}, article="a policy")
+MECHANISMS = Strings(1, single=True, choices=("PLAIN", "EXTERNAL"))
 
 
 @pytest.mark.parametrize(

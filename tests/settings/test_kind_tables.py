@@ -34,15 +34,15 @@ from penstock.settings.kind import (
     NAMES,
     OBJECT,
     TEXT,
-    Choice,
+    Choices,
     Flag,
     Kind,
     NamedValues,
     Number,
     Parsed,
+    Strings,
     Table,
     Text,
-    Texts,
 )
 from penstock.settings.read import kind_named, read_settings
 from penstock.settings.start import RULES, Address, read_start
@@ -61,10 +61,10 @@ NUMBERS: Final = ("many", "", "5 parsecs", HALF, "1e30", "nan", BEYOND, math.nan
 BAD: Final[dict[type[Kind], tuple[object, ...]]] = {
     Number: NUMBERS,
     Flag: ("maybe", "", HALF, "5s", 7, BEYOND, math.nan, []),
-    Choice: ("maybe not", "", HALF, 7, BEYOND, math.nan, True, []),
+    Choices: ("maybe not", "", HALF, 7, BEYOND, math.nan, True, []),
     Text: (HALF, 7, BEYOND, math.nan, True, [], {}),
     Address: (HALF, 7, BEYOND, math.nan, True, [], {}, ["a", "b"]),
-    Texts: ([HALF], 7, BEYOND, math.nan, True, {}, ["a", 7]),
+    Strings: ([HALF], 7, BEYOND, math.nan, True, {}, ["a", 7]),
     Table: ("a", "", HALF, 7, BEYOND, math.nan, True, ["a"]),
 }
 """Values that no kind of a class allows: wrong types, an unknown unit, empty, out of range, half a character."""
@@ -105,7 +105,7 @@ def of_start() -> Iterator[Row]:
     for field, rule in RULES.items():
         name = field.replace("_", "-")
         yield Row("start", name, rule.kind, partial(read_start, name))
-        if not isinstance(rule.kind, Texts):
+        if not isinstance(rule.kind, Strings):
             yield Row("environment", name, rule.kind, partial(read_variable, field), is_text=True)
 
 
@@ -160,7 +160,7 @@ def commands(command: click.Command) -> Iterator[click.Command]:
 
 def kind_of_words(param: click.Parameter) -> Kind | None:
     if isinstance(param.type, OneOf):
-        return Choice([*param.type.choices], folded=False)
+        return Choices([*param.type.choices], folded=False)
     return param.type.kind if isinstance(param.type, Word) else None
 
 
@@ -298,7 +298,7 @@ def test_misspelt_name_is_refused_with_the_nearest_name(language: str) -> None:
         assert part in text
 
 
-def test_each_language_is_walked() -> None:
+def test_languages_are_all_walked() -> None:
     assert [
         *("Spark", "client", "commands", "control requests", "definitions", "environment", "file tables", "settings"),
         "start",

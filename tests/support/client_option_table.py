@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.client.options import CONNECTION, OPTIONS, PUBLISHER, RECEIVER, Option
-from penstock.settings.kind import Choice, Number
+from penstock.settings.kind import Choices, Number
 
 DEFAULTS = {"heartbeat": "30 s; with blocking calls none"}
 """Defaults that depend on the kind of connection."""
@@ -43,7 +43,7 @@ def _default(option: Option) -> str:
 
 def _meaning(option: Option) -> str:
     parts = [option.meaning]
-    if isinstance(option.kind, Choice):
+    if isinstance(option.kind, Choices):
         parts.append(", ".join(f"`{word}`" for word in option.kind.words))
     if option.in_milliseconds:
         parts.append(f"in milliseconds as {', '.join(f'`{name}`' for name in option.in_milliseconds)}")

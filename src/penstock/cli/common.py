@@ -18,7 +18,7 @@ import click
 
 from penstock.cli.target import tls_files
 from penstock.errors import ConfigError, PenstockError
-from penstock.settings.kind import NAMED_MOST, NUMBER_MOST, Choice, InvalidValue, Kind, Number
+from penstock.settings.kind import NAMED_MOST, NUMBER_MOST, Choices, InvalidValue, Kind, Number
 from penstock.texts import SCOPE_NOUNS, nearest, printable, printable_json
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class OneOf(click.Choice):  # type: ignore[type-arg]  # It is generic from click
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the word. Raises UsageError with the sentence of its kind."""
-        return _read_word(Choice([str(each) for each in self.choices], folded=False), value, param, ctx)
+        return _read_word(Choices([str(each) for each in self.choices], folded=False), value, param, ctx)
 
 
 def _read_word(kind: Kind, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -15,7 +15,7 @@ import click
 
 from penstock.cli.common import say
 from penstock.cli.parameters import command, option, parameter
-from penstock.settings.kind import Choice
+from penstock.settings.kind import Choices
 from penstock.settings.start import DEFAULTS, NAMES, RULES
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def with_settings(made: click.Command) -> click.Command:
     first = click.Command(None)
     for name, (metavar, text) in OPTIONS.items():
         kind, many = RULES[NAMES[name]].kind, isinstance(getattr(DEFAULTS, NAMES[name]), list)
-        words = tuple(kind.words) if isinstance(kind, Choice) else ()
+        words = tuple(kind.words) if isinstance(kind, Choices) else ()
         parameter(option(text, metavar or "", name=name, many=many, choices=words))(first)
     made.params[:0] = first.params
     return made

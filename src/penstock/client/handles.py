@@ -18,7 +18,7 @@ from penstock.client.options import Options
 from penstock.client.shells import Operation, Shell
 from penstock.flow.timers import NEVER
 from penstock.markers import override
-from penstock.settings.kind import Choice
+from penstock.settings.kind import Choices
 
 if TYPE_CHECKING:
     from penstock.client.counters import ConnectionCounters, PublisherCounters, ReceiverCounters
@@ -33,7 +33,7 @@ EventsT = TypeVar("EventsT", bound="EventsShell")
 
 EVENTS_MAX: Final = 1000
 """Most events that wait in a list of them."""
-ON_ERROR: Final = Choice(("release", "reject"), folded=False)
+ON_ERROR: Final = Choices(("release", "reject"), folded=False)
 """Rules for a message whose handler raises: it returns to its queue as failed, or is refused for good."""
 
 

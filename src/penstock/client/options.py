@@ -18,7 +18,7 @@ from penstock.settings.kind import (
     FLAG,
     SECONDS,
     TEXT,
-    Choice,
+    Choices,
     InvalidValue,
     Kind,
     Number,
@@ -108,7 +108,7 @@ OPTIONS: Final = (
     Option(
         "replay",
         PUBLISHER,
-        Choice(("again", "unknown")),
+        Choices(("again", "unknown")),
         "again",
         "what becomes of messages under way when the broker has lost its mark: sent again, or reported unknown",
     ),
@@ -134,7 +134,7 @@ OPTIONS: Final = (
     Option(
         "mode",
         RECEIVER,
-        Choice(("take", "browse")),
+        Choices(("take", "browse")),
         "take",
         "whether messages are taken off their queue, or looked at while it keeps them; over AMQP 1.0",
     ),
@@ -152,8 +152,8 @@ OPTIONS: Final = (
         -1,
         "attempts to connect again after a loss, -1 without a limit",
     ),
-    Option("protocol", CONNECTION, Choice(("auto", "amqp091", "amqp10")), "auto", "protocol"),
-    Option("mechanism", CONNECTION, Choice(("PLAIN", "EXTERNAL", "SCRAM-SHA-256")), "", "SASL mechanism"),
+    Option("protocol", CONNECTION, Choices(("auto", "amqp091", "amqp10")), "auto", "protocol"),
+    Option("mechanism", CONNECTION, Choices(("PLAIN", "EXTERNAL", "SCRAM-SHA-256")), "", "SASL mechanism"),
     Option("name", CONNECTION, TEXT, "", "name that the broker shows", aliases=("connection_name",)),
     Option("container_id", CONNECTION, TEXT, "", "container-id of AMQP 1.0"),
 )

@@ -26,7 +26,7 @@ from penstock.settings.kind import (
     OBJECT,
     TEXT,
     Kind,
-    Texts,
+    Strings,
     unknown_name,
 )
 from penstock.texts import printable, worded
@@ -40,7 +40,7 @@ BLOCK_OCTETS: Final = 16 * 1024 * 1024
 IMPORT: Final = "definitions.import"
 PUBLISH_BLOCK: Final = "publish.block"
 """Operations with bodies of their own."""
-ANY_NAMES: Final = Texts(distinct=True)
+ANY_NAMES: Final = Strings(distinct=True)
 SUBJECTS: Final = (
     "scope",
     "pattern",

@@ -112,11 +112,11 @@ class Entry:
 class InvalidEntry(PreconditionFailed):
     """Error for an entry with an unknown or missing key, or a value of a wrong type."""
 
-    def __init__(self, text: str, path: list[str | int], within: list[str | int]) -> None:
+    def __init__(self, text: str, path: list[str | int] | None = None, within: list[str | int] | None = None) -> None:
         super().__init__(text)
-        self.path = path
+        self.path: list[str | int] = path or []
         """Position in the file."""
-        self.within = within
+        self.within: list[str | int] = within or []
         """Position of what the text is about: of the entry, if it names the key."""
 
 

@@ -9,19 +9,20 @@ from typing import Final
 
 from penstock.core.settings.table import Parameter
 from penstock.errors import PreconditionFailed
-from penstock.settings.kind import FLAG, INVALID, OBJECT, REAL, TEXT, Choice, Kind, unknown_name
+from penstock.settings.kind import FLAG, INVALID, OBJECT, REAL, TEXT, Choices, Kind, unknown_name
 
 UPSTREAM: Final = "federation-upstream"
 """Component of the parameters."""
 SCHEMES: Final = ("amqp:", "amqps:")
+NUMBERS: Final = "prefetch-count reconnect-delay max-hops expires message-ttl"
 KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("exchange", "queue", "consumer-tag"), TEXT),
-    **dict.fromkeys(("prefetch-count", "reconnect-delay", "max-hops", "expires", "message-ttl"), REAL),
+    **dict.fromkeys(NUMBERS.split(), REAL),
     **dict.fromkeys(("trust-user-id", "bind-nowait"), FLAG),
-    "ack-mode": Choice(("no-ack", "on-publish", "on-confirm"), folded=False),
-    "resource-cleanup-mode": Choice(("default", "never"), folded=False),
-    "queue-type": Choice(("classic", "quorum"), folded=False),
-    "channel-use-mode": Choice(("multiple", "single"), folded=False),
+    "ack-mode": Choices(("no-ack", "on-publish", "on-confirm"), folded=False),
+    "resource-cleanup-mode": Choices(("default", "never"), folded=False),
+    "queue-type": Choices(("classic", "quorum"), folded=False),
+    "channel-use-mode": Choices(("multiple", "single"), folded=False),
 }
 """Kind of the value of a key."""
 OLD: Final = ("ha-policy",)

@@ -23,13 +23,13 @@ from penstock.settings.kind import (
     FLAG,
     OBJECT,
     TEXT,
-    Choice,
+    Choices,
     InvalidValue,
     Named,
     NamedValues,
     Number,
+    Strings,
     Text,
-    Texts,
     seconds_from,
     type_word,
     whole,
@@ -57,7 +57,7 @@ PASSWORD_OCTETS: Final = 4096
 
 FILLED: Final = Text(1)
 SECRET: Final = Text(1, secret=True)
-CLAIMS: Final = Texts(single=True, item=FILLED)
+CLAIMS: Final = Strings(single=True, item=FILLED)
 IN_TABLE: Final = "{} in {}"
 """Name of a setting in a refusal."""
 OAUTH: Final = NamedValues(
@@ -78,7 +78,7 @@ BACK_END: Final = NamedValues(
     (
         Named("user_path", SECRET, meaning="the URL for requests about a user and its password"),
         Named("vhost_path", Text(secret=True), ""),
-        Named("http_method", Choice(METHODS, folded=False), METHODS[0]),
+        Named("http_method", Choices(METHODS, folded=False), METHODS[0]),
         Named("timeout_s", seconds_from(0.1, 60), 5.0),
         Named("cache_s", seconds_from(0, 3_600), 30.0),
         Named("threads", whole(1, 64), 4),
@@ -102,10 +102,10 @@ TLS: Final = NamedValues(
         *PAIR,
         Named("ca", FILLED, None),
         Named("crl", FILLED, None),
-        Named("crl-check", Choice((LEAF, CHAIN), folded=False), None),
-        Named("client-certificates", Choice(("none", "optional", "required"), folded=False), None),
-        Named("user-from", Choice(("cn", "dn", "san-dns", "san-email", "san-uri"), folded=False), "cn"),
-        Named("minimum-version", Choice(("1.2", "1.3"), folded=False), "1.2"),
+        Named("crl-check", Choices((LEAF, CHAIN), folded=False), None),
+        Named("client-certificates", Choices(("none", "optional", "required"), folded=False), None),
+        Named("user-from", Choices(("cn", "dn", "san-dns", "san-email", "san-uri"), folded=False), "cn"),
+        Named("minimum-version", Choices(("1.2", "1.3"), folded=False), "1.2"),
         Named("names", ANYTHING, None),
     ),
     label=IN_TABLE,

@@ -163,7 +163,7 @@ class Number(Kind):
         self.special = special or {}
         """Numbers outside of the bounds with a meaning, and what is stored for each."""
         self.none = none
-        """What is stored for the text `none`; NO_NONE if that is not allowed."""
+        """Stored value of the text `none`; NO_NONE if that text is refused."""
         self.zero = zero
         """Clause that says why 0 is refused."""
         self.also = also
@@ -308,7 +308,7 @@ class Flag(Kind):
         return value == 1 if isinstance(value, int) and value in (0, 1) else INVALID
 
 
-class Choice(Kind):
+class Choices(Kind):
     """One of several words; synonyms have the stored word. Case counts only in a program or a typed source."""
 
     def __init__(
@@ -371,7 +371,7 @@ class Text(Kind):
         return "a string that is not empty" if self.least else "a string"
 
 
-class Texts(Kind):
+class Strings(Kind):
     """List of strings; a single string is a list of one if `single`."""
 
     def __init__(
@@ -497,7 +497,7 @@ REAL: Final = Number(least=-NUMBER_MOST, whole=False)
 BYTES: Final = Number("bytes")
 NAME: Final = Text(0, NAME_BYTES)
 """Name, or routing key, which may be empty."""
-NAMES: Final = Texts(1, distinct=True)
+NAMES: Final = Strings(1, distinct=True)
 
 
 def _text(value: object) -> str:
@@ -594,7 +594,7 @@ class Named:
         self.default = default
         self.aliases = aliases
         self.meaning = meaning
-        """What it is, for the refusal of a set without it."""
+        """Words for the value, in the refusal of a set without it."""
 
 
 class NamedValues:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 from penstock.errors import NotSupported, PreconditionFailed
-from penstock.settings.kind import FLAG, INVALID, NO_NONE, Choice, Flag, Kind, Number, unknown_name, whole
+from penstock.settings.kind import FLAG, INVALID, NO_NONE, Choices, Flag, Kind, Number, unknown_name, whole
 from penstock.settings.placed import place, placed
 from penstock.settings.table import (
     ALIASES,
@@ -39,7 +39,7 @@ CONSUMER_PRIORITY_MAX: Final = (1 << 31) - 1
 """Largest distance of a consumer's priority from 0."""
 MAX_PRIORITY: Final = whole(0, PRIORITY_MAX)
 CONSUMER_PRIORITY: Final = Number("", -CONSUMER_PRIORITY_MAX, CONSUMER_PRIORITY_MAX)
-QUEUE_TYPE: Final = Choice({"classic": "classic", "default": "classic", "quorum": "quorum"}, folded=False)
+QUEUE_TYPE: Final = Choices({"classic": "classic", "default": "classic", "quorum": "quorum"}, folded=False)
 FEATURES: Final = frozenset({"x-max-priority", "x-single-active-consumer", "x-queue-type"})
 """The arguments that this module reads."""
 ARGUMENTS_NOT_FOR_QUORUM: Final = ("x-max-priority", "x-queue-mode", "x-queue-master-locator")
@@ -484,7 +484,7 @@ def _check_unknown(subject: str, name: str) -> None:
 def kind_named(name: str, kind: Kind) -> Kind:
     """Return the kind of the values by a name of a setting: another broker's has the values of that broker."""
     if name == "address-full-policy":
-        return Choice(OVERFLOW_ALIASES | ARTEMIS_POLICIES, article=OVERFLOW.article)
+        return Choices(OVERFLOW_ALIASES | ARTEMIS_POLICIES, article=OVERFLOW.article)
     if not isinstance(kind, Number):
         return kind
     if name in WHOLE_RATES:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, get_type_hints
 from penstock.errors import ConfigError
 from penstock.logs.ids import LEVEL_NAMES
 from penstock.markers import override
-from penstock.settings.kind import BYTES, COUNT, INVALID, Choice, Kind, Number, Text, Texts, bytes_from, whole
+from penstock.settings.kind import BYTES, COUNT, INVALID, Choices, Kind, Number, Strings, Text, bytes_from, whole
 
 SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
 """Mechanisms for logins, the strongest first; many clients choose the first that they support."""
@@ -39,8 +39,8 @@ class Address(Text):
 ADDRESS: Final = Address(secret=True)
 STRING: Final = Text(secret=True)
 """String that may contain a password, such as a store's URL."""
-STRINGS: Final = Texts(single=True)
-MECHANISMS: Final = Texts(1, single=True, choices=SASL_MECHANISMS)
+STRINGS: Final = Strings(single=True)
+MECHANISMS: Final = Strings(1, single=True, choices=SASL_MECHANISMS)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Start:
     """Data directory; by default `penstock serve` uses the directory of its user, and none with `--memory`."""
     store: Annotated[str | None, Rule(STRING)] = None
     """Another store instead: `postgresql://HOST/DATABASE`."""
-    vhosts: Annotated[list[str], Rule(Texts(1, single=True))] = field(default_factory=lambda: ["/"])
+    vhosts: Annotated[list[str], Rule(Strings(1, single=True))] = field(default_factory=lambda: ["/"])
     """Virtual hosts; `penstock vhosts declare` creates more."""
     hold_bytes: Annotated[int, Rule(BYTES, connection=True)] = 1024 * 1024
     """Bytes of held publishes of a connection above which its reading is paused."""
@@ -156,9 +156,9 @@ class Start:
     """Files of the audit log; beyond, the oldest is deleted."""
     audit_log_file_bytes: Annotated[int, Rule(bytes_from(4096, 2**40))] = 4 * 1024 * 1024
     """Bytes of the largest file of the audit log."""
-    log_level: Annotated[str, Rule(Choice(tuple(LEVEL_NAMES.values())), reloadable=True)] = "info"
+    log_level: Annotated[str, Rule(Choices(tuple(LEVEL_NAMES.values())), reloadable=True)] = "info"
     """Least level of the records of the log: `debug`, `info`, `warning`, `error`; SIGHUP reads it again."""
-    log_format: Annotated[str, Rule(Choice(("text", "json", "qpid")))] = "text"
+    log_format: Annotated[str, Rule(Choices(("text", "json", "qpid")))] = "text"
     """Format of the log: `text`; `json`, which is a JSON object a line; or `qpid`, the form of Qpid's Java broker."""
     slow_turn_ms: Annotated[int, Rule(Number("ms", 0, 60_000), reloadable=True)] = 100
     """Milliseconds from which a turn of the event loop is logged; 0 is never; SIGHUP reads it again."""

@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.settings.kind import MILLISECONDS_MOST, NAME_BYTES, NO_NONE, NUMBER_MOST, Choice, Flag, Kind, Number, Text
+from penstock.settings.kind import (
+    MILLISECONDS_MOST,
+    NAME_BYTES,
+    NO_NONE,
+    NUMBER_MOST,
+    Choices,
+    Flag,
+    Kind,
+    Number,
+    Text,
+)
 from penstock.texts import SCOPE_NOUNS, worded
 
 NUMBER_MAX: Final = NUMBER_MOST + 1
@@ -166,11 +176,11 @@ FREE: Final = Number("bytes", none=NUMBER_MAX, also="1% to 100% of the file syst
 SWITCH: Final = Flag(values="`true`, `false`")
 NAME: Final = Text(0, NAME_BYTES, values="a name")
 """The name of an exchange, or a routing key: a short string (AMQP 0-9-1 section 4.2.5.3), which may be empty."""
-OVERFLOW: Final = Choice(OVERFLOW_ALIASES, article="an overflow policy", values="a policy")
-SLOW: Final = Choice(SLOW_POLICIES, article="a policy for slow consumers", values="`notify`, `cancel`")
-LAG: Final = Choice(LAG_POLICIES, article="a policy for cursors that are behind", values="`tell`, `detach`")
-STRATEGY: Final = Choice(STRATEGIES, article="a strategy of dead letters", values="`at-most-once`, `at-least-once`")
-PAGE_FULL: Final = Choice(PAGE_FULL_POLICIES, article="a policy for what may not be paged any more",
+OVERFLOW: Final = Choices(OVERFLOW_ALIASES, article="an overflow policy", values="a policy")
+SLOW: Final = Choices(SLOW_POLICIES, article="a policy for slow consumers", values="`notify`, `cancel`")
+LAG: Final = Choices(LAG_POLICIES, article="a policy for cursors that are behind", values="`tell`, `detach`")
+STRATEGY: Final = Choices(STRATEGIES, article="a strategy of dead letters", values="`at-most-once`, `at-least-once`")
+PAGE_FULL: Final = Choices(PAGE_FULL_POLICIES, article="a policy for what may not be paged any more",
                           values="`block`, `reject`, `drop-new`")
 # fmt: on
 
