@@ -29,6 +29,7 @@ from penstock.settings.kind import (
     Parsed,
     Strings,
     Text,
+    seconds_from,
     type_word,
     unknown_name,
 )
@@ -55,6 +56,7 @@ MECHANISMS = Strings(1, single=True, choices=("PLAIN", "EXTERNAL"))
         (SECONDS, "250ms", 0.25),
         (SECONDS, "30min", 1800.0),
         (SECONDS, "1.5", 1.5),
+        (seconds_from(0.1, 3600), "100 ms", 0.1),
         (Number("s", bare="ms", whole=False), 250, 0.25),
         (Number("s", bare="ms", whole=False, special={-1: math.inf}), -1, math.inf),
         (Number("ms", bare="s"), 3, 3000),
@@ -108,6 +110,7 @@ def test_value_is_read_in_each_of_its_spellings(kind: Kind, value: object, store
         (SPARK, "50000", "x must be a time with a unit, from 0 to 10 s (such as 500ms), not '50000'"),
         (RATE, 0, "x must be a number above 0, or -1 or none, not 0; 0 stops all producers"),
         (RATE, -5, "x must be a number above 0, or -1 or none, not -5"),
+        (BYTES, "9000000TB", "x must be bytes from 0 to 4611686018427387903 (such as 64MiB), not '9000000TB'"),
         (FLAG, "maybe", "x must be true or false, not 'maybe'"),
         (FLAG, 7, "x must be true or false, not 7"),
         (WORD, "drop-tail", "x must be block, reject or drop-head, not 'drop-tail'; did you mean drop-head?"),

@@ -229,7 +229,10 @@ class Number(Kind):
 
         units = self.units or (BYTES if self.unit == "bytes" else TIMES)
         found = amount(text, units)
-        return found / 1000 if found is not None and self.unit == "s" else found
+        if found is None:
+            return None
+        exact = found / 1000 if self.unit == "s" else found
+        return exact if self.whole else float(exact)  # 1/10 is less than the float of 0.1.
 
     @override
     def rule(self, value: object = None) -> str:
@@ -258,8 +261,10 @@ class Number(Kind):
         return str(number) if isinstance(number, int) else f"{number:.15g}"
 
     def _exceeds(self, value: object) -> bool:
-        number = self._amount(_text(value).strip().lower(), False) if isinstance(value, TEXTS) else value
-        return isinstance(number, NUMBERS) and number > self.most
+        if isinstance(value, TEXTS):
+            number = self._amount(_text(value).strip().lower(), False)
+            return number is not None and bool(number > self.most)
+        return isinstance(value, NUMBERS) and value > self.most
 
     def _example(self) -> str:
         for text, number in EXAMPLES.get(self.unit, ()):
